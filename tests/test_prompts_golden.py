@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from tasks.stages.rsl_sql.augmentation import (
     augmentation_conditions,
     augmentation_elements,
     augmentation_keywords,
+    augmentation_together,
 )
 from tasks.stages.rsl_sql.augmented_sql import augmented_sql
 from tasks.stages.rsl_sql.binary_selection import binary_selection
@@ -185,8 +187,12 @@ CASES: dict[str, Case] = {
     ),
     "preliminary_sql.m_schema": preliminary(PromptSettings(schema_format="m_schema"), descriptions=True),
     "preliminary_sql.published_order": preliminary(PromptSettings(demonstrations_first=True)),
+    "preliminary_sql.task_last": preliminary(PromptSettings(task="last")),
     "forward_link.full": forward(),
     "forward_link.no_evidence": forward(PLAIN),
+    "forward_link.task_last": lambda bench: forward_link(
+        QUESTION, SchemaView(bench.schema, PromptSettings(task="last")), 15, None, bench.backbone
+    ),
     "forward_link.later_iteration": forward(again=True),
     "forward_link.elements_of_the_reduced_schema": lambda bench: augmentation_elements(
         QUESTION, reduced(bench), 15, bench.backbone
@@ -198,6 +204,12 @@ CASES: dict[str, Case] = {
         PLAIN, reduced(bench, BARE, descriptions=False), bench.backbone
     ),
     "augmentation_conditions.full": lambda bench: augmentation_conditions(QUESTION, bench.backbone),
+    "augmentation_together.full": lambda bench: augmentation_together(
+        QUESTION, reduced(bench), ("elements", "keywords", "conditions"), 15, bench.backbone
+    ),
+    "augmentation_together.without_keywords": lambda bench: augmentation_together(
+        PLAIN, reduced(bench), ("elements", "conditions"), 15, bench.backbone
+    ),
     "augmented_sql.full": second(None),
     "augmented_sql.all_switches_off": second(Augmentation(), question=PLAIN, bare=True),
     "augmented_sql.nothing_found": second(Augmentation(Link(), (), ())),
@@ -287,6 +299,18 @@ ORDER = {
 def test_sections_come_in_the_papers_order(name: str) -> None:
     text = (GOLDEN / f"{name}.txt").read_text(encoding="utf-8")
     assert re.findall(r"^### (.+)$", text, re.MULTILINE) == [*ORDER[name], "Reply"]
+
+
+def test_with_the_task_last_prompts_of_all_stages_begin_with_the_same_message_and_schema() -> None:
+    first, second = (
+        (GOLDEN / f"{name}.task_last.txt").read_text(encoding="utf-8")
+        for name in ("preliminary_sql", "forward_link")
+    )
+    same = "".join(
+        one for one, other in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False))
+    )
+    assert same.endswith("\n\n### Task\nYou ")
+    assert re.findall(r"^### (.+)$", same, re.MULTILINE) == [*DATABASE, "Task"]
 
 
 def copied_prompts(folder: Path) -> Path:

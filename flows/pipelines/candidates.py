@@ -89,6 +89,10 @@ class Candidates:
             eliminator=context.eliminator and context.eliminator.for_candidate(index),
             record=PipelineRecord(),
         )
+        if place and settings.schema_formats:
+            schema_format = settings.schema_formats[(place - 1) % len(settings.schema_formats)]
+            prompt = context.settings.prompt.model_copy(update={"schema_format": schema_format})
+            own = replace(own, settings=context.settings.model_copy(update={"prompt": prompt}))
         if settings.demonstrations == "same" or not place:
             return own
         order = f"{settings.seed} {place}"

@@ -138,7 +138,9 @@ class Decomposition:
             sql = record.sql(f"{CANDIDATE}second_generation", await self.generate_again(sql, linked.entities))
         if settings.entities:
             sql = await self.until_satisfied(
-                lambda sql: missing_entities(sql, linked.entities, schema), sql, linked.tokens
+                lambda sql: missing_entities(sql, linked.entities, schema, joins_count=settings.joins_count),
+                sql,
+                linked.tokens,
             )
             record.sql(f"{CANDIDATE}entities", sql)
         if settings.skeleton:
@@ -198,6 +200,7 @@ class Decomposition:
             self.view,
             self._demonstrations(self.settings.shots, aligned=True),
             sql,
+            self.settings.names,
             self.context.backbone,
         )
         self._note("entity linking", alignment.note)

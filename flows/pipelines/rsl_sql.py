@@ -16,6 +16,7 @@ from tasks.stages.rsl_sql.augmentation import (
     augmentation_conditions,
     augmentation_elements,
     augmentation_keywords,
+    augmentation_together,
 )
 from tasks.stages.rsl_sql.augmented_sql import augmented_sql
 from tasks.stages.rsl_sql.backward_link import backward_link
@@ -98,9 +99,11 @@ def gold_link(context: RslSql) -> Link:
 
 
 async def augment(question: Question, view: SchemaView, context: RslSql) -> Augmentation:
-    """Step 2: elements, keywords and conditions, requested together because they are independent."""
+    """Step 2: elements, keywords and conditions, in one call or in three at the same time."""
     on, backbone = context.settings.augmentation, context.backbone
     most = context.settings.linking.forward.max_columns_per_table
+    if on.together and on.parts:
+        return await augmentation_together(question, view, on.parts, most, backbone)
     found = await asyncio.gather(
         augmentation_elements(question, view, most, backbone) if on.elements else _off(),
         augmentation_keywords(question, view, backbone) if on.keywords else _off(),

@@ -102,6 +102,7 @@ def check_candidates(settings: EvaluationSettings, *, sends_requests: bool = Tru
             f"pipeline.candidates.n={wanted.n}: {writer.name} {why}, so its candidates would be the same, and each "
             f"would be paid for. Let them differ with one of: --set {warmer}"
             "pipeline.candidates.demonstrations=shuffled (with at least 2 demonstrations), "
+            "pipeline.candidates.schema_formats (with one format fewer than candidates), "
             'or several backbones, "pipeline.candidates.backbones=[a, b]", each of which writes one.'
         )
 
@@ -114,7 +115,10 @@ def candidate_setup(settings: EvaluationSettings) -> CandidateSetup:
 
 
 def _varied_prompts(pipeline: PipelineSettings) -> bool:
-    """Return whether candidates are shown demonstrations in different orders."""
+    """Return whether candidates are shown demonstrations in different orders, or each another schema format."""
+    formats = {pipeline.prompt.schema_format, *pipeline.candidates.schema_formats}
+    if pipeline.candidates.schema_formats and len(formats) >= pipeline.candidates.n:
+        return True
     return pipeline.candidates.demonstrations == "shuffled" and most_demonstrations(pipeline) > 1
 
 

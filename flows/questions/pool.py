@@ -72,7 +72,9 @@ async def answer_all(
                 if question.id in known or not _is_restored(outcome):
                     _show(control.progress, outcome)
                 scored(question, outcome)
-        queue = [question for question in reversed(questions) if question.id not in answers.outcomes]
+        queue = [question for question in questions if question.id not in answers.outcomes]
+        if runner.settings.backbone.has_prefix_cache:
+            queue = databases_first(queue)
         pool = _Pool(queue, runner, control, answers, scored)
         tasks: list[asyncio.Task[None]] = []
         while len(tasks) < min(int(UNDER_WAY * runner.settings.backbone.concurrency), len(queue)):
@@ -107,6 +109,17 @@ async def restore_answers(questions: Sequence[Question], runner: QuestionRunner)
     return found
 
 
+def databases_first(questions: Sequence[Question]) -> list[Question]:
+    """Return the questions with the first one of each database in front; the others keep their order.
+
+    >>> queue = [Question(str(n), "", database) for n, database in enumerate("aabba")]
+    >>> "".join(question.id for question in databases_first(queue))
+    '02134'
+    """
+    first = {question.database_id: question for question in reversed(questions)}
+    return sorted(questions, key=lambda question: first[question.database_id] is not question)
+
+
 class _Pool:
     """Pool of workers that share a queue of questions."""
 
@@ -118,8 +131,9 @@ class _Pool:
         answers: Answers,
         scored: Callable[[Question, Outcome], None],
     ) -> None:
-        self._queue = queue
+        self._queue = queue[::-1]
         self._runner = runner
+        self._begun: dict[str, asyncio.Event] = {}
         self._control = control
         self._answers = answers
         self._scored = scored
@@ -129,20 +143,37 @@ class _Pool:
 
     async def work(self) -> None:
         """Run questions until the queue is empty or the user asks to stop."""
-        answers, task_runs = self._answers, self._runner.persistence.task_runs
+        task_runs = self._runner.persistence.task_runs
         while self._queue and not self._control.stop.is_set():
             question = self._queue.pop()
             if task_runs:
                 await self._backpressure.wait(task_runs.begun)
-            if answers.fatal:
-                outcome = _not_asked(question, answers.fatal)
-            else:
-                question_run = self._runner.question_run(question)
-                try:
-                    outcome = await self._runner.run(question_run)
-                except Stopped:
-                    return
+            try:
+                async with self._after_first(question.database_id):
+                    outcome = await self._outcome(question)
+            except Stopped:
+                return
             self._add(question, outcome)
+
+    async def _outcome(self, question: Question) -> Outcome:
+        if self._answers.fatal:
+            return _not_asked(question, self._answers.fatal)
+        return await self._runner.run(self._runner.question_run(question))
+
+    @asynccontextmanager
+    async def _after_first(self, database_id: str) -> AsyncIterator[None]:
+        """Wait until the first question of a database has ended: its prompts fill the endpoint's prefix cache."""
+        if not self._runner.settings.backbone.has_prefix_cache:
+            yield
+        elif database_id in self._begun:
+            await self._begun[database_id].wait()
+            yield
+        else:
+            ended = self._begun.setdefault(database_id, asyncio.Event())
+            try:
+                yield
+            finally:
+                ended.set()
 
     def _add(self, question: Question, outcome: Outcome) -> None:
         self._answers.outcomes[question.id] = outcome

@@ -122,6 +122,9 @@ class BackboneSettings(Settings):
     """The run stops if this many first replies of a stage are all unreadable; 0: never."""
     prices: Prices | None = None
     """None: money is reported as unknown."""
+    prefix_cache: bool | None = None
+    """Whether the endpoint charges less for the beginning of a prompt that it has seen. Then one question of each
+    database runs before the others of it. None: if `prices.cached_input` is below `prices.input`."""
     epoch: str | None = None
     """Name of a period, e.g. a date: replies and stage results of another epoch are not reused. It is never sent."""
     recording: str | None = None
@@ -133,6 +136,13 @@ class BackboneSettings(Settings):
     def reply_tokens(self) -> int | None:
         """Limit of output tokens, under whichever name it is sent; None: the endpoint's own."""
         return self.max_tokens or self.max_completion_tokens
+
+    @property
+    def has_prefix_cache(self) -> bool:
+        """Whether the endpoint charges less for the beginning of a prompt that it has seen before."""
+        if self.prefix_cache is not None or self.prices is None:
+            return bool(self.prefix_cache)
+        return self.prices.cached_input is not None and self.prices.cached_input < self.prices.input
 
     @model_validator(mode="after")
     def _one_limit(self) -> "BackboneSettings":

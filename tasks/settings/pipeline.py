@@ -57,6 +57,9 @@ class PromptSettings(Settings):
     demonstrations_first: bool = False
     """Show demonstrations before everything else, as the authors do. Behind the database, prompts about one database
     begin alike, and providers charge less for what they have in their prefix cache."""
+    task: Literal["first", "last"] = "first"
+    """Where the task stands: before the schema or behind it. With "last", all prompts about a database begin alike,
+    whatever the stage, so that a provider's prefix cache serves the schema to every stage."""
     foreign_keys: bool = True
     """Show foreign keys."""
     values: Literal["rows", "retrieved"] = "rows"
@@ -78,6 +81,9 @@ class CandidateSettings(Settings):
     """"shuffled": candidates from the second on see the training questions in a random order."""
     seed: int = Field(0, ge=-(2**63), lt=2**63)
     """Which random orders these are."""
+    schema_formats: tuple[SchemaFormat, ...] = Field((), strict=False)
+    """Schema formats of the candidates from the second on, in turns; the first has the pipeline's own. Other formats
+    make answers differ at temperature 0 too."""
     backbones: tuple[str, ...] = Field((), strict=False)
     """Backbones that write candidates in turns: names in `conf/backbones`, or paths; none: the run's own."""
     select: Literal["vote", "pairwise", "tournament", "merge"] = "vote"

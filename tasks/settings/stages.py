@@ -12,6 +12,9 @@ OracleParts = Literal["none", "entities", "skeleton", "both"]
 FeedbackStyle = Literal["advisory", "strict"]
 
 
+Names = Literal["all", "unlisted"]
+
+
 class DacCorrectionSettings(Settings):
     """Decomposed automation correction (DAC, section 3); off where a pipeline's `dac` is null."""
 
@@ -43,6 +46,11 @@ class DacCorrectionSettings(Settings):
     later_temperature: float | None = Field(None, ge=0, le=2)
     """Temperature from a kind's second round on, and of further SQLs for a vote; the first is asked at the backbone's
     own. null: 0.7, and 0.8 with strict feedback."""
+    names: Names = "all"
+    """Which words are compared with the names of the schema: "all" that the reply leaves unlinked, those that it says
+    mean nothing included (published); "unlisted": those alone that the reply does not list."""
+    joins_count: bool = False
+    """Whether a column that the SQL uses only to join counts as used; published: no."""
     never_longer: bool = True
     """Never ask for a skeleton longer than the SQL's own, as the released code; off: as the paper."""
     values: int = Field(3, ge=0, le=1000)
@@ -124,6 +132,9 @@ class LinkingSettings(Settings):
     """Rounds of forward and backward linking; their links are united (acl: 3 on Spider 2.0)."""
 
 
+AugmentationPart = Literal["elements", "keywords", "conditions"]
+
+
 class AugmentationSettings(Settings):
     """Contextual information augmentation (RSL-SQL, section 3.2): each part on or off."""
 
@@ -131,6 +142,17 @@ class AugmentationSettings(Settings):
     elements: bool = True
     keywords: bool = True
     conditions: bool = True
+    together: bool = False
+    """Request elements, keywords and conditions in one call, which sends the schema once (our extension)."""
+
+    @property
+    def parts(self) -> tuple[AugmentationPart, ...]:
+        """The parts that a model names and that are on."""
+        wanted: tuple[AugmentationPart, ...] = ("elements", "keywords", "conditions")
+        return tuple(part for part in wanted if getattr(self, part))
+
+
+Shortcut = Literal["none", "identical", "result"]
 
 
 class SelectionSettings(Settings):
@@ -144,8 +166,9 @@ class SelectionSettings(Settings):
     """Say how many rows there are, as the paper does (section VI-B); the released code does not."""
     demonstrations: bool = True
     """Show the demonstrations (acl: off)."""
-    shortcut: bool = False
-    """Decide without a call where the results decide (acl)."""
+    shortcut: Shortcut = "identical"
+    """When selection needs no call. "none": never, as in v1 and its code. "identical": where SQL1 and SQL2 are the same
+    query, apart from white space, case and quotes. "result": also where the results decide (acl)."""
 
 
 class CorrectionTurns(Settings):

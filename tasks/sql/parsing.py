@@ -161,6 +161,39 @@ def _first_line(error: Exception) -> str:
 _SAME = {"<>": "!=", "==": "="}
 
 
+def same_query(one: str, other: str, dialect: str) -> bool:
+    """Return whether two SQLs are the same query.
+
+    White space, comments, a last `;`, backticks and the case of names and words may differ. What stands in single or
+    double quotes counts as it is: SQLite reads "name" as a text if no column has that name. SQLs that cannot be read
+    are the same only if their texts are equal.
+
+    >>> same_query("SELECT a FROM t WHERE b = 'B';", "select A from  t where b='B' -- why", "sqlite")
+    True
+    >>> same_query("SELECT a FROM t WHERE b = 'B'", "SELECT a FROM t WHERE b = 'b'", "sqlite")
+    False
+    """
+    if one == other:
+        return True
+    words = _words(one, dialect)
+    return words is not None and words == _words(other, dialect)
+
+
+def _words(sql: str, dialect: str) -> list[str] | None:
+    """Return the tokens of a SQL, those in quotes with a quote in front; None where it cannot be read."""
+    read = tokens(sql, dialect)
+    if read is None:
+        return None
+    words = []
+    for token in read:
+        exact = token.token_type.name == "STRING" or sql[token.start : token.start + 1] == '"'
+        text = token.text if exact else token.text.lower()
+        words.append(f"'{text}" if exact else _SAME.get(text, text))
+    while words and words[-1] == ";":
+        words.pop()
+    return words
+
+
 @lru_cache(maxsize=65536)
 def normalise_sql(sql: str, dialect: str) -> str:
     """Return a SQL token by token: lower case outside strings, one kind of quotes, no comment, no last `;`.

@@ -61,6 +61,11 @@ def messages(name: str, /, **variables: Any) -> tuple[Message, ...]:
     return tuple(Message(role, render(name, block, **variables)) for role, block in _OPENING)
 
 
+def section(name: str, *arguments: Any) -> str:
+    """Return the text of a macro of `_sections.jinja`."""
+    return str(getattr(_environment(find_conf() / "prompts").globals["section"], name)(*arguments))
+
+
 def check() -> None:
     """Read every template, so that an invalid one is found before the first call.
 

@@ -71,6 +71,22 @@ class ConditionsReply(StageReply):
     conditions: list[str]
 
 
+class AugmentationReply(StageReply):
+    """Tables, columns, SQL keywords and conditions of the question."""
+
+    tables: list[str] = Field(default_factory=list)
+    columns: list[str] = Field(default_factory=list)
+    sql_keywords: list[str] = Field(default_factory=list)
+    conditions: list[str] = Field(default_factory=list)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _names_something(cls, value: Any) -> Any:
+        if not isinstance(value, dict) or not cls.model_fields.keys() & value.keys():
+            raise ValueError(f"an augmentation has at least one of {', '.join(cls.model_fields)}")
+        return value
+
+
 class DescriptionsReply(StageReply):
     """A sentence for each column of one table; None where the backbone had nothing to say."""
 

@@ -1,16 +1,16 @@
 """Measures prompts: tokens of each stage per question, and how much two questions of one database share. A script:
 
     python -m tests.benchmarks.measure_prompts --data FOLDER [--pipelines rsl-sql dac] [--questions 717-845]
+    python -m tests.benchmarks.measure_prompts --data FOLDER --table      # a row per pipeline, as in docs/cost.md
 
 The offline backbone takes the questions of BIRD's superhero database through each pipeline, and what each stage sends
-is counted with tiktoken's `o200k_base`. tiktoken is not among this project's dependencies: install it first. The shared
+is counted with tiktoken's `o200k_base`, or as four characters a token where tiktoken or its encoding is missing. The shared
 prefix is the part that a stage's prompts of consecutive questions begin with alike, as a share of their length: what a
 provider's prefix cache can serve.
 """
 
 import argparse
 import asyncio
-import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -22,7 +22,12 @@ import click
 
 from tests.support.offline_run import OfflineRun, offline_run
 
-PIPELINES = ("few-shot", "rsl-sql", "rsl-sql-acl", "rsl-sql-spider", "dac", "sea-sql", "rsl-sql+dac")
+PIPELINES = (
+    *("zero-shot", "few-shot", "native", "rsl-sql", "rsl-sql-economy", "rsl-sql-strong", "rsl-sql-acl"),
+    *("rsl-sql-spider", "dac", "sea-sql", "rsl-sql+dac"),
+)
+USD_INPUT, USD_OUTPUT = 0.75, 4.5
+"""Prices of the example, in USD per million tokens."""
 AUTHORS = {"rsl-sql": 8857}
 """Input tokens a question with the RSL-SQL authors' own prompts on the 129 superhero questions."""
 
@@ -33,9 +38,11 @@ def counter() -> Counter:
     """Return a function that counts tokens."""
     try:
         import tiktoken
-    except ImportError:
-        sys.exit("tiktoken is not installed: pip install tiktoken")
-    encoding = tiktoken.get_encoding("o200k_base")
+
+        encoding = tiktoken.get_encoding("o200k_base")
+    except (ImportError, OSError):
+        click.echo("A token is taken as four characters: tiktoken or its encoding is missing.", err=True)
+        return lambda text: len(text) // 4
     return lambda text: len(encoding.encode(text, disallowed_special=()))
 
 
@@ -79,6 +86,18 @@ def report(name: str, run: OfflineRun, count: Counter) -> None:
         click.echo(f"  {'with the authors prompts':<26}{'':>8}{AUTHORS[name]:>9,}")
 
 
+def row(name: str, run: OfflineRun, count: Counter) -> str:
+    """Return a pipeline's row of a Markdown table: calls, tokens and money per question."""
+    exchanges = [exchange for each in run.heard.values() for exchange in each]
+    questions = len(run.heard)
+    read = sum(count(each.prompt) for each in exchanges) / questions
+    written = sum(count(each.reply) for each in exchanges) / questions
+    usd = (USD_INPUT * read + USD_OUTPUT * written) / 1e6
+    return (
+        f"| `{name}` | {len(exchanges) / questions:.2f} | {read:,.0f} | {written:,.0f} | ${1000 * usd:.2f} |"
+    )
+
+
 def main() -> None:
     options = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -88,6 +107,7 @@ def main() -> None:
     options.add_argument("--questions", default="717-845")
     options.add_argument("--pipelines", nargs="*", default=PIPELINES)
     options.add_argument("--set", action="append", default=[], dest="overrides", help="as of crosscheck")
+    options.add_argument("--table", action="store_true", help="print a row per pipeline")
     chosen = options.parse_args()
     count = counter()
     with tempfile.TemporaryDirectory() as home:
@@ -103,7 +123,10 @@ def main() -> None:
                     eliminator=True,
                 )
             )
-            report(name, run, count)
+            if chosen.table:
+                click.echo(row(name, run, count))
+            else:
+                report(name, run, count)
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ def linking(
     sql: str | None = SQL,
 ) -> Case:
     return lambda bench: entity_linking(
-        question, SchemaView(bench.schema, prompt), demonstrations, sql, bench.backbone
+        question, SchemaView(bench.schema, prompt), demonstrations, sql, "all", bench.backbone
     )
 
 

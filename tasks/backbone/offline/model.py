@@ -40,10 +40,21 @@ _TEXTS: Mapping[Task, Callable[[Prompt], str]] = {
     Task.ELIMINATION: select,
     Task.REFLECTION: reason,
 }
+
+
+def _keywords(prompt: Prompt) -> dict[str, list[str]]:
+    return {"sql_keywords": keywords_of(prompt)}
+
+
+def _conditions(prompt: Prompt) -> dict[str, list[str]]:
+    return {"conditions": conditions_of(prompt.question)}
+
+
 _OBJECTS: Mapping[Task, Callable[[Prompt], Mapping[str, object]]] = {
     Task.LINK: link_of,
-    Task.KEYWORDS: lambda prompt: {"sql_keywords": keywords_of(prompt)},
-    Task.CONDITIONS: lambda prompt: {"conditions": conditions_of(prompt.question)},
+    Task.KEYWORDS: _keywords,
+    Task.CONDITIONS: _conditions,
+    Task.AUGMENTATION: lambda prompt: link_of(prompt) | _keywords(prompt) | _conditions(prompt),
     Task.DESCRIPTIONS: lambda prompt: {"descriptions": describe(prompt)},
     Task.ALIGNMENT: lambda prompt: {"alignment": align(prompt)},
     Task.COMPARISON: lambda prompt: {"better": compare(prompt)},

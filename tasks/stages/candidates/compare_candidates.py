@@ -4,10 +4,10 @@ from tasks.backbone.metered import MeteredBackbone
 from tasks.core.records import Question
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema_view import SchemaView
-from tasks.stage_runs import prompts
 from tasks.stage_runs.stage import stage
 from tasks.stages.candidates.records import Comparison, Preference
 from tasks.stages.replies import BetterReply
+from tasks.stages.schema_prompt import schema_messages
 from tasks.stages.shown_results import ExecutedSql, show_result
 
 
@@ -28,11 +28,10 @@ async def compare_candidates(
         for sql in (pair.first, pair.second)
     ]
     reply = await backbone.ask_json(
-        prompts.messages(
+        schema_messages(
             "compare_candidates",
+            view,
             question=question,
-            dialect=view.dialect_name,
-            parts=view.render(),
             candidates=tried,
         ),
         BetterReply,

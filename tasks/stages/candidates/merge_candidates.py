@@ -5,10 +5,10 @@ from tasks.core.records import Question
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema_view import SchemaView
 from tasks.sql.parsing import normalise_sql
-from tasks.stage_runs import prompts
 from tasks.stage_runs.stage import stage
 from tasks.stages.candidates.records import Merged, MergeRequest
 from tasks.stages.replies import SqlReply, sql_answer
+from tasks.stages.schema_prompt import schema_messages
 from tasks.stages.shown_results import ExecutedSql, show_result
 
 
@@ -31,11 +31,10 @@ async def merge_candidates(
         for sql in sqls
     ]
     reply = await backbone.ask_json(
-        prompts.messages(
+        schema_messages(
             "merge_candidates",
+            view,
             question=question,
-            dialect=view.dialect_name,
-            parts=view.render(),
             candidates=tried,
             votes=[group.votes for group in request.groups],
         ),

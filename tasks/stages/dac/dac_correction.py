@@ -13,10 +13,10 @@ from tasks.retrieval.alignment import GroundedDemonstration
 from tasks.sql.elements import used_elements
 from tasks.sql.parsing import normalise_sql
 from tasks.sql.skeleton import skeleton, skeleton_length
-from tasks.stage_runs import prompts
 from tasks.stage_runs.stage import stage
 from tasks.stages.dac.examples import shown_examples
 from tasks.stages.replies import SqlReply, sql_answer
+from tasks.stages.schema_prompt import schema_messages
 from tasks.stages.shown_results import outcome_of, show_result
 
 KINDS = {"tbl": "table", "col": "column", "val": "value"}
@@ -43,13 +43,11 @@ async def dac_correction(
     tables = (*(used_elements(sql, view.schema).tables if sql else ()), *missing.tables)
     tables += tuple(column.table for column in missing.columns)
     reply = await backbone.ask_json(
-        prompts.messages(
+        schema_messages(
             "dac_correction",
+            view.limited_to(tables),
             question=question,
-            dialect=view.dialect_name,
             examples=shown_examples(demonstrations, view.prompt),
-            demonstrations_first=view.prompt.demonstrations_first,
-            parts=view.limited_to(tables).render(),
             alignment=tuple(dict.fromkeys(annotations(request.alignment, view.dialect))),
             sql=sql or "",
             kind=feedback.kind,

@@ -3,7 +3,7 @@
 Pure functions: no model call.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from rapidfuzz.distance import LCSseq
@@ -31,6 +31,7 @@ class Resolved:
 
     tokens: tuple[AlignedToken, ...]  # every token, in order
     dropped: tuple[str, ...]  # entities that the schema does not have, as they were given
+    without_meaning: frozenset[int] = frozenset()  # places of tokens that the list says mean nothing
 
 
 def resolve_given(question: str, given: Iterable[AlignmentItem], shown: Schema, full: Schema) -> Resolved:
@@ -49,12 +50,15 @@ def resolve_given(question: str, given: Iterable[AlignmentItem], shown: Schema, 
     pieces = [(piece, item) for item in given for piece in question_tokens(item.token)]
     aligned = [AlignedToken(token) for token in tokens]
     dropped: dict[str, None] = {}
+    without_meaning = set()
     for block in LCSseq.opcodes([piece.lower() for piece, _ in pieces], [token.lower() for token in tokens]):
         if block.tag != "equal":
             continue
         for offset in range(block.src_end - block.src_start):
             item = pieces[block.src_start + offset][1]
             place = block.dest_start + offset
+            if item.entity is None:
+                without_meaning.add(place)
             if item.entity is None or not stem(tokens[place]):
                 continue
             meaning = _meaning(item.entity, item.type, shown) or _meaning(item.entity, item.type, full)
@@ -62,13 +66,17 @@ def resolve_given(question: str, given: Iterable[AlignmentItem], shown: Schema, 
                 dropped[item.entity] = None
             else:
                 aligned[place] = replace(meaning, token=tokens[place])
-    return Resolved(tuple(aligned), tuple(dropped))
+    return Resolved(tuple(aligned), tuple(dropped), frozenset(without_meaning))
 
 
 def link_by_name(
-    tokens: Sequence[AlignedToken], shown: Schema, full: Schema, used: Elements
+    tokens: Sequence[AlignedToken],
+    shown: Schema,
+    full: Schema,
+    used: Elements,
+    but: Collection[int] = (),
 ) -> tuple[AlignedToken, ...]:
-    """Link tokens that are still unlinked that name a table or column.
+    """Link tokens that are still unlinked that name a table or column, except those at the places of `but`.
 
     The longest names first, those of the shown tables before the others. Of columns that share a name, one that
     the SQL uses wins, then the first of the shown ones; outside of the shown tables a column is linked only
@@ -84,7 +92,7 @@ def link_by_name(
     """
     words = QuestionWords.of(tuple(one.token for one in tokens))
     linked = list(tokens)
-    free = {place for place, one in enumerate(tokens) if one.type is None}
+    free = {place for place, one in enumerate(tokens) if one.type is None and place not in but}
     for name, meaning in _names(shown, full, used):
         while span := words.find_name(name, free):
             for place in span:

@@ -5,10 +5,10 @@ from tasks.core.dac_records import Sample
 from tasks.core.records import Answer, Question
 from tasks.database.schema_view import SchemaView
 from tasks.retrieval.alignment import GroundedDemonstration
-from tasks.stage_runs import prompts
 from tasks.stage_runs.stage import stage
 from tasks.stages.dac.examples import shown_examples
 from tasks.stages.replies import SqlReply, sql_answer
+from tasks.stages.schema_prompt import schema_messages
 
 
 @stage(version=2, prompts=("initial_sql",))
@@ -21,13 +21,11 @@ async def initial_sql(
 ) -> Answer:
     """Write the SQL that is to be corrected; a demonstration of an unknown database is shown without its schema."""
     reply = await backbone.ask_json(
-        prompts.messages(
+        schema_messages(
             "initial_sql",
+            view,
             question=question,
-            dialect=view.dialect_name,
             examples=shown_examples(demonstrations, view.prompt),
-            parts=view.render(),
-            demonstrations_first=view.prompt.demonstrations_first,
         ),
         SqlReply,
         sample=sample.index,

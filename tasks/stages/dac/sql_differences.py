@@ -2,11 +2,13 @@
 
 from tasks.core.dac_records import Entities, Feedback
 from tasks.database.schema import Schema
-from tasks.sql.elements import used_elements
+from tasks.sql.elements import resolved_elements, used_elements
 from tasks.sql.skeleton import skeleton, skeleton_length
 
 
-def missing_entities(sql: str | None, linked: Entities, schema: Schema) -> Feedback | None:
+def missing_entities(
+    sql: str | None, linked: Entities, schema: Schema, *, joins_count: bool = False
+) -> Feedback | None:
     """Return the linked entities that a SQL does not use; None where it uses them all.
 
     What the SQL uses and the question does not mention is not missing. A SQL that cannot be parsed is searched for
@@ -16,8 +18,10 @@ def missing_entities(sql: str | None, linked: Entities, schema: Schema) -> Feedb
         sql: the SQL.
         linked: what the question mentions.
         schema: the full schema.
+        joins_count: whether a column that the SQL uses only to join counts as used.
     """
-    used = used_elements(sql, schema) if sql else None
+    elements = resolved_elements if joins_count else used_elements
+    used = elements(sql, schema) if sql else None
     missing = Entities(
         tuple(table for table in linked.tables if used is None or table not in used.tables),
         tuple(column for column in linked.columns if used is None or column not in used.columns),

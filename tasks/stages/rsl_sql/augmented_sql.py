@@ -3,10 +3,10 @@
 from tasks.backbone.metered import MeteredBackbone
 from tasks.core.records import Answer, Augmentation, FewShotQuestion
 from tasks.database.schema_view import SchemaView
-from tasks.stage_runs import prompts
 from tasks.stage_runs.stage import stage
 from tasks.stages.links import shown_columns, shown_tables
 from tasks.stages.replies import SqlReply, sql_answer
+from tasks.stages.schema_prompt import schema_messages
 
 
 @stage(version=2, prompts=("augmented_sql",))
@@ -15,13 +15,11 @@ async def augmented_sql(
 ) -> Answer:
     """Write a SQL from the reduced schema; a part of the augmentation that is None is not shown."""
     reply = await backbone.ask_json(
-        prompts.messages(
+        schema_messages(
             "augmented_sql",
+            view,
             question=few_shot.question,
-            dialect=view.dialect_name,
             demonstrations=few_shot.demonstrations,
-            demonstrations_first=view.prompt.demonstrations_first,
-            parts=view.render(),
             keywords=augmentation.keywords or (),
             linked_tables=shown_tables(view.schema, augmentation.elements),
             linked_columns=shown_columns(view.schema, augmentation.elements),

@@ -7,14 +7,14 @@ from tasks.core.records import Execution, FewShotQuestion, Selection, SqlPair
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema_view import SchemaView
 from tasks.settings.stages import SelectionSettings
-from tasks.sql.parsing import normalise_sql
-from tasks.stage_runs import prompts
+from tasks.sql.parsing import normalise_sql, same_query
 from tasks.stage_runs.stage import stage
 from tasks.stages.replies import SqlReply, sql_answer
+from tasks.stages.schema_prompt import schema_messages
 from tasks.stages.shown_results import ExecutedSql, show_result
 
 
-@stage(version=2, prompts=("binary_selection",))
+@stage(version=3, prompts=("binary_selection",))
 async def binary_selection(
     few_shot: FewShotQuestion,
     view: SchemaView,
@@ -25,6 +25,9 @@ async def binary_selection(
 ) -> Selection:
     """Execute both candidates, each within the benchmark's time limit, and ask which is better.
 
+    By default, two candidates that are the same query need no call. In the authors' recorded run on BIRD dev they are
+    the same for 697 of 1,534 questions; the call wrote another query for 3 of these and made none right.
+
     Returns:
         The chosen SQL. A missing candidate leaves the other; an unreadable reply leaves SQL2.
     """
@@ -33,18 +36,18 @@ async def binary_selection(
         backbone.note(f"{_missing(candidates)}: nothing to select from")
         backbone.fall_back("there was nothing to select from")
         return Selection(sql2 or sql1, "second" if sql2 else "first", "default")
+    if settings.shortcut != "none" and same_query(sql1, sql2, view.dialect):
+        return Selection(sql2, "same", "shortcut")
     first = await runner.run(sql1, settings.rows_shown)
     second = await runner.run(sql2, settings.rows_shown)
-    if settings.shortcut and (decided := await _shortcut(sql1, first, sql2, second, runner)):
+    if settings.shortcut == "result" and (decided := await _shortcut(sql1, first, sql2, second, runner)):
         return Selection(sql2, decided, "shortcut")
     reply = await backbone.ask_json(
-        prompts.messages(
+        schema_messages(
             "binary_selection",
+            view,
             question=few_shot.question,
-            dialect=view.dialect_name,
             demonstrations=few_shot.demonstrations,
-            demonstrations_first=view.prompt.demonstrations_first,
-            parts=view.render(),
             candidates=[
                 ExecutedSql(sql1, show_result(first, settings.rows_shown, counts=settings.counts)),
                 ExecutedSql(sql2, show_result(second, settings.rows_shown, counts=settings.counts)),

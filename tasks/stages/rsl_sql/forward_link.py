@@ -5,10 +5,10 @@ from tasks.core.records import Link, Question
 from tasks.database.schema import Schema
 from tasks.database.schema_view import SchemaView
 from tasks.settings.stages import HintSource
-from tasks.stage_runs import prompts
 from tasks.stage_runs.stage import stage
 from tasks.stages.links import hinted, make_link, read_link, shown_columns
 from tasks.stages.replies import LinkReply
+from tasks.stages.schema_prompt import schema_messages
 
 
 @stage(version=2, prompts=("forward_link",))
@@ -27,11 +27,10 @@ async def forward_link(
         What the backbone named and the schema has. An unreadable reply links nothing; a note says so.
     """
     reply = await backbone.ask_json(
-        prompts.messages(
+        schema_messages(
             "forward_link",
+            view,
             question=question,
-            dialect=view.dialect_name,
-            parts=view.render(),
             max_columns_per_table=max_columns_per_table,
             hints=shown_columns(view.schema, earlier),
         ),

@@ -3,10 +3,10 @@
 from tasks.backbone.metered import MeteredBackbone
 from tasks.core.records import Answer, FewShotQuestion, Link
 from tasks.database.schema_view import SchemaView
-from tasks.stage_runs import prompts
 from tasks.stage_runs.stage import stage
 from tasks.stages.links import shown_columns, shown_tables
 from tasks.stages.replies import SqlReply, sql_answer
+from tasks.stages.schema_prompt import schema_messages
 
 
 @stage(version=2, prompts=("preliminary_sql",))
@@ -18,13 +18,11 @@ async def preliminary_sql(
     The forward link is named in the prompt beside the full schema; the baselines have none.
     """
     reply = await backbone.ask_json(
-        prompts.messages(
+        schema_messages(
             "preliminary_sql",
+            view,
             question=few_shot.question,
-            dialect=view.dialect_name,
             demonstrations=few_shot.demonstrations,
-            demonstrations_first=view.prompt.demonstrations_first,
-            parts=view.render(),
             linked_tables=shown_tables(view.schema, link),
             linked_columns=shown_columns(view.schema, link),
         ),

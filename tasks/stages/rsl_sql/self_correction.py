@@ -8,13 +8,15 @@ from tasks.core.records import Correction, CorrectionCase, Execution
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema_view import SchemaView
 from tasks.settings.stages import CorrectionTurns
+from tasks.sql.parsing import same_query
 from tasks.stage_runs import prompts
 from tasks.stage_runs.stage import stage
 from tasks.stages.replies import SqlReply, sql_answer
+from tasks.stages.schema_prompt import schema_messages
 from tasks.stages.shown_results import ExecutedSql, outcome_of, show_result
 
 
-@stage(version=2, prompts=("self_correction",))
+@stage(version=3, prompts=("self_correction",))
 async def self_correction(
     case: CorrectionCase,
     view: SchemaView,
@@ -24,8 +26,9 @@ async def self_correction(
 ) -> Correction:
     """Ask again, in one conversation, while the SQL raises, times out or returns no row, and rounds remain.
 
-    No SQL at all always needs a correction. The first turn shows the SQL ("informed") or, as in the authors' first
-    code, neither it nor its error ("blind").
+    No SQL at all always needs a correction. A reply that repeats a query of the conversation ends it: the model
+    insists, for example because an empty result is right. The first turn shows the SQL ("informed") or, as in the
+    authors' first code, neither it nor its error ("blind").
 
     Returns:
         The last round's SQL, kept even if it still fails, and its status. A round whose reply cannot be read
@@ -36,17 +39,17 @@ async def self_correction(
     before = outcome_of(result)
     conversation: tuple[Message, ...] = ()
     rounds = 0
-    while rounds < settings.rounds and _needs_correction(result, settings):
+    informed = settings.first_turn == "informed" and sql is not None
+    shown = [sql] if sql and informed else []
+    repeated = False
+    while rounds < settings.rounds and not repeated and _needs_correction(result, settings):
         current = ExecutedSql(sql or "", show_result(result, rows=0))
         if not conversation:
-            informed = settings.first_turn == "informed" and sql is not None
-            conversation = prompts.messages(
+            conversation = schema_messages(
                 "self_correction",
+                view,
                 question=few_shot.question,
-                dialect=view.dialect_name,
                 demonstrations=few_shot.demonstrations,
-                demonstrations_first=view.prompt.demonstrations_first,
-                parts=view.render(),
                 keywords=case.augmentation.keywords or (),
                 conditions=case.augmentation.conditions or (),
                 empty_counts=settings.when == "error_or_empty",
@@ -67,6 +70,8 @@ async def self_correction(
         if answer.sql is None:
             backbone.note(f"round {rounds}: {answer.note}; the SQL before it was kept")
         else:
+            repeated = any(same_query(answer.sql, earlier, view.dialect) for earlier in shown)
+            shown.append(answer.sql)
             sql, result = answer.sql, await runner.run(answer.sql, rows=0)
         previous = json.dumps({"sql": answer.sql or ""}, ensure_ascii=False)
         conversation = (*conversation, Message("assistant", previous))

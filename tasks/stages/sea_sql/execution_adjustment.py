@@ -10,9 +10,9 @@ from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema_view import SchemaView
 from tasks.settings.stages import ExecutionAdjustmentSettings
 from tasks.sql.parsing import normalise_sql
-from tasks.stage_runs import prompts
 from tasks.stage_runs.stage import stage
 from tasks.stages.replies import SqlReply, sql_answer
+from tasks.stages.schema_prompt import schema_messages
 from tasks.stages.shown_results import outcome_of, show_result
 
 LONGEST_REASON = 600
@@ -97,9 +97,7 @@ async def correct(
 def _messages(
     template: str, question: Question, view: SchemaView, memory: Sequence[Mistake]
 ) -> tuple[Message, ...]:
-    return prompts.messages(
-        template, question=question, dialect=view.dialect_name, parts=view.render(), mistakes=memory
-    )
+    return schema_messages(template, view, question=question, mistakes=memory)
 
 
 def remember(memory: Sequence[Mistake], sql: str, result: str, dialect: str) -> tuple[Mistake, ...]:

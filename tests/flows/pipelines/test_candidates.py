@@ -365,6 +365,7 @@ DEMONSTRATED = ("pipeline.candidates.demonstrations=shuffled",)
         ((n(4),), {}, "a answers at temperature 0, so its candidates would be the same"),
         ((n(4),), {"backbone": "offline"}, "offline always gives a question the same answer"),
         ((n(4), *DEMONSTRATED), {}, "at least 2 demonstrations"),
+        ((n(3), "pipeline.candidates.schema_formats=[m_schema]"), {}, "one format fewer than candidates"),
         ((n(4), "pipeline.candidates.backbones=[opena, vllm]"), {}, 'no backbone "opena"'),
         ((n(1), "pipeline.candidates.backbones=[offline, vllm]"), {}, "n to at least 2"),
         ((n(2), "pipeline.candidates.backbones=[vllm, vllm]"), {}, "is there twice"),
@@ -394,6 +395,7 @@ def test_candidates_that_cannot_be_made_are_refused(
         ((n(4), *DEMONSTRATED), {"pipeline": "few-shot"}),
         ((n(4), *DEMONSTRATED), {"pipeline": "dac", "backbone": "offline"}),
         ((n(4), "backbone.temperature=null"), {}),
+        ((n(3), "pipeline.candidates.schema_formats=[m_schema, create_table]"), {"backbone": "offline"}),
         ((n(2), "pipeline.candidates.backbones=[offline, vllm]"), {}),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
@@ -417,6 +419,19 @@ def test_shuffled_demonstrations_differ_by_candidate_and_never_by_run() -> None:
     assert len(set(orders)) == 4
     assert all(sorted(order, key=str) == sorted(shown, key=str) for order in orders)
     assert orders == [made.context_of(place, context).demonstrations for place in range(4)]
+
+
+def test_candidates_from_the_second_on_have_the_schema_formats_in_turns() -> None:
+    settings = PipelineSettings.model_validate(
+        {"kind": "x", "name": "x", "candidates": {"n": 4, "schema_formats": ["m_schema", "create_table"]}}
+    )
+    nothing: Any = None
+    made = Candidates(nothing, (MeteredBackbone(nothing),), "bird")
+    contexts = [
+        made.context_of(place, Context(settings, nothing, (), MeteredBackbone(nothing))) for place in range(4)
+    ]
+    formats = [context.settings.prompt.schema_format for context in contexts]
+    assert formats == ["comment", "m_schema", "create_table", "m_schema"]
 
 
 @pytest.mark.parametrize(

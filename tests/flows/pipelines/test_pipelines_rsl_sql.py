@@ -36,7 +36,8 @@ async def test_the_four_steps_take_seven_calls_when_nothing_needs_correction(wal
 
 
 async def test_it_takes_twelve_calls_when_nothing_helps_and_the_last_sql_is_kept(walk: Guide) -> None:
-    walk.replies |= {"self_correction": {"sql": EMPTY}, "binary_selection": {"sql": WRONG}}
+    empty = [{"sql": f"{EMPTY} AND {number}"} for number in range(4)] + [{"sql": EMPTY}]
+    walk.replies |= {"self_correction": empty, "binary_selection": {"sql": WRONG}}
     found = await walk()
     assert found.calls == 12
     assert found.sql == found.candidates["4_self_correction"] == EMPTY

@@ -83,7 +83,7 @@ def test_the_default_profile_is_rsl_sql_as_published_but_for_the_deviations_that
     assert (settings.selection.rows_shown, settings.selection.counts, settings.selection.shortcut) == (
         5,
         True,
-        False,
+        "identical",
     )
     assert settings.linking.shown == "named" and settings.correction.augmentation
     assert (settings.correction.rounds, settings.correction.when) == (5, "error_or_empty")
@@ -96,7 +96,8 @@ def test_the_acl_profile_differs_as_its_paper_does() -> None:
     assert isinstance(settings, RslSqlSettings)
     assert (settings.linking.forward.hint_source, settings.linking.backward.match) == ("both", "parsed")
     assert settings.linking.iterations == 1 and settings.linking.descriptions
-    assert settings.selection.counts and settings.selection.shortcut and not settings.selection.demonstrations
+    assert settings.selection.counts and not settings.selection.demonstrations
+    assert settings.selection.shortcut == "result"
     assert (settings.correction.rounds, settings.correction.when) == (3, "error")
     assert (settings.demonstrations.metric, settings.demonstrations.retriever) == ("cosine", "auto")
     assert "bge" in settings.demonstrations.encoder
@@ -112,11 +113,16 @@ def test_the_spider_profile_differs_as_the_paper_says() -> None:
     assert (settings.linking.shown, settings.correction.when) == ("none", "error")
 
 
-@pytest.mark.parametrize("name", ["rsl-sql", "rsl-sql-acl", "rsl-sql-spider", "dac", "sea-sql"])
+OWN_PROFILES = ("rsl-sql-economy", "rsl-sql-strong")
+
+
+@pytest.mark.parametrize(
+    "name", ["rsl-sql", "rsl-sql-acl", "rsl-sql-spider", "dac", "sea-sql", *OWN_PROFILES]
+)
 def test_a_profile_begins_with_its_differences_and_every_setting_it_names_can_be_set(name: str) -> None:
     text = (CONF / "pipelines" / f"{name}.yaml").read_text(encoding="utf-8")
     remarks = text.partition("\nkind:")[0]
-    assert "in our own words" in remarks
+    assert ("our own profile" if name in OWN_PROFILES else "in our own words") in remarks
     named = re.findall(r"pipeline\.[a-z_.]+=[\w.-]+", remarks)
     assert named
     for override in named:
@@ -132,7 +138,7 @@ def test_zero_shot_is_few_shot_without_demonstrations() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("pipeline.selection.shortcut=true", ("pipeline", ["selection", "shortcut"], True)),
+        ("pipeline.selection.counts=true", ("pipeline", ["selection", "counts"], True)),
         ("pipeline.demonstrations.k=5", ("pipeline", ["demonstrations", "k"], 5)),
         ("backbone.temperature=null", ("backbone", ["temperature"], None)),
         ("backbone.temperature=", ("backbone", ["temperature"], None)),
@@ -181,7 +187,7 @@ def test_whatever_is_set_is_read_or_refused_in_words(text: str) -> None:
 
 def test_overrides_reach_the_place_they_name_and_no_other() -> None:
     overrides = [
-        "pipeline.selection.shortcut=true",
+        "pipeline.selection.shortcut=result",
         "pipeline.linking.forward.hint_source=none",
         "backbone.seed=7",
         "benchmark.timeout_s=5",
@@ -193,7 +199,7 @@ def test_overrides_reach_the_place_they_name_and_no_other() -> None:
         load_pipeline_settings(CONF, "rsl-sql", overrides),
     )
     assert isinstance(changed, RslSqlSettings)
-    assert changed.selection.shortcut and changed.selection.rows_shown == 9
+    assert changed.selection.shortcut == "result" and changed.selection.rows_shown == 9
     assert changed.linking.forward.hint_source == "none"
     assert differences(plain.model_dump(), changed.model_dump()) == {
         "selection.shortcut", "selection.rows_shown", "linking.forward.hint_source",
@@ -235,8 +241,9 @@ def differences(first: dict[str, Any], second: dict[str, Any], prefix: str = "")
         ("pipeline.demonstrations.k=3.0", "valid integer, not 3.0"),
         ("pipeline.demonstrations.k=true", "valid integer, not True"),
         ("pipeline.demonstrations.k=", "valid integer, not None"),
-        ("pipeline.selection.shortcut=1", "valid boolean, not 1"),
-        ("pipeline.selection.shortcut='yes'", "valid boolean, not 'yes'"),
+        ("pipeline.selection.counts=1", "valid boolean, not 1"),
+        ("pipeline.selection.counts='yes'", "valid boolean, not 'yes'"),
+        ("pipeline.selection.shortcut=true", "'none', 'identical' or 'result', not True"),
         (
             "pipeline.selection=false",
             "False is not keys and values. Its keys: enabled, rows_shown, counts, demonstrations, shortcut.",

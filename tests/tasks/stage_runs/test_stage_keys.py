@@ -25,6 +25,7 @@ from tasks.stages.rsl_sql.augmentation import (
     augmentation_conditions,
     augmentation_elements,
     augmentation_keywords,
+    augmentation_together,
 )
 from tasks.stages.rsl_sql.augmented_sql import augmented_sql
 from tasks.stages.rsl_sql.backward_link import backward_link
@@ -41,6 +42,7 @@ STAGES: tuple[Stage[Any, Any], ...] = (
     augmentation_elements,
     augmentation_keywords,
     augmentation_conditions,
+    augmentation_together,
     augmented_sql,
     binary_selection,
     self_correction,
@@ -78,6 +80,7 @@ def arguments_of(stage: Stage[Any, Any], bench: Bench) -> Arguments:
         "table": "museum",
         "columns": ("name",),
         "layout": "omnisql",
+        "parts": ("elements", "conditions"),
         "runner": bench.runner,
         "backbone": bench.backbone,
     }
@@ -111,6 +114,7 @@ CHANGES: dict[str, Callable[[Any, Bench], Any]] = {
     "view.reduced": lambda v, b: v.reduced_to(LINK),
     "view.values": lambda v, b: v.with_values(()),
     "view.schema_format": lambda v, b: shown_by(v, schema_format="m_schema"),
+    "view.task": lambda v, b: shown_by(v, task="last"),
     "view.sample_rows": lambda v, b: shown_by(v, sample_rows=2),
     "view.foreign_keys": lambda v, b: shown_by(v, foreign_keys=False),
     "view.descriptions": lambda v, b: replace(v, descriptions=False),
@@ -139,6 +143,7 @@ CHANGES: dict[str, Callable[[Any, Bench], Any]] = {
     "candidates.sql2": lambda c, b: replace(c, sql2="SELECT 3"),
     "candidates.swapped": lambda c, b: SqlPair(c.sql2, c.sql1),
     "table.other": lambda t, b: "guide",
+    "parts.more": lambda p, b: (*p, "keywords"),
     "layout.other": lambda x, b: "arctic",
     "columns.more": lambda c, b: (*c, "city"),
     "runner.timeout": lambda r, b: replace(r, timeout_s=9.0),
@@ -168,7 +173,9 @@ async def test_the_key_varies_on_everything_that_the_result_depends_on(
 def changed(settings: Any, field: str) -> Any:
     """Settings with another valid value in one field."""
     now = getattr(settings, field)
-    others = {"hint_source": "question", "match": "parsed", "first_turn": "blind", "when": "error"}
+    others = {
+        "hint_source": "question", "match": "parsed", "first_turn": "blind", "when": "error", "shortcut": "none"
+    }  # fmt: skip
     value = others.get(field, not now if isinstance(now, bool) else now + 1 if isinstance(now, int) else None)
     assert value is not None and value != now, field
     return settings.model_copy(update={field: value})

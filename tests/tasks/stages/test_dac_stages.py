@@ -16,6 +16,7 @@ from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema import Column, Schema, Table
 from tasks.database.schema_view import SchemaView
 from tasks.retrieval.name_matching import question_tokens
+from tasks.settings.stages import Names
 from tasks.sql.elements import Elements, used_elements
 from tasks.stages.dac.alignment_reply import AlignmentReply
 from tasks.stages.dac.dac_correction import annotations, dac_correction
@@ -180,6 +181,27 @@ def test_names_do_not_touch_what_the_backbone_linked() -> None:
     )
 
 
+@pytest.mark.parametrize(("names", "linked"), [("all", 1), ("unlisted", 0)])
+async def test_a_word_that_the_reply_says_means_nothing_is_compared_with_names_only_by_default(
+    bench: Bench, names: Names, linked: int
+) -> None:
+    nothing = [{"token": token, "schema": None, "type": None} for token in question_tokens("museum")]
+    bench.says(json.dumps({"alignment": nothing}))
+    question = Question("1", "museum", "museum")
+    view = SchemaView(bench.schema)
+    found = await bench.run(
+        entity_linking(question, view, (), "SELECT name FROM museum", names, bench.backbone)
+    )
+    assert (found.by_name, len(found.entities.tables)) == (linked, linked)
+
+
+@pytest.mark.parametrize(("joins_count", "missing"), [(False, True), (True, False)])
+def test_a_column_that_only_joins_is_used_where_joins_count(joins_count: bool, missing: bool) -> None:
+    sql = "SELECT s.name FROM singer s JOIN concert c ON s.singer_id = c.singer_id"
+    linked = Entities((), (ColumnName("singer", "singer_id"),))
+    assert bool(missing_entities(sql, linked, CONCERTS, joins_count=joins_count)) == missing
+
+
 @pytest.mark.parametrize(
     ("sql", "tables", "columns"),
     [
@@ -295,7 +317,9 @@ def test_mentioned_values_stand_before_different_samples() -> None:
 async def test_linking_notes_what_the_schema_does_not_have(bench: Bench) -> None:
     bench.says(json.dumps({"alignment": [{"token": "Lyon", "schema": "museum.town", "type": "val"}]}))
     found = await bench.run(
-        entity_linking(QUESTION, SchemaView(bench.schema), (), "SELECT name FROM museum", bench.backbone)
+        entity_linking(
+            QUESTION, SchemaView(bench.schema), (), "SELECT name FROM museum", "all", bench.backbone
+        )
     )
     assert found.dropped == ("museum.town",)
     assert "not in the schema: museum.town" in bench.notes
@@ -308,7 +332,7 @@ async def test_linking_notes_what_the_schema_does_not_have(bench: Bench) -> None
 async def test_linking_without_a_sql_or_with_one_that_reads_no_table_shows_everything(bench: Bench) -> None:
     for sql in (None, "SELECT 1", "no SQL at all"):
         bench.says('{"alignment": []}')
-        await bench.run(entity_linking(PLAIN, SchemaView(bench.schema), (), sql, bench.backbone))
+        await bench.run(entity_linking(PLAIN, SchemaView(bench.schema), (), sql, "all", bench.backbone))
         prompt = bench.conversations[-1][-1]["content"]
         assert "# `museum`" in prompt
         assert "# `guide`" in prompt

@@ -32,9 +32,32 @@ async def test_sql_that_returns_rows_is_left_alone(bench: Bench, first_turn: str
 async def test_sql_that_fails_or_returns_nothing_is_corrected_until_it_returns_rows(
     bench: Bench, first_turn: str, sql: str | None, before: str
 ) -> None:
-    bench.says(sql_reply(EMPTY), sql_reply(WRONG), sql_reply(GOOD), sql_reply("SELECT 'too late'"))
+    failing = (f"{EMPTY} AND 1", f"{WRONG} WHERE 1")
+    bench.says(*map(sql_reply, failing), sql_reply(GOOD), sql_reply("SELECT 'too late'"))
     assert await bench.correct(sql, first_turn=first_turn) == Correction(GOOD, 3, before, "ok")
     assert len(bench.server.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("first_turn", "said", "rounds"),
+    [("informed", [EMPTY.lower()], 1), ("informed", [WRONG, EMPTY], 2), ("blind", [EMPTY, f"{EMPTY};"], 2)],
+)
+async def test_a_reply_that_repeats_a_query_of_the_conversation_ends_it(
+    bench: Bench, first_turn: str, said: list[str], rounds: int
+) -> None:
+    bench.says(*(sql_reply(sql) for sql in said), sql_reply(GOOD))
+    correction = await bench.correct(EMPTY, first_turn=first_turn)
+    assert (correction.rounds, correction.after) == (rounds, "empty")
+    assert len(bench.server.requests) == rounds
+
+
+async def test_the_prompts_say_that_the_schema_is_reduced_and_that_a_right_query_may_be_repeated(
+    bench: Bench,
+) -> None:
+    bench.says(sql_reply(WRONG), sql_reply(GOOD))
+    await bench.correct(EMPTY)
+    assert "The database may have more names than it shows." in bench.server.prompts[0]
+    assert "Repeat the query unchanged if it is right" in bench.server.prompts[1]
 
 
 async def test_an_empty_result_is_no_reason_where_only_errors_count(bench: Bench) -> None:
@@ -109,7 +132,7 @@ async def test_rounds_without_any_sql_end_in_no_sql(bench: Bench) -> None:
 
 
 async def test_every_round_is_on_the_bill(bench: Bench) -> None:
-    bench.says(sql_reply(EMPTY), sql_reply(EMPTY), sql_reply(GOOD))
+    bench.says(sql_reply(EMPTY), sql_reply(WRONG + " WHERE 1"), sql_reply(GOOD))
     await bench.correct(WRONG)
     (record,) = bench.records
     assert len(record.calls) == 3

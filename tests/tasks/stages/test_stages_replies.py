@@ -26,6 +26,7 @@ from tasks.stages.rsl_sql.augmentation import (
     augmentation_conditions,
     augmentation_elements,
     augmentation_keywords,
+    augmentation_together,
 )
 from tasks.stages.rsl_sql.augmented_sql import augmented_sql
 from tasks.stages.rsl_sql.forward_link import forward_link, hinted_link
@@ -48,6 +49,9 @@ STAGES: dict[str, Callable[[Bench], Awaitable[Any]]] = {
         QUESTION, SchemaView(b.schema, descriptions=True), b.backbone
     ),
     "augmentation_conditions": lambda b: augmentation_conditions(QUESTION, b.backbone),
+    "augmentation_together": lambda b: augmentation_together(
+        QUESTION, SchemaView(b.schema), ("elements", "conditions"), 15, b.backbone
+    ),
     "augmented_sql": lambda b: augmented_sql(
         PLAIN_ASKED, SchemaView(b.schema, descriptions=True), Augmentation(), b.backbone
     ),
@@ -78,6 +82,10 @@ GOOD: dict[str, tuple[str, Any]] = {
         '{"conditions": ["of Lyon\\n", "sold something"]}',
         ("of Lyon", "sold something"),
     ),
+    "augmentation_together": (
+        '{"tables": ["guide"], "sql_keywords": ["COUNT"], "conditions": [" of  Lyon"]}',
+        Augmentation(Link(("guide",)), None, ("of Lyon",)),
+    ),
     "augmented_sql": (sql_reply(NAMES), Answer(NAMES)),
     "binary_selection": (sql_reply(OTHER), Selection(OTHER, "second", "backbone")),
     "self_correction": (sql_reply(NAMES), Correction(NAMES, 1, "error", "ok")),
@@ -89,6 +97,7 @@ FALLBACK: dict[str, Any] = {
     "augmentation_elements": Link(),
     "augmentation_keywords": (),
     "augmentation_conditions": (),
+    "augmentation_together": Augmentation(Link(), None, ()),
     "augmented_sql": Answer(None, "the reply could not be read"),
     "binary_selection": Selection(OTHER, "second", "default"),
     "self_correction": Correction(FAILING, 1, "error", "error"),

@@ -31,9 +31,17 @@ async def test_the_backbone_chooses_one_of_the_two_or_writes_a_third(
     assert selection.sql == chosen.partition(";")[0]
 
 
-async def test_two_candidates_that_are_one_are_the_same_choice(bench: Bench) -> None:
+async def test_two_candidates_that_are_the_same_query_need_no_call(bench: Bench) -> None:
+    assert await bench.select(ALL, ALL.lower()) == Selection(ALL.lower(), "same", "shortcut")
+    assert bench.server.requests == []
+
+
+async def test_two_candidates_that_are_the_same_query_are_asked_about_where_there_is_no_shortcut(
+    bench: Bench,
+) -> None:
     bench.says(sql_reply(ALL))
-    assert await bench.select(ALL, ALL.lower()) == Selection(ALL, "same", "backbone")
+    selection = await bench.select(ALL, ALL.lower(), shortcut="none")
+    assert selection == Selection(ALL, "same", "backbone")
 
 
 async def test_a_reply_without_sql_leaves_the_second(bench: Bench) -> None:
@@ -53,7 +61,7 @@ async def test_a_reply_without_sql_leaves_the_second(bench: Bench) -> None:
 async def test_a_missing_candidate_leaves_the_other_without_a_call(
     bench: Bench, sql1: str | None, sql2: str | None, expected: Selection, note: str
 ) -> None:
-    assert await bench.select(sql1, sql2, shortcut=True) == expected
+    assert await bench.select(sql1, sql2, shortcut="result") == expected
     assert bench.server.requests == []
     assert any(note in noted for noted in bench.notes)
 
@@ -70,16 +78,24 @@ async def test_a_missing_candidate_leaves_the_other_without_a_call(
 async def test_the_shortcut_decides_where_the_results_leave_no_doubt(
     bench: Bench, sql1: str, sql2: str, expected: Selection
 ) -> None:
-    assert await bench.select(sql1, sql2, shortcut=True) == expected
+    assert await bench.select(sql1, sql2, shortcut="result") == expected
     assert bench.server.requests == []
 
 
 @pytest.mark.parametrize(
-    ("sql1", "sql2"), [(ALL, SOME), (NONE, NONE), (ALL, NONE), (ALL, WRONG), (WRONG, WRONG), (WRONG, ENDLESS)]
+    ("sql1", "sql2"),
+    [
+        (ALL, SOME),
+        (NONE, f"{NONE} AND 1"),
+        (ALL, NONE),
+        (ALL, WRONG),
+        (WRONG, f"{WRONG} WHERE 1"),
+        (WRONG, ENDLESS),
+    ],
 )
 async def test_the_shortcut_asks_where_the_results_leave_doubt(bench: Bench, sql1: str, sql2: str) -> None:
     bench.says(sql_reply(sql1))
-    assert (await bench.select(sql1, sql2, shortcut=True)).by == "backbone"
+    assert (await bench.select(sql1, sql2, shortcut="result")).by == "backbone"
     assert len(bench.server.requests) == 1
 
 

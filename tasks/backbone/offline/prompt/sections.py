@@ -46,6 +46,7 @@ class Task(StrEnum):
     FEEDBACK = "a query corrected by feedback"
     SKELETON = "a query without a schema"
     LINK = "tables and columns"
+    AUGMENTATION = "tables, columns, SQL keywords and conditions"
     KEYWORDS = "SQL keywords"
     CONDITIONS = "conditions of the question"
     DESCRIPTIONS = "column descriptions"
@@ -88,6 +89,8 @@ def task_of(request: Request) -> Task:
     keys = [key for key in named if key in _REPLY_KEYS]
     if not keys and (heading := next((one for one in _FREE_TEXT if one in last), None)):
         return _FREE_TEXT[heading]
+    if {"tables", "sql_keywords"} <= {*keys}:
+        return Task.AUGMENTATION
     task = _REPLY_KEYS[keys[0]] if keys else Task.QUERY
     if task != Task.QUERY:
         return task

@@ -22,6 +22,7 @@ from tasks.settings.pipeline import SchemaFormat
 from tasks.stage_runs import prompts
 from tasks.stages.dac.examples import ShownExample
 from tasks.stages.replies import (
+    AugmentationReply,
     BetterReply,
     ConditionsReply,
     DescriptionsReply,
@@ -50,7 +51,8 @@ EVERYTHING = {
     "linked_tables": ["baker"], "linked_columns": ["baker.Name"], "keywords": ["SELECT"], "conditions": ["from Kettle"],
     "candidates": [TRIED, TRIED], "current": TRIED, "mistakes": MISTAKES, "examples": EXAMPLES, "sql": TRIED.sql,
     "alignment": ["a"], "missing": ["the column baker.Name"], "kind": "entities", "error": "", "skeleton": "",
-    "table": "baker", "columns": ["Age"], "hints": ["baker.Age"], "max_columns_per_table": 15, "candidate": TRIED,
+    "table": "baker", "columns": ["Age"], "hints": ["baker.Age"], "parts_on": ["elements", "keywords"],
+    "keys": '"tables", "columns", "sql_keywords"', "max_columns_per_table": 15, "candidate": TRIED,
     "strict": False,    "demonstrations_first": False, "empty_counts": True, "votes": [5, 1],
 }  # fmt: skip
 
@@ -101,6 +103,7 @@ SHIPPED = {
         lambda p: ASKED(p) and "15" in p.task and list(map(str, p.linked_before)) == ["baker.Age"],
     ),
     "augmentation_keywords": Shipped(Task.KEYWORDS, KeywordsReply, ASKED),
+    "augmentation_together": Shipped(Task.AUGMENTATION, AugmentationReply, ASKED),
     "augmentation_conditions": Shipped(Task.CONDITIONS, ConditionsReply, has()),
     "describe_columns": Shipped(
         Task.DESCRIPTIONS, DescriptionsReply, lambda p: p.described_columns == ("Age",)
