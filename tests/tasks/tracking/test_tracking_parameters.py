@@ -9,7 +9,7 @@ from tasks.tracking.parameters import MAX_VALUE, flatten, redact
 
 def test_settings_are_named_and_written_as_the_command_line_sets_them() -> None:
     flat = flatten({"pipeline": RslSqlSettings().model_dump(mode="json")})
-    assert flat["pipeline.selection.shortcut"] == "false"
+    assert flat["pipeline.selection.counts"] == "true"
     assert flat["pipeline.correction.rounds"] == "5"
     assert flat["pipeline.linking.directions"] == "both"
 
