@@ -45,7 +45,7 @@ class DiffOptions(options.Benchmark, options.BenchmarkOverrides, options.Page, o
     "  crosscheck golds diff official arcwise --benchmark bird-mini-dev --html diff.html\n"
     "  crosscheck golds suggest latest~2 latest~1 latest --html golds.html\n"
     "  crosscheck verify-gold --benchmark bird-dev --key corrections.json\n"
-    '  crosscheck evaluate --benchmark bird-dev --set "benchmark.keys=corrections.json"\n',
+    '  crosscheck evaluate --benchmark bird-dev --set "benchmark.answer_keys=corrections.json"\n',
 )
 def command() -> None:
     """Find golds that may be wrong, and compare answer keys."""
@@ -65,7 +65,7 @@ def suggest(given: SuggestOptions) -> None:
     """List questions whose gold may be wrong.
 
     These are questions on which RUNs of different backbones agree with each other but not with the gold. No score
-    changes: you decide, and write the decision into a file of corrections (benchmark.keys).
+    changes: you decide, and write the decision into a file of corrections (benchmark.answer_keys).
     """
     from flows.gold.suggestions import check_runs
     from flows.gold.suggestions import suggest as find
@@ -92,7 +92,7 @@ def suggest(given: SuggestOptions) -> None:
     "  crosscheck golds diff official arcwise --benchmark bird-mini-dev\n"
     "  crosscheck golds diff arcwise corrections.json --benchmark bird-dev --html diff.html\n"
     "\b\nA and B are keys: official, the name of a benchmark whose golds are the key, or a file of corrections or of\n"
-    "id and SQL, as in the setting benchmark.keys.\n"
+    "id and SQL, as in the setting benchmark.answer_keys.\n"
     "\b\nExit codes: 0 compared, whether or not the keys differ; 2 bad input.",
 )
 @options.record(DiffOptions)

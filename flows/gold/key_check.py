@@ -90,13 +90,15 @@ class CheckedKey:
 
 
 def check_key(settings: BenchmarkSettings, item: str, folders: Folders, progress: Progress) -> CheckedKey:
-    """Run every SQL that a key changes of a benchmark, also of undecided entries. `item` is as in `benchmark.keys`.
+    """Run every SQL that a key changes of a benchmark, also of undecided entries.
+
+    `item` is as in `benchmark.answer_keys`.
 
     Raises:
         DataError: the key, or a file of the benchmark, cannot be read.
     """
     progress.step(f"Reading {settings.name}")
-    plain = settings.model_copy(update={"keys": (item,)})
+    plain = settings.model_copy(update={"answer_keys": (item,)})
     benchmark = folders.benchmark(plain, progress)
     of = {question.id: question for question in benchmark.questions}
     (key,) = benchmark.keys

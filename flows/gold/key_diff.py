@@ -77,7 +77,7 @@ def diff_keys(
     *,
     rows: int = 5,
 ) -> KeyDiff:
-    """Compare two keys, each as in `benchmark.keys` or "official", on all questions of a benchmark.
+    """Compare two keys, each as in `benchmark.answer_keys` or "official", on all questions of a benchmark.
 
     Two results are equal if one of the SQLs of each key has a result of the other key under the benchmark's rule.
 
@@ -92,7 +92,7 @@ def diff_keys(
         check_key_names(named)
     except ValueError as error:
         raise ConfigurationError(f"{error}.") from None
-    benchmark = folders.benchmark(settings.model_copy(update={"keys": named}), progress)
+    benchmark = folders.benchmark(settings.model_copy(update={"answer_keys": named}), progress)
     for key in benchmark.keys:
         key.demand_valid()
     keys = {key.name: key for key in benchmark.keys}

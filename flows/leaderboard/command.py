@@ -15,8 +15,8 @@ class LeaderboardOptions(options.Page, options.Files):
     keys: str | None = options.option(
         "--keys",
         metavar="KEYS",
-        help="Also rank the runs by these answer keys, separated by commas: benchmarks or files, as in benchmark.keys. "
-        "The stored answers are scored; no model is called.",
+        help="Also rank the runs by these answer keys, separated by commas: benchmarks or files, as in "
+        "benchmark.answer_keys. The stored answers are scored; no model is called.",
     )
 
 

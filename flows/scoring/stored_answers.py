@@ -28,7 +28,7 @@ def judged_by_keys(
     """Return the questions of runs of the same benchmark by run id, with the verdicts of answer keys.
 
     The stored answers are executed again where a key has another gold; no model is called. `items` are as in
-    `benchmark.keys`.
+    `benchmark.answer_keys`.
 
     Raises:
         CrosscheckError: a key cannot be read or is wrong, or the databases are not those of the runs.
@@ -39,7 +39,7 @@ def judged_by_keys(
         raise ConfigurationError(f"{error}.") from None
     first = runs[0].run
     progress.step(f"Reading {first.benchmark}")
-    settings = stored_benchmark(first.settings["benchmark"]).model_copy(update={"keys": tuple(items)})
+    settings = stored_benchmark(first.settings["benchmark"]).model_copy(update={"answer_keys": tuple(items)})
     benchmark = folders.benchmark(settings, progress)
     questions = {row.question.id: row.question for run in runs for row in run.rows if row.executable}
     databases = open_databases(benchmark, (each.database_id for each in questions.values()), progress)

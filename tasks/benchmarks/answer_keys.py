@@ -1,4 +1,4 @@
-"""The answer keys that `benchmark.keys` names: files, and benchmarks whose golds are the key."""
+"""The answer keys that `benchmark.answer_keys` names: files, and benchmarks whose golds are the key."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -32,13 +32,13 @@ def read_keys(
         {question.id: question for question in split.questions},
         {name: (sql, *split.further_gold.get(name, ())) for name, sql in split.gold.items()},
     )
-    return tuple(read_key(item, official, settings, places, dialect) for item in settings.keys)
+    return tuple(read_key(item, official, settings, places, dialect) for item in settings.answer_keys)
 
 
 def read_key(
     item: str, official: Official, settings: BenchmarkSettings, places: SearchPaths, dialect: str = ""
 ) -> AnswerKey:
-    """Read one key: `name`, `file` or `name=file`, as in `benchmark.keys`. "official" is the benchmark's own.
+    """Read one key: `name`, `file` or `name=file`, as in `benchmark.answer_keys`. "official" is the benchmark's own.
 
     What is wrong with its content is in its `problems`.
 
@@ -87,15 +87,15 @@ def _profile(
         if reference in known or reference.endswith((".yaml", ".yml")):
             raise
         raise ConfigurationError(
-            f"benchmark.keys: {error} A key is one of these benchmarks, or a file that ends in .json, .jsonl, .csv or "
-            ".tsv."
+            f"benchmark.answer_keys: {error} A key is one of these benchmarks, or a file that ends in "
+            ".json, .jsonl, .csv or .tsv."
         ) from None
     if found.has_dialects:
         found = found.model_copy(update={"dialect": settings.dialect or found.dialect})
     if dialect and found.dialect and found.dialect != dialect:
         raise ConfigurationError(
-            f"benchmark.keys: the key {name} is written in {found.dialect}, the databases of {settings.name} are "
-            f"{dialect}. Name a key in that dialect."
+            f"benchmark.answer_keys: the key {name} is written in {found.dialect}, the databases of {settings.name} "
+            f"are {dialect}. Name a key in that dialect."
         )
     layout = layout_of(found.layout)
     folder = layout.folder(found, places)

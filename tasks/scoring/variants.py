@@ -54,8 +54,8 @@ def variants(find: Find) -> Find:
 
 @variants
 def answer_keys(benchmark: Mapping[str, Any], rows: Sequence[QuestionScore]) -> Iterator[Variant]:
-    """Judge by each answer key of `benchmark.keys`; a question that it does not answer is not counted."""
-    for item in benchmark.get("keys") or ():
+    """Judge by each answer key of `benchmark.answer_keys`; a question that it does not answer is not counted."""
+    for item in benchmark.get("answer_keys") or ():
         yield key_variant(key_name(item))
 
 

@@ -119,7 +119,7 @@ def stored_benchmark(content: Mapping[str, Any]) -> BenchmarkSettings:
         ConfigurationError: they are not valid in this release.
     """
     try:
-        plain = {**content, "keys": []}
+        plain = {**content, "answer_keys": []}
         found: BenchmarkSettings = TypeAdapter(AnyBenchmark).validate_json(json.dumps(plain))
     except ValidationError as error:
         raise ConfigurationError(

@@ -92,7 +92,7 @@ class BenchmarkSettings(Settings):
     """Published checksums of database files, by database; a file that differs is reported."""
     timeout_s: float = Field(30.0, gt=0, le=86_400)
     """Seconds after which a query is stopped."""
-    keys: Annotated[
+    answer_keys: Annotated[
         tuple[str, ...], BeforeValidator(lambda keys: [keys] if isinstance(keys, str) else keys)
     ] = Field((), strict=False)
     """Answer keys beside the official one: each gives a further score of the same answers. A file of corrections, of id
@@ -102,7 +102,7 @@ class BenchmarkSettings(Settings):
     quarantine: tuple[QuestionId, ...] = Field((), strict=False)
     """Ids of questions whose gold is known to be wrong; scored with and without."""
 
-    @field_validator("keys")
+    @field_validator("answer_keys")
     @classmethod
     def _distinct(cls, keys: tuple[str, ...]) -> tuple[str, ...]:
         check_key_names(keys)
@@ -134,7 +134,7 @@ def _several(names: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 def key_name(item: str) -> str:
-    """Return the name of a key of `benchmark.keys`: the given one, else that of its file or benchmark.
+    """Return the name of a key of `benchmark.answer_keys`: the given one, else that of its file or benchmark.
 
     >>> key_name("/data/corrections.json"), key_name("mine=/data/corrections.json"), key_name("arcwise")
     ('corrections', 'mine', 'arcwise')
@@ -144,13 +144,13 @@ def key_name(item: str) -> str:
 
 
 def key_reference(item: str) -> str:
-    """Return the file or the benchmark of a key of `benchmark.keys`."""
+    """Return the file or the benchmark of a key of `benchmark.answer_keys`."""
     named = _NAMED_KEY.fullmatch(item)
     return named[2] if named else item
 
 
 def key_in_folder(item: str, folder: Path) -> str:
-    """Return a key of `benchmark.keys` with the absolute path of its file; the name of a benchmark as it is."""
+    """Return a key of `benchmark.answer_keys` with the absolute path of its file; the name of a benchmark as it is."""
     reference = key_reference(item)
     if not reference.lower().endswith(_KEY_ENDINGS):
         return item

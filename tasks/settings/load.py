@@ -145,7 +145,7 @@ def _located(kind: str, key: str, value: Any, folder: Path) -> Any:
 
     These are the answer keys of a benchmark, and its folder where `./` before it says so.
     """
-    if (kind, key) == ("benchmark", "keys"):
+    if (kind, key) == ("benchmark", "answer_keys"):
         items = [value] if isinstance(value, str) else value
         named = isinstance(items, list) and all(isinstance(item, str) for item in items)
         return [key_in_folder(item, folder) for item in items] if named else value

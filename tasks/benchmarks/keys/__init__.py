@@ -1,1 +1,1 @@
-"""Answer keys (`benchmark.keys`): other golds for a benchmark's questions, each a score beside the official one."""
+"""Answer keys (`benchmark.answer_keys`): other golds for a benchmark's questions, with a score of their own."""

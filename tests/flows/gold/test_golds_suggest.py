@@ -95,7 +95,7 @@ def test_a_draft_is_undecided_and_changes_nothing_until_a_person_decides(
     assert {entry["action"] for entry in content["corrections"]} == {"undecided"}
 
     def corrected() -> Any:
-        golds = f"benchmark.keys=corrected={draft}"
+        golds = f"benchmark.answer_keys=corrected={draft}"
         ran = run(
             "score", "--predictions", f"{runs['home']}/../a.jsonl", "--limit", "10", "--set", golds, "--json"
         )

@@ -107,7 +107,7 @@ def test_real_answers_of_superhero_are_scored_by_arcwises_key(
     predictions = shared_data / "predictions/bird-dev-gpt-3.5-turbo-knowledge.json"
     ran = run(
         "score", "--benchmark", "bird-dev", "--data", str(shared_data), "--predictions", str(predictions),
-        "--questions", ids, "--set", "benchmark.keys=arcwise", "--json",
+        "--questions", ids, "--set", "benchmark.answer_keys=arcwise", "--json",
     )  # fmt: skip
     assert ran.code == 0, ran.err
     scores = ran.json["scores"]

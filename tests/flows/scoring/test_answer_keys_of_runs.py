@@ -80,7 +80,7 @@ def runs(home: Path, golds: Mapping[str, str], overlay: Path) -> dict[str, Any]:
             sqls = {key: OTHER if key in other else sql for key, sql in golds.items()}
             lines = (json.dumps({"question_id": key, "sql": sql}) for key, sql in sqls.items())
             file.write_text("\n".join(lines), encoding="utf-8")
-            more = ("--set", f"benchmark.keys=corrected={overlay}") if name != "plain" else ()
+            more = ("--set", f"benchmark.answer_keys=corrected={overlay}") if name != "plain" else ()
             ran = run("score", "--predictions", str(file), "--limit", "20", "--details", "--json", *more)
             assert ran.code == 0, ran.err
             found[name] = ran.json | {"text": ran.err}
@@ -246,7 +246,7 @@ def test_everything_wrong_with_an_overlay_is_said_at_once(home: Path, golds: Map
         encoding="utf-8",
     )
     checked = run("verify-gold", "--key", str(file), "--json")
-    scored = run("score", "--predictions", str(predictions), "--set", f"benchmark.keys={file}")
+    scored = run("score", "--predictions", str(predictions), "--set", f"benchmark.answer_keys={file}")
     assert checked.code == scored.code == 2
     assert len(checked.json["problems"]) == 8
     for said in (

@@ -440,7 +440,7 @@ def test_an_error_while_scoring_is_the_only_one_that_is_said_where_mlflows_store
         "source": "s",
     }
     wrong.write_text(json.dumps({"corrections": [correction]}), encoding="utf-8")
-    ran = run("score", "--predictions", str(file), "--set", f"benchmark.keys={wrong}")
+    ran = run("score", "--predictions", str(file), "--set", f"benchmark.answer_keys={wrong}")
     gc.collect()
     assert ran.code == 2 and "nowhere" in ran.err, ran.err
     assert [record.message for record in caplog.records if record.name == "asyncio"] == []

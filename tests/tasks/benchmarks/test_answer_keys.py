@@ -160,15 +160,17 @@ def test_a_key_of_other_questions_is_one_message(tmp_path: Path, text: str, prob
 )
 def test_names_of_keys_are_checked_with_the_settings(keys: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
-        load_benchmark_settings(find_conf(), "bird-dev", [f"benchmark.keys={keys}"])
+        load_benchmark_settings(find_conf(), "bird-dev", [f"benchmark.answer_keys={keys}"])
 
 
 def test_files_are_found_from_the_working_directory_and_benchmarks_by_their_name(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    found = load_benchmark_settings(find_conf(), "bird-dev", ["benchmark.keys=[arcwise, mine=a.json, b.csv]"])
-    assert found.keys == ("arcwise", f"mine={tmp_path / 'a.json'}", str(tmp_path / "b.csv"))
+    found = load_benchmark_settings(
+        find_conf(), "bird-dev", ["benchmark.answer_keys=[arcwise, mine=a.json, b.csv]"]
+    )
+    assert found.answer_keys == ("arcwise", f"mine={tmp_path / 'a.json'}", str(tmp_path / "b.csv"))
 
 
 def test_arcwises_key_changes_three_sqls_and_five_texts_of_superhero(

@@ -477,3 +477,10 @@ def test_what_may_be_the_value_of_a_header_is_not_repeated(tmp_path: Path) -> No
     with pytest.raises(ConfigurationError, match="no name of an environment variable") as caught:
         load_backbone_settings(tmp_path, str(path))
     assert "3f9a" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("kind", "name"), SHIPPED)
+def test_no_setting_is_named_like_the_method_by_which_prefect_takes_it_for_a_mapping(
+    kind: str, name: str
+) -> None:
+    assert dict(load_settings(CONF, kind, name))["name"] == name
