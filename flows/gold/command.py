@@ -38,6 +38,10 @@ class VerifyGoldOptions(options.Benchmark, options.BenchmarkOverrides, options.F
         metavar="SECONDS",
         help="Queries that take longer are listed as slow.",
     )
+    no_undecided: bool = options.flag(
+        "--no-undecided",
+        "Do not look for golds whose result the data do not decide, for which most golds are executed several times.",
+    )
     strict: bool = options.flag(
         "--strict", "Exit with 1 if a gold query fails, is stopped, or returns a result that is too large."
     )
@@ -80,6 +84,7 @@ def command(given: VerifyGoldOptions) -> int:
             split=given.split,
             file=given.gold,
             slow_s=given.slow,
+            undecided=not given.no_undecided,
         )
         verified = run_verify_gold(settings, given.folders, progress)
     given.emit(

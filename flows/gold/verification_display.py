@@ -9,8 +9,10 @@ from flows.gold.verification import Verified
 from tasks.core.wording import and_more, number, seconds, shorten
 from tasks.documents.model import Block, Bullets, Document, Section, Sentence, Span, Table
 from tasks.scoring.execution.gold_check import GoldCheck, GoldReport
+from tasks.scoring.execution.undecided import KINDS_IN_WORDS
 from tasks.settings.home import find_conf
 from tasks.settings.load import available
+from tasks.sql.alternatives.kinds import KINDS
 
 MOST_LISTED = 20
 MOST_IDS = 8
@@ -46,6 +48,10 @@ def as_object(verified: Verified) -> dict[str, Any]:
         **listed,
         "slow": [_object(check) for check in report.slow],
         "suggested_quarantine": list(verified.suggested),
+        "undecided": None if verified.decisions is None else _undecided_object(verified),
+        "not_checked": {
+            name: each.unchecked for name, each in (verified.decisions or {}).items() if each.unchecked
+        },
     }
 
 
@@ -66,7 +72,14 @@ def gold_document(verified: Verified) -> Document:
         *_per_database("Empty", empty),
         *_per_database("Without a database", missing),
     )
-    blocks = (Sentence(verified.engine), *translated, _counts(report), *lists, *_quarantine(verified))
+    blocks = (
+        Sentence(verified.engine),
+        *translated,
+        _counts(report),
+        *lists,
+        *_quarantine(verified),
+        *_undecided(verified),
+    )
     return Document("", blocks, (Span(benchmark.name, "strong"), about))
 
 
@@ -79,6 +92,53 @@ def _quarantine(verified: Verified) -> Iterator[Section]:
         yield Section(title, (Sentence(f"quarantine: {json.dumps(list(verified.suggested))}"),))
     elif not verified.report.unreadable:
         yield Section("Nothing to quarantine.", ())
+
+
+def _undecided_object(verified: Verified) -> dict[str, Any]:
+    return {
+        name: [
+            {
+                **asdict(found.pair),
+                "columns": list(found.columns),
+                "only_one": [list(row) for row in found.only_one],
+                "only_other": [list(row) for row in found.only_other],
+            }
+            for found in decision.findings
+        ]
+        for name, decision in verified.undecided.items()
+    }
+
+
+def _undecided(verified: Verified) -> Iterator[Block]:
+    """Yield the golds that the data do not decide: counts by kind, and of each of the first the rows that show it."""
+    if verified.decisions is None:
+        return
+    found, sqls = verified.undecided, {check.id: check.sql for check in verified.report.checks}
+    unchecked = [name for name, each in verified.decisions.items() if each.unchecked]
+    rows = tuple(
+        (KINDS_IN_WORDS[kind], number(len(those)), shorten(those, MOST_IDS))
+        for kind in KINDS
+        if (those := [name for name, each in found.items() if kind in each.kinds])
+    )
+    of = f"of {len(verified.decisions):,} golds that run"
+    caption = "a gold can have several causes"
+    if unchecked:
+        caption += f"; not checked in full: {len(unchecked):,} ({shorten(unchecked, MOST_IDS)})"
+    blocks: list[Block] = [Table("", ("cause", "golds", "ids"), rows, caption)] if rows else []
+    for name, decision in list(found.items())[:MOST_LISTED]:
+        blocks.append(Sentence((f"  {name} ", Span(f"({', '.join(decision.kinds)})", "quiet"))))
+        blocks.append(Sentence(f"    {' '.join(sqls[name].split())[:200]}", "note"))
+        first = decision.findings[0]
+        for sql, only in ((first.pair.one, first.only_one), (first.pair.other, first.only_other)):
+            shown = "; ".join(str(row)[:120] for row in only) or "no row of its own"
+            blocks.append(Sentence(f"    {shown}  <- {' '.join(sql.split())[-90:]}"))
+    if rest := and_more(list(found), MOST_LISTED):
+        blocks.append(Sentence(f"  {rest}: --json lists all", "note"))
+    title = f"Result that the data do not decide: {len(found):,} {of}"
+    if found:
+        remark = "A score without them stands beside the headline with --set benchmark.find_undecided=true."
+        blocks.append(Sentence(remark, "note"))
+    yield Section(title, tuple(blocks))
 
 
 def _counts(report: GoldReport) -> Table:

@@ -21,6 +21,7 @@ from tasks.scoring.execution.rules import RULES
 from tasks.scoring.execution.run_times import Measured, RightAnswer, measure_efficiency
 from tasks.scoring.execution.subset import SubsetGold
 from tasks.scoring.execution.suite import open_like
+from tasks.scoring.execution.undecided import decide
 from tasks.scoring.linking import score_links
 from tasks.scoring.metric import METRICS, QuestionValue, ScoredRun, find_metrics, measure
 from tasks.scoring.metrics.test_suite import SuiteRun
@@ -147,6 +148,9 @@ class Scorer:
         database = self._scorable.databases.get(score.question.database_id)
         if database and score.executable:
             score = replace(score, keys=await self._keys.judged(score, self._suite(database)))
+            if self._settings.find_undecided and score.gold_sql:
+                found = await decide(replace(self._judge, rules=(self._headline,)), database, score.gold_sql)
+                score = replace(score, undecided=found.kinds)
         if database and score.executable and self._gold(score.question):
             await self._measure(score, database)
             if len(self._suite(database)) > 1 and score.question.id not in self._first_right:

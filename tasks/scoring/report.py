@@ -135,6 +135,9 @@ class QuestionScore:
     # what each answer key says of it, by the key's name; a key that leaves its gold as it is is absent
     keys: Mapping[str, KeyVerdict] = field(default_factory=dict)
     opinion: Opinion | None = None  # what a model thinks of the answer; None where none was asked
+    # kinds of alternatives (`tasks.sql.alternatives`) that give the gold another result; () where the data decide it.
+    # None: not looked for
+    undecided: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from typing import Any
 
 from tasks.scoring.report import QuestionScore, is_right
 from tasks.scoring.score import Accuracy, Differs, Score
-from tasks.settings.benchmark import key_name
+from tasks.settings.benchmark import DECIDED, key_name
 
 Judge = Callable[[QuestionScore, str], bool | None]
 """Whether the final answer of a question is right under a rule; None: the question is not in the denominator."""
@@ -88,6 +88,19 @@ def without_quarantine(benchmark: Mapping[str, Any], rows: Sequence[QuestionScor
 
     if any(row.question.id in listed for row in rows):
         yield Variant("without_quarantine", "Without quarantined golds", judge)
+
+
+@variants
+def decided(benchmark: Mapping[str, Any], rows: Sequence[QuestionScore]) -> Iterator[Variant]:
+    """Leave out the questions whose gold's result the data do not decide, where `benchmark.find_undecided` looks."""
+
+    def judge(row: QuestionScore, rule: str) -> bool | None:
+        return None if row.undecided else is_right(row.final, rule)
+
+    if benchmark.get("find_undecided") and any(row.undecided is not None for row in rows):
+        yield Variant(
+            DECIDED, "Without golds that the data do not decide", judge, basis=lambda row: row.undecided
+        )
 
 
 def find_variants(benchmark: Mapping[str, Any], rows: Iterable[QuestionScore]) -> dict[str, Variant]:

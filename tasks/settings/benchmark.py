@@ -17,6 +17,9 @@ FileNames = str | Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
 OFFICIAL = "official"
 """Name of the benchmark's own answer key."""
 
+DECIDED = "decided"
+"""Name of the score without golds that the data do not decide."""
+
 _NAMED_KEY = re.compile(r"([A-Za-z0-9_.-]+)=(.+)", re.DOTALL)
 _KEY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _KEY_ENDINGS = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".yaml", ".yml")
@@ -99,6 +102,9 @@ class BenchmarkSettings(Settings):
     and SQL (JSON, JSON lines, CSV) or in BIRD's form; or the name of a benchmark whose golds are the key. `name=file`
     gives a file another name than its own. A relative path is relative to the YAML file, with `--set` to the working
     directory."""
+    find_undecided: bool = False
+    """Whether to look for golds whose result the data do not decide, and to score without them as well. A gold that can
+    have such a result is executed up to a dozen times, once for the same database."""
     quarantine: tuple[QuestionId, ...] = Field((), strict=False)
     """Ids of questions whose gold is known to be wrong; scored with and without."""
 
@@ -173,7 +179,7 @@ def check_key_names(items: tuple[str, ...]) -> None:
             )
         if names.count(name) > 1:
             raise ValueError(f'two keys have the name "{name}": give one of them another, NAME=FILE')
-        if name in (*rules, OFFICIAL, "without_quarantine", "decided") or name.endswith(
+        if name in (*rules, OFFICIAL, "without_quarantine", DECIDED) or name.endswith(
             tuple(f"_{r}" for r in rules)
         ):
             raise ValueError(f'"{name}" cannot be the name of a key, another score has it: write NAME=FILE')

@@ -75,6 +75,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "failure": "the message of that failure",
         "correct_by_variant": "right by score variant: correct_by_variant['arcwise']; NULL: not counted, or not known",
         "keys": "what answer keys change of the question, by name: keys['arcwise'].change",
+        "undecided": "ways in which another engine, order or plan changes the gold's result; NULL: not looked for",
         "opinion": "whether a model calls the answer right: no score; NULL: none was asked",
         "opinion_by": "the model of that opinion",
         "opinion_reason": "its reason",

@@ -26,7 +26,7 @@ TABLES = {
     "run VARCHAR, record VARCHAR",
     "questions": f"{_KEY}, database VARCHAR, difficulty VARCHAR, question VARCHAR, evidence VARCHAR, sql VARCHAR, "
     f"gold_sql VARCHAR, executable BOOLEAN, failure_kind VARCHAR, failure VARCHAR, links VARCHAR, notes VARCHAR[], "
-    f"{_VERDICT}, attempts BIGINT, samples BIGINT[], keys VARCHAR, opinion VARCHAR, "
+    f"{_VERDICT}, attempts BIGINT, samples BIGINT[], keys VARCHAR, opinion VARCHAR, undecided VARCHAR[], "
     "correct_by_variant MAP(VARCHAR, BOOLEAN)",
     "candidates": f"{_KEY}, stage VARCHAR, reached BOOLEAN, sql VARCHAR, {_VERDICT}",
     "stages": f"{_KEY}, stage VARCHAR, label VARCHAR, value VARCHAR, restored BOOLEAN, notes VARCHAR[], "
