@@ -13,9 +13,9 @@ from tasks.core.errors import DataError
 from tasks.database.database import Database, product_of
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.execution.accuracy import Judge
-from tasks.scoring.execution.gold_check import GoldCheck, GoldReport, check_golds
-from tasks.scoring.execution.undecided import Decision, decide
 from tasks.scoring.execution.verdict_cache import VerdictCache
+from tasks.scoring.golds.gold_check import GoldCheck, GoldReport, check_golds
+from tasks.scoring.golds.undecided import Decision, decide
 from tasks.settings.benchmark import BenchmarkSettings
 
 SHOWN_ROWS = 3

@@ -8,8 +8,8 @@ from typing import Any
 from flows.gold.verification import Verified
 from tasks.core.wording import and_more, number, seconds, shorten
 from tasks.documents.model import Block, Bullets, Document, Section, Sentence, Span, Table
-from tasks.scoring.execution.gold_check import GoldCheck, GoldReport
-from tasks.scoring.execution.undecided import KINDS_IN_WORDS
+from tasks.scoring.golds.gold_check import GoldCheck, GoldReport
+from tasks.scoring.golds.undecided import KINDS_IN_WORDS
 from tasks.settings.home import find_conf
 from tasks.settings.load import available
 from tasks.sql.alternatives.kinds import KINDS

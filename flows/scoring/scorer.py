@@ -21,7 +21,7 @@ from tasks.scoring.execution.rules import RULES
 from tasks.scoring.execution.run_times import Measured, RightAnswer, measure_efficiency
 from tasks.scoring.execution.subset import SubsetGold
 from tasks.scoring.execution.suite import open_like
-from tasks.scoring.execution.undecided import decide
+from tasks.scoring.golds.undecided import decide
 from tasks.scoring.linking import score_links
 from tasks.scoring.metric import METRICS, QuestionValue, ScoredRun, find_metrics, measure
 from tasks.scoring.metrics.test_suite import SuiteRun

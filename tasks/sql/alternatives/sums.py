@@ -17,13 +17,10 @@ def sum_in_parts(tree: "exp.Expr") -> bool:
     ]
     for node in found:
         value = node.this
-        even = exp.EQ(
-            this=exp.Mod(
-                this=exp.Cast(this=exp.paren(value.copy()), to=exp.DataType.build("INT")),
-                expression=exp.Literal.number(2),
-            ),
-            expression=exp.Literal.number(0),
-        )
+        # odd where a digit after the point is: whole numbers, whose sums are exact, are all in one part
+        digits = exp.Add(this=_whole(value, 10), expression=_whole(value, 1000))
+        rest = exp.Mod(this=exp.paren(digits), expression=exp.Literal.number(2))
+        even = exp.EQ(this=rest, expression=exp.Literal.number(0))
         parts = [
             exp.Coalesce(
                 this=exp.Sum(this=exp.Case(ifs=[exp.If(this=part, true=value.copy())])),
@@ -39,3 +36,10 @@ def sum_in_parts(tree: "exp.Expr") -> bool:
         some = exp.GT(this=count, expression=exp.Literal.number(0))
         node.replace(exp.Case(ifs=[exp.If(this=some, true=total)]))
     return bool(found)
+
+
+def _whole(value: "exp.Expr", times: int) -> "exp.Expr":
+    from sqlglot import exp
+
+    product = exp.Mul(this=exp.paren(value.copy()), expression=exp.Literal.number(times))
+    return exp.Cast(this=product, to=exp.DataType.build("BIGINT"))

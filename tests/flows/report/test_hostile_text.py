@@ -32,7 +32,7 @@ from tasks.core.outcome import Failure, Outcome
 from tasks.core.records import Execution, Question
 from tasks.documents.terminal import print_document
 from tasks.scoring.build_report import build_report
-from tasks.scoring.execution.gold_check import GoldCheck, GoldReport
+from tasks.scoring.golds.gold_check import GoldCheck, GoldReport
 from tasks.scoring.report import Verdict
 from tasks.settings.assemble import benchmark_settings
 from tasks.tracking.build_record import record_of

@@ -1,0 +1,1 @@
+"""Golds themselves: whether they run, and whether the data decide their result."""
