@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 ORDER = {
     "tasks": """core documents settings database sql backbone stage_runs benchmarks retrieval scoring tracking stages
     finetuning""",
-    "flows": """report runtime cli pipelines orchestration deployed questions sharding benchmarks gold scoring results
+    "flows": """report runtime cli pipelines orchestration deployed questions sharding benchmarks scoring gold results
     servers storage judging leaderboard descriptions finetuning reproduction answer check show evaluation nights rerun
     sweep api""",
 }

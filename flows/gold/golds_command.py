@@ -25,8 +25,45 @@ class SuggestOptions(options.Page, options.Files):
         type=click.Path(dir_okay=False, path_type=Path),
         help="Also write a file of corrections in which every entry is undecided.",
     )
+    queue: str | None = options.option(
+        "--queue",
+        metavar="NAME",
+        help="Also put the questions into this review queue of MLflow (3.14 or later), where people judge them.",
+    )
     limit: int = options.number("--limit", default=20, help="Print at most N questions.")
     rows: int = options.number("--rows", default=5, help="Rows of each result, on the page and with --json.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportOptions(options.Benchmark, options.BenchmarkOverrides, options.Files):
+    """Options of `crosscheck golds import`."""
+
+    files: tuple[Path, ...] = options.argument(
+        metavar="FILE...", nargs=-1, type=click.Path(dir_okay=False, path_type=Path)
+    )
+    output: Path = options.option(
+        "--output",
+        metavar="FILE",
+        required=True,
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="The answer key to write, a JSON file.",
+    )
+    queue: str | None = options.option(
+        "--queue", metavar="NAME", help="Read the verdicts of this review queue of MLflow."
+    )
+    decides: str = options.option(
+        "--decides",
+        default="majority",
+        metavar="WHO",
+        help="majority, unanimous, or the name of the reviewer whose verdict counts. Without a decision, an entry is "
+        "undecided.",
+    )
+    runs: tuple[str, ...] = options.option(
+        "--run",
+        multiple=True,
+        metavar="RUN",
+        help="Show the score of this run before and after. May be repeated.",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +80,7 @@ class DiffOptions(options.Benchmark, options.BenchmarkOverrides, options.Page, o
     "golds",
     epilog="\b\nExamples:\n"
     "  crosscheck golds diff official arcwise --benchmark bird-mini-dev --html diff.html\n"
+    "  crosscheck golds import verdicts.csv --benchmark bird-dev --output reviewed.json --run latest\n"
     "  crosscheck golds suggest latest~2 latest~1 latest --html golds.html\n"
     "  crosscheck verify-gold --benchmark bird-dev --key corrections.json\n"
     '  crosscheck evaluate --benchmark bird-dev --set "benchmark.answer_keys=corrections.json"\n',
@@ -82,6 +120,20 @@ def suggest(given: SuggestOptions) -> None:
     if given.draft is not None:
         write_draft(found, given.draft)
     given.emit(as_object(found), lambda stream: print_document(document, stream))
+    if given.queue is not None:
+        from flows.gold.suggestions_output import review_items
+        from tasks.tracking.mlflow.store import find_store
+        from tasks.tracking.review.queue import send_to_queue
+
+        with given.progress() as progress:
+            benchmark = runs[0].run.benchmark
+            store = find_store(given.folders.home)
+            sent = send_to_queue(store, benchmark, given.queue, review_items(found), progress.step)
+        click.echo(
+            f"New in MLflow's review queue {given.queue}: {sent}. Read the verdicts with "
+            f"crosscheck golds import --benchmark {benchmark} --queue {given.queue} --output FILE",
+            err=given.as_json,
+        )
     for file in filter(None, (given.html, given.draft)):
         click.echo(f"Written: {file}", err=given.as_json)
 
@@ -116,3 +168,32 @@ def diff(given: DiffOptions) -> None:
     given.write_page(lambda: html(document))
     given.emit(as_object(found), lambda stream: print_document(document, stream))
     given.name_page()
+
+
+@command.command(
+    "import",
+    epilog="\b\nExamples:\n"
+    "  crosscheck golds import ann.csv bob.csv --benchmark bird-dev --output reviewed.json --run latest\n"
+    "  crosscheck golds import --queue golds --benchmark bird-dev --output reviewed.json --decides Ann\n"
+    "\b\nFILE is CSV, JSON or JSON lines with question_id, reviewer, verdict (keep, replace, add, withdraw), reason,\n"
+    "date (2026-11-24) and sql, which replace and add need.\n"
+    "\b\nExit codes: 0 written; 2 bad input, nothing written.",
+)
+@options.record(ImportOptions)
+def import_(given: ImportOptions) -> None:
+    """Make an answer key of people's verdicts.
+
+    The key has the names, dates and reasons. The reviewers' agreement is printed: Cohen's kappa of two, Fleiss' kappa
+    of more.
+    """
+    from flows.gold.golds_import import as_object, import_document, import_verdicts
+    from tasks.documents.terminal import print_document
+    from tasks.settings.assemble import benchmark_settings
+
+    settings = benchmark_settings(given.benchmark, given.overrides)
+    runs = given.read_runs(*given.runs)
+    with given.progress() as progress:
+        result = import_verdicts(
+            settings, given.files, given.queue, given.output, given.decides, runs, given.folders, progress
+        )
+    given.emit(as_object(result), lambda stream: print_document(import_document(result), stream))

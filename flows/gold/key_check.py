@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from flows.gold.databases import open_databases
+from flows.benchmarks.databases import open_databases
 from flows.runtime.control import Progress
 from flows.runtime.folders import Folders
 from tasks.benchmarks.benchmark import Benchmark

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from flows.gold.databases import open_databases
+from flows.benchmarks.databases import open_databases
 from flows.runtime.control import Progress
 from flows.runtime.folders import Folders
 from tasks.benchmarks.benchmark import Benchmark

@@ -24,6 +24,7 @@ from tasks.documents.model import (
     Span,
     Table,
 )
+from tasks.tracking.review.queue import ReviewItem
 
 
 def as_object(found: Suggestions) -> dict[str, Any]:
@@ -133,6 +134,25 @@ def result_tables(found: Execution) -> Iterator[Table]:
     rows = tuple(tuple("NULL" if cell is None else str(cell) for cell in row) for row in found.rows)
     left = (found.row_count or 0) - len(rows)
     yield Table("", headers, rows, f"and {counted(left, 'more row')}" if left > 0 else "")
+
+
+def review_items(found: Suggestions) -> list[ReviewItem]:
+    """Return the questions for a review queue, of several groups of a question the first."""
+    items: dict[str, ReviewItem] = {}
+    for each in found.suggestions:
+        proposed = next(iter(each.sqls.values()))
+        shown = {
+            "question": each.question.text,
+            "evidence": each.question.evidence,
+            "database": each.question.database_id,
+            "gold_sql": each.gold_sql,
+            "gold_result": result_as_object(each.gold),
+            "proposed_sql": proposed,
+            "proposed_result": result_as_object(each.agreed),
+            "why": who(each),
+        }
+        items.setdefault(each.question.id, ReviewItem(each.question.id, shown, proposed))
+    return list(items.values())
 
 
 def who(each: Suggestion) -> str:

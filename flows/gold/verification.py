@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from flows.gold.databases import open_databases
+from flows.benchmarks.databases import open_databases
 from flows.runtime.control import Progress
 from flows.runtime.folders import Folders
 from tasks.benchmarks.gold_files import Golds, SplitName, read_golds

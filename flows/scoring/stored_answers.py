@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from flows.gold.databases import open_databases
+from flows.benchmarks.databases import open_databases
 from flows.runtime.control import Progress
 from flows.runtime.folders import Folders
 from flows.scoring.keys import KeyJudge, check_keys

@@ -1,0 +1,1 @@
+"""Golds that people review in MLflow."""
