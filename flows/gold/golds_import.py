@@ -126,7 +126,7 @@ def import_document(result: ImportResult) -> Document:
         )
         headers = ("run", "before", "right", "after", "right ", "official, same questions", "what differs")
         blocks.append(Table("Scores", headers, rows))
-    blocks.append(Sentence(f"Written: {result.file}. Use it with --set benchmark.keys={result.file}"))
+    blocks.append(Sentence(f"Written: {result.file}. Use it with --set benchmark.answer_keys={result.file}"))
     title = counted(len(imported.verdicts), "verdict")
     return Document(title, tuple(blocks), (Span(result.benchmark.name, "strong"), ""))
 
