@@ -18,11 +18,11 @@ TABLES = (".csv", ".tsv", ".jsonl", ".ndjson")
 
 
 def read_keys(
-    settings: BenchmarkSettings, split: Split, places: SearchPaths, dialect: str = ""
+    settings: BenchmarkSettings, split: Split, places: SearchPaths, dialect: str
 ) -> tuple[AnswerKey, ...]:
     """Read the keys of a benchmark's settings, in their order.
 
-    `dialect` is that of its databases; "" where it does not matter.
+    `dialect` is that of its databases.
 
     Raises:
         CrosscheckError: a key cannot be read, or is of another SQL dialect than the databases.
@@ -36,7 +36,7 @@ def read_keys(
 
 
 def read_key(
-    item: str, official: Official, settings: BenchmarkSettings, places: SearchPaths, dialect: str = ""
+    item: str, official: Official, settings: BenchmarkSettings, places: SearchPaths, dialect: str
 ) -> AnswerKey:
     """Read one key: `name`, `file` or `name=file`, as in `benchmark.answer_keys`. "official" is the benchmark's own.
 

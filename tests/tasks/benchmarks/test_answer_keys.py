@@ -187,7 +187,7 @@ def test_arcwises_key_changes_three_sqls_and_five_texts_of_superhero(
     golds = {str(each["question_id"]): (each["SQL"],) for each in questions}
     settings = load_benchmark_settings(find_conf(), "bird-dev")
     places = SearchPaths(shared_data, tmp_path, find_conf())
-    key = read_key("arcwise", Official("bird-dev", hero, golds), settings, places)
+    key = read_key("arcwise", Official("bird-dev", hero, golds), settings, places, "sqlite")
     assert (key.problems, key.notes, len(key.absent)) == ((), (), 1534 - 498)
     ours = {name: each for name, each in key.entries.items() if hero[name].database_id == "superhero"}
     assert [name for name, each in ours.items() if each.sql != golds[name]] == ["743", "751", "788"]
