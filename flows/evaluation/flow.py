@@ -51,7 +51,9 @@ def evaluation_flow(
             if settings.shards > 1:
                 results = session.session.results
                 assert results is not None
-                shards = await answer_in_shards(settings, session.tracking.run, results, control)
+                shards = await answer_in_shards(
+                    session.preparation.settings, session.tracking.run, results, control
+                )
             answers = await session.answer(prepared.answerable, given=shards.as_answers)
             session.raise_if_nothing_was_answered(answers)
             facts = _note(session, answers)

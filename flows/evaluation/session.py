@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -65,6 +65,8 @@ class ScoredSession:
         settings = preparation.settings
         async with AsyncExitStack() as opened:
             session = await opened.enter_async_context(Session.open(settings, control, traced=True))
+            settings = session.settings
+            preparation = replace(preparation, settings=settings)
             await check_keys(
                 preparation.benchmark,
                 preparation.questions,

@@ -10,6 +10,7 @@ from pathlib import Path
 from flows.runtime.control import Progress
 from flows.runtime.folders import Folders
 from tasks.backbone.cache.store import open_reply_cache
+from tasks.backbone.check.known import KnownEndpoints
 from tasks.backbone.kinds.opening import Layers, open_backbone
 from tasks.backbone.protocol import Backbone
 from tasks.core.errors import DataError
@@ -147,5 +148,7 @@ async def _opened(eliminator: BackboneSettings | Path, home: Home) -> AsyncItera
         yield await asyncio.to_thread(LocalEliminator.open, eliminator)
         return
     with open_reply_cache(find_replies(home)) as cache:
-        async with open_backbone(eliminator, Layers(cache)) as backbone:
+        async with open_backbone(
+            eliminator, Layers(cache, endpoints=KnownEndpoints(home.endpoints))
+        ) as backbone:
             yield backbone.inner

@@ -13,6 +13,7 @@ from flows.runtime.folder_use import watched
 from flows.runtime.folders import Folders
 from flows.runtime.signals import stopping_on_signals
 from tasks.backbone.cache.store import open_reply_cache
+from tasks.backbone.check.known import KnownEndpoints
 from tasks.backbone.kinds.kind import check_backbone, kind_of
 from tasks.backbone.kinds.opening import Layers, open_backbone
 from tasks.backbone.metered import MeteredBackbone
@@ -130,7 +131,13 @@ async def _judge(
         async with (
             SqlWorkers() as workers,
             open_backbone(
-                settings.backbone, Layers(cache, settings.budget, stop_now=control.stop_now)
+                settings.backbone,
+                Layers(
+                    cache,
+                    settings.budget,
+                    endpoints=KnownEndpoints(settings.folders.home.endpoints, control.progress.note),
+                    stop_now=control.stop_now,
+                ),
             ) as backbone,
         ):
 

@@ -15,8 +15,9 @@ from flows.questions.recording import Recorder
 from flows.questions.runner import Persistence, QuestionInputs, QuestionRunner, RerunSpec, Tools
 from flows.runtime.control import Control
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
+from tasks.backbone.check.known import KnownEndpoints
 from tasks.backbone.kinds.kind import kind_of
-from tasks.backbone.kinds.opening import Layers, open_backbone, source_of
+from tasks.backbone.kinds.opening import Layers, open_backbone, source_of, with_response_mode
 from tasks.backbone.recordings.observed import Observations
 from tasks.backbone.recordings.replay import RecordedBackbone, Served
 from tasks.database.sandbox.workers import SqlWorkers
@@ -29,7 +30,7 @@ from tasks.settings.home import Home, find_replies
 class Session:
     """Open resources of a run of questions."""
 
-    settings: EvaluationSettings  # settings of the evaluation
+    settings: EvaluationSettings  # settings of the evaluation, with the response mode that stands for "auto"
     control: Control  # progress, stop requests and budget
     tools: Tools  # models and SQL workers
     replies: ReplyCache = field(repr=False)  # cache of model replies
@@ -58,7 +59,7 @@ class Session:
         Raises:
             CrosscheckError: what cannot be opened, and what to do about it.
         """
-        home, found = Home(Path(settings.home)), writer_settings(settings)
+        home = Home(Path(settings.home))
         results = open_results(home) if persistent else None
         with (
             closing(results) if results else nullcontext(),
@@ -66,7 +67,11 @@ class Session:
             VerdictCache(home.verdicts) as verdicts,
         ):
             observations = _observations(settings, traced=traced)
-            layers = Layers(replies, control.budget, observations, control.stop_now)
+            known = KnownEndpoints(home.endpoints, control.progress.note)
+            layers = Layers(replies, control.budget, observations, known, control.stop_now)
+            own_settings = await with_response_mode(settings.backbone, layers)
+            settings = settings.model_copy(update={"backbone": own_settings})
+            found = writer_settings(settings)
             async with (
                 SqlWorkers() as workers,
                 open_backbone(found.own, layers) as own,

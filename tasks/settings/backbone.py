@@ -21,10 +21,15 @@ RESPONSE_MODES: Registry[Callable[[Mapping[str, Any]], Mapping[str, Any]]] = Reg
 """How JSON replies are requested, by name: from the reply's JSON schema to fields of the request's body."""
 
 
+AUTO = "auto"
+"""Response mode that stands for the strictest one that the endpoint takes."""
+
+
 def _demand_response_mode(name: str) -> str:
-    if RESPONSE_MODES.has(name):
+    if name == AUTO or RESPONSE_MODES.has(name):
         return name
-    raise ValueError(f'there is no response mode "{name}". {did_you_mean(name, RESPONSE_MODES.names())}')
+    known = [AUTO, *RESPONSE_MODES.names()]
+    raise ValueError(f'there is no response mode "{name}". {did_you_mean(name, known)}')
 
 
 ResponseMode = Annotated[str, AfterValidator(_demand_response_mode)]
@@ -105,8 +110,9 @@ class BackboneSettings(Settings):
     reply leaves is pruned to the columns nearest to the question. None: unknown, nothing is pruned."""
     seed: int | None = Field(None, ge=-(2**63), lt=2**63)
     """Sampling seed, where the endpoint takes one."""
-    response_mode: ResponseMode = "json_object"
-    """How JSON replies are requested: "json_schema", "json_object", or "text", in the prompt only."""
+    response_mode: ResponseMode = AUTO
+    """How JSON replies are requested: "json_schema", "json_object", "text" (in the prompt only), or "auto": the first
+    of these that the endpoint takes. It is found once per endpoint and model, and is part of the run's settings."""
     extra_body: dict[str, Any] = Field(default_factory=dict)
     """Further fields of the request body, as the endpoint wants them (never secrets)."""
     concurrency: int = Field(16, ge=1, le=4096)

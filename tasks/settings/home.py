@@ -64,6 +64,11 @@ class Home:
         return self.path / "embeddings"
 
     @property
+    def endpoints(self) -> Path:
+        """What was found out about endpoints, one file for each endpoint and model."""
+        return self.path / "endpoints"
+
+    @property
     def values(self) -> Path:
         """Indexes of databases' values, one file each."""
         return self.path / "values"

@@ -73,6 +73,7 @@ def backbone_file(tmp_path: Path, model: FakeOpenAI) -> Iterator[str]:
         "kind": "openai",
         "model": "local-model",
         "base_url": model.base_url,
+        "response_mode": "json_object",
         "concurrency": 8,
         "retries": 1,
         "max_wait_s": 0.2,

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +10,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from tasks.backbone.endpoint.access import Access
-from tasks.backbone.endpoint.chat import Answer, GarbledAnswerError, RefusedInBodyError, answer_of, usage_of
+from tasks.backbone.endpoint.chat import (
+    Answer,
+    GarbledAnswerError,
+    RefusedInBodyError,
+    answer_of,
+    changes_of,
+    usage_of,
+)
 from tasks.backbone.endpoint.connection import Connections, HttpAnswer, TooLongAnswerError, deadline
 from tasks.backbone.endpoint.failures import Refusal, refusal_of
 from tasks.backbone.endpoint.probe import PROBE_S
@@ -19,6 +27,7 @@ from tasks.core.outcome import Usage
 from tasks.settings.backbone import BackboneSettings
 
 MOST_CONNECTIONS = 64
+_LIMIT_REACHED = re.compile(r"output limit was reached|could not finish the message", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +44,14 @@ class Sent:
     def why(self) -> str:
         """Why there is no answer; "" if there is one."""
         return self.refusal.message if self.refusal else ""
+
+    @property
+    def took(self) -> bool:
+        """Whether the endpoint took the request as it was sent, also if the reply needed more tokens than its limit.
+
+        OpenAI refuses the reply of a reasoning model that has used up the limit before it answers.
+        """
+        return self.answer is not None or bool(_LIMIT_REACHED.search(self.why))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +154,7 @@ class Endpoint:
         return Sent(seconds, answer, None, len(choices), bool(choices[0]["message"].get("tool_calls")))
 
     def _refused(self, status: int, headers: Mapping[str, str], body: str) -> Refusal:
-        found = refusal_of(status, headers, body, self.settings.api_key_env)
+        found = refusal_of(status, headers, body, self.settings.api_key_env, changes_of(self.settings))
         return Refusal(found.kind, self.clean(found.message), found.advice)
 
     def _lost(self, error: Exception) -> Refusal:

@@ -10,16 +10,16 @@ from typing import Any
 from pydantic import BaseModel
 
 from tasks.backbone.check.endpoint import Endpoint, Sent
+from tasks.backbone.check.listing import listed_models, stated_context
 from tasks.backbone.check.report import EndpointReport
 from tasks.backbone.endpoint.access import OPENAI_URL, public_url
-from tasks.backbone.endpoint.connection import HttpAnswer
 from tasks.backbone.pricing import cost, prices_for
 from tasks.backbone.replies.json_schema import reply_schema
 from tasks.backbone.replies.reading import read_reply
 from tasks.core.errors import BackboneError
 from tasks.core.outcome import Usage
 from tasks.core.wording import counted
-from tasks.settings.backbone import MOST_TOKENS, RESPONSE_MODES
+from tasks.settings.backbone import RESPONSE_MODES
 
 HELLO = "Reply with the single word: ready."
 STORY = "Count from 1 to 60 in words, separated by commas."
@@ -32,8 +32,6 @@ LEVELS = (1, 2, 4, 8, 16, 32)
 """Numbers of requests at once, up to the one that is asked for."""
 GAIN, MEASURABLE_S = 1.15, 0.2
 """Factor by which more requests at once must be faster, and seconds from which their time says something."""
-_CONTEXT = ("max_model_len", "context_length", "context_window", "max_context_length", "n_ctx", "n_ctx_train")
-"""Names of the context length in /models: of vLLM, OpenRouter, Groq, LM Studio and llama.cpp."""
 _TOKENS = re.compile(
     r"(?:context (?:length|window|size)|maximum|limit|n_ctx)\D{0,30}?(\d{3,7})|(\d{3,7})[- ]tokens? context",
     re.I,
@@ -96,7 +94,7 @@ class Probes:
         if found.status in (401, 403):
             report.add("key", False, f"HTTP {found.status}. Check the key.")
             return False
-        listed = _listed(found)
+        listed = listed_models(found)
         report.models = [str(each["id"]) for each in listed]
         report.add("models", bool(listed) or "unknown", ", ".join(report.models[:8]) or "none listed")
         if not report.model and report.models:
@@ -104,8 +102,7 @@ class Probes:
         if not report.model:
             report.add("model", False, "the endpoint lists none: name one with --model")
             return False
-        chosen = next((each for each in listed if each["id"] == report.model), {})
-        report.context_tokens = _stated_context(chosen)
+        report.context_tokens = stated_context(listed, report.model)
         return True
 
     async def _model(self) -> bool:
@@ -260,27 +257,6 @@ class Probes:
         elif not report.unreported:
             report.cost_usd = cost(Usage(input=report.input_tokens, output=report.output_tokens), prices)
         report.add("price", prices is not None, "" if prices else "set prices to know what a run costs")
-
-
-def _listed(found: HttpAnswer) -> list[Mapping[str, Any]]:
-    """Return the entries of an answer to GET /models that have an id."""
-    try:
-        content = json.loads(found.text)
-    except ValueError:
-        return []
-    entries = content.get("data") if isinstance(content, dict) else content
-    return [each for each in entries or () if isinstance(each, dict) and each.get("id")]
-
-
-def _stated_context(entry: Mapping[str, Any]) -> int | None:
-    """Return the context length in an entry of /models, or in its "meta"."""
-    meta = entry.get("meta")
-    for content in (entry, meta if isinstance(meta, dict) else {}):
-        for name in _CONTEXT:
-            value = content.get(name)
-            if isinstance(value, int) and 0 < value <= MOST_TOKENS:
-                return value
-    return None
 
 
 def _context_in(message: str) -> int | None:

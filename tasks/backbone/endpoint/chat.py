@@ -11,7 +11,7 @@ from tasks.backbone.protocol import Request
 from tasks.backbone.replies.json_text import with_thoughts
 from tasks.core.outcome import Usage
 from tasks.core.wording import storable
-from tasks.settings.backbone import MOST_TOKENS, RESPONSE_MODES, BackboneSettings
+from tasks.settings.backbone import AUTO, MOST_TOKENS, RESPONSE_MODES, BackboneSettings
 
 MOST_CALL_USD = 10_000.0
 """Highest cost of one call that is believed; a higher one is ignored as an error of the endpoint."""
@@ -90,16 +90,16 @@ def identity_of(settings: BackboneSettings) -> dict[str, Any]:
     return {name: value for name, value in optional.items() if value is not None} | {
         "kind": settings.kind,
         "model": settings.model,
-        "base_url": _address(settings),
+        "base_url": address_of(settings),
         "temperature": settings.temperature,
         "max_tokens": settings.reply_tokens,
         "seed": settings.seed,
-        "response_mode": settings.response_mode,
+        "response_mode": _response_mode(settings),
         "extra_body": {name: value for name, value in settings.extra_body.items() if name not in SENT_ONLY},
     }
 
 
-def _address(settings: BackboneSettings) -> str:
+def address_of(settings: BackboneSettings) -> str:
     """Return the endpoint's URL; its query is part of it, which may name a deployment or a version, and no secret."""
     query = urlsplit(settings.base_url or "").query
     return public_url(settings.base_url or OPENAI_URL) + (f"?{query}" if query else "")
@@ -125,7 +125,7 @@ def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
     if limit is not None:
         body[_limit_field(settings)] = limit
     if request.schema is not None:
-        body |= RESPONSE_MODES.get(settings.response_mode)(request.schema)
+        body |= RESPONSE_MODES.get(_response_mode(settings))(request.schema)
     return body | settings.extra_body
 
 
@@ -134,7 +134,7 @@ def changes_of(settings: BackboneSettings) -> dict[str, str]:
     limit = _limit_field(settings)
     other = "max_completion_tokens" if settings.max_tokens else "max_tokens"
     own = "max_tokens" if settings.max_tokens else "max_completion_tokens"
-    other_mode = "text" if settings.response_mode == "json_object" else "json_object (or text)"
+    other_mode = "text" if _response_mode(settings) == "json_object" else "json_object (or text)"
     return {
         "temperature": "set backbone.temperature=null",
         "seed": "set backbone.seed=null",
@@ -142,6 +142,11 @@ def changes_of(settings: BackboneSettings) -> dict[str, str]:
         "response_format": f"set backbone.response_mode={other_mode}",
         limit: f"lower backbone.{own}, or set it to null and backbone.{other} instead",
     } | {name: f'take "{name}" out of backbone.extra_body' for name in settings.extra_body}
+
+
+def _response_mode(settings: BackboneSettings) -> str:
+    """Return the response mode; for "auto", which `find_response_mode` replaces, the mode that most endpoints take."""
+    return "json_object" if settings.response_mode == AUTO else settings.response_mode
 
 
 def _limit_field(settings: BackboneSettings) -> str:

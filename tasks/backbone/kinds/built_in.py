@@ -15,6 +15,6 @@ def _offline(settings: BackboneSettings) -> Backbone:
     return OfflineBackbone()
 
 
-BACKBONES.register("openai")(BackboneKind(OpenAIBackbone, check=Access.of))
+BACKBONES.register("openai")(BackboneKind(OpenAIBackbone, check=Access.of, endpoint=True))
 BACKBONES.register("offline")(BackboneKind(_offline, paid=False, samples=False))
 BACKBONES.register("replay")(BackboneKind(open_recording, check=open_recording, paid=False, replays=True))

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from tasks.backbone.cache.backbone import CachedBackbone
 from tasks.backbone.cache.store import ReplyCache
+from tasks.backbone.check.known import KnownEndpoints
+from tasks.backbone.check.response_mode import find_response_mode
 from tasks.backbone.kinds.kind import kind_of
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.pricing import Budget, BudgetedBackbone, prices_for
@@ -23,8 +25,21 @@ class Layers:
     """Where paid replies are kept. Free ones come faster than from a file, and would hide the paid ones there."""
     budget: Budget | None = None
     observations: Observations | None = None
+    endpoints: KnownEndpoints | None = None
+    """What is known about endpoints."""
     stop_now: asyncio.Event | None = None
     """Once this is set, calls in flight are given up."""
+
+
+async def with_response_mode(settings: BackboneSettings, layers: Layers) -> BackboneSettings:
+    """Return the settings with a response mode in place of "auto".
+
+    Raises:
+        CrosscheckError: as `find_response_mode`.
+    """
+    if layers.endpoints is None or not kind_of(settings).endpoint:
+        return settings
+    return await find_response_mode(settings, layers.endpoints)
 
 
 @asynccontextmanager
@@ -38,7 +53,9 @@ async def open_backbone(
 
     Raises:
         ConfigurationError, DataError: as `check_backbone`.
+        CrosscheckError: as `find_response_mode`.
     """
+    settings = await with_response_mode(settings, layers)
     kind = kind_of(settings)
     async with AsyncExitStack() as stack:
         backbone = kind.make(settings)

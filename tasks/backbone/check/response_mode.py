@@ -1,0 +1,155 @@
+"""The response mode that stands for "auto": the strictest one that an endpoint takes."""
+
+import asyncio
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import BaseModel
+
+from tasks.backbone.check.endpoint import Endpoint, Sent
+from tasks.backbone.check.known import KnownEndpoint, KnownEndpoints
+from tasks.backbone.check.listing import first_look, unreachable
+from tasks.backbone.check.report import MODES
+from tasks.backbone.endpoint.access import OPENAI_URL, public_url
+from tasks.backbone.endpoint.chat import body_of
+from tasks.backbone.endpoint.retry_policy import FIRST_PAUSE_S, KEPT
+from tasks.backbone.protocol import Message, Request
+from tasks.backbone.replies.json_schema import reply_schema
+from tasks.core.errors import BackboneError, ConfigurationError, CrosscheckError
+from tasks.core.wording import UNKNOWN
+from tasks.settings.backbone import AUTO, BackboneSettings
+
+REPLY_TOKENS = 16
+"""Limit of the reply to a request that only tests whether a response mode is accepted."""
+TRIES = 3
+"""How often such a request is sent if the endpoint is busy."""
+
+
+class ProbedReply(BaseModel):
+    """A query, and what it uses."""
+
+    sql: str
+    tables: list[str]
+    better: Literal[1, 2]
+
+
+PROBE = Request(
+    (Message("user", 'Write this as one JSON object: {"sql": "SELECT 1", "tables": [], "better": 1}'),),
+    reply_schema(ProbedReply),
+)
+"""A request whose schema has what the schemas of the stages have: texts, lists of texts, a choice of numbers."""
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The strictest mode that is accepted, why stricter ones are not, and the accepted request."""
+
+    mode: str
+    refused: Mapping[str, str]
+    sent: Sent
+
+
+async def find_response_mode(settings: BackboneSettings, known: KnownEndpoints) -> BackboneSettings:
+    """Return the settings with the response mode that stands for "auto"; unchanged if they name another.
+
+    What is known of the endpoint and model is used. Otherwise GET /models is sent, and for "auto" one small request in
+    each mode, from the strictest to the first that is accepted. What is found is kept, so that later runs have the same
+    mode, which is part of the cache key of every request.
+
+    Raises:
+        ConfigurationError: the endpoint refuses the request in every mode, or does not accept the key or the model.
+        BackboneError: the mode is needed, and the endpoint does not answer.
+        StoreError: what is found cannot be kept.
+    """
+    kept, auto = known.find(settings), settings.response_mode == AUTO
+    if kept is not None and (kept.response_mode or not auto):
+        if auto:
+            known.note(f"{_is(settings, str(kept.response_mode), kept.refused)}.")
+        return _with_mode(settings, kept)
+    async with Endpoint(settings) as endpoint:
+        try:
+            kept = kept or await first_look(endpoint, known.note)
+        except BackboneError as error:
+            if auto:
+                raise unreachable(settings, error) from error
+            return settings  # all replies may be cached
+        if auto:
+            kept = _with_found(kept, found := await _strictest(endpoint))
+            usage = found.sent.answer.usage if found.sent.answer else None
+            tokens = (
+                f"{usage.input} input and {usage.output} output tokens"
+                if usage and usage.input is not None and usage.output is not None
+                else f"{UNKNOWN} number of tokens"
+            )
+            known.note(
+                f"{_is(settings, found.mode, found.refused)}. This was found with one small request ({tokens}), "
+                "which the cost of the run does not contain."
+            )
+    known.keep(settings, kept)
+    return _with_mode(settings, kept)
+
+
+def _with_mode(settings: BackboneSettings, kept: KnownEndpoint) -> BackboneSettings:
+    if settings.response_mode != AUTO:
+        return settings
+    return settings.model_copy(update={"response_mode": kept.response_mode})
+
+
+def _with_found(kept: KnownEndpoint, found: _Found) -> KnownEndpoint:
+    now = datetime.datetime.now(datetime.UTC)
+    return kept.model_copy(update={"response_mode": found.mode, "refused": dict(found.refused), "seen": now})
+
+
+def _is(settings: BackboneSettings, mode: str, refused: Mapping[str, str]) -> str:
+    """Return which mode "auto" is, and why it is no stricter one."""
+    why = "".join(f"; {name} is refused: {reason[:200].rstrip('.')}" for name, reason in refused.items())
+    return f"response_mode auto is {mode} for {settings.model}{why}"
+
+
+async def _strictest(endpoint: Endpoint) -> _Found:
+    """Send the request in one mode after another, until one is accepted."""
+    refused: dict[str, Sent] = {}
+    for mode in MODES:
+        sent = await _send(endpoint, mode)
+        if sent.took:
+            break
+        refused[mode] = sent
+        if sent.refusal and sent.refusal.kind not in ("request", "settings", "server"):
+            raise _error(endpoint.settings, sent)
+    else:
+        raise _error(endpoint.settings, sent)
+    for stricter in [
+        name for name, each in refused.items() if each.refusal and each.refusal.kind == "server"
+    ]:
+        # The server error may have had another reason than the mode, which this request shows.
+        if (again := await _send(endpoint, stricter)).took:
+            mode, sent = stricter, again
+            break
+    before = MODES[: MODES.index(mode)]
+    return _Found(mode, {name: refused[name].why for name in before}, sent)
+
+
+async def _send(endpoint: Endpoint, mode: str) -> Sent:
+    """Send the request in a mode, and again if the endpoint is busy."""
+    body = body_of(PROBE, endpoint.settings.model_copy(update={"response_mode": mode}))
+    body |= {name: REPLY_TOKENS for name in ("max_tokens", "max_completion_tokens") if name in body}
+    for tried in range(1, TRIES + 1):
+        sent = await endpoint.chat(body)
+        if sent.refusal is None or not sent.refusal.transient or tried == TRIES:
+            break
+        pause = sent.refusal.retry_after_s
+        await asyncio.sleep(
+            FIRST_PAUSE_S * tried if pause is None else min(pause, endpoint.settings.max_wait_s)
+        )
+    return sent
+
+
+def _error(settings: BackboneSettings, sent: Sent) -> CrosscheckError:
+    assert sent.refusal is not None
+    url = public_url(settings.base_url or OPENAI_URL)
+    message = f'Backbone "{settings.name}" ({settings.model} at {url}): {sent.why.rstrip(".")}. {sent.refusal.advice}'
+    if sent.refusal.transient:
+        return BackboneError(f"{message} {KEPT}", transient=True, fatal=True)
+    return ConfigurationError(message)
