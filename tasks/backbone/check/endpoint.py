@@ -38,7 +38,7 @@ class Sent:
     answer: Answer | None = None
     refusal: Refusal | None = None
     choices: int = 0  # replies in the answer
-    tool_calls: bool = False  # whether the answer calls a tool
+    arguments: str = ""  # arguments of the first tool that the answer calls; "" if it calls none
 
     @property
     def why(self) -> str:
@@ -151,7 +151,7 @@ class Endpoint:
         except GarbledAnswerError as error:
             return Sent(seconds, refusal=Refusal("garbled", self.clean(str(error))))
         choices = json.loads(found.text)["choices"]
-        return Sent(seconds, answer, None, len(choices), bool(choices[0]["message"].get("tool_calls")))
+        return Sent(seconds, answer, None, len(choices), _arguments(choices[0]["message"].get("tool_calls")))
 
     def _refused(self, status: int, headers: Mapping[str, str], body: str) -> Refusal:
         found = refusal_of(status, headers, body, self.settings.api_key_env, changes_of(self.settings))
@@ -173,6 +173,14 @@ def _event(line: str) -> dict[str, Any] | None:
     except ValueError:
         return None
     return event if isinstance(event, dict) else None
+
+
+def _arguments(calls: Any) -> str:
+    """Return the arguments of the first of an answer's calls of tools."""
+    call = calls[0] if isinstance(calls, list) and calls else None
+    function = call.get("function") if isinstance(call, dict) else None
+    found = function.get("arguments") if isinstance(function, dict) else None
+    return found if isinstance(found, str) else json.dumps(found or {})
 
 
 def _has_text(event: Mapping[str, Any]) -> bool:

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from tasks.backbone.check.endpoint import Endpoint, Sent
 from tasks.backbone.check.listing import listed_models, stated_context
-from tasks.backbone.check.report import EndpointReport
+from tasks.backbone.check.report import MODES, EndpointReport
 from tasks.backbone.endpoint.access import OPENAI_URL, public_url
 from tasks.backbone.pricing import cost, prices_for
 from tasks.backbone.replies.json_schema import reply_schema
@@ -32,18 +32,17 @@ LEVELS = (1, 2, 4, 8, 16, 32)
 """Numbers of requests at once, up to the one that is asked for."""
 GAIN, MEASURABLE_S = 1.15, 0.2
 """Factor by which more requests at once must be faster, and seconds from which their time says something."""
+IN_PARTS = 0.1
+"""Share of the time of a streamed reply that lies behind its first part, unless its parts arrive at once."""
 _TOKENS = re.compile(
     r"(?:context (?:length|window|size)|maximum|limit|n_ctx)\D{0,30}?(\d{3,7})|(\d{3,7})[- ]tokens? context",
     re.I,
 )
-_TOOL = {
-    "type": "function",
-    "function": {
-        "name": "run_sql",
-        "description": "Runs a query and returns its rows.",
-        "parameters": {"type": "object", "properties": {"sql": {"type": "string"}}, "required": ["sql"]},
-    },
-}
+TOOLS = "tools"
+"""Name of the finding whether a reply can be requested as the arguments of a tool."""
+MOST_RAISED = 64
+"""Factor by which the limits of output tokens are raised if a model reasons longer than they allow."""
+USAGE = ("input", "output", "cached_input", "cache_write", "reasoning")
 
 
 class Probes:
@@ -54,7 +53,8 @@ class Probes:
         self._endpoint = endpoint
         self._settings = endpoint.settings
         self._step = step
-        self._limit: dict[str, int] = {}
+        self._limit: tuple[str, ...] = ()
+        self._raised = 1
         self._usages: list[Usage] = []
         self._reported: list[float | None] = []
         url = public_url(self._settings.base_url or OPENAI_URL)
@@ -108,8 +108,8 @@ class Probes:
     async def _model(self) -> bool:
         """Probe whether the model answers, and by which name the limit of output tokens is accepted."""
         for name in ("max_tokens", "max_completion_tokens", ""):
-            limit = {name: SHORT} if name else {}
-            sent = await self._chat(HELLO, **limit)
+            self._limit = (name,) if name else ()
+            sent = await self._chat(HELLO)
             if sent.answer:
                 break
             if sent.refusal and sent.refusal.kind not in ("request", "settings", "server"):
@@ -125,9 +125,8 @@ class Probes:
         self.report.add("model", True, sent.answer.model or self.report.model)
         if name:
             output = sent.answer.usage.output
-            kept = output is None or output <= SHORT
+            kept = output is None or output <= SHORT * self._raised
             self.report.add(name, kept, "" if kept else f"ignored: the reply has {output} tokens")
-            self._limit = limit
         return True
 
     async def _sampling(self) -> None:
@@ -149,15 +148,10 @@ class Probes:
         samples = await self._chat(HELLO, n=2)
         several = samples.choices == 2
         report.add("n", several, samples.why or ("" if several else f"ignored: {samples.choices} reply"))
-        tools = await self._chat("Run the query SELECT 1 with the tool.", tools=[_TOOL])
-        if tools.answer and not tools.tool_calls:
-            report.add("tools", "unknown", "accepted, but the model called none")
-        else:
-            report.add("tools", tools.tool_calls, tools.why)
 
     async def _modes(self, reply_types: Mapping[str, type[BaseModel]]) -> None:
-        """Probe the response modes with the schemas of real stages."""
-        for mode in ("json_schema", "json_object"):
+        """Probe the response modes, and tools, with the schemas of real stages."""
+        for mode in (*MODES, TOOLS):
             unread: list[str] = []
             refused = cut = ""
             for stage, reply_type in reply_types.items():
@@ -166,30 +160,36 @@ class Probes:
                 text = (
                     f"List the table customer with its column name, as one JSON object with the keys {keys}."
                 )
-                more = dict(RESPONSE_MODES.get(mode)(schema))
+                more = _tool(schema) if mode == TOOLS else RESPONSE_MODES.get(mode)(schema)
                 sent = await self._chat(text, LONG, **more)
                 if sent.answer is None:
                     refused = sent.why
                     break
                 if sent.answer.truncated:
                     cut = "accepted; a reply was cut off"
-                elif not _is_object(sent.answer.text) or (
-                    mode == "json_schema" and read_reply(sent.answer.text, reply_type).value is None
-                ):
+                elif not _fits(sent, mode, reply_type):
                     unread.append(stage)
+            if mode == TOOLS and unread and not refused:
+                self.report.add(mode, "unknown", f"accepted, but not called: {', '.join(unread)}")
+                continue
             why = refused or (f"accepted, but the reply did not fit: {', '.join(unread)}" if unread else "")
             self.report.add(mode, not why, why or cut)
-        self.report.add("text", True)
 
     async def _speed(self) -> None:
         """Measure the time to the first byte, and output tokens per second."""
         streamed = await self._endpoint.stream(self._body(STORY, LONG))
         self.report.count(streamed.usage if streamed else Usage(input=0, output=0))
-        self.report.add("streaming", streamed is not None)
-        if streamed and streamed.seconds > streamed.first_s:
+        if not streamed:
+            self.report.add("streaming", False)
+            return
+        # A proxy may keep a stream until its end: its parts then arrive at once, and say nothing about the speed.
+        in_parts = streamed.seconds - streamed.first_s >= IN_PARTS * streamed.seconds
+        self.report.add("streaming", True, "" if in_parts else "all parts arrive at once")
+        seconds = streamed.seconds - (streamed.first_s if in_parts else 0)
+        if in_parts:
             self.report.first_byte_s = round(streamed.first_s, 3)
-            tokens = streamed.usage.output or streamed.parts
-            self.report.tokens_per_s = round(tokens / max(streamed.seconds - streamed.first_s, 1e-3), 1)
+        if seconds > 0:
+            self.report.tokens_per_s = round((streamed.usage.output or streamed.parts) / seconds, 1)
 
     async def _parallel(self, most: int) -> None:
         """Send 1, 2, 4, ... requests at once, until more are no faster or are refused."""
@@ -229,6 +229,9 @@ class Probes:
 
     async def _chat(self, text: str, limit: int = SHORT, **fields: Any) -> Sent:
         sent = await self._endpoint.chat(self._body(text, limit) | fields)
+        while sent.took and sent.answer is None and self._raised < MOST_RAISED:
+            self._raised *= 8
+            sent = await self._endpoint.chat(self._body(text, limit) | fields)
         if sent.answer:
             self._usages.append(sent.answer.usage)
             self._reported.append(sent.answer.cost_usd)
@@ -236,22 +239,23 @@ class Probes:
         return sent
 
     def _body(self, text: str, limit: int = SHORT) -> dict[str, Any]:
-        limits = dict.fromkeys(self._limit, limit)
+        limits = dict.fromkeys(self._limit, limit * self._raised)
         message = {"role": "user", "content": text}
         return {"model": self.report.model, "messages": [message], **limits, **self._settings.extra_body}
 
     def _bill(self) -> None:
         """Report which token counts the endpoint gives, and the cost of all requests."""
         report, prices = self.report, prices_for(self._settings)
-        names = [
-            name
-            for name in ("input", "output", "cached_input", "cache_write", "reasoning")
-            if any(getattr(usage, name) is not None for usage in self._usages)
-        ]
-        if any(each is not None for each in self._reported):
-            names.append("cost")
+        found = {name: any(getattr(usage, name) is not None for usage in self._usages) for name in USAGE}
+        found["cost"] = any(each is not None for each in self._reported)
+        given, missing = (
+            ", ".join(name for name, there in found.items() if there is wanted).replace("_", " ")
+            for wanted in (True, False)
+        )
         if self._usages:
-            report.add("usage", bool(names), ", ".join(names).replace("_", " ") or "none reported")
+            report.add(
+                "usage", bool(given), f"{given or 'none'}{f'; not reported: {missing}' if missing else ''}"
+            )
         if self._reported and all(each is not None for each in self._reported):
             report.cost_usd = sum(each for each in self._reported if each is not None)
         elif not report.unreported:
@@ -267,6 +271,21 @@ def _context_in(message: str) -> int | None:
     """
     found = _TOKENS.search(message)
     return int(found[1] or found[2]) if found else None
+
+
+def _tool(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a request whose reply is to be the arguments of a tool."""
+    function = {"name": "reply", "description": "Takes the reply.", "parameters": dict(schema)}
+    return {"tools": [{"type": "function", "function": function}]}
+
+
+def _fits(sent: Sent, mode: str, reply_type: type[BaseModel]) -> bool:
+    """Return whether a reply has the form that its mode requests."""
+    assert sent.answer is not None
+    text = sent.arguments if mode == TOOLS else sent.answer.text
+    if mode != "text" and not _is_object(text):
+        return False
+    return mode == "json_object" or read_reply(text, reply_type).value is not None
 
 
 def _is_object(text: str) -> bool:

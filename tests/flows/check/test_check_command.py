@@ -168,3 +168,60 @@ def test_an_endpoint_that_is_not_there_is_one_line(run_here: Run) -> None:
 def test_bad_input_is_one_message(run_here: Run, arguments: tuple[str, ...], message: str) -> None:
     ran = run_here("check", *arguments)
     assert ran.code == 2 and message in ran.err and "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize("buffered", [True, False])
+def test_the_speed_of_a_stream_that_a_proxy_keeps_until_its_end_is_that_of_the_whole_reply(
+    run_here: Run, server: FakeOpenAI, *, buffered: bool
+) -> None:
+    """The events are vLLM 0.32's, through a proxy that read the whole answer before it passed it on."""
+    event = {"choices": [{"index": 0, "delta": {"content": "one,"}, "finish_reason": None}]}
+    last = {"choices": [], "usage": {"prompt_tokens": 40, "completion_tokens": 96, "total_tokens": 136}}
+    lines = "".join(f"data: {json.dumps(each)}\n\n" for each in [event] * 8 + [last])
+    raw = f"{lines}data: [DONE]\n\n".encode()
+    how = Behaviour(raw=raw, delay=0.2 if buffered else 0.05, drip=None if buffered else 0.1)
+    server.respond = lambda body: how if body.get("stream") else None
+    ran = check(run_here, server, "--json")
+    found = json.loads(ran.out)
+    assert findings(ran)["streaming"] == ("yes", "all parts arrive at once" if buffered else "")
+    assert (found["first_byte_s"] is None) is buffered
+    assert found["tokens_per_s"] < 500, "96 tokens in 0.2 s or more"
+
+
+def test_tools_and_text_are_probed_with_the_schemas_of_stages(run_here: Run, server: FakeOpenAI) -> None:
+    arguments = json.dumps({"sql": "SELECT name FROM customer", "tables": ["customer"], "columns": ["name"]})
+    call = {"id": "1", "type": "function", "function": {"name": "reply", "arguments": arguments}}
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    server.respond = lambda body: Behaviour(choice={"message": message}) if "tools" in body else None
+    assert findings(check(run_here, server, "--json"))["tools"][0] == "yes"
+    sent = [received.body["tools"][0]["function"] for received in server.requests if "tools" in received.body]
+    assert [list(function["parameters"]["properties"]) for function in sent] == [
+        ["sql"],
+        ["tables", "columns"],
+    ]
+
+    server.answer = lambda body: "I cannot tell."
+    server.respond = lambda body: None
+    found = findings(check(run_here, server, "--json"))
+    assert found["text"] == ("no", "accepted, but the reply did not fit: preliminary_sql, forward_link")
+    assert found["tools"] == ("unknown", "accepted, but not called: preliminary_sql, forward_link")
+
+
+def test_a_reasoning_model_that_needs_more_than_the_low_limit_is_given_more(
+    run_here: Run, server: FakeOpenAI
+) -> None:
+    """The message is OpenAI's to a reasoning model that has used up its tokens before it answers."""
+    message = "Could not finish the message because max_tokens or model output limit was reached."
+    server.respond = lambda body: error(400, message) if body.get("max_tokens", 4096) < 1000 else None
+    ran = check(run_here, server, "--json")
+    assert ran.code == 0, ran.out
+    found = findings(ran)
+    assert found["max_tokens"][0] == "yes" and found["model"][0] == "yes"
+
+
+def test_usage_fields_that_are_not_reported_are_named(run_here: Run, server: FakeOpenAI) -> None:
+    usage = {"prompt_tokens": 9, "completion_tokens": 3, "prompt_tokens_details": {"cache_write_tokens": 2}}
+    server.always(Behaviour(usage=usage))
+    verdict, detail = findings(check(run_here, server, "--json"))["usage"]
+    assert verdict == "yes"
+    assert detail == "input, output, cache write; not reported: cached input, reasoning, cost"
