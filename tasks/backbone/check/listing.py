@@ -13,8 +13,16 @@ from tasks.core.errors import BackboneError
 from tasks.core.wording import counted, shorten
 from tasks.settings.backbone import MOST_TOKENS, BackboneSettings
 
-_CONTEXT = ("max_model_len", "context_length", "context_window", "max_context_length", "n_ctx", "n_ctx_train")
-"""Names of the context length in /models: of vLLM, OpenRouter, Groq, LM Studio and llama.cpp."""
+_CONTEXT = (
+    "max_model_len",
+    "context_length",
+    "context_window",
+    "max_context_length",
+    "n_ctx",
+    "n_ctx_train",
+    "max_input_tokens",
+)
+"""Names of the context length in /models: of vLLM, OpenRouter, Groq, LM Studio, llama.cpp and LiteLLM."""
 HINT = 'Run "crosscheck check" with this backbone to test its reply formats, sampling parameters and speed.'
 
 
