@@ -15,7 +15,14 @@ import aiohttp
 from aiohttp import web
 
 NOT_PASSED_ON = {"host", "content-length", "transfer-encoding", "connection", "accept-encoding"}
-NOT_RECORDED = {"date", "content-length", "transfer-encoding", "connection", "authorization"}
+NOT_RECORDED = {
+    "date",
+    "content-encoding",
+    "content-length",
+    "transfer-encoding",
+    "connection",
+    "authorization",
+}
 
 
 def app_of(upstream: str, file: Path) -> web.Application:

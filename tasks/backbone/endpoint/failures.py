@@ -30,6 +30,8 @@ TRANSIENT: frozenset[Kind] = frozenset(
 FATAL: frozenset[Kind] = frozenset({"quota", "access", "settings"})
 
 _QUOTA_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
+_KEY_CODES = frozenset({"no_db_connection"})
+"""Codes of a wrong key with another status than 401: of LiteLLM's proxy, which looks for the key in a database."""
 _QUOTA_WORDS = re.compile(
     r"exceeded your current quota|insufficient.{0,12}(balance|funds|credit|quota)|billing|"
     r"(credit|balance).{0,20}(too low|exhausted|depleted)|out of credits|payment required",
@@ -37,7 +39,8 @@ _QUOTA_WORDS = re.compile(
 )
 _NO_CREDIT = re.compile(r"credit balance is too low|insufficient balance", re.IGNORECASE)
 _NO_MODEL = re.compile(
-    r"model.{0,80}(not exist|not found)|unknown model|pinned to .{0,200}requested", re.IGNORECASE
+    r"model.{0,80}(not exist|not found)|unknown model|invalid model name|pinned to .{0,200}requested",
+    re.IGNORECASE,
 )
 _TOO_LONG = re.compile(
     r"context.{0,20}(length|window|size)|maximum.{0,20}(context|tokens)|prompt is too long|too many tokens",
@@ -116,7 +119,7 @@ def refusal_of(
         return Refusal(
             "quota", message, f"The quota of {key} is used up: add credit or raise it at the provider."
         )
-    if status == 401 or (status == 403 and not _MODERATED.search(message)):
+    if status == 401 or codes & _KEY_CODES or (status == 403 and not _MODERATED.search(message)):
         return Refusal(
             "access", message, f"{key[0].upper()}{key[1:]} is not accepted, or not for this model: check it."
         )

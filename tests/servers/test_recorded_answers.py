@@ -1,0 +1,117 @@
+"""What real servers answered, replayed by a small HTTP server: status, headers and body as recorded.
+
+`recorded/` has one file for each server. Its answers are from SmolLM2-135M-Instruct, through `tests.servers.recording`.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.backbone.check.endpoint import Endpoint
+from tasks.backbone.check.known import KnownEndpoints
+from tasks.backbone.check.listing import listed_models, stated_context
+from tasks.backbone.check.response_mode import find_response_mode
+from tasks.backbone.endpoint.client import OpenAIBackbone
+from tasks.backbone.endpoint.connection import HttpAnswer
+from tasks.backbone.protocol import Message, Request
+from tasks.core.errors import BackboneError
+from tasks.settings.backbone import BackboneSettings
+from tests.support.fake_openai import Behaviour, Body, FakeOpenAI, fake_openai
+
+__all__ = ["fake_openai"]
+
+RECORDED = {
+    file.stem: json.loads(file.read_text(encoding="utf-8"))
+    for file in sorted((Path(__file__).parent / "recorded").glob("*.json"))
+}
+EACH = [(server, kind) for server, found in RECORDED.items() for kind in found["answers"] if kind != "models"]
+ADVICE = {
+    "unknown model": "Check backbone.model and backbone.base_url",
+    "wrong key": "key in SERVER_KEY is not accepted",
+    "long prompt": "exceeds the model's context",
+}
+FATAL = {"unknown model", "wrong key", "json_schema"}
+"""Refusals that every other request would get too, so that the run ends."""
+NO_USAGE = {"llama-cpp-python"}
+"""Servers whose streams end without the token counts."""
+CONTEXT = {"litellm": 4096, "llama-server": 4096, "vllm": 4096}
+"""Context lengths in the answers to GET /models of the servers that state one."""
+
+
+def behaviour(answer: dict[str, Any]) -> Behaviour:
+    return Behaviour(answer["status"], headers=answer["headers"], raw=answer["body"].encode())
+
+
+def answers_as(server: str, fake: FakeOpenAI, kind: str | None = None) -> None:
+    """Let the fake answer as a server did: in one way, or according to the response format."""
+    answers = RECORDED[server]["answers"]
+
+    def respond(body: Body) -> Behaviour:
+        found = kind or body.get("response_format", {}).get("type", "answer")
+        return behaviour(answers[found])
+
+    fake.respond = respond
+
+
+@pytest.fixture
+def settings(fake_openai: FakeOpenAI, monkeypatch: pytest.MonkeyPatch) -> BackboneSettings:
+    monkeypatch.setenv("SERVER_KEY", "sk-wrong-1234567890")
+    return BackboneSettings(
+        name="server",
+        model="smollm2-135m",
+        base_url=fake_openai.base_url,
+        api_key_env="SERVER_KEY",
+        retries=0,
+    )
+
+
+@pytest.mark.parametrize(("server", "kind"), EACH)
+async def test_an_answer_is_read_and_a_refusal_says_what_to_do(
+    server: str, kind: str, fake_openai: FakeOpenAI, settings: BackboneSettings
+) -> None:
+    if kind == "stream":
+        pytest.skip("read by the test of streams")
+    answers_as(server, fake_openai, kind)
+    request = Request((Message("user", "Reply with the single word: ready."),))
+    async with OpenAIBackbone(settings) as backbone:
+        if RECORDED[server]["answers"][kind]["status"] == 200:
+            reply = await backbone.complete(request)
+            assert (reply.text or kind == "tools") and reply.call.usage.input and reply.call.usage.output
+            return
+        with pytest.raises(BackboneError) as refused:
+            await backbone.complete(request)
+    assert ADVICE.get(kind, "") in str(refused.value)
+    assert refused.value.fatal is (kind in FATAL), str(refused.value)
+    assert not refused.value.transient
+
+
+@pytest.mark.parametrize("server", RECORDED)
+async def test_auto_is_the_strictest_mode_that_the_server_took(
+    server: str, fake_openai: FakeOpenAI, settings: BackboneSettings, tmp_path: Path
+) -> None:
+    taken = RECORDED[server]["answers"].get("json_schema", {}).get("status") == 200
+    answers_as(server, fake_openai)
+    found = await find_response_mode(settings, KnownEndpoints(tmp_path))
+    assert found.response_mode == ("json_schema" if taken else "json_object")
+
+
+@pytest.mark.parametrize("server", RECORDED)
+def test_the_context_length_is_read_where_models_states_one(server: str) -> None:
+    answer = RECORDED[server]["answers"]["models"]
+    listed = listed_models(HttpAnswer(answer["status"], answer["headers"], answer["body"]))
+    assert stated_context(listed, "smollm2-135m") == CONTEXT.get(server)
+
+
+@pytest.mark.parametrize("server", [name for name, each in RECORDED.items() if "stream" in each["answers"]])
+async def test_a_stream_is_read_to_its_usage(
+    server: str, fake_openai: FakeOpenAI, settings: BackboneSettings
+) -> None:
+    answers_as(server, fake_openai, "stream")
+    async with Endpoint(settings) as endpoint:
+        streamed = await endpoint.stream(
+            {"model": "smollm2-135m", "messages": [{"role": "user", "content": "Count."}]}
+        )
+    assert streamed is not None and streamed.parts > 10
+    assert (streamed.usage.output is None) is (server in NO_USAGE)
