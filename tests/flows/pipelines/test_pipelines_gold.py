@@ -96,7 +96,7 @@ class Files:
 
     def load(self, home: Home) -> Benchmark:
         return load_benchmark(
-            BenchmarkSettings.model_validate({**BIRD, "keys": self.keys}),
+            BenchmarkSettings.model_validate({**BIRD, "answer_keys": self.keys}),
             data=self.data,
             home=home.path,
             conf=find_conf(),

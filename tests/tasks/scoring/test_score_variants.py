@@ -12,7 +12,7 @@ from tasks.scoring.variants import FINDERS, Variant, find_variants, scores, vari
 from tests.tasks.scoring.samples import score
 
 RIGHT, WRONG = "bird strict", ""
-GOLDS = {"keys": ["corrected=corrections.json"]}
+GOLDS = {"answer_keys": ["corrected=corrections.json"]}
 
 
 def corrected(row: QuestionScore, change: Any, *, right: bool = False) -> QuestionScore:

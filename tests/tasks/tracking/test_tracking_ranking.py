@@ -79,7 +79,8 @@ def test_no_run_wins_by_what_the_other_was_not_answered() -> None:
 @pytest.mark.parametrize("facts", [REROLLED, TAGGED])
 def test_no_run_wins_by_an_answer_key_or_without_quarantine_either(facts: dict[str, Any]) -> None:
     a, b = (
-        with_benchmark(run, quarantine=["1"], keys=["corrected=golds.json"]) for run in two_runs(40, 5, 200)
+        with_benchmark(run, quarantine=["1"], answer_keys=["corrected=golds.json"])
+        for run in two_runs(40, 5, 200)
     )
 
     def results(b: StoredRun) -> dict[str, PairedTest | None]:
