@@ -54,6 +54,10 @@ GROUPS = {
             "flows.results.compare_command",
             "Test whether one run is better than another, and list the questions on which they differ.",
         ),
+        "noise": Command(
+            "flows.noise.command",
+            "Repeat a run with new replies, and measure how much identical runs differ.",
+        ),
         "leaderboard": Command(
             "flows.leaderboard.command", "Rank the latest run of each backbone and pipeline."
         ),

@@ -95,7 +95,7 @@ async def _nightly(
     entries = []
     for evaluation in matrix.evaluations:
         entry = await _evaluate(evaluation, home, name, ask_again=ask_again)
-        entry = await asyncio.to_thread(_compared, entry, baselines, warehouse, gate)
+        entry = await asyncio.to_thread(_compared, entry, baselines, warehouse, gate, new_replies=ask_again)
         entries.append(entry)
         score = f"EX {percent_and_counts(entry.ex)}" if entry.ex else "no score"
         get_run_logger().info("%s: %s", entry.name, entry.problem or score)
@@ -199,10 +199,12 @@ async def _evaluate(evaluation: EvaluationForm, home: Home, night: str, *, ask_a
     )
 
 
-def _compared(entry: Entry, baselines: Baselines, warehouse: Warehouse, gate: Gate) -> Entry:
+def _compared(
+    entry: Entry, baselines: Baselines, warehouse: Warehouse, gate: Gate, *, new_replies: bool
+) -> Entry:
     """Compare an entry with its baseline; an error becomes part of the entry and does not affect the others."""
     try:
-        return compared(entry, baselines, warehouse, gate)
+        return compared(entry, baselines, warehouse, gate, new_replies=new_replies)
     except CrosscheckError as error:
         return replace(entry, problem=f"{entry.problem}\n{error}".strip())
 

@@ -49,14 +49,19 @@ def writer_settings(settings: EvaluationSettings) -> WriterSettings:
 
 
 def _load(name: str, own: BackboneSettings) -> BackboneSettings:
-    """Return the backbone of a name or file; the run's own, with what `--set` changed, where it is that one."""
+    """Return the backbone of a name or file; the run's own, with what `--set` changed, where it is that one.
+
+    The epoch of the run's own holds for all.
+    """
     if name == own.name:
         return own
     try:
         found = load_backbone_settings(find_conf(), name)
     except ConfigurationError as error:
         raise ConfigurationError(f"pipeline.candidates.backbones: {error}") from None
-    return own if found.name == own.name else found
+    if found.name == own.name:
+        return own
+    return found if own.epoch is None else found.model_copy(update={"epoch": own.epoch})
 
 
 def check_candidates(settings: EvaluationSettings, *, sends_requests: bool = True) -> None:

@@ -23,7 +23,7 @@ def eliminator_settings(
 ) -> BackboneSettings | None:
     """Return the settings of a run's eliminator; None where it needs none, or a recording has its replies.
 
-    `sends_requests` is as in `check_backbone`.
+    It has the epoch of the run's backbone, if that has one. `sends_requests` is as in `check_backbone`.
 
     Raises:
         ConfigurationError: there is no backbone of that name, or it cannot be used.
@@ -33,7 +33,8 @@ def eliminator_settings(
         return None
     found = load_backbone_settings(find_conf(), name)
     check_backbone(found, sends_requests=sends_requests)
-    return found
+    epoch = settings.backbone.epoch
+    return found if epoch is None else found.model_copy(update={"epoch": epoch})
 
 
 @asynccontextmanager

@@ -1,7 +1,7 @@
 """Plan of a re-run: its parent run, the questions to ask again, and the settings."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from tasks.core.errors import ConfigurationError, DataError, did_you_mean, first
 from tasks.core.outcome import FAILED_ATTEMPT, Outcome
 from tasks.database.database import Database, digests_of
 from tasks.scoring.report import QuestionScore, is_right
-from tasks.settings.evaluation import PINNED, EvaluationSettings, Only, RerunSettings
+from tasks.settings.evaluation import HARMLESS, PINNED, EvaluationSettings, Only, RerunSettings
 from tasks.settings.home import Home
 from tasks.settings.kinds import BACKBONES
 from tasks.settings.load import parse_override
@@ -25,20 +25,6 @@ from tasks.tracking.parameters import HIDDEN
 from tasks.tracking.warehouse.run_names import find_run
 from tasks.tracking.warehouse.runs import Warehouse
 from tasks.tracking.warehouse.stored import StoredRun
-
-HARMLESS = (
-    "backbone.api_key_env",
-    "backbone.concurrency",
-    "backbone.headers_env",
-    "backbone.max_wait_s",
-    "backbone.retries",
-    "backbone.timeout_s",
-    "tracking.failed_traces",
-    "tracking.genai_evaluation",
-    "tracking.sample_traces",
-)
-"""Settings that a re-run may change: they influence whether an answer arrives, but not its content."""
-
 
 _OWN_TAGS = (
     *("parent_run_id", "parent_mlflow_run_id", "rerun", "rerun_from", "attempt", GENERATED_DESCRIPTIONS),
@@ -88,7 +74,7 @@ def plan_rerun(wanted: RerunSettings) -> RerunPlan:
             f"The run {header.run_id} is {header.status}, so it has no answers to merge with: the command that began "
             "it continues it."
         )
-    settings = _settings(wanted, parent)
+    settings = settings_of_run(parent, wanted.overrides, data=wanted.data, home=wanted.home)
     selected = _selected(wanted, parent)
     if wanted.from_stage:
         _check_stage(wanted.from_stage, parent)
@@ -127,14 +113,28 @@ def check_data(run: EvaluationRun, benchmark: Benchmark, databases: Mapping[str,
             )
 
 
-def _settings(wanted: RerunSettings, parent: StoredRun) -> EvaluationSettings:
+def settings_of_run(
+    parent: StoredRun, overrides: Sequence[str], *, data: str, home: str
+) -> EvaluationSettings:
+    """Return the settings of a run that has ended, over all of its questions.
+
+    Args:
+        parent: the run.
+        overrides: changes of the settings in `HARMLESS`, `backbone.concurrency=4`.
+        data: folder of the benchmarks' files.
+        home: working folder.
+
+    Raises:
+        CrosscheckError: no model answered its questions, its settings held a secret or are not valid any more, or an
+            override changes what its score means.
+    """
     stored: dict[str, Any] = json.loads(json.dumps(parent.run.settings))
     name = parent.run.run_id
     if not BACKBONES.has(str(stored["backbone"].get("kind"))):
         raise DataError(
             f"The run {name} scored predictions that were made elsewhere: there is no model to ask again."
         )
-    for override in wanted.overrides:
+    for override in overrides:
         kind, keys, value = parse_override(override)
         key = ".".join((kind, *keys))
         if key not in HARMLESS:
@@ -150,7 +150,7 @@ def _settings(wanted: RerunSettings, parent: StoredRun) -> EvaluationSettings:
         )
     whole = len(parent.rows) == parent.run.questions_in_benchmark
     ids = None if whole else ",".join(row.question.id for row in parent.rows)
-    rest = {"questions": ids, "data": wanted.data, "home": wanted.home}
+    rest = {"questions": ids, "data": data, "home": home}
     try:
         return EvaluationSettings.model_validate_json(json.dumps(stored | rest))
     except ValidationError as error:

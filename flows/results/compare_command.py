@@ -1,11 +1,17 @@
 """`crosscheck compare`."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
 from flows.cli import options
 from flows.report.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from tasks.documents.model import Document
+    from tasks.tracking.comparison.run_comparison import RunComparison
+    from tasks.tracking.repeats.comparison import RepeatedComparison
 
 SHOWN = 10
 
@@ -14,8 +20,8 @@ SHOWN = 10
 class CompareOptions(options.Page):
     """Options of `crosscheck compare`."""
 
-    run_a: str = options.argument(metavar="RUN")
-    run_b: str = options.argument(metavar="RUN")
+    run_a: str = options.argument(metavar="RUNS")
+    run_b: str = options.argument(metavar="RUNS")
     rule: str | None = options.option(
         "--rule",
         metavar="NAME",
@@ -37,6 +43,32 @@ class CompareOptions(options.Page):
         "--all", f"List every question whose verdict differs, not only the first {SHOWN}."
     )
 
+    def compare(self) -> "tuple[RunComparison | RepeatedComparison, Document]":
+        """Compare the runs, and return what was found with its document.
+
+        Raises:
+            CrosscheckError: there is no such run, or they cannot be compared.
+        """
+        from tasks.tracking.comparison.compare import compare
+        from tasks.tracking.comparison.document import comparison_document
+        from tasks.tracking.comparison.gate import gated
+        from tasks.tracking.repeats.comparison import compare_sides, gated_sides
+        from tasks.tracking.repeats.comparison_document import repeated_document
+        from tasks.tracking.repeats.repeats import read_side
+        from tasks.tracking.warehouse.runs import Warehouse
+
+        warehouse = Warehouse(self.read_folder.warehouse)
+        a, b = read_side(self.run_a, warehouse), read_side(self.run_b, warehouse)
+        margin = None if self.margin is None else self.margin / 100
+        shown = None if self.everything else SHOWN
+        if len(a) == len(b) == 1:
+            found = compare(a[0], b[0], rule=self.rule, margin=margin)
+            found = gated(found, a[0], b[0]) if self.fail_if else found
+            return found, comparison_document(found, shown)
+        several = compare_sides(a, b, rule=self.rule, margin=margin)
+        several = gated_sides(several) if self.fail_if else several
+        return several, repeated_document(several, shown)
+
 
 @click.command(
     "compare",
@@ -48,28 +80,24 @@ class CompareOptions(options.Page):
     "  crosscheck compare latest~1 latest --rule strict --all\n"
     "  crosscheck compare 20261121-020000-3f9a1c latest --fail-if worse --margin 2\n"
     "      for a release: fails unless it is proven that the last run is not worse by 2 points or more\n"
+    "  crosscheck compare 20261121-020000-3f9a1c:repeats latest~2,latest~1,latest\n"
     "\b\nExit codes: 0 compared; 1 the condition of --fail-if holds; 2 bad input, runs that cannot be compared, or\n"
     "runs on which --fail-if cannot decide.",
 )
 @options.record(CompareOptions)
 def command(given: CompareOptions) -> int:
-    """Test whether the second RUN is better than the first, and list the questions on which they differ.
+    """Test whether the second run is better than the first, and list the questions on which they differ.
 
     The runs are paired by question. Shows an exact McNemar test, a bootstrap interval of the difference, and the
     questions that only one of the runs answered correctly. If the difference is not significant, no run is better.
+
+    RUNS is one run. Several runs of one system, separated by commas, are compared by how often each question is right
+    (an exact sign-flip test over questions). RUN:repeats stands for the repeats that `crosscheck noise` made of a run.
     """
     from tasks.documents.html import html
     from tasks.documents.terminal import print_document
-    from tasks.tracking.comparison.compare import compare
-    from tasks.tracking.comparison.document import comparison_document
-    from tasks.tracking.comparison.gate import gated
 
-    a, b = given.read_runs(given.run_a, given.run_b)
-    margin = None if given.margin is None else given.margin / 100
-    comparison = compare(a, b, rule=given.rule, margin=margin)
-    if given.fail_if:
-        comparison = gated(comparison, a, b)
-    document = comparison_document(comparison, None if given.everything else SHOWN)
+    comparison, document = given.compare()
     given.write_page(lambda: html(document))
     given.emit(comparison.as_json(), lambda stream: print_document(document, stream))
     given.name_page()

@@ -25,9 +25,23 @@ RESERVED_TAGS = {
         "answer_keys",
         "generated_descriptions",
         "night",
+        "noise",
+        "repeat",
     ),
 }
 """Tags that Crosscheck writes itself."""
+HARMLESS = (
+    "backbone.api_key_env",
+    "backbone.concurrency",
+    "backbone.headers_env",
+    "backbone.max_wait_s",
+    "backbone.retries",
+    "backbone.timeout_s",
+    "tracking.failed_traces",
+    "tracking.genai_evaluation",
+    "tracking.sample_traces",
+)
+"""Settings that a re-run or a repeat may change: they influence whether an answer arrives, but not its content."""
 Only = Literal["errors", "wrong", "empty", "timeouts"]
 
 

@@ -30,6 +30,8 @@ PREDICTIONS = "predictions"
 """Kind and name of the pipeline of a run that scores a file of predictions made elsewhere."""
 NIGHT = "night"
 """Tag of the runs of a nightly run: its name."""
+NOISE, REPEAT = "noise", "repeat"
+"""Tags of the repeats of a run: the run's id, and the number of the repeat, from 1."""
 FINISHED = ("complete", "partial")
 """How a run ended that has a report: every question was asked, or not."""
 Unfinished = Literal["interrupted", "failed", "killed"]

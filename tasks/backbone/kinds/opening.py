@@ -1,9 +1,10 @@
 """Opens the backbones of a run, each in its layers."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from tasks.backbone.cache.backbone import CachedBackbone
 from tasks.backbone.cache.store import ReplyCache
@@ -12,7 +13,7 @@ from tasks.backbone.check.response_mode import find_response_mode
 from tasks.backbone.kinds.kind import kind_of
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.pricing import Budget, BudgetedBackbone, prices_for
-from tasks.backbone.protocol import Backbone
+from tasks.backbone.protocol import Backbone, Reply, Request
 from tasks.backbone.recordings.observed import Observations, ObservedBackbone
 from tasks.settings.backbone import BackboneSettings
 
@@ -61,6 +62,8 @@ async def open_backbone(
         backbone = kind.make(settings)
         if isinstance(backbone, AbstractAsyncContextManager):
             await stack.enter_async_context(backbone)
+        if settings.epoch is not None and not kind.replays:
+            backbone = _EpochBackbone(backbone, settings.epoch)
         if layers.cache and kind.paid:
             backbone = cached = CachedBackbone(backbone, layers.cache, settings.name)
             stack.push_async_callback(cached.drain, stop_now=layers.stop_now)
@@ -69,6 +72,28 @@ async def open_backbone(
         if layers.observations:
             backbone = ObservedBackbone(backbone, layers.observations)
         yield MeteredBackbone.of(backbone, settings)
+
+
+class _EpochBackbone:
+    """Backbone whose replies, and the stage results made of them, are not those of another epoch."""
+
+    def __init__(self, inner: Backbone, epoch: str) -> None:
+        self.inner = inner
+        self._epoch = epoch
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """The inner backbone's, and the epoch."""
+        return {**self.inner.identity, "epoch": self._epoch}
+
+    async def complete(self, request: Request) -> Reply:
+        """Answer one request, as the inner backbone does."""
+        return await self.inner.complete(request)
+
+    def wind_down(self) -> None:
+        """Send nothing more, if the inner backbone can."""
+        if wind_down := getattr(self.inner, "wind_down", None):
+            wind_down()
 
 
 def source_of(backbone: Backbone | MeteredBackbone) -> Backbone:

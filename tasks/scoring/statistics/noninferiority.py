@@ -25,6 +25,7 @@ class NonInferiority:
     # the smallest margin for which the test proves that B is not worse by more, as a share; None: none up to 1
     largest_loss: float | None
     level: float = LEVEL  # p-value below which it is proven
+    method: str = "exact"  # name of the test: "exact", of repeated runs "t test"
 
     @computed_field
     @property
@@ -42,8 +43,8 @@ class NonInferiority:
         if self.largest_loss is not None:
             bound = f" The largest loss that the data allow is {100 * self.largest_loss:.2f} points."
         return (
-            f"B is not worse than A by {margin} or more: {what}, p = {p_value(self.p_value)} (exact one-sided "
-            f"non-inferiority test, level {self.level:g}).{bound}"
+            f"B is not worse than A by {margin} or more: {what}, p = {p_value(self.p_value)} (one-sided "
+            f"non-inferiority test, {self.method}, level {self.level:g}).{bound}"
         )
 
 

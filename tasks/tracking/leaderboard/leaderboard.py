@@ -13,7 +13,7 @@ from tasks.core.wording import counted, shorten
 from tasks.scoring.cost import Cost
 from tasks.scoring.report import Ratio
 from tasks.scoring.score import Accuracy, Score
-from tasks.tracking.evaluation import EvaluationRun
+from tasks.tracking.evaluation import NOISE, EvaluationRun
 from tasks.tracking.leaderboard.key_ranks import KeyRanking
 from tasks.tracking.warehouse.runs import Warehouse
 from tasks.tracking.warehouse.stored import StoredRun
@@ -86,9 +86,13 @@ def leaderboard(warehouse: Warehouse, benchmark: str | None = None) -> tuple[Boa
 
     Of each backbone, pipeline, and set of changed settings or file of predictions, a board has the latest run that may
     be ranked, and the latest that may not: it was not finished, has questions that a re-run can answer, saw the gold,
-    was re-rolled, or was scored against translated gold.
+    was re-rolled, or was scored against translated gold. Repeats that measure noise are on no board.
     """
-    runs = [stored for stored in warehouse.finished_runs() if benchmark in (None, stored.run.benchmark)]
+    runs = [
+        stored
+        for stored in warehouse.finished_runs()
+        if benchmark in (None, stored.run.benchmark) and NOISE not in stored.run.tags
+    ]
     question_sets = {run.run_id: run.question_set for run in warehouse.runs()}
     groups: dict[tuple[Any, ...], list[StoredRun]] = {}
     for stored in runs:

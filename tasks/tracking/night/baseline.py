@@ -11,11 +11,12 @@ from tasks.scoring.score import Accuracy
 from tasks.scoring.significance import PairedTest, compare_runs
 from tasks.settings.evaluation import Gate
 from tasks.tracking.comparison.comparability import common_rule
-from tasks.tracking.evaluation import DATABASES_CHANGED, NIGHT, ORACLE, REROLLED
+from tasks.tracking.evaluation import DATABASES_CHANGED, NIGHT, NOISE, ORACLE, REROLLED
 from tasks.tracking.night.entry import Entry, Past
 from tasks.tracking.night.night import Night
 from tasks.tracking.night.pins import Pin
 from tasks.tracking.night.trend import Trend, trend_of
+from tasks.tracking.repeats.measured import measured_noise
 from tasks.tracking.run_record import RunHeader
 from tasks.tracking.warehouse.run_names import find_run
 from tasks.tracking.warehouse.runs import Warehouse
@@ -56,8 +57,13 @@ def found_worse(nights: Iterable[Night], runs: Sequence[RunHeader]) -> frozenset
     return frozenset(worse)
 
 
-def compared(entry: Entry, baselines: Baselines, warehouse: Warehouse, gate: Gate) -> Entry:
-    """Add the comparison with the baseline, the trend, and the problem of too many questions without an answer."""
+def compared(
+    entry: Entry, baselines: Baselines, warehouse: Warehouse, gate: Gate, *, new_replies: bool = False
+) -> Entry:
+    """Add the comparison with the baseline, the trend, and the problem of too many questions without an answer.
+
+    With new replies, the comparison is judged by the measured flip rate, where there is one. Cached replies flip less.
+    """
     if entry.run_id is None:
         return entry
     current, runs = warehouse.read_run(entry.run_id), warehouse.runs()
@@ -81,6 +87,10 @@ def compared(entry: Entry, baselines: Baselines, warehouse: Warehouse, gate: Gat
         return entry
     pin = baselines.pins.get(entry.name)
     entry = replace(entry, baseline=baseline.run.run_id, pinned=pin.sentence if pin else "")
+    if new_replies:
+        entry = replace(
+            entry, noise=measured_noise(header, current.run.settings, runs, warehouse, gate.level)
+        )
     try:
         return replace(entry, comparison=compare_with(baseline, current, gate.level))
     except CrosscheckError as error:
@@ -171,7 +181,7 @@ def _earlier(current: RunHeader, runs: Sequence[RunHeader]) -> list[RunHeader]:
     """Return the complete runs before this one of the same questions, newest first: those of nights, if any.
 
     A nightly run that was killed and continued has several runs of one combination, of which none is earlier than the
-    others.
+    others. Repeats that measure noise are not among them.
     """
     night = current.tags.get(NIGHT)
     earlier = [
@@ -181,6 +191,7 @@ def _earlier(current: RunHeader, runs: Sequence[RunHeader]) -> list[RunHeader]:
         and run.combination == current.combination
         and run.status == "complete"
         and run.started <= current.started
+        and NOISE not in run.tags
         and (night is None or run.tags.get(NIGHT) != night)
     ]
     return [run for run in earlier if NIGHT in run.tags] or earlier

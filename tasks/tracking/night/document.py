@@ -168,6 +168,7 @@ def _remarks(night: Night) -> Iterator[Block]:
         for entry in night.entries
         for line in (
             f"baseline {entry.baseline}, {entry.pinned}" if entry.pinned else "",
+            words.noise(entry),
             words.decline(entry) if entry.verdict == "declining" else "",
         )
         if line

@@ -12,6 +12,7 @@ from tasks.scoring.cost import Cost
 from tasks.scoring.score import Accuracy, Score
 from tasks.scoring.significance import PairedTest
 from tasks.tracking.night.trend import Trend
+from tasks.tracking.repeats.measured import MeasuredNoise
 
 NightVerdict = Literal[
     "regression",
@@ -71,6 +72,9 @@ class Entry:
     baseline: str | None = None  # the run it is compared with; None where there is none
     pinned: str = ""  # who pinned the baseline, when and why; "" where it is the last run that was not worse
     comparison: PairedTest | None = None  # with the baseline as A; None likewise
+    noise: MeasuredNoise | None = (
+        None  # the measured flip rate by which the comparison is judged; None without one
+    )
     trend: tuple[Past, ...] = ()  # scores of the same combination, the oldest first, this one last
     decline: Trend | None = None  # the test of the last scores for a trend; None of too few
     # whether it is worse or better than its baseline, or why that is unknown; None before it is judged
@@ -89,6 +93,15 @@ class Entry:
     def model_and_pipeline(self) -> str:
         """What distinguishes evaluations of one benchmark."""
         return f"{self.pipeline} with {self.backbone}"
+
+    @computed_field
+    @property
+    def p_value(self) -> float | None:
+        """The p-value that the gate uses: by the measured flip rate if it decides, else of the exact McNemar test."""
+        found = self.comparison
+        if found is None or self.noise is None or not self.noise.decides:
+            return found.p_value if found else None
+        return self.noise.p_value(len(found.fixed), len(found.broken))
 
     @property
     def before(self) -> Accuracy | None:

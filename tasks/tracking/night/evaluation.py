@@ -86,6 +86,8 @@ def _blocks(detail: Detail) -> Iterator[Block]:
             + (f"; they differ: {differ}." if differ else ".")
         )
     yield Sentence(_runs(entry), "note")
+    if entry.noise:
+        yield Sentence(words.noise(entry), "note")
     if entry.decline:
         yield Sentence(f"Trend: {words.decline(entry)}.", "note")
     if detail.missing:

@@ -128,7 +128,7 @@ class Night:
 
 def judge(gate: Gate, entries: Sequence[Entry]) -> tuple[Entry, ...]:
     """Judge every entry; p-values of comparisons and of trends are adjusted for the number of each (Holm)."""
-    compared = holm_of_known([entry.comparison.p_value if entry.comparison else None for entry in entries])
+    compared = holm_of_known([entry.p_value for entry in entries])
     trends = holm_of_known([entry.decline.p_value if entry.decline else None for entry in entries])
     adjusted = (
         replace(entry, adjusted_p=p_value, trend_p=trend_p)
@@ -146,7 +146,7 @@ def _verdict(entry: Entry, gate: Gate) -> NightVerdict:
         return "regression"
     if entry.problem:
         return "infrastructure"
-    if found and lost and found.p_value < gate.doubt_level:
+    if lost and entry.p_value is not None and entry.p_value < gate.doubt_level:
         return "possibly worse"
     declines = entry.decline is not None and -100 * entry.decline.change >= gate.threshold
     if declines and entry.trend_p is not None and entry.trend_p < gate.trend_level:

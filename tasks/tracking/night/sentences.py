@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Iterator
 
 from tasks.core.wording import DASH, counted, counts, duration, p_value, percent, points
+from tasks.scoring.statistics.noise import POWER
 from tasks.tracking.night.entry import Entry
 from tasks.tracking.night.night import Night
 
@@ -31,12 +32,15 @@ def rules(night: Night) -> list[tuple[str, str]]:
     """State what each verdict means, with the test behind it; as verdicts and sentences."""
     gate = night.gate
     loss = f"at least {gate.threshold:g} point{'' if gate.threshold == 1 else 's'}"
+    measured = ""
+    if any(entry.noise and entry.noise.decides for entry in night.entries):
+        measured = " If the flip rate was measured, p is that of the difference at this rate."
     mcnemar = "the exact McNemar test on the questions that both runs have an answer to"
     return [
         (
             "red: regression",
             f"A loss of {loss}, with p < {gate.level:g} in {mcnemar}, adjusted for the number of comparisons of the "
-            "nightly run (Holm).",
+            f"nightly run (Holm).{measured}",
         ),
         (
             "red: infrastructure",
@@ -122,6 +126,26 @@ def decline(entry: Entry) -> str:
     return (
         f"{points(found.change)} points over the last {found.scores} scores (Sen's slope), "
         f"p = {p_value(entry.trend_p)} that they do not decline (Mann-Kendall, Holm)"
+    )
+
+
+def noise(entry: Entry) -> str:
+    """Describe the measured flip rate by which an evaluation is judged; "" without one."""
+    found = entry.noise
+    if found is None or entry.comparison is None:
+        return ""
+    mcnemar = f"the exact McNemar test: p = {p_value(entry.comparison.p_value)}"
+    how = (
+        f"At this rate (at most {100 * found.flip_bound:.2f} %), the difference has p = {p_value(entry.p_value)}, which "
+        f"decides; {mcnemar}."
+        if found.decides
+        else f"At this rate, {mcnemar}, which decides, since it proves smaller losses than the rate does."
+    )
+    loss = 100 * min(found.by_rate, found.by_mcnemar)
+    return (
+        f"Noise: {100 * found.flip_rate:.2f} % of the verdicts flip between identical runs, measured on "
+        f"{counted(found.runs, 'repeat')} of {found.run_id}. {how} One night proves a loss of {loss:.2f} points or more in "
+        f"{100 * POWER:g} % of the cases."
     )
 
 

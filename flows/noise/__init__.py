@@ -1,0 +1,1 @@
+"""The `noise` command: identical runs of an evaluation, and how much they differ."""

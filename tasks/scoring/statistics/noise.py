@@ -1,0 +1,147 @@
+"""How much identical runs differ: flip rate, variance components, pass^k, and what a comparison can prove beside it.
+
+Everything is computed from the number of right answers of each question in k identical runs.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import comb, exp, log, sqrt
+from statistics import NormalDist
+
+POWER = 0.8
+"""Share of the cases in which a provable loss is proven."""
+UNCERTAINTY = 0.001
+"""Part of a level that is spent on the uncertainty of a measured flip rate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Components:
+    """Variance of single verdicts (1 right, 0 wrong), and what it consists of.
+
+    The estimator is that of the one-way random-effects analysis of variance with questions as groups (Searle, Casella
+    and McCulloch, Variance Components, 1992, section 3.6): the mean square within questions is the model's variance,
+    and the questions' variance is (mean square between - mean square within) / k, at least 0.
+    """
+
+    model: float  # between identical runs on the same question
+    questions: float  # between questions
+
+    @property
+    def model_share(self) -> float | None:
+        """The model's share of the variance; None where all verdicts are equal."""
+        whole = self.model + self.questions
+        return self.model / whole if whole else None
+
+
+def flip_rate(counts: Sequence[int], runs: int) -> float:
+    """Return the share of questions whose verdict differs between two of the identical runs, over all pairs of runs.
+
+    >>> flip_rate([3, 0, 2, 1], 3)
+    0.3333333333333333
+    """
+    return sum(2 * right * (runs - right) for right in counts) / (runs * (runs - 1) * len(counts))
+
+
+def components(counts: Sequence[int], runs: int) -> Components:
+    """Return the variance components of the verdicts; the questions' is 0 for a single question."""
+    model, questions = flip_rate(counts, runs) / 2, len(counts)
+    mean = sum(counts) / (questions * runs)
+    if questions < 2:
+        return Components(model, 0.0)
+    between = sum((right / runs - mean) ** 2 for right in counts) / (questions - 1)
+    return Components(model, max(0.0, between - model / runs))
+
+
+def pass_hat(counts: Sequence[int], runs: int, k: int) -> float:
+    """Return pass^k: the mean probability that k runs are all right (Yao et al., tau-bench, arXiv 2406.12045).
+
+    C(right, k) / C(runs, k) of a question is its estimate without bias.
+
+    >>> pass_hat([3, 0, 2, 1], 3, 1), pass_hat([3, 0, 2, 1], 3, 3)
+    (0.5, 0.25)
+    """
+    return sum(comb(right, k) for right in counts) / (comb(runs, k) * len(counts))
+
+
+def flip_bound(counts: Sequence[int], runs: int, uncertainty: float = UNCERTAINTY) -> float:
+    """Return an upper bound of the flip rate of these questions, wrong with at most the given probability.
+
+    Each question's estimate is a bounded variable, and they are independent, so that the lower tail of their sum has
+    Chernoff's bound (Mitzenmacher and Upfal, Probability and Computing, 2005, theorem 4.5): a mean m has a sum of s or
+    less with probability exp(s - m - s log(s / m)) at most. The bound is the largest m with that probability.
+    """
+    most = (runs // 2) * (runs - runs // 2)  # of right * wrong answers to a question
+    found = sum(right * (runs - right) for right in counts) / most
+    low, high = found, found + 10 * (sqrt(found) + 1) * (1 - log(uncertainty))
+    while high - low > 1e-9 * high:
+        middle = (low + high) / 2
+        excess = found - middle + (found * log(middle / found) if found else 0.0)
+        low, high = (middle, high) if exp(excess) > uncertainty else (low, middle)
+    return min(0.5, 2 * high * most / (runs * (runs - 1) * len(counts)))
+
+
+def noise_p(fixed: int, broken: int, questions: int, bound: float) -> float:
+    """Return the two-sided p-value of a difference between two runs if their answers flip at the measured rate at most.
+
+    Without a change, fixed and broken questions are as many on average, at most half the flips each; their difference
+    is at most as variable as that of two Poisson variables (the Skellam distribution). The p-value includes
+    `UNCERTAINTY`, the probability that the bound of the flip rate is too low (Berger and Boos, JASA 89, 1994,
+    1012-1016). If more questions changed in the better direction than the bound explains, their number is used instead:
+    the noise has then grown.
+
+    Args:
+        fixed: questions that are wrong in the first run and right in the second.
+        broken: the reverse.
+        questions: all compared questions.
+        bound: upper bound of the flip rate, as `flip_bound` returns it.
+    """
+    expected = max(questions * bound / 2, float(min(fixed, broken)))
+    return min(1.0, 2 * _tail(abs(broken - fixed), expected) + UNCERTAINTY)
+
+
+def _tail(difference: int, expected: float) -> float:
+    """Return the probability that two Poisson variables with this mean differ by so much or more, in one direction."""
+    import numpy as np
+    from scipy.stats import poisson
+
+    counts = np.arange(int(expected + 12 * sqrt(expected) + 60))
+    return float(poisson.pmf(counts, expected) @ poisson.sf(counts + difference - 1, expected))
+
+
+def least_difference(questions: int, bound: float, level: float) -> int:
+    """Return the smallest difference of fixed and broken questions for which `noise_p` is below a level."""
+    difference = 1
+    while difference <= questions and noise_p(0, difference, questions, bound) >= level:
+        difference += 1
+    return difference
+
+
+def provable_by_noise(questions: int, rate: float, bound: float, level: float) -> float:
+    """Return the loss that one run against another proves by a measured flip rate in `POWER` of the cases, as a share.
+
+    It is the smallest difference that is proven, and what noise hides of a loss in that share of the cases.
+    """
+    hidden = NormalDist().inv_cdf(POWER) * sqrt(questions * rate)
+    return min(1.0, (least_difference(questions, bound, level) + hidden) / questions)
+
+
+def provable_loss(questions: int, rate: float, runs: int, level: float) -> float:
+    """Return the loss that a comparison of runs with as many runs proves in `POWER` of the cases, as a share.
+
+    The loss is of questions that were always right and are always wrong. The test is that of `sign_flip_p`, of single
+    runs the exact McNemar test, in its normal approximation: a loss of x questions has the statistic
+    x / sqrt(n f / runs + x), where f is the flip rate of n questions. At least as many questions must be lost as the
+    exact test needs.
+
+    Args:
+        questions: of each run.
+        rate: flip rate between identical runs.
+        runs: on either side.
+        level: of the two-sided test.
+    """
+    noise = questions * rate / runs
+    critical, hidden = NormalDist().inv_cdf(1 - level / 2), NormalDist().inv_cdf(POWER) * sqrt(noise)
+    lost = float(next(count for count in range(1, 1_000) if 2 * 0.5**count < level))
+    while lost < questions and lost - critical * sqrt(noise + lost) < hidden:
+        lost += 0.25
+    return min(1.0, lost / questions)

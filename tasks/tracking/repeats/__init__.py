@@ -1,0 +1,1 @@
+"""Identical runs: how much they differ, and comparisons of several runs with several others."""
