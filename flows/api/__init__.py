@@ -2,8 +2,8 @@
 
 Everything else in `flows` and `tasks` may change between releases.
 
-The functions `answer`, `available`, `compare`, `evaluate`, `predictions`, `query`, `rerun`, `runs`, `score` and `sweep`
-are the methods of a `Crosscheck` with the default working folder and data folder.
+The functions `answer`, `available`, `compare`, `evaluate`, `noise`, `predictions`, `query`, `rerun`, `runs`, `score` and
+`sweep` are the methods of a `Crosscheck` with the default working folder and data folder.
 """
 
 from flows.api.crosscheck import Crosscheck
@@ -35,6 +35,7 @@ answer = _default.answer
 available = _default.available
 compare = _default.compare
 evaluate = _default.evaluate
+noise = _default.noise
 predictions = _default.predictions
 query = _default.query
 rerun = _default.rerun
@@ -83,6 +84,7 @@ __all__ = [
     "few_shot",
     "is_sql",
     "metric",
+    "noise",
     "pipeline",
     "predictions",
     "query",

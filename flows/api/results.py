@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from tasks.settings.evaluation import EvaluationSettings
+    from tasks.tracking.repeats.noise import Noise
     from tasks.tracking.warehouse.runs import Warehouse
     from tasks.tracking.warehouse.stored import StoredRun
 
@@ -121,6 +122,25 @@ class Results(Folder):
 
         share = None if margin is None else margin / 100
         return Comparison.of(compare(self._read(a), self._read(b), rule=rule, margin=share))
+
+    def noise(self, run: RunRecord | str = "latest") -> "Noise":
+        """Measure how much the repeats of a run differ, which `crosscheck noise` has made; it sends no request.
+
+        Args:
+            run: the run that was repeated, or one of its repeats.
+
+        Returns:
+            The figures; `as_json()` is the object that `crosscheck noise --json` prints.
+
+        Raises:
+            CrosscheckError: there is no such run, or it has fewer than two repeats.
+        """
+        from tasks.tracking.repeats.noise import measure
+        from tasks.tracking.repeats.repeats import repeated_run, repeats_of
+
+        runs = self._warehouse.runs()
+        parent = repeated_run(self._find(run), runs).run_id
+        return measure(self._read(parent), [self._read(each.run_id) for each in repeats_of(parent, runs)])
 
     def runs(self) -> "DataFrame":
         """Return all runs, newest first; the columns are those of the table `runs` (`crosscheck query --schema`).

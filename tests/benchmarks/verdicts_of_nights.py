@@ -1,15 +1,18 @@
 r"""How often a nightly run is red or amber on noise, on a loss of 3 points, and on a drift. A script, not a test:
 
     python tests/benchmarks/verdicts_of_nights.py [--worlds 200] [--nights 100] [--evaluations 3] [--next-baseline any]
+        [--measured 5]
 
 A simulated evaluation has questions that are always right, questions that are always wrong, and questions that are
 right every other time by chance, so that a given share of answers flips between two nights: 6 % of BIRD dev's 1,534
-questions, 4 % of the demo's 113. From one night on, questions that were always right are always wrong: 3 points of them
-at once, or 0.5 points more each night. Tests, levels and baselines are those of nightly runs (`tasks.tracking.night`).
+questions, 4 % of the demo's 113, and nearly none. From one night on, questions that were always right are always wrong:
+3 points of them at once, or 0.5 points more each night. Tests, levels and baselines are those of nightly runs
+(`tasks.tracking.night`).
 
 It prints, with counts, how many evaluations had each verdict on noise; after how many nights of a loss and of a drift
 the first verdict was amber or red, and red; and the same if every night became the baseline of the next, which hides a
-drift (`--next-baseline any`). The defaults of `Gate` were chosen by it.
+drift (`--next-baseline any`). With `--measured`, the flip rate was measured on so many repeats before the first night, as
+`crosscheck noise` does, and nights are judged by it where that proves more. The defaults of `Gate` were chosen by it.
 """
 
 import argparse
@@ -29,6 +32,7 @@ from tasks.settings.evaluation import Gate
 from tasks.tracking.night.entry import AMBER, WORSE, Entry
 from tasks.tracking.night.night import judge
 from tasks.tracking.night.trend import trend_of
+from tasks.tracking.repeats.measured import MeasuredNoise, measured_rate
 
 GATE = Gate()
 QUIET = 30
@@ -72,13 +76,23 @@ class Evaluation:
     """A simulated evaluation: what its nights score, and what it is compared with."""
 
     def __init__(
-        self, world: World, change: Change, random: np.random.Generator, *, any_baseline: bool
+        self,
+        world: World,
+        change: Change,
+        random: np.random.Generator,
+        *,
+        any_baseline: bool,
+        repeats: int = 0,
     ) -> None:
         chance = int(world.questions * 2 * world.flips)
         right = int((world.questions - chance) * RIGHT)
         self.rates = np.repeat([0.5, 1.0, 0.0], [chance, right, world.questions - chance - right])
         self.order = chance + random.permutation(right)
         self.change, self.random, self.any_baseline = change, random, any_baseline
+        self.noise: MeasuredNoise | None = None
+        if repeats:
+            counts = [int(count) for count in random.binomial(repeats, self.rates)]
+            self.noise = measured_rate("r", counts, repeats, GATE.level)
         self.baseline: dict[str, bool] = {}
         self.tonight: dict[str, bool] = {}
         self.scores: list[float] = []
@@ -96,7 +110,13 @@ class Evaluation:
             else None
         )
         return Entry(
-            "b", "m", "p", run_id="r", comparison=found, decline=trend_of(self.scores[-GATE.trend_nights :])
+            "b",
+            "m",
+            "p",
+            run_id="r",
+            comparison=found,
+            noise=self.noise,
+            decline=trend_of(self.scores[-GATE.trend_nights :]),
         )
 
     def settle(self, verdict: str) -> None:
@@ -109,7 +129,7 @@ def verdicts(world: World, change: Change, given: argparse.Namespace, seed: int)
     """Yield the verdicts of one world, night by night."""
     random = np.random.default_rng(seed)
     evaluations = [
-        Evaluation(world, change, random, any_baseline=given.next_baseline == "any")
+        Evaluation(world, change, random, any_baseline=given.next_baseline == "any", repeats=given.measured)
         for _ in range(given.evaluations)
     ]
     nights = given.nights if change is NOISE else QUIET + SINCE
@@ -164,9 +184,13 @@ def main() -> None:
     parser.add_argument("--nights", type=int, default=100)
     parser.add_argument("--evaluations", type=int, default=1)
     parser.add_argument("--next-baseline", choices=["not-worse", "any"], default="not-worse")
+    parser.add_argument("--measured", type=int, default=0)
     given = parser.parse_args()
-    print(f"{GATE!r}\n{given.evaluations} evaluations a night, next baseline: {given.next_baseline}")
-    for world in (World(1534, 0.06), World(500, 0.05), World(113, 0.04)):
+    print(
+        f"{GATE!r}\n{given.evaluations} evaluations a night, next baseline: {given.next_baseline}, "
+        f"flip rate measured on {given.measured} repeats"
+    )
+    for world in (World(1534, 0.06), World(500, 0.05), World(113, 0.04), World(1534, 0.005), World(113, 0.0)):
         print(
             f"{world.questions:,} questions, {100 * world.flips:g} % of the answers flip between two nights"
         )

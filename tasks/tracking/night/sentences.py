@@ -136,16 +136,16 @@ def noise(entry: Entry) -> str:
         return ""
     mcnemar = f"the exact McNemar test: p = {p_value(entry.comparison.p_value)}"
     how = (
-        f"At this rate (at most {100 * found.flip_bound:.2f} %), the difference has p = {p_value(entry.p_value)}, which "
-        f"decides; {mcnemar}."
+        f"At this rate (at most {100 * found.flip_bound:.2f} %), the difference has p = {p_value(entry.p_value)}, "
+        f"which decides; {mcnemar}."
         if found.decides
         else f"At this rate, {mcnemar}, which decides, since it proves smaller losses than the rate does."
     )
     loss = 100 * min(found.by_rate, found.by_mcnemar)
     return (
         f"Noise: {100 * found.flip_rate:.2f} % of the verdicts flip between identical runs, measured on "
-        f"{counted(found.runs, 'repeat')} of {found.run_id}. {how} One night proves a loss of {loss:.2f} points or more in "
-        f"{100 * POWER:g} % of the cases."
+        f"{counted(found.runs, 'repeat')} of {found.run_id}. {how} One night proves a loss of {loss:.2f} points or "
+        f"more in {100 * POWER:g} % of the cases."
     )
 
 

@@ -81,13 +81,14 @@ def measured_noise(
         ]
         common = [name for name in tables[0] if all(name in table for table in tables)]
         if common:
-            return _measured(
+            return measured_rate(
                 parent, [sum(table[name] for table in tables) for name in common], len(read), level
             )
     return None
 
 
-def _measured(run_id: str, counts: Sequence[int], runs: int, level: float) -> MeasuredNoise:
+def measured_rate(run_id: str, counts: Sequence[int], runs: int, level: float) -> MeasuredNoise:
+    """Return the flip rate of questions, given how many of the repeats of a run have each one right."""
     questions, rate, bound = len(counts), flip_rate(counts, runs), flip_bound(counts, runs)
     return MeasuredNoise(
         run_id,

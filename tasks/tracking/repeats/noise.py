@@ -102,6 +102,13 @@ class Noise:
         """Number of repeats."""
         return len(self.repeats)
 
+    @property
+    def night_loss(self) -> float:
+        """The smallest loss that one night proves in most cases, as a share: by the test that nightly runs use."""
+        return min(
+            each.loss for each in self.provable if each.runs == 1 and each.level == self.provable[0].level
+        )
+
     @computed_field
     @property
     def model_share(self) -> float | None:

@@ -29,7 +29,6 @@ UNSTABLE_SHOWN = 10
 
 def noise_document(found: Noise, shown: int | None = UNSTABLE_SHOWN) -> Document:
     """Return the document of a measurement; a terminal shows the first unstable questions, None for all."""
-    night = found.provable[0]
     return Document(
         f"{_share(found.flip_rate)} of the verdicts flip between two identical runs",
         tuple(_blocks(found, shown)),
@@ -40,7 +39,7 @@ def noise_document(found: Noise, shown: int | None = UNSTABLE_SHOWN) -> Document
             f"{counted(found.questions, 'question')}, {counted(found.runs, 'run')}",
         ),
         f"EX is {_share(found.ex_mean)} with a standard deviation of {100 * found.ex_sd:.2f} points between runs. One "
-        f"night proves a loss of {100 * night.loss:.2f} points or more in {100 * POWER:g} % of the cases.",
+        f"night proves a loss of {100 * found.night_loss:.2f} points or more in {100 * POWER:g} % of the cases.",
         footer=(Section("How it is computed", (Facts(tuple(_definitions(found))),)),),
         name=f"Noise of {found.backbone} | {found.pipeline} on {found.benchmark}",
     )
@@ -59,7 +58,7 @@ def _blocks(found: Noise, shown: int | None) -> Iterator[Block]:
                 ),
                 (
                     "What does a night prove?",
-                    f"{100 * found.provable[0].loss:.2f} points",
+                    f"{100 * found.night_loss:.2f} points",
                     "lost, or more",
                 ),
             )

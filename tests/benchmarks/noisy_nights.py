@@ -1,0 +1,126 @@
+r"""How often nights are red or amber when nothing changes but the model is noisy. A script, not a test:
+
+    python tests/benchmarks/noisy_nights.py [--nights 100] [--text-rates 0.05,0.27] [--repeats 5]
+
+For each rate: a model behind a real API (`tests.support.noisy_model`, a fake of a hosted model) whose SQL texts differ in
+that share of the questions between two runs. Its noise is measured by `crosscheck noise`. Then the nightly flow runs on
+the demo benchmark with new replies each night, on a real Prefect server. It prints how many nights had each verdict, with
+the measured flip rate and as the same nights are judged without it. A verdict other than green is a false alarm. The gate
+promises that at most 1 % of the nights are red by a regression (`Gate.level`) and 5 % "possibly worse" (`doubt_level`).
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from flows.orchestration.server import LocalServer
+from flows.orchestration.settings import CLIENT, apply, local_settings
+from tasks.settings.evaluation import Gate
+from tasks.settings.home import Home
+from tasks.tracking.night.night import judge
+from tasks.tracking.night.night_file import all_nights
+from tests.flows.conftest import answer_as_offline
+from tests.support.fake_openai import Body, FakeOpenAI
+from tests.support.noisy_model import NoisyModel
+
+GATE = Gate()
+BACKBONE = """\
+kind: openai
+model: noisy-model
+base_url: {url}
+concurrency: 8
+prices: {{input: 1.0, output: 2.0, as_of: 2026-11-21}}
+"""
+
+
+def remembering(answer: Callable[[Body], str]) -> Callable[[Body], str]:
+    """Compute each answer once."""
+    answers: dict[str, str] = {}
+
+    def remember(body: Body) -> str:
+        key = str(body["messages"])
+        if key not in answers:
+            answers[key] = answer(body)
+        return answers[key]
+
+    return remember
+
+
+def crosscheck(*arguments: str) -> dict[str, object]:
+    """Run a command and return its JSON."""
+    command = [sys.executable, "-m", "flows.cli", *arguments, "--json"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ran.returncode:
+        raise SystemExit(ran.stderr)
+    found: dict[str, object] = json.loads(ran.stdout)
+    return found
+
+
+async def run_nights(backbone: str, nights: int) -> None:
+    """Run nights one after the other."""
+    from flows.deployed.forms import Matrix
+    from flows.nights.flow import nightly
+
+    matrix = Matrix(backbones=[backbone], pipelines=["few-shot"])
+    for number in range(nights):
+        await nightly(matrix, GATE, ask_again=True, night=f"n{number:04d}", return_state=True)
+
+
+def measure(text_rate: float, nights: int, repeats: int) -> None:
+    """Simulate a model with this noise, and print what its nights were."""
+    with tempfile.TemporaryDirectory() as folder, FakeOpenAI() as server:
+        home = Home(Path(folder) / "home")
+        home.path.mkdir()
+        os.environ["CROSSCHECK_HOME"] = str(home.path)
+        server.answer = NoisyModel(remembering(answer_as_offline), text_rate)
+        backbone = Path(folder) / "noisy.yaml"
+        backbone.write_text(BACKBONE.format(url=server.base_url), encoding="utf-8")
+        run = crosscheck("evaluate", "--backbone", str(backbone), "--pipeline", "few-shot")
+        found = crosscheck("noise", str(run["run_id"]), "--repeats", str(repeats))["noise"]
+        assert isinstance(found, dict)
+        print(
+            f"SQL texts that change: {100 * found['text_rate']:.1f} %, verdicts that flip: "
+            f"{100 * found['flip_rate']:.2f} % (at most {100 * found['flip_bound']:.2f} %), {repeats} repeats"
+        )
+        os.environ.update(local_settings(home))
+        apply({**local_settings(home), **CLIENT})
+        with LocalServer(home) as prefect:
+            prefect.wait()
+            asyncio.run(run_nights(str(backbone), nights))
+        judged = all_nights(home)
+        tested = [entry for night in judged for entry in night.entries if entry.comparison]
+        decided = sum(bool(entry.noise and entry.noise.decides) for entry in tested)
+        print(f"  {len(judged)} nights, {len(tested)} compared, {decided} judged by the measured flip rate")
+        others = [judge(GATE, [replace(entry, noise=None)])[0] for entry in tested]
+        for name, entries in (("with the measurement", tested), ("without it", others)):
+            verdicts = Counter(str(entry.verdict) for entry in entries)
+            small = [sum((entry.p_value or 1.0) < level for entry in entries) for level in (0.01, 0.05)]
+            print(
+                f"  {name}: {dict(verdicts.most_common())}; p < 0.01 in {small[0]}, p < 0.05 in {small[1]} of "
+                f"{len(entries)}"
+            )
+
+
+def main() -> None:
+    """Measure each rate."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--nights", type=int, default=100)
+    parser.add_argument("--text-rates", default="0.05,0.27")
+    parser.add_argument("--repeats", type=int, default=5)
+    given = parser.parse_args()
+    for rate in given.text_rates.split(","):
+        measure(float(rate), given.nights, given.repeats)
+
+
+if __name__ == "__main__":
+    main()
