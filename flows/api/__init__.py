@@ -2,8 +2,8 @@
 
 Everything else in `flows` and `tasks` may change between releases.
 
-The functions `answer`, `available`, `compare`, `evaluate`, `noise`, `predictions`, `query`, `rerun`, `runs`, `score` and
-`sweep` are the methods of a `Crosscheck` with the default working folder and data folder.
+The functions `answer`, `available`, `compare`, `evaluate`, `noise`, `predictions`, `query`, `rerun`, `runs`, `score`
+and `sweep` are the methods of a `Crosscheck` with the default working folder and data folder.
 """
 
 from flows.api.crosscheck import Crosscheck
