@@ -20,8 +20,8 @@ SHOWN = 10
 class CompareOptions(options.Page):
     """Options of `crosscheck compare`."""
 
-    run_a: str = options.argument(metavar="RUNS")
-    run_b: str = options.argument(metavar="RUNS")
+    run_a: str = options.argument(metavar="RUN")
+    run_b: str = options.argument(metavar="RUN")
     rule: str | None = options.option(
         "--rule",
         metavar="NAME",
@@ -91,7 +91,7 @@ def command(given: CompareOptions) -> int:
     The runs are paired by question. Shows an exact McNemar test, a bootstrap interval of the difference, and the
     questions that only one of the runs answered correctly. If the difference is not significant, no run is better.
 
-    RUNS is one run. Several runs of one system, separated by commas, are compared by how often each question is right
+    RUN is one run. Several runs of one system, separated by commas, are compared by how often each question is right
     (an exact sign-flip test over questions). RUN:repeats stands for the repeats that `crosscheck noise` made of a run.
     """
     from tasks.documents.html import html
