@@ -32,7 +32,7 @@ def scores_table(night: Night) -> Table:
         *(Column(title, under=True, help=title) for title in titles.values()),
         Column("Baseline and this run", "plot", axis=axis), Column("difference"),
         Column(f"{100 * (1 - night.gate.level):g} % interval", under=True), Column("broken"), Column("fixed"),
-        Column("p (Holm)", help="exact McNemar test, adjusted for the number of comparisons of the nightly run (Holm)"),
+        Column("p (Holm)", help="p of the gate's test, adjusted for the number of comparisons of the night (Holm)"),
         Column("trend", "plot"), Column("baseline", "text", text_only=True),
     )  # fmt: skip
     rows = tuple(
