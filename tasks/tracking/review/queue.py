@@ -4,6 +4,7 @@ MLflow has review queues from 3.14 on. Its page "Review" shows the traces of a q
 """
 
 import datetime
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -169,11 +170,12 @@ def _queues(store: Store) -> Iterator[Any]:
             f"MLflow {mlflow.__version__} has no review queues: install 3.14 or later, or review with --html and "
             "--draft."
         ) from None
-    before = mlflow.get_tracking_uri()
+    # set_tracking_uri also sets this variable, by which other parts of the process would find another store
+    before = os.environ.get("MLFLOW_TRACKING_URI")
     mlflow.set_tracking_uri(store.uri)
     try:
         yield mlflow
     except MlflowException as error:
         raise ConfigurationError(f"MLflow refused the review queue: {str(error).splitlines()[0]}") from None
     finally:
-        mlflow.set_tracking_uri(before)
+        mlflow.set_tracking_uri(before)  # type: ignore[arg-type]  # None unsets both

@@ -1,6 +1,7 @@
 """`crosscheck golds import`: people's verdicts, from files and from MLflow's review queue, as an answer key."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -85,14 +86,18 @@ def test_verdicts_become_a_key_with_names_dates_and_reasons_and_scores_before_an
     assert ann_decides["actions"] == {"replace": 1, "withdraw": 2}
 
 
-def test_what_people_say_in_mlflows_queue_comes_back_as_a_key(home: Path, tmp_path: Path) -> None:
+def test_what_people_say_in_mlflows_queue_comes_back_as_a_key(
+    home: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     import mlflow
     from mlflow.entities import AssessmentSource
 
     filled = run("golds", "suggest", "latest~1", "latest", "--queue", "court")
     assert filled.code == 0 and "review queue court: 2" in filled.out, filled.err
     assert "review queue court: 0" in run("golds", "suggest", "latest~1", "latest", "--queue", "court").out
+    assert "MLFLOW_TRACKING_URI" not in os.environ, "the store of the queue stayed that of the process"
     mlflow.set_tracking_uri(f"sqlite:///{home}/mlflow.db")
+    request.addfinalizer(lambda: mlflow.set_tracking_uri(None))
     client = mlflow.MlflowClient()
     experiment = client.search_experiments(filter_string="name LIKE '%demo%'")[0]
     traces = client.search_traces(locations=[experiment.experiment_id])

@@ -101,6 +101,7 @@ def settings_of(fake_openai: FakeOpenAI, tmp_path: Path) -> Callable[..., Evalua
         for name in ("a", "b"):
             (tmp_path / f"{name}.yaml").write_text(
                 f"model: model-{name}\nbase_url: {fake_openai.base_url}\nseed: 0\nretries: 0\n"
+                "response_mode: json_object\n"
                 "prices: {input: 1.0, output: 2.0, as_of: 2026-11-01}\n"
             )
         chosen = {
