@@ -79,7 +79,10 @@ def test_no_command_lets_sql_do_more_than_read(
         ran = in_process.run("report", "latest", "--html", "page.html", "--no-mlflow")
         assert ran.code == 0 and "Traceback" not in ran.err, ran.err
     backbone = work / "b.yaml"
-    backbone.write_text(yaml.safe_dump({"model": "m", "base_url": fake_openai.base_url}), encoding="utf-8")
+    backbone.write_text(
+        yaml.safe_dump({"model": "m", "base_url": fake_openai.base_url, "response_mode": "json_object"}),
+        encoding="utf-8",
+    )
     refused = [sql for expected, sql in corpus if expected == "refused"]
     for sql in refused[:: len(refused) // ANSWERED][:ANSWERED]:
         fake_openai.answer = lambda _, sql=sql: json.dumps({"sql": sql})

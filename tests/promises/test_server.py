@@ -176,6 +176,7 @@ def test_a_run_on_such_a_server_ends_in_time_and_the_next_one_asks_only_what_has
     content = {
         "model": "m",
         "base_url": fake_openai.base_url,
+        "response_mode": "json_object",
         "timeout_s": 0.3,
         "retries": 1,
         "max_wait_s": 0.01,

@@ -50,7 +50,13 @@ def judged(
 
     fake_openai.answer = answer
     prices = {"input": 1.0, "output": 2.0, "as_of": "2026-11-21"}
-    settings = {"kind": "openai", "model": "judge-1", "base_url": fake_openai.base_url, "retries": 0}
+    settings = {
+        "kind": "openai",
+        "model": "judge-1",
+        "base_url": fake_openai.base_url,
+        "retries": 0,
+        "response_mode": "json_object",
+    }
     backbone = tmp_path / "judge.yaml"
     backbone.write_text(yaml.safe_dump(settings | {"prices": prices}), encoding="utf-8")
     return Judged(ran.json["run_id"], ran.json["mlflow"], str(backbone))

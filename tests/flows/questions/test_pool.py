@@ -20,7 +20,13 @@ def test_one_question_of_each_database_runs_before_the_others_where_its_prompts_
     fake_openai.answer = lambda body: json.dumps({"sql": "SELECT 1"})
     fake_openai.latency = 1.0
     file = tmp_path / "mine.yaml"
-    content = {"model": "m", "base_url": fake_openai.base_url, "concurrency": 32, **prices}
+    content = {
+        "model": "m",
+        "base_url": fake_openai.base_url,
+        "concurrency": 32,
+        "response_mode": "json_object",
+        **prices,
+    }
     file.write_text(yaml.safe_dump(content), encoding="utf-8")
     ran = crosscheck.run(
         "evaluate", "--backbone", str(file), "--pipeline", "zero-shot", "--questions", "0,16-19", "--json"

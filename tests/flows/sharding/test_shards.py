@@ -59,7 +59,13 @@ def model(fake_openai: FakeOpenAI) -> FakeOpenAI:
 @pytest.fixture
 def backbone(model: FakeOpenAI, tmp_path: Path) -> str:
     path = tmp_path / "slow.yaml"
-    settings = {"kind": "openai", "model": "slow", "base_url": model.base_url, "concurrency": CONCURRENCY}
+    settings = {
+        "kind": "openai",
+        "model": "slow",
+        "base_url": model.base_url,
+        "concurrency": CONCURRENCY,
+        "response_mode": "json_object",
+    }
     path.write_text(yaml.safe_dump({**settings, "retries": 1, "max_wait_s": 0.2}), encoding="utf-8")
     return str(path)
 
