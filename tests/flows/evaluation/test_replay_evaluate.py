@@ -94,7 +94,8 @@ def test_a_replay_asks_no_eliminator(
     demo: CommandLine, backbone_file: str, model: FakeOpenAI, tmp_path: Path, free: bool
 ) -> None:
     path, eliminator = tmp_path / "run.jsonl", tmp_path / "eliminator.yaml"
-    settings = f"kind: {'offline' if free else 'openai'}\nmodel: eliminator\nbase_url: {model.base_url}\nresponse_mode: text\n"
+    kind = "offline" if free else "openai"
+    settings = f"kind: {kind}\nmodel: eliminator\nbase_url: {model.base_url}\nresponse_mode: text\n"
     eliminator.write_text(settings, encoding="utf-8")
     ordinary = model.answer
     model.answer = lambda body: "SELECT 42" if body["model"] == "eliminator" else ordinary(body)
