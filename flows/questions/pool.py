@@ -150,15 +150,13 @@ class _Pool:
                 await self._backpressure.wait(task_runs.begun)
             try:
                 async with self._after_first(question.database_id):
-                    outcome = await self._outcome(question)
+                    if self._answers.fatal:
+                        outcome = _not_asked(question, self._answers.fatal)
+                    else:
+                        outcome = await self._runner.run(self._runner.question_run(question))
             except Stopped:
                 return
             self._add(question, outcome)
-
-    async def _outcome(self, question: Question) -> Outcome:
-        if self._answers.fatal:
-            return _not_asked(question, self._answers.fatal)
-        return await self._runner.run(self._runner.question_run(question))
 
     @asynccontextmanager
     async def _after_first(self, database_id: str) -> AsyncIterator[None]:
