@@ -122,7 +122,7 @@ def sql_server(fake_openai: FakeOpenAI) -> Iterator[FakeOpenAI]:
     yield fake_openai
 
 
-RSL_SQL = "rsl-sql", "pipeline.correction.rounds=1"
+RSL_SQL = "rsl-sql", "pipeline.correction.rounds=1", "pipeline.selection.shortcut=none"
 DAC = (
     "dac", "pipeline.dac.second_generation=true", "pipeline.dac.consistency=3", "pipeline.dac.correction_shots=2",
     "pipeline.dac.feedback=strict",

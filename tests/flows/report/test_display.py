@@ -64,7 +64,7 @@ def test_an_evaluation_in_a_narrow_terminal_leaves_only_its_summary(demo: Comman
     assert any("Waiting for Prefect's server" in line for line in screen.seen)
     assert any(re.search(r"\d/4 .*(calls|Asking|Scoring)", line) for line in screen.seen)
     assert not screen.cursor_hidden
-    first, run, _, headline, *lines = [line for line in screen.text.splitlines() if line]
+    first, run, _, _, headline, *lines = [line for line in screen.text.splitlines() if line]
     assert first == "demo · offline · rsl-sql"
     assert re.fullmatch(
         r"execution accuracy .* of 4, rule bird, 95 % interval [\d.]+ to [\d.]+ %\)", headline
