@@ -135,7 +135,7 @@ def in_words(found: Agreement) -> str:
     """Say how far the reviewers agree."""
     names = f"{counted(len(found.reviewers), 'reviewer')} ({', '.join(found.reviewers)})"
     if not found.statistic:
-        return f"{names}: nobody to agree with."
+        return f"{names}: agreement needs at least two reviewers."
     kappa = "not defined, all verdicts are the same" if found.kappa is None else f"{found.kappa:.3f}"
     return (
         f"{names} agree on {found.unanimous:,} of {counted(found.questions, 'question')} that all of them judged; "

@@ -133,7 +133,7 @@ class Endpoint:
                         parts += 1
                         first = first or time.monotonic() - began
                     usage = usage_of(event.get("usage")) if event.get("usage") else usage
-        except Exception:
+        except Exception:  # a stream that fails in any way is one that the endpoint does not offer
             return None
         return Streamed(first, time.monotonic() - began, parts, usage) if parts else None
 

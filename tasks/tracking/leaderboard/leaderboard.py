@@ -55,7 +55,7 @@ class Board:
     of: int | None  # how many the benchmark has; None where unknown
     ranked: tuple[BoardRow, ...]  # the best first
     not_ranked: tuple[BoardRow, ...]  # the newest first
-    # the ranking of the same runs by each answer key that was asked for
+    # the ranking of the same runs by each answer key of --keys
     keys: tuple[KeyRanking, ...] = ()
     # what distinguishes it from boards with the same benchmark, revision, rule and number of questions; "" if there
     # are none
