@@ -11,8 +11,8 @@ Each is a pair of queries. If their results differ, the data and the query do no
 - `null_order`: NULL before and after the other values of an ORDER BY.
 - `float_sum`: a sum of numbers in one and in two parts, as a parallel plan computes it.
 
-Ties are broken alike in both queries of a pair, but for the kinds about ties. A pair may have equal results: whoever
-executes it knows. The width of a subquery that selects `*` is unknown, so its ties are not broken.
+Both queries of a pair break ties in the same way, except for the kinds about ties. Execute both to know
+whether their results differ. The width of a subquery that selects `*` is unknown, so its ties are not broken.
 """
 
 from collections.abc import Callable, Iterator, Sequence
