@@ -42,7 +42,7 @@ GROUPS = {
         ),
         "export": Command(
             "flows.results.export_command",
-            "Write the results of all runs to Parquet files, or the predictions of one for an official evaluator.",
+            "Write all results to Parquet files, or one run for an official evaluator or as a bundle for others.",
         ),
         "log": Command(
             "flows.results.log_command",
@@ -95,7 +95,8 @@ GROUPS = {
             "Find gold SQL that may be wrong, and compare answer keys.",
         ),
         "import": Command(
-            "flows.reproduction.import_command", "Convert released outputs of other systems into a recording."
+            "flows.reproduction.import_command",
+            "Score a bundle from elsewhere again, or convert outputs of other systems into a recording.",
         ),
         "finetune": Command(
             "flows.finetuning.command", "Train and evaluate the small model for bias elimination in SEA-SQL."

@@ -1,6 +1,6 @@
 """Recordings of evaluations: every reply to their questions, those of restored stages included."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from tasks.backbone.recordings.file import (
     read_recording,
     write_recording,
 )
-from tasks.backbone.recordings.observed import Observations
+from tasks.backbone.recordings.observed import Observation, Observations
 from tasks.core.errors import ConfigurationError
 from tasks.core.files import file_digest
 from tasks.core.outcome import Call, Outcome
@@ -81,7 +81,8 @@ class Recorder:
             note(facts)
 
         answered = [question for question in questions if question.id in outcomes]
-        count = write_recording(self.path, self._replies(answered, outcomes, lost), announce)
+        replies = recorded_replies(answered, outcomes, self.cache, lost, self.backbone)
+        count = write_recording(self.path, replies, announce)
         message = f"{count:,} replies to {len(answered):,} questions are recorded in {self.path}."
         if lost:
             message += (
@@ -90,39 +91,54 @@ class Recorder:
             )
         return Recorded(facts, message)
 
-    def _replies(
-        self, questions: Sequence[Question], outcomes: Mapping[str, Outcome], lost: list[ReplyPosition]
-    ) -> Iterator[RecordedReply]:
-        by_place, by_key = {}, {}
-        for seen in self.backbone:
-            recorded = _RecordedText(seen.digest, seen.exchange.reply, seen.truncated)
-            by_place[seen.place] = by_key[seen.key] = recorded
-        for question in questions:
-            for record in outcomes[question.id].stages:
-                # A stage that was retried after an error has received its first replies again.
-                for call in {call.round: call for call in record.calls}.values():
-                    place = ReplyPosition(question.id, record.label, call.round)
-                    found = by_place.get(place) or by_key.get(call.request) or self._cached(call)
-                    if found is None:
-                        lost.append(place)
-                        continue
-                    yield RecordedReply(
-                        question=question.id,
-                        database=question.database_id,
-                        stage=record.label,
-                        round=call.round,
-                        reply=found.text,
-                        request=found.request,
-                        model=call.model,
-                        usage=call.usage,
-                        truncated=found.truncated,
-                    )
 
-    def _cached(self, call: Call) -> _RecordedText | None:
-        entry = self.cache.entry(call.request)
-        if entry is None:
-            return None
-        return _RecordedText(digest_of_canonical(entry.request), entry.text, entry.finish == "length")
+def recorded_replies(
+    questions: Sequence[Question],
+    outcomes: Mapping[str, Outcome],
+    cache: ReplyCache,
+    lost: list[ReplyPosition],
+    observed: Iterable[Observation] = (),
+) -> Iterator[RecordedReply]:
+    """Yield the replies to questions as lines of a recording.
+
+    Args:
+        questions: those whose replies are wanted.
+        outcomes: by question id, one for each question.
+        cache: cache of paid replies.
+        lost: receives the places of replies that are not there any more.
+        observed: requests and replies that were kept during the run; they need not be in the cache.
+    """
+    by_place, by_key = {}, {}
+    for seen in observed:
+        recorded = _RecordedText(seen.digest, seen.exchange.reply, seen.truncated)
+        by_place[seen.place] = by_key[seen.key] = recorded
+    for question in questions:
+        for record in outcomes[question.id].stages:
+            # A stage that was retried after an error has received its first replies again.
+            for call in {call.round: call for call in record.calls}.values():
+                place = ReplyPosition(question.id, record.label, call.round)
+                found = by_place.get(place) or by_key.get(call.request) or _cached(cache, call)
+                if found is None:
+                    lost.append(place)
+                    continue
+                yield RecordedReply(
+                    question=question.id,
+                    database=question.database_id,
+                    stage=record.label,
+                    round=call.round,
+                    reply=found.text,
+                    request=found.request,
+                    model=call.model,
+                    usage=call.usage,
+                    truncated=found.truncated,
+                )
+
+
+def _cached(cache: ReplyCache, call: Call) -> _RecordedText | None:
+    entry = cache.entry(call.request)
+    if entry is None:
+        return None
+    return _RecordedText(digest_of_canonical(entry.request), entry.text, entry.finish == "length")
 
 
 def check_record(settings: EvaluationSettings, questions: Collection[str]) -> None:

@@ -27,24 +27,77 @@ class ImportOptions(options.Data, options.Json):
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class BundleOptions(options.BenchmarkOverrides, options.Files):
+    """Options of `crosscheck import --bundle`."""
+
+    bundle: Path | None = options.path(
+        "--bundle",
+        metavar="FILE",
+        help="Bundle of `crosscheck export RUN --bundle`, to be scored again here.",
+    )
+    sha256: str | None = options.option(
+        "--sha256", metavar="DIGEST", help="Import the bundle only if its manifest has this sha256."
+    )
+    benchmark: str | None = options.option(
+        "--benchmark",
+        metavar="NAME",
+        help="Benchmark here: a name, or a YAML file. [default: that of the bundle]",
+    )
+    replies: Path | None = options.path(
+        "--replies", metavar="FILE", help="Also write the bundle's replies to FILE, for `--backbone replay`."
+    )
+
+
 @click.group(
     "import",
-    epilog="\b\nExample:\n"
+    invoke_without_command=True,
+    epilog="\b\nExamples:\n"
+    "  crosscheck import --bundle run.zip --data ~/text2sql\n"
     "  crosscheck import rsl-sql --data ~/text2sql --output rsl-sql.jsonl\n"
     "  crosscheck evaluate --benchmark bird-dev --data ~/text2sql --backbone replay \\\n"
     "      --set backbone.recording=rsl-sql.jsonl\n"
+    "\b\nExit codes: 0 done, and every figure of the bundle is equal here; 1 some figures of the bundle differ;\n"
+    "2 bad input or configuration.",
+)
+@options.record(BundleOptions)
+def command(given: BundleOptions) -> int | None:
+    """Import a run from elsewhere, or outputs of another system.
+
+    With --bundle: score the answers of a bundle again, without a model, keep them as a run, and list what differs:
+    figures, verdicts, databases, answer keys, settings, versions. The benchmark's files are read from --data. A bundle
+    names no file, server or code that is used here.
+    """
+    context = click.get_current_context()
+    if context.invoked_subcommand is not None:
+        if given.bundle:
+            raise click.UsageError(f"--bundle cannot be combined with {context.invoked_subcommand}.")
+        return None
+    if given.bundle is None:
+        click.echo(context.get_help())
+        return None
+    from flows.report.exit_codes import ExitCode
+    from flows.reproduction.bundle import ImportChoice, import_bundle
+    from flows.reproduction.bundle_display import as_object, imported_document
+    from tasks.documents.terminal import print_document
+
+    choice = ImportChoice(given.bundle, given.sha256, given.benchmark, given.overrides, given.replies)
+    with given.progress() as progress:
+        found = import_bundle(choice, given.folders, progress)
+    given.emit(as_object(found), lambda stream: print_document(imported_document(found), stream))
+    return ExitCode.NEGATIVE if found.figures.differing else ExitCode.DONE
+
+
+@command.command(
+    "rsl-sql",
+    epilog="\b\nExample:\n"
     "  crosscheck import rsl-sql --outputs deepseek/ --model deepseek-chat --output deepseek.jsonl\n"
     "\b\nThe folder has forward_link.json, augmentation.json and sql1.txt to sql4.txt, an item or line per question,\n"
     "or the same under their names in RSL-SQL's repository, as main_result/BIRD_DEV/deepseek has them.",
 )
-def command() -> None:
-    """Convert released outputs of other systems into a recording, for `--backbone replay`."""
-
-
-@command.command("rsl-sql")
 @options.record(ImportOptions)
 def rsl_sql(given: ImportOptions) -> None:
-    """Import outputs of RSL-SQL's code.
+    """Convert outputs of RSL-SQL's code into a recording, for `--backbone replay`.
 
     They are outputs of its released code for BIRD dev, by default those of its authors, with GPT-4o. Needs bird/ and,
     unless --outputs is given, recordings/rsl-sql-gpt-4o-bird-dev/ in the data folder. A self-correction is recorded

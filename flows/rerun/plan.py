@@ -20,7 +20,7 @@ from tasks.settings.evaluation import HARMLESS, PINNED, EvaluationSettings, Only
 from tasks.settings.home import Home
 from tasks.settings.kinds import BACKBONES
 from tasks.settings.load import parse_override
-from tasks.tracking.evaluation import GENERATED_DESCRIPTIONS, EvaluationRun
+from tasks.tracking.evaluation import GENERATED_DESCRIPTIONS, IMPORTED, EvaluationRun
 from tasks.tracking.parameters import HIDDEN
 from tasks.tracking.warehouse.run_names import find_run
 from tasks.tracking.warehouse.runs import Warehouse
@@ -130,6 +130,11 @@ def settings_of_run(
     """
     stored: dict[str, Any] = json.loads(json.dumps(parent.run.settings))
     name = parent.run.run_id
+    if IMPORTED in parent.run.tags:
+        raise DataError(
+            f"The run {name} was imported from a bundle, which does not say where its model is. Evaluate again with a "
+            "model of your own."
+        )
     if not BACKBONES.has(str(stored["backbone"].get("kind"))):
         raise DataError(
             f"The run {name} scored predictions that were made elsewhere: there is no model to ask again."

@@ -28,6 +28,14 @@ class ExportOptions(options.Files):
         type=click.Choice(list(FORMS)),
         help="Form of --submission. [default: that of the run's benchmark]",
     )
+    bundle: bool = options.flag(
+        "--bundle",
+        "Write RUN as one file for `crosscheck import --bundle`: answers, replies, digests, costs.",
+    )
+    output: Path | None = options.path(
+        "--output", metavar="FILE", help="File for --bundle. [default: RUN's id with the ending .zip]"
+    )
+    no_replies: bool = options.flag("--no-replies", "Leave the model's replies out of the bundle.")
     overwrite: bool = options.flag("--overwrite", "Replace the files of an earlier export.")
 
 
@@ -38,6 +46,8 @@ class ExportOptions(options.Files):
     "  crosscheck export latest --submission predict.json\n"
     "      the predictions of the last finished run, as BIRD's or Spider's evaluator reads them\n"
     "  crosscheck export 20261121-020000-3f9a1c --submission predict.txt --format spider\n"
+    "  crosscheck export latest --bundle --output run.zip\n"
+    "      a bundle; `crosscheck import --bundle run.zip` scores it again elsewhere, without a model\n"
     "\b\nExit codes: 0 done; 2 bad input.",
 )
 @options.record(ExportOptions)
@@ -45,7 +55,15 @@ def command(given: ExportOptions) -> None:
     """Write the results of all runs to FOLDER: one Parquet file for each view of `crosscheck query`.
 
     With --submission: write the predictions of one RUN for the official evaluator, and print how to run it.
+
+    With --bundle: write one RUN to a file that others can check. It has no texts of questions, gold SQL, API keys,
+    paths, and names of machines or users.
     """
+    if given.bundle:
+        _bundle(given)
+        return
+    if given.output or given.no_replies:
+        raise click.UsageError("--output and --no-replies are for --bundle, which is missing.")
     if given.submission is not None:
         _submission(given, given.submission.expanduser())
         return
@@ -63,13 +81,41 @@ def command(given: ExportOptions) -> None:
     given.emit({"folder": str(target), "rows": rows}, show)
 
 
-def _submission(given: ExportOptions, target: Path) -> None:
-    from flows.results.submission import export_submission
-    from tasks.benchmarks.layouts.base import Submission
+def _check_new(target: Path, option: str, given: ExportOptions) -> None:
     from tasks.core.errors import ConfigurationError
 
     if target.exists() and not given.overwrite:
-        raise ConfigurationError(f"--submission {target} exists. Name another file, or add --overwrite.")
+        raise ConfigurationError(f"{option} {target} exists. Name another file, or add --overwrite.")
+
+
+def _bundle(given: ExportOptions) -> None:
+    from flows.results.bundle import export_bundle
+
+    if given.submission is not None or given.form:
+        raise click.UsageError("--bundle cannot be combined with --submission and --format.")
+    (run,) = given.read_runs(given.target)
+    target = given.output or Path(f"{run.run.run_id}.zip")
+    _check_new(target, "--output", given)
+    found = export_bundle(run, target, given.folders, replies=not given.no_replies)
+    missing = f" ({found.missing_replies:,} more are not in the reply cache)" if found.missing_replies else ""
+    replies = "no replies" if found.replies is None else f"{found.replies:,} replies{missing}"
+
+    def show(stream: TextIO) -> None:
+        click.echo(
+            f"{found.file}: run {found.run_id}, {counted(found.questions, 'question')}, {replies}.\n"
+            f"sha256 of its manifest: {found.sha256}\n"
+            f"Check it elsewhere with\n  crosscheck import --bundle {found.file} --sha256 {found.sha256}",
+            stream,
+        )
+
+    given.emit(asdict(found), show)
+
+
+def _submission(given: ExportOptions, target: Path) -> None:
+    from flows.results.submission import export_submission
+    from tasks.benchmarks.layouts.base import Submission
+
+    _check_new(target, "--submission", given)
     (run,) = given.read_runs(given.target)
     form = cast("Submission | None", FORMS[given.form] if given.form else None)
     found = export_submission(run, target, given.folders, form)

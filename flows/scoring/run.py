@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from flows.scoring.keys import check_keys
 from flows.scoring.remarks import about_same_failure
 from flows.scoring.scorer import Scorable, Scorer
 from flows.scoring.settings import ScoreSettings
-from flows.scoring.tracking import describe_score, log_score
+from flows.scoring.tracking import describe_file, describe_score, log_score
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.databases import no_database, other_content
 from tasks.benchmarks.predictions.formats import read_predictions
@@ -32,6 +32,7 @@ from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.verdict_cache import VerdictCache
 from tasks.scoring.report import Report
 from tasks.stages.links import read_link
+from tasks.tracking.mlflow.package import Completion
 from tasks.tracking.mlflow.tracker import Tracker
 
 LINK = "predicted"
@@ -68,7 +69,10 @@ def _run(settings: ScoreSettings, progress: Progress) -> EvaluationResult:
     for note in about_same_failure(report):
         progress.note(note)
     progress.step("Logging to MLflow")
-    return log_score(settings, run, report, selected.predictions, progress, time.monotonic() - started)
+    facts = {"predictions": describe_file(selected.predictions.file)}
+    completion = Completion(seconds=time.monotonic() - started, facts=facts)
+    notes = [*selected.predictions.notes, *progress.notes]
+    return log_score(settings.folders.home, run, report, completion, notes)
 
 
 def _select(settings: ScoreSettings, progress: Progress) -> Selected:
@@ -130,26 +134,28 @@ async def _score(settings: ScoreSettings, selected: Selected, progress: Progress
             scorable = selected.scorable
             await check_keys(scorable.benchmark, scorable.questions, scorable.databases, workers, progress)
             scorer = Scorer(scorable, judge, headline=settings.headline, progress=judging)
-            await _score_all(selected, scorer)
+            outcomes = {question.id: _outcome(question, selected) for question in scorable.questions}
+            await score_all(scorer, scorable.questions, outcomes)
         efficiency = await scorer.measure_efficiency(settings.trials) if settings.trials else None
     await store
     report = scorer.report(efficiency, link_all=settings.linking is not None)
     return replace(report, cost=Cost())  # the file does not contain the cost of the predictions
 
 
-async def _score_all(selected: Selected, scorer: Scorer) -> None:
-    """Score every prediction, ordered by database, so that workers keep a database open."""
+async def score_all(scorer: Scorer, questions: Sequence[Question], outcomes: Mapping[str, Outcome]) -> None:
+    """Score the outcome of every question, ordered by database, so that workers keep a database open."""
     places = asyncio.Semaphore(AT_ONCE)
 
     async def score(question: Question) -> None:
         async with places:
-            links = {LINK: selected.links[question.id]} if question.id in selected.links else {}
-            await scorer.score(
-                question, Outcome(question.id, selected.predictions.sqls.get(question.id), links=links)
-            )
+            await scorer.score(question, outcomes[question.id])
 
-    questions = sorted(selected.scorable.questions, key=lambda question: question.database_id)
-    await asyncio.gather(*map(score, questions))
+    await asyncio.gather(*map(score, sorted(questions, key=lambda question: question.database_id)))
+
+
+def _outcome(question: Question, selected: Selected) -> Outcome:
+    links = {LINK: selected.links[question.id]} if question.id in selected.links else {}
+    return Outcome(question.id, selected.predictions.sqls.get(question.id), links=links)
 
 
 class _Judging(Progress):

@@ -1,9 +1,9 @@
 """Records of a scored file of predictions in MLflow and the warehouse, like those of an evaluation."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from flows.report.result import EvaluationResult, Ui
-from flows.runtime.control import Progress
 from flows.scoring.scorer import Scorable
 from flows.scoring.settings import ScoreSettings
 from tasks.benchmarks.predictions.formats import PredictionFile
@@ -11,6 +11,7 @@ from tasks.benchmarks.predictions.pairing import Predictions
 from tasks.core.errors import CrosscheckError
 from tasks.database.database import digests_of, product_of
 from tasks.scoring.report import Report
+from tasks.settings.home import Home
 from tasks.tracking.evaluation import PREDICTIONS, EvaluationRun, describe
 from tasks.tracking.mlflow.package import Completion
 from tasks.tracking.mlflow.store import Store, ui_command, ui_url
@@ -27,7 +28,7 @@ def describe_score(settings: ScoreSettings, scorable: Scorable, predictions: Pre
     run = describe(
         {
             "benchmark": settings.benchmark.model_dump(mode="json"),
-            "backbone": {"name": settings.name, "kind": PREDICTIONS, **_describe_file(file)},
+            "backbone": {"name": settings.name, "kind": PREDICTIONS, **describe_file(file)},
             "pipeline": {"name": PREDICTIONS, "kind": PREDICTIONS, "rules": list(settings.rules), **linking},
         },
         scorable.benchmark.question_files,
@@ -40,20 +41,14 @@ def describe_score(settings: ScoreSettings, scorable: Scorable, predictions: Pre
 
 
 def log_score(
-    settings: ScoreSettings,
-    run: EvaluationRun,
-    report: Report,
-    predictions: Predictions,
-    progress: Progress,
-    seconds: float,
+    home: Home, run: EvaluationRun, report: Report, completion: Completion, notes: Sequence[str]
 ) -> EvaluationResult:
-    """Log a scored file to MLflow and the warehouse, and return its result."""
-    tracker = Tracker(settings.folders.home)
+    """Log a run that was scored without a model to MLflow and the warehouse, and return its result."""
+    tracker = Tracker(home)
     tracker.start(run)
-    facts = {"predictions": _describe_file(predictions.file)}
-    tracked = tracker.finish(report, Completion(seconds=seconds, facts=facts))
-    notes, before = [*predictions.notes, *progress.notes, tracked.problem], ""
-    warehouse = Warehouse(settings.folders.home.warehouse)
+    tracked = tracker.finish(report, completion)
+    notes, before = [*notes, tracked.problem], ""
+    warehouse = Warehouse(home.warehouse)
     try:
         warehouse.finish(run, report, tracker.finished(notes))
         before = run_before(run.run_id, warehouse.runs())
@@ -74,5 +69,6 @@ def mlflow_ui(store: Store, tracked: Tracked) -> Ui:
     return Ui(command, page, store.served)
 
 
-def _describe_file(file: PredictionFile) -> dict[str, str]:
+def describe_file(file: PredictionFile) -> dict[str, str]:
+    """Return what a run's record has of a file of predictions."""
     return {"file": str(file.path), "format": file.format, "sha256": file.sha256}

@@ -3,6 +3,7 @@
 import datetime
 import getpass
 import json
+import re
 import secrets
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -30,6 +31,8 @@ PREDICTIONS = "predictions"
 """Kind and name of the pipeline of a run that scores a file of predictions made elsewhere."""
 NIGHT = "night"
 """Tag of the runs of a nightly run: its name."""
+IMPORTED = "imported"
+"""Tag of runs that were read from a bundle: the sha256 of its manifest."""
 NOISE, REPEAT = "noise", "repeat"
 """Tags of the repeats of a run: the run's id, and the number of the repeat, from 1."""
 FINISHED = ("complete", "partial")
@@ -127,6 +130,15 @@ def _runs() -> TypeAdapter[EvaluationRun]:
 def new_run_id() -> str:
     """Return a new run id: the time in UTC and six random hex digits, e.g. "20261121-020000-3f9a1c"."""
     return f"{datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+
+
+def is_run_id(text: str) -> bool:
+    """Return whether a text has the form of a run id.
+
+    >>> is_run_id("20261121-020000-3f9a1c"), is_run_id("../20261121-020000-3f9a1c")
+    (True, False)
+    """
+    return re.fullmatch(r"\d{8}-\d{6}-[0-9a-f]{6}", text, re.ASCII) is not None
 
 
 def describe(

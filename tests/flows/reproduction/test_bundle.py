@@ -1,0 +1,189 @@
+"""`crosscheck export --bundle` and `crosscheck import --bundle`: a run that is scored again elsewhere."""
+
+import json
+import shutil
+import socket
+import sqlite3
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.command_line import CommandLine
+from tests.support.in_process import run
+
+CANARY, HOST = "canary-5f0c4e", "canary-host-77"
+
+
+def wrongs(file: Path, home: Path) -> Path:
+    questions = json.loads((home / "benchmarks" / "demo" / "dev.json").read_text(encoding="utf-8"))[:9]
+    sqls = {str(each["question_id"]): each["SQL"] for each in questions} | dict.fromkeys(
+        "147", "SELECT 'mine'"
+    )
+    file.write_text("\n".join(json.dumps({"question_id": key, "sql": sql}) for key, sql in sqls.items()))
+    return file
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory, built_demo: Path) -> Path:
+    """A bundle of nine answers, three of them wrong, also scored by an answer key."""
+    folder = tmp_path_factory.mktemp("bundle")
+    shutil.copytree(built_demo, folder / "home")
+    key = {"question_id": "1", "action": "replace", "sql": "SELECT 'mine'", "reason": "r", "source": "s"}
+    (folder / "mine.json").write_text(json.dumps({"corrections": [key]}), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CROSSCHECK_HOME", str(folder / "home"))
+        answers = wrongs(folder / "answers.jsonl", folder / "home")
+        keys = f"benchmark.answer_keys={folder / 'mine.json'}"
+        assert run("score", "--predictions", str(answers), "--limit", "9", "--set", keys).code == 0
+        for name in ("a.zip", "b.zip"):
+            ran = run("export", "latest", "--bundle", "--output", str(folder / name), "--no-replies")
+            assert ran.code == 0, ran.err
+    assert (folder / "a.zip").read_bytes() == (folder / "b.zip").read_bytes()
+    return folder / "a.zip"
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(built_demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty working folder; the demo's files are copied, which only saves building them again."""
+    shutil.copytree(built_demo / "benchmarks", tmp_path / "empty" / "benchmarks")
+    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path / "empty"))
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_run_has_the_same_figures_elsewhere_and_what_differs_is_listed(bundle: Path) -> None:
+    key = f"benchmark.answer_keys={bundle.with_name('mine.json')}"
+    ran = run("import", "--bundle", str(bundle), "--set", key, "--json")
+    assert ran.code == 0, ran.err
+    found = ran.json
+    scores = found["record"]["scores"]
+    assert (scores["bird"]["correct"], scores["mine"]["correct"], scores["bird"]["total"]) == (6, 7, 9)
+    assert (found["figures"]["differing"], found["differences"]) == ([], [])
+    assert found["figures"]["compared"] > 80
+    assert run("show", found["run_id"], "--json").json["ex"] == scores["bird"]["ex"]
+    again = run("import", "--bundle", str(bundle))
+    assert again.code == 2 and f"has the run {found['run_id']} already" in again.err
+    assert "imported from a bundle" in run("rerun", found["run_id"], "--only", "wrong").err
+
+
+def test_other_databases_settings_and_keys_are_named_and_the_figures_that_follow_from_them(
+    bundle: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(tmp_path / "empty" / "benchmarks" / "demo", tmp_path / "other")
+    with sqlite3.connect(tmp_path / "other/dev_databases/city_library/city_library.sqlite") as connection:
+        connection.execute("CREATE TABLE further (x)")
+    settings = {"layout": "bird", "folder": "./other", "dialect": "sqlite", "revision": "2", "rule": "bird"}
+    (tmp_path / "other.yaml").write_text(json.dumps(settings), encoding="utf-8")
+    words = ("--bundle", str(bundle), "--benchmark", "other.yaml", "--set", "benchmark.timeout_s=7")
+    ran = run("import", *words, "--json")
+    assert ran.code == 1, ran.err
+    named = {each["what"]: (each["bundle"], each["here"]) for each in ran.json["differences"]}
+    assert named["benchmark.timeout_s"] == ("30.0", "7.0")
+    assert named["sha256 of the answer key mine"][1] == "none"
+    assert "sha256 of the database city_library" in named
+    assert named["verdict on 1: mine, rule bird"] == ("right", "not judged")
+    assert {each["what"].split(".")[1] for each in ran.json["figures"]["differing"]} >= {"mine"}
+    shown = run("import", *words, "--home", str(tmp_path / "third"))
+    assert "Figures that differ" in shown.out and "sha256 of the answer key mine" in shown.out
+
+
+def rewritten(bundle: Path, target: Path, change: Callable[[dict[str, bytes]], Any]) -> Path:
+    """Copy a bundle with its files changed, and its manifest as it was."""
+    with zipfile.ZipFile(bundle) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    change(files)
+    with zipfile.ZipFile(target, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return target
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            lambda files: files.update(
+                {"questions.jsonl": files["questions.jsonl"].replace(b"'mine'", b"'Mine'")}
+            ),
+            "the sha256 of questions.jsonl differs",
+        ),
+        (lambda files: files.pop("export.json"), "the sha256 of export.json differs"),
+        (lambda files: files.update({"more.json": b"{}"}), "the sha256 of more.json differs"),
+        (lambda files: files.update({"manifest.json": b"{}"}), "is not a bundle of Crosscheck"),
+        (
+            lambda files: files.update(
+                {"manifest.json": files["manifest.json"].replace(b'layout": 1', b'layout": 9')}
+            ),
+            "has the layout 9",
+        ),
+    ],
+)
+def test_a_bundle_that_was_changed_is_one_message(
+    bundle: Path, tmp_path: Path, change: Any, said: str
+) -> None:
+    ran = run("import", "--bundle", str(rewritten(bundle, tmp_path / "changed.zip", change)))
+    assert ran.code == 2 and said in ran.err and "Traceback" not in ran.err, ran.err
+    assert not (tmp_path / "empty" / "warehouse.duckdb").exists()
+
+
+def test_what_is_no_bundle_or_does_not_fit_is_one_message(bundle: Path, tmp_path: Path) -> None:
+    (tmp_path / "cut.zip").write_bytes(bundle.read_bytes()[:-200])
+    (tmp_path / "text.zip").write_text("no archive")
+    for words, said in (
+        (("--bundle", "cut.zip"), "not a whole bundle"),
+        (("--bundle", "text.zip"), "not a whole bundle"),
+        (("--bundle", "missing.zip"), "cannot be read: No such file"),
+        (("--bundle", str(bundle), "--sha256", "ab12"), "not the bundle of --sha256"),
+        (("--bundle", str(bundle), "--replies", "r.jsonl"), "the bundle has no replies"),
+        (("--bundle", str(bundle), "--set", "backbone.model=x"), "only benchmark.* can be set"),
+        (("--bundle", str(bundle), "rsl-sql", "--output", "x"), "cannot be combined"),
+    ):
+        ran = run("import", *words)
+        assert ran.code == 2 and said in ran.err and "Traceback" not in ran.err, (words, ran.err)
+
+
+@pytest.mark.slow
+def test_a_bundle_of_a_models_run_holds_its_replies_and_no_key_place_or_name(
+    crosscheck: CommandLine,
+    built_demo: Path,
+    backbone_file: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shutil.copytree(built_demo, crosscheck.home, dirs_exist_ok=True)
+    with Path(backbone_file).open("a", encoding="utf-8") as file:
+        file.write("api_key_env: CANARY_KEY\n")
+    crosscheck.environment = {**crosscheck.environment, "CANARY_KEY": CANARY}
+    note = f"on {HOST} in {tmp_path}/folder with {CANARY}"
+    ran = crosscheck.run("evaluate", "--backbone", backbone_file, "--limit", "6", "--note", note, "--json")
+    assert ran.code == 0, ran.err
+    run_id = ran.json["run_id"]
+    monkeypatch.setattr(socket, "gethostname", lambda: HOST)
+    monkeypatch.setenv("CANARY_KEY", CANARY)
+    from_home = ("--home", str(crosscheck.home))
+    exported = run("export", run_id, "--bundle", *from_home, "--json")
+    assert exported.code == 0, exported.err
+    assert exported.json["replies"] > 6 and exported.json["missing_replies"] == 0
+    gold = json.loads((built_demo / "benchmarks" / "demo" / "dev.json").read_text(encoding="utf-8"))
+    with zipfile.ZipFile(f"{run_id}.zip") as archive:
+        texts = {name: archive.read(name).decode() for name in archive.namelist()}
+    whole = "\n".join(texts.values())
+    for what in (CANARY, HOST, str(tmp_path), str(Path.home()), str(crosscheck.home), gold[0]["question"]):
+        assert what not in whole, what
+    unanswered = [each["SQL"] for each in gold[:6] if each["SQL"] not in texts["replies.jsonl"]]
+    assert unanswered and not any(json.dumps(sql)[1:-1] in whole for sql in unanswered)
+
+    imported = run("import", "--bundle", f"{run_id}.zip", "--replies", "replies.jsonl", "--json")
+    assert imported.code == 0, imported.err
+    assert (imported.json["figures"]["differing"], imported.json["differences"]) == ([], [])
+    before, after = (
+        run("show", run_id, *home).out.split("Scores")[1].splitlines() for home in (from_home, ())
+    )
+    assert [line for line in after if "Imported from a bundle" not in line] == before
+    served = crosscheck.run(
+        "evaluate", "--backbone", "replay", "--limit", "6", "--json",
+        "--set", f"backbone.recording={tmp_path}/replies.jsonl",
+    )  # fmt: skip
+    assert served.code == 0 and served.json["correct"] == ran.json["correct"], served.err
