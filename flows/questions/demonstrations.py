@@ -14,7 +14,7 @@ from tasks.retrieval.alignment import GroundedDemonstration, best_covered, groun
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import find_conf
 from tasks.settings.load import load_benchmark_settings
-from tasks.settings.pipeline import DemonstrationSettings, PipelineSettings, dac_of
+from tasks.settings.pipeline import PipelineSettings, dac_of
 
 CANDIDATES_PER_SHOT = 10
 """Nearest training questions, per one that is shown, among which well aligned ones are looked for."""
@@ -109,9 +109,9 @@ class _Search:
 
     def __init__(self, evaluated: Benchmark, settings: EvaluationSettings, progress: Progress) -> None:
         self._evaluated = evaluated
-        self._settings = settings
+        self._settings, self.note = with_retriever(settings)
         self._progress = progress
-        self._retrieval, self.note = _retrieval(settings.pipeline.demonstrations)
+        self._retrieval = self._settings.pipeline.demonstrations
 
     def pool(self, benchmark: Benchmark) -> _Pool:
         """Return a benchmark's training questions without those of the evaluated split."""
@@ -175,21 +175,33 @@ class _Search:
         return [best_covered(each, shots) for each in near]
 
 
-def _retrieval(settings: DemonstrationSettings) -> tuple[DemonstrationSettings, str]:
-    """Return how demonstrations are retrieved, and a sentence where the settings leave that open."""
-    if settings.retriever != "auto":
-        return settings, ""
-    from tasks.retrieval.encoder_files import INSTALL, is_installed, is_on_disk
+def with_retriever(settings: EvaluationSettings) -> tuple[EvaluationSettings, str]:
+    """Return the settings with a retriever in place of "auto", and a sentence on which it is; "" if they name one.
 
-    if is_on_disk(settings.encoder):
-        return settings.model_copy(
-            update={"retriever": "embedding"}
-        ), f"Demonstrations: by {settings.encoder}."
-    why = (
-        'which is not on this disk; "--set pipeline.demonstrations.retriever=embedding" fetches it.'
-        if is_installed()
-        else f"because sentence-transformers is not installed. {INSTALL}"
-    )
-    return settings.model_copy(update={"retriever": "bm25"}), (
-        f"Demonstrations: BM25 stands in for {settings.encoder}, {why}"
-    )
+    An encoder that can be loaded without a network is taken: that of the settings, else one of an installed package.
+    """
+    wanted = settings.pipeline.demonstrations
+    if wanted.retriever != "auto" or not most_demonstrations(settings.pipeline):
+        return settings, ""
+    from tasks.retrieval.encoder_files import INSTALL, at_hand, is_installed
+
+    found = at_hand(wanted.encoder)
+    if found == wanted.encoder:
+        note = f"Demonstrations: by {found}."
+    elif found:
+        note = f"Demonstrations: {found} stands in for {wanted.encoder}, which is not on this disk."
+    elif is_installed():
+        note = (
+            f"Demonstrations: BM25 stands in for {wanted.encoder}, which is not on this disk; "
+            '"--set pipeline.demonstrations.retriever=embedding" fetches it.'
+        )
+    else:
+        note = (
+            f"Demonstrations: BM25 stands in for {wanted.encoder}, because sentence-transformers is not installed. "
+            f"{INSTALL}"
+        )
+    update = {"retriever": "embedding", "encoder": found} if found else {"retriever": "bm25"}
+    demonstrations = wanted.model_copy(update=update)
+    return settings.model_copy(
+        update={"pipeline": settings.pipeline.model_copy(update={"demonstrations": demonstrations})}
+    ), note

@@ -4,7 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from flows.questions.candidate_backbones import check_candidates
-from flows.questions.demonstrations import QuestionExtras, check_demonstrations, demonstrations_for
+from flows.questions.demonstrations import (
+    QuestionExtras,
+    check_demonstrations,
+    demonstrations_for,
+    with_retriever,
+)
 from flows.questions.eliminator import eliminator_settings
 from flows.questions.recording import check_record
 from flows.questions.runner import QuestionInputs
@@ -77,6 +82,7 @@ def prepare(settings: EvaluationSettings, progress: Progress, *, sends_requests:
         CrosscheckError: what is wrong and what to do about it.
     """
     check_demonstrations(settings)
+    settings, retriever = with_retriever(settings)
     check_backbone(settings.backbone, sends_requests=sends_requests)
     eliminator_settings(settings, sends_requests=sends_requests)
     check_candidates(settings, sends_requests=sends_requests)
@@ -105,7 +111,7 @@ def prepare(settings: EvaluationSettings, progress: Progress, *, sends_requests:
     }
     schema_only = {name: schema_only_database(benchmark, name, home) for name in schemas}
     extras, guarded = demonstrations_for(questions, benchmark, settings, progress)
-    notes = [*benchmark.notes, *other_content(benchmark, databases), guarded]
+    notes = [*benchmark.notes, *other_content(benchmark, databases), retriever, guarded]
     if has_oracle(settings.pipeline):
         extras = _with_oracles(extras, questions, benchmark, {**databases, **schema_only}, settings)
         notes.append(ORACLE_NOTE.format(", ".join(oracle_settings(settings.pipeline))))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from tasks.core.records import Demonstration, Question
-from tasks.retrieval.encoder_files import VectorCache, find_encoder, quieten, unusable
+from tasks.retrieval.encoder_files import VectorCache, find_encoder, quieten, unpacked, unusable
 from tasks.retrieval.masking import mask, schema_words
 from tasks.retrieval.ranking import Bm25Ranker, Ranker, best
 from tasks.settings.pipeline import DemonstrationSettings
@@ -173,7 +173,8 @@ class EmbeddingRanker:
             for name in ("transformers", "sentence_transformers"):
                 logging.getLogger(name).setLevel(logging.ERROR)
             # no revision: the hub's client would not note the download as the newest, nor find it again offline
-            return SentenceTransformer(self._source.location, local_files_only=self._source.on_disk)
+            with unpacked(self._source) as location:
+                return SentenceTransformer(location, local_files_only=self._source.on_disk)
         except Exception as error:  # each kind of damage to a model's files has an exception of its own
             why = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise unusable(self._source.name, why) from error

