@@ -9,6 +9,7 @@ from tasks.backbone.kinds.kind import check_backbone, kind_of
 from tasks.backbone.kinds.opening import Layers, open_backbone
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.pricing import prices_for
+from tasks.backbone.protocol import Backbone
 from tasks.core.errors import ConfigurationError
 from tasks.scoring.candidate_bill import CandidateSetup
 from tasks.settings.backbone import BackboneSettings
@@ -92,6 +93,8 @@ def check_candidates(settings: EvaluationSettings, *, sends_requests: bool = Tru
                 f'pipeline.candidates.backbones: "{name}" serves a recording, which has the replies of a run of its '
                 "own and none to these candidates. Name backbones that can answer."
             )
+    if sends_requests:
+        _check_different(found.writers, [kind_of(writer).make(writer) for writer in found.writers])
     if wanted.n <= len(found.writers) or kind_of(found.own).replays or _varied_prompts(settings.pipeline):
         return
     for writer in found.writers:
@@ -144,11 +147,13 @@ async def open_writers(
             if settings.name not in opened:
                 opened[settings.name] = await stack.enter_async_context(open_backbone(settings, layers))
         writers = tuple(opened[settings.name] for settings in found.writers)
-        _check_different(found.writers, writers)
+        _check_different(found.writers, writers)  # again, with the response modes that stand for "auto"
         yield writers
 
 
-def _check_different(settings: Sequence[BackboneSettings], writers: Sequence[MeteredBackbone]) -> None:
+def _check_different(
+    settings: Sequence[BackboneSettings], writers: Sequence[Backbone | MeteredBackbone]
+) -> None:
     known: dict[str, str] = {}
     for one, writer in zip(settings, writers, strict=True):
         before = known.setdefault(repr(sorted(writer.identity.items())), one.name)

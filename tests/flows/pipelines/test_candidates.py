@@ -18,6 +18,7 @@ from flows.questions.demonstrations import QuestionExtras
 from flows.questions.runner import QuestionInputs, RerunSpec
 from flows.questions.session import Session
 from flows.runtime.control import Control, Progress
+from tasks.backbone.check.response_mode import PROBE
 from tasks.backbone.metered import SAMPLES_PER_CANDIDATE, MeteredBackbone
 from tasks.core.errors import ConfigurationError
 from tasks.core.outcome import Outcome
@@ -254,11 +255,18 @@ async def test_one_model_under_two_names_is_refused_before_it_is_asked(
     tmp_path: Path,
 ) -> None:
     settings_of()
-    (tmp_path / "c.yaml").write_text((tmp_path / "a.yaml").read_text(encoding="utf-8"), encoding="utf-8")
-    both = f"pipeline.candidates.backbones=[{tmp_path / 'a.yaml'}, {tmp_path / 'c.yaml'}]"
-    with pytest.raises(ConfigurationError, match="are one model with the same settings"):
-        await answered(settings_of(both, n(2), WARM), museum)
-    assert model.server.requests == []
+    text = (tmp_path / "a.yaml").read_text(encoding="utf-8")
+    auto = text.replace("response_mode: json_object\n", "")
+    (tmp_path / "d.yaml").write_text(auto, encoding="utf-8")
+    both = f"pipeline.candidates.backbones=[{tmp_path / 'c.yaml'}, {tmp_path / 'd.yaml'}]"
+    for mode in ("", "response_mode: json_schema\n"):  # which auto is here, as one request finds
+        (tmp_path / "c.yaml").write_text(auto + mode, encoding="utf-8")
+        assert model.server.requests == []
+        with pytest.raises(ConfigurationError, match="are one model with the same settings"):
+            settings = settings_of(both, n(2), WARM, backbone=str(tmp_path / "c.yaml"))
+            check_candidates(settings)
+            await answered(settings, museum)
+    assert [each.prompt for each in model.server.requests] == [PROBE.messages[0].content]
 
 
 async def test_a_recording_serves_every_candidate_of_every_backbone(
