@@ -118,7 +118,7 @@ class BackboneSettings(Settings):
     concurrency: int = Field(16, ge=1, le=4096)
     """Requests in flight at most."""
     timeout_s: float = Field(120.0, gt=0, le=86_400)
-    """Seconds after which one attempt is given up."""
+    """Seconds after which one attempt is given up; they count anew from each reply to a request sent before it."""
     retries: int = Field(6, ge=0, le=100)
     """Requests of one call after the first, on rate limits, server errors, time-outs, lost connections and redirects.
     Nothing else repeats a call."""

@@ -18,9 +18,9 @@ from tasks.backbone.endpoint.chat import (
     changes_of,
     identity_of,
 )
-from tasks.backbone.endpoint.connection import Connections, HttpAnswer, TooLongAnswerError, deadline
+from tasks.backbone.endpoint.connection import Connections, HttpAnswer, TooLongAnswerError
 from tasks.backbone.endpoint.failures import Refusal, refusal_of
-from tasks.backbone.endpoint.limiter import AdaptiveLimit, Pilots, kind_of_request
+from tasks.backbone.endpoint.limiter import AdaptiveLimit, Pilots, Queue, kind_of_request
 from tasks.backbone.endpoint.probe import Probe, SilentError
 from tasks.backbone.endpoint.redirects import Target
 from tasks.backbone.endpoint.retry_policy import CONNECT_S, KEPT, LONGEST_RETRY_AFTER_S, RetryPolicy
@@ -66,6 +66,7 @@ class OpenAIBackbone:
         self._stop = asyncio.Event()
         self._probe = Probe(self._access.base.netloc, self._ask_for_models, settings.timeout_s)
         self._pilots = Pilots()
+        self._queue = Queue(settings.timeout_s)
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -158,7 +159,7 @@ class OpenAIBackbone:
     async def _answer(self, target: Target, body: Mapping[str, Any]) -> Answer | Refusal:
         """Send one request and read its answer."""
         try:
-            async with deadline(self._settings.timeout_s):
+            async with self._queue.turn():
                 answer = await self._send(target, body)
         except Exception as error:
             return self._lost(error)

@@ -164,23 +164,41 @@ HELD_UP_S = 0.2
 those in which what the endpoint sent meanwhile is received."""
 
 
+class Deadline:
+    """Time limit of a block: it ends with TimeoutError so many seconds after it began, or after it was last renewed."""
+
+    def __init__(self, limit: asyncio.Timeout, seconds: float) -> None:
+        self._limit, self._seconds = limit, seconds
+        self._alarm: asyncio.TimerHandle | None = None
+        self.renew()
+
+    def renew(self) -> None:
+        """Let the time count from now."""
+        self.cancel()
+        loop = asyncio.get_running_loop()
+        self._due = loop.time() + self._seconds
+        self._alarm = loop.call_at(self._due, self._end)
+
+    def cancel(self) -> None:
+        """Lift the limit."""
+        if self._alarm:
+            self._alarm.cancel()
+
+    def _end(self) -> None:
+        if self._limit.when() is None:
+            now = asyncio.get_running_loop().time()
+            self._limit.reschedule(now + HELD_UP_S if now > self._due + HELD_UP_S else now)
+
+
 @asynccontextmanager
-async def deadline(seconds: float) -> AsyncIterator[asyncio.Timeout]:
+async def deadline(seconds: float) -> AsyncIterator[Deadline]:
     """End the block after so many seconds with TimeoutError, as `asyncio.timeout` does.
 
     Where the process stood still at that time, replies that have come meanwhile are paid for, and are received first.
     """
-    loop = asyncio.get_running_loop()
-    due = loop.time() + seconds
     async with asyncio.timeout(None) as limit:
-
-        def end() -> None:
-            if limit.when() is None:
-                now = loop.time()
-                limit.reschedule(now + HELD_UP_S if now > due + HELD_UP_S else now)
-
-        alarm = loop.call_at(due, end)
+        found = Deadline(limit, seconds)
         try:
-            yield limit
+            yield found
         finally:
-            alarm.cancel()
+            found.cancel()

@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+from tasks.backbone.endpoint.connection import Deadline, deadline
+
 log = logging.getLogger(__name__)
 
 
@@ -99,6 +101,34 @@ class AdaptiveLimit:
     def _held(self) -> bool:
         # A timer may fire slightly early; without the tolerance the queue would not be woken again.
         return asyncio.get_running_loop().time() < self._held_until - 0.001
+
+
+class Queue:
+    """Time limits of the requests in flight, which count from the last answer to a request that was sent before.
+
+    A server that works on one request at a time begins a request when it has answered those sent before, so the time
+    of a request must not count while it waits for them.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._limits: list[Deadline] = []  # in the order in which the requests were sent
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Limit the time of a request; the block sends it, and ends without an exception if it was answered.
+
+        Raises:
+            TimeoutError: the time was over.
+        """
+        async with deadline(self._seconds) as limit:
+            self._limits.append(limit)
+            try:
+                yield
+                for later in self._limits[self._limits.index(limit) + 1 :]:
+                    later.renew()
+            finally:
+                self._limits.remove(limit)
 
 
 ALONE_S = 5.0

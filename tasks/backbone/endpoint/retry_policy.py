@@ -25,6 +25,8 @@ KEPT = "Everything answered so far is kept: run the same command again once that
 def longest_call_s(settings: BackboneSettings, *, asked_to_wait: bool) -> float:
     """Return the seconds after which a call has ended, whatever the endpoint does; its turn is not waited for.
 
+    The time of a request counts from the last answer to a request that was sent before it (`limiter.Queue`).
+
     `asked_to_wait`: the endpoint asks for the longest accepted pause after each request.
     """
     asked = LONGEST_RETRY_AFTER_S if asked_to_wait else 0.0

@@ -15,6 +15,7 @@ from tasks.core.outcome import Usage
 from tasks.settings.backbone import BackboneSettings, Prices
 from tests.support.fake_openai import (
     Behaviour,
+    Body,
     FakeOpenAI,
     cut_json,
     cut_off,
@@ -281,6 +282,24 @@ async def test_a_request_that_hangs_is_given_up_after_the_time_out(
     assert time.monotonic() - started >= 1.0
     assert caught.transient and not caught.fatal
     assert "no reply within 0.5 s" in str(caught) and "3 attempts" in str(caught)
+
+
+async def test_requests_that_wait_for_their_turn_at_a_server_that_does_one_at_a_time_are_not_given_up(
+    fake_openai: FakeOpenAI, settings: BackboneSettings
+) -> None:
+    at_work = asyncio.Lock()
+    settings = settings.model_copy(update={"timeout_s": 0.5, "concurrency": 6, "retries": 0})
+
+    async def one_at_a_time(how: Behaviour, body: Body, writer: asyncio.StreamWriter) -> bool:
+        async with at_work:
+            await asyncio.sleep(0.2)
+        return await behave(how, body, writer)
+
+    behave, fake_openai._behave = fake_openai._behave, one_at_a_time  # type: ignore[method-assign]
+    async with OpenAIBackbone(settings) as backbone:
+        replies = await asyncio.gather(*(backbone.complete(asking(str(number))) for number in range(6)))
+    assert max(reply.call.seconds for reply in replies) > 1.0
+    assert len(fake_openai.requests) == 6
 
 
 @pytest.mark.slow
