@@ -64,6 +64,7 @@ def command(given: CheckOptions) -> int:
     from flows.check.run import backbone_of_url, check, name_of, yaml_of
     from flows.cli.output import write_text
     from flows.report.exit_codes import ExitCode
+    from tasks.backbone.kinds.kind import kind_of
     from tasks.core.errors import ConfigurationError
     from tasks.documents.terminal import print_document
     from tasks.settings.home import find_conf
@@ -83,7 +84,7 @@ def command(given: CheckOptions) -> int:
         settings = backbone_of_url(given.url, given.model, given.api_key_env, name_of(given.write))
     else:
         settings = load_backbone_settings(find_conf(), str(given.backbone), given.overrides)
-        if settings.kind != "openai":
+        if not kind_of(settings).endpoint:
             raise ConfigurationError(
                 f'The backbone "{settings.name}" is of the kind {settings.kind}: there is no endpoint to check.'
             )

@@ -17,6 +17,9 @@ class Message:
 
     role: Role
     content: str
+    # characters at its beginning that it has in common, with all messages before it, with requests about other
+    # questions; a provider's prefix cache is told so. It is in no key.
+    shared: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,16 @@ def request_key(identity: Mapping[str, Any], request: Request) -> str:
 def request_digest(request: Request) -> str:
     """Return the sha256 of a request independent of the backbone: its key in recordings."""
     return _sha256(_canonical(_asked(request)))
+
+
+def shared_prefix_digest(request: Request) -> str | None:
+    """Return a digest of what a request has in common with requests about other questions; None for nothing."""
+    ends = [place for place, message in enumerate(request.messages) if message.shared]
+    if not ends:
+        return None
+    last = request.messages[ends[-1]]
+    before = [[message.role, message.content] for message in request.messages[: ends[-1]]]
+    return _sha256(json.dumps([*before, [last.role, last.content[: last.shared]]]))
 
 
 def digest_of_canonical(canonical: Mapping[str, Any]) -> str:

@@ -16,8 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from tasks.backbone.endpoint.chat import GarbledAnswerError, RefusedInBodyError, answer_of
 from tasks.backbone.endpoint.failures import refusal_of
+from tasks.backbone.endpoint.formats.answer import GarbledAnswerError, RefusedInBodyError
+from tasks.backbone.endpoint.formats.chat import answer_of
 from tasks.backbone.replies.sql_text import last_sql, read_sql
 from tasks.backbone.reply_formats import ReplyFormats
 from tasks.benchmarks.files.descriptions import read_description_files

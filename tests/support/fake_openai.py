@@ -148,7 +148,13 @@ class Received:
     @property
     def prompt(self) -> str:
         """The last message's text."""
-        return str(self.body["messages"][-1]["content"])
+        return prompt_of(self.body)
+
+
+def prompt_of(body: Body) -> str:
+    """Return the text of the last message of a request, in any protocol."""
+    content = (body.get("messages") or body["input"])[-1]["content"]
+    return content if isinstance(content, str) else "".join(block["text"] for block in content)
 
 
 class FakeOpenAI:
@@ -168,10 +174,13 @@ class FakeOpenAI:
         probes: how often that was asked.
         listed: entries of GET /v1/models.
         respond: decides by the body how a request is answered; None: as ever.
+        replies: the bodies of all ordinary replies.
     """
 
+    path = "/v1/chat/completions"
+
     def __init__(self) -> None:
-        self.answer: Callable[[Body], str] = lambda body: f"reply to: {body['messages'][-1]['content']}"
+        self.answer: Callable[[Body], str] = lambda body: f"reply to: {prompt_of(body)}"
         self.latency = 0.0
         self.delay: Callable[[Body], float] | None = None
         self.keep = True
@@ -184,6 +193,7 @@ class FakeOpenAI:
         self.probes = 0
         self.listed: list[Body] = []
         self.respond: Callable[[Body], Behaviour | None] = lambda body: None
+        self.replies: list[Body] = []
         self._script: deque[Behaviour] = deque()
         self._always: Behaviour | None = None
         self._loop = asyncio.new_event_loop()
@@ -288,7 +298,7 @@ class FakeOpenAI:
                 await asyncio.sleep(3600)
             self._send(writer, self.models or 404, {"data": self.listed})
             return True
-        if (method, path) != ("POST", "/v1/chat/completions"):
+        if (method, path) != ("POST", self.path):
             self._send(writer, 404, {"error": {"message": f"no {path} here", "code": "not_found"}})
             return True
         body = json.loads(payload)
@@ -318,7 +328,9 @@ class FakeOpenAI:
         delay = usual if how.delay is None else how.delay
         if delay:
             await asyncio.sleep(delay)
-        content = self._completion(how, body) if how.body is None else how.body
+        content = self._reply(how, body) if how.body is None else how.body
+        if how.body is None and self.keep:
+            self.replies.append(content)
         if how.drip is None:
             self._send(writer, how.status, content, how)
         else:
@@ -331,7 +343,7 @@ class FakeOpenAI:
         await writer.drain()
         return how.cut_to is None
 
-    def _completion(self, how: Behaviour, body: Body) -> Body:
+    def _reply(self, how: Behaviour, body: Body) -> Body:
         text = self.answer(body) if how.content is None else how.content
         asked = sum(len(message["content"]) for message in body["messages"])
         usage = (

@@ -5,21 +5,15 @@ import json
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from types import TracebackType
 from typing import Any, Self
 
 from tasks.backbone.endpoint.access import Access
-from tasks.backbone.endpoint.chat import (
-    Answer,
-    GarbledAnswerError,
-    RefusedInBodyError,
-    answer_of,
-    changes_of,
-    usage_of,
-)
 from tasks.backbone.endpoint.connection import Connections, HttpAnswer, TooLongAnswerError, deadline
 from tasks.backbone.endpoint.failures import Refusal, refusal_of
+from tasks.backbone.endpoint.formats.answer import Answer, GarbledAnswerError, RefusedInBodyError
+from tasks.backbone.endpoint.formats.choice import format_of
 from tasks.backbone.endpoint.probe import PROBE_S
 from tasks.backbone.endpoint.redirects import Target
 from tasks.core.errors import BackboneError
@@ -37,8 +31,6 @@ class Sent:
     seconds: float
     answer: Answer | None = None
     refusal: Refusal | None = None
-    choices: int = 0  # replies in the answer
-    arguments: str = ""  # arguments of the first tool that the answer calls; "" if it calls none
 
     @property
     def why(self) -> str:
@@ -75,10 +67,13 @@ class Endpoint:
         """
         self.settings = settings
         self._access = Access.of(settings)
-        self._target = Target(self._access.url("chat/completions"))
+        self.format = format_of(settings)
+        self._target = Target(self._access.url(self.format.path))
 
     async def __aenter__(self) -> Self:
-        self._connections = Connections(self._access, MOST_CONNECTIONS, min(PROBE_S, self.settings.timeout_s))
+        self._connections = Connections(
+            self._access, MOST_CONNECTIONS, min(PROBE_S, self.settings.timeout_s), self.format.sdk
+        )
         return self
 
     async def __aexit__(
@@ -99,8 +94,8 @@ class Endpoint:
             reason = self.clean(" ".join(str(error).split()))[:200] or type(error).__name__
             raise BackboneError(reason, transient=True) from error
 
-    async def chat(self, body: Mapping[str, Any]) -> Sent:
-        """Send a chat request; an error of the endpoint or the network is part of the result."""
+    async def ask(self, body: Mapping[str, Any]) -> Sent:
+        """Send a request; an error of the endpoint or the network is part of the result."""
         began = time.monotonic()
         try:
             async with deadline(self.settings.timeout_s):
@@ -116,12 +111,12 @@ class Endpoint:
         import httpx2
 
         began, first, parts, usage = time.monotonic(), 0.0, 0, Usage()
-        options = {"stream": True, "stream_options": {"include_usage": True}}
+        headers = self._connections.headers()
         try:
             async with (
                 deadline(self.settings.timeout_s),
-                httpx2.AsyncClient(headers=dict(self._access.headers), timeout=None) as client,
-                client.stream("POST", self._target.url, json={**body, **options}) as response,
+                httpx2.AsyncClient(headers=headers, timeout=None) as client,
+                client.stream("POST", self._target.url, json={**body, **self.format.stream}) as response,
             ):
                 if response.status_code != 200:
                     return None
@@ -129,10 +124,11 @@ class Endpoint:
                     event = _event(line)
                     if event is None:
                         continue
-                    if _has_text(event):
+                    found = self.format.event(event)
+                    if found.text:
                         parts += 1
                         first = first or time.monotonic() - began
-                    usage = usage_of(event.get("usage")) if event.get("usage") else usage
+                    usage = _updated(usage, found.usage)
         except Exception:  # a stream that fails in any way is one that the endpoint does not offer
             return None
         return Streamed(first, time.monotonic() - began, parts, usage) if parts else None
@@ -145,16 +141,16 @@ class Endpoint:
         if found.status != 200:
             return Sent(seconds, refusal=self._refused(found.status, found.headers, found.text))
         try:
-            answer = answer_of(found.text)
+            answer = self.format.answer(found.text)
         except RefusedInBodyError as error:
             return Sent(seconds, refusal=self._refused(error.status, found.headers, error.body))
         except GarbledAnswerError as error:
             return Sent(seconds, refusal=Refusal("garbled", self.clean(str(error))))
-        choices = json.loads(found.text)["choices"]
-        return Sent(seconds, answer, None, len(choices), _arguments(choices[0]["message"].get("tool_calls")))
+        return Sent(seconds, answer)
 
     def _refused(self, status: int, headers: Mapping[str, str], body: str) -> Refusal:
-        found = refusal_of(status, headers, body, self.settings.api_key_env, changes_of(self.settings))
+        changes = self.format.changes(self.settings)
+        found = refusal_of(status, headers, body, self.settings.api_key_env, changes)
         return Refusal(found.kind, self.clean(found.message), found.advice)
 
     def _lost(self, error: Exception) -> Refusal:
@@ -175,17 +171,6 @@ def _event(line: str) -> dict[str, Any] | None:
     return event if isinstance(event, dict) else None
 
 
-def _arguments(calls: Any) -> str:
-    """Return the arguments of the first of an answer's calls of tools."""
-    call = calls[0] if isinstance(calls, list) and calls else None
-    function = call.get("function") if isinstance(call, dict) else None
-    found = function.get("arguments") if isinstance(function, dict) else None
-    return found if isinstance(found, str) else json.dumps(found or {})
-
-
-def _has_text(event: Mapping[str, Any]) -> bool:
-    choices = event.get("choices")
-    delta = choices[0].get("delta") if isinstance(choices, list) and choices else None
-    return isinstance(delta, dict) and any(
-        delta.get(key) for key in ("content", "reasoning_content", "reasoning")
-    )
+def _updated(before: Usage, found: Usage) -> Usage:
+    """Return the token counts of a stream after a further event, which may bring some of them."""
+    return replace(before, **{name: value for name, value in asdict(found).items() if value is not None})

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from tasks.backbone.endpoint.chat import address_of
+from tasks.backbone.endpoint.formats.identity import address_of
 from tasks.core.errors import StoreError
 from tasks.core.files import atomic_write_text
 from tasks.settings.backbone import BackboneSettings
@@ -61,5 +61,6 @@ class KnownEndpoints:
             raise StoreError(f"{file} cannot be written: {error.strerror}.") from error
 
     def _file(self, settings: BackboneSettings) -> Path:
-        name = json.dumps([address_of(settings), settings.model])
+        kind = [] if settings.kind == "openai" else [settings.kind]
+        name = json.dumps([address_of(settings), settings.model, *kind])
         return self.folder / f"{hashlib.sha256(name.encode()).hexdigest()[:24]}.json"

@@ -7,8 +7,8 @@ from typing import Any
 
 from tasks.backbone.check.endpoint import Endpoint
 from tasks.backbone.check.known import KnownEndpoint
-from tasks.backbone.endpoint.access import OPENAI_URL, public_url
 from tasks.backbone.endpoint.connection import HttpAnswer
+from tasks.backbone.endpoint.formats.identity import OPENAI_URL, public_url
 from tasks.core.errors import BackboneError
 from tasks.core.wording import counted, shorten
 from tasks.settings.backbone import MOST_TOKENS, BackboneSettings

@@ -11,15 +11,15 @@ from pydantic import BaseModel
 
 from tasks.backbone.check.endpoint import Endpoint, Sent
 from tasks.backbone.check.listing import listed_models, stated_context
-from tasks.backbone.check.report import MODES, EndpointReport
-from tasks.backbone.endpoint.access import OPENAI_URL, public_url
+from tasks.backbone.check.report import EndpointReport
+from tasks.backbone.endpoint.formats.identity import OPENAI_URL, public_url
 from tasks.backbone.pricing import cost, prices_for
+from tasks.backbone.protocol import Message, Request
 from tasks.backbone.replies.json_schema import reply_schema
 from tasks.backbone.replies.reading import read_reply
 from tasks.core.errors import BackboneError
 from tasks.core.outcome import Usage
 from tasks.core.wording import counted
-from tasks.settings.backbone import RESPONSE_MODES
 
 HELLO = "Reply with the single word: ready."
 STORY = "Count from 1 to 60 in words, separated by commas."
@@ -42,6 +42,10 @@ TOOLS = "tools"
 """Name of the finding whether a reply can be requested as the arguments of a tool."""
 MOST_RAISED = 64
 """Factor by which the limits of output tokens are raised if a model reasons longer than they allow."""
+UNSET: Mapping[str, Any] = dict.fromkeys(
+    ("temperature", "seed", "reasoning_effort", "max_tokens", "max_completion_tokens")
+)
+"""Settings that a request has no field for unless it is probed."""
 USAGE = ("input", "output", "cached_input", "cache_write", "reasoning")
 
 
@@ -107,7 +111,7 @@ class Probes:
 
     async def _model(self) -> bool:
         """Probe whether the model answers, and by which name the limit of output tokens is accepted."""
-        for name in ("max_tokens", "max_completion_tokens", ""):
+        for name in (*self._endpoint.format.limits, ""):
             self._limit = (name,) if name else ()
             sent = await self._chat(HELLO)
             if sent.answer:
@@ -132,10 +136,12 @@ class Probes:
     async def _sampling(self) -> None:
         """Probe the parameters of a request, and whether a request repeats its reply."""
         report = self.report
-        both = await self._chat(HELLO, temperature=0.0, seed=7)
+        takes = self._endpoint.format.takes
+        wanted: dict[str, Any] = {"temperature": 0.0} | ({"seed": 7} if "seed" in takes else {})
+        both = await self._chat(HELLO, **wanted)
         accepted: dict[str, Any] = {}
-        for name, value in (("temperature", 0.0), ("seed", 7)):
-            sent = both if both.answer else await self._chat(HELLO, SHORT, **{name: value})
+        for name, value in wanted.items():
+            sent = both if both.answer else await self._chat(HELLO, **{name: value})
             report.add(name, sent.answer is not None, sent.why)
             accepted |= {name: value} if sent.answer else {}
         first = both if both.answer else await self._chat(HELLO, **accepted)
@@ -145,13 +151,17 @@ class Probes:
             report.add("same reply twice", same, "" if same else "the replies differ: measure the noise")
         effort = await self._chat(HELLO, reasoning_effort="low")
         report.add("reasoning_effort", effort.answer is not None, effort.why or "accepted; it may be ignored")
-        samples = await self._chat(HELLO, n=2)
-        several = samples.choices == 2
-        report.add("n", several, samples.why or ("" if several else f"ignored: {samples.choices} reply"))
+        if "n" in takes:
+            samples = await self._chat(HELLO, extra={"n": 2})
+            choices = samples.answer.choices if samples.answer else 0
+            report.add(
+                "n", choices == 2, samples.why or ("" if choices == 2 else f"ignored: {choices} reply")
+            )
 
     async def _modes(self, reply_types: Mapping[str, type[BaseModel]]) -> None:
         """Probe the response modes, and tools, with the schemas of real stages."""
-        for mode in (*MODES, TOOLS):
+        wire = self._endpoint.format
+        for mode in (*wire.modes, *({TOOLS} & wire.takes)):
             unread: list[str] = []
             refused = cut = ""
             for stage, reply_type in reply_types.items():
@@ -160,8 +170,10 @@ class Probes:
                 text = (
                     f"List the table customer with its column name, as one JSON object with the keys {keys}."
                 )
-                more = _tool(schema) if mode == TOOLS else RESPONSE_MODES.get(mode)(schema)
-                sent = await self._chat(text, LONG, **more)
+                if mode == TOOLS:
+                    sent = await self._chat(text, LONG, extra=_tool(schema))
+                else:
+                    sent = await self._chat(text, LONG, schema=schema, response_mode=mode)
                 if sent.answer is None:
                     refused = sent.why
                     break
@@ -227,21 +239,43 @@ class Probes:
         known = report.context_tokens
         report.add("context length", known is not None or "unknown", f"{known:,} tokens" if known else "")
 
-    async def _chat(self, text: str, limit: int = SHORT, **fields: Any) -> Sent:
-        sent = await self._endpoint.chat(self._body(text, limit) | fields)
+    async def _chat(
+        self,
+        text: str,
+        limit: int = SHORT,
+        *,
+        schema: Mapping[str, Any] | None = None,
+        extra: Mapping[str, Any] | None = None,
+        **changed: Any,
+    ) -> Sent:
+        """Send a request with changed settings, and with further fields of its body."""
+
+        async def send() -> Sent:
+            body = self._body(text, limit, schema, changed)
+            return await self._endpoint.ask(body | dict(extra or {}))
+
+        sent = await send()
         while sent.took and sent.answer is None and self._raised < MOST_RAISED:
             self._raised *= 8
-            sent = await self._endpoint.chat(self._body(text, limit) | fields)
+            sent = await send()
         if sent.answer:
             self._usages.append(sent.answer.usage)
             self._reported.append(sent.answer.cost_usd)
         self.report.count(sent.answer.usage if sent.answer else Usage(0, 0, 0))
         return sent
 
-    def _body(self, text: str, limit: int = SHORT) -> dict[str, Any]:
+    def _body(
+        self,
+        text: str,
+        limit: int,
+        schema: Mapping[str, Any] | None = None,
+        changed: Mapping[str, Any] = UNSET,
+    ) -> dict[str, Any]:
         limits = dict.fromkeys(self._limit, limit * self._raised)
-        message = {"role": "user", "content": text}
-        return {"model": self.report.model, "messages": [message], **limits, **self._settings.extra_body}
+        settings = self._settings.model_copy(
+            update={**UNSET, "model": self.report.model, **limits, **changed}
+        )
+        return self._endpoint.format.body(Request((Message("user", text),), schema), settings)
 
     def _bill(self) -> None:
         """Report which token counts the endpoint gives, and the cost of all requests."""
@@ -282,7 +316,7 @@ def _tool(schema: Mapping[str, Any]) -> dict[str, Any]:
 def _fits(sent: Sent, mode: str, reply_type: type[BaseModel]) -> bool:
     """Return whether a reply has the form that its mode requests."""
     assert sent.answer is not None
-    text = sent.arguments if mode == TOOLS else sent.answer.text
+    text = sent.answer.arguments if mode == TOOLS else sent.answer.text
     if mode != "text" and not _is_object(text):
         return False
     return mode == "json_object" or read_reply(text, reply_type).value is not None

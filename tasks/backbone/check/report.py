@@ -101,7 +101,8 @@ class EndpointReport(BaseModel):
     def settings(self, before: BackboneSettings, reply: str = "json") -> dict[str, Any]:
         """Return the settings of a backbone file for this endpoint, as plain YAML values."""
         limit = before.reply_tokens or 2048
-        settings: dict[str, Any] = {"model": self.model, "base_url": self.url}
+        kind = {} if before.kind == "openai" else {"kind": before.kind}
+        settings: dict[str, Any] = {**kind, "model": self.model, "base_url": self.url}
         for name in ("api_key_env", "headers_env"):
             if value := getattr(before, name):
                 settings[name] = value

@@ -11,9 +11,7 @@ from pydantic import BaseModel
 from tasks.backbone.check.endpoint import Endpoint, Sent
 from tasks.backbone.check.known import KnownEndpoint, KnownEndpoints
 from tasks.backbone.check.listing import first_look, unreachable
-from tasks.backbone.check.report import MODES
-from tasks.backbone.endpoint.access import OPENAI_URL, public_url
-from tasks.backbone.endpoint.chat import body_of
+from tasks.backbone.endpoint.formats.identity import OPENAI_URL, public_url
 from tasks.backbone.endpoint.retry_policy import FIRST_PAUSE_S, KEPT
 from tasks.backbone.protocol import Message, Request
 from tasks.backbone.replies.json_schema import reply_schema
@@ -111,7 +109,8 @@ def _is(settings: BackboneSettings, mode: str, refused: Mapping[str, str]) -> st
 async def _strictest(endpoint: Endpoint) -> _Found:
     """Send the request in one mode after another, until one is accepted."""
     refused: dict[str, Sent] = {}
-    for mode in MODES:
+    modes = endpoint.format.modes
+    for mode in modes:
         sent = await _send(endpoint, mode)
         if sent.took:
             break
@@ -127,22 +126,23 @@ async def _strictest(endpoint: Endpoint) -> _Found:
         if (again := await _send(endpoint, stricter)).took:
             mode, sent = stricter, again
             break
-    before = MODES[: MODES.index(mode)]
+    before = modes[: modes.index(mode)]
     return _Found(mode, {name: refused[name].why for name in before}, sent)
 
 
 async def _send(endpoint: Endpoint, mode: str) -> Sent:
     """Send the request in a mode, and again if the endpoint is busy."""
-    body = body_of(PROBE, endpoint.settings.model_copy(update={"response_mode": mode}))
-    body |= {name: REPLY_TOKENS for name in ("max_tokens", "max_completion_tokens") if name in body}
+    settings = endpoint.settings
+    limits = {
+        name: REPLY_TOKENS for name in ("max_tokens", "max_completion_tokens") if getattr(settings, name)
+    }
+    body = endpoint.format.body(PROBE, settings.model_copy(update={"response_mode": mode} | limits))
     for tried in range(1, TRIES + 1):
-        sent = await endpoint.chat(body)
+        sent = await endpoint.ask(body)
         if sent.refusal is None or not sent.refusal.transient or tried == TRIES:
             break
         pause = sent.refusal.retry_after_s
-        await asyncio.sleep(
-            FIRST_PAUSE_S * tried if pause is None else min(pause, endpoint.settings.max_wait_s)
-        )
+        await asyncio.sleep(FIRST_PAUSE_S * tried if pause is None else min(pause, settings.max_wait_s))
     return sent
 
 

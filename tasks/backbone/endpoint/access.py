@@ -8,10 +8,11 @@ from typing import Self
 from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
 
 from tasks.backbone.endpoint.failures import scrub
+from tasks.backbone.endpoint.formats.identity import OPENAI_URL
 from tasks.core.errors import ConfigurationError
 from tasks.settings.backbone import BackboneSettings
 
-OPENAI_URL = "https://api.openai.com/v1"
+BEARER = "Bearer "
 
 _SECRET_PARAMETER = re.compile(
     r"key|token|secret|passw|pwd|auth|credential|^(?:sig|signature|sas|code)$", re.I
@@ -42,7 +43,7 @@ class Access:
         base = _checked_url(settings)
         headers = {name.lower(): _variable(settings, each) for name, each in settings.headers_env.items()}
         if settings.api_key_env is not None:
-            headers["authorization"] = f"Bearer {_variable(settings, settings.api_key_env)}"
+            headers["authorization"] = f"{BEARER}{_variable(settings, settings.api_key_env)}"
         variables = (settings.api_key_env, *settings.headers_env.values())
         secrets = (_variable(settings, name) for name in variables if name is not None)
         if ours := sorted(_OURS & headers.keys()):
@@ -58,16 +59,6 @@ class Access:
     def clean(self, text: str) -> str:
         """Return a text without the secrets, and without anything that looks like one."""
         return scrub(text, self.secrets)
-
-
-def public_url(url: str) -> str:
-    """Return the URL without user, password, query and trailing slash.
-
-    >>> public_url("https://me:secret@host:8000/v1/?key=secret")
-    'https://host:8000/v1'
-    """
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
 
 
 def _checked_url(settings: BackboneSettings) -> SplitResult:

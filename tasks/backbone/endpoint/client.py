@@ -1,4 +1,4 @@
-"""Client of OpenAI-compatible endpoints: retries, rate limits and timeouts."""
+"""Client of endpoints: retries, rate limits and timeouts, whatever the protocol."""
 
 import asyncio
 import logging
@@ -8,18 +8,12 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
-from tasks.backbone.endpoint.access import OPENAI_URL, Access, public_url
-from tasks.backbone.endpoint.chat import (
-    Answer,
-    GarbledAnswerError,
-    RefusedInBodyError,
-    answer_of,
-    body_of,
-    changes_of,
-    identity_of,
-)
+from tasks.backbone.endpoint.access import Access
 from tasks.backbone.endpoint.connection import Connections, HttpAnswer, TooLongAnswerError
 from tasks.backbone.endpoint.failures import Refusal, refusal_of
+from tasks.backbone.endpoint.formats.answer import Answer, GarbledAnswerError, RefusedInBodyError
+from tasks.backbone.endpoint.formats.choice import format_of
+from tasks.backbone.endpoint.formats.identity import OPENAI_URL, identity_of, public_url
 from tasks.backbone.endpoint.limiter import AdaptiveLimit, Pilots, Queue, kind_of_request
 from tasks.backbone.endpoint.probe import Probe, SilentError
 from tasks.backbone.endpoint.redirects import Target
@@ -36,7 +30,7 @@ _UP = "Is the endpoint up, and backbone.base_url right?"
 
 
 class OpenAIBackbone:
-    """Model behind an OpenAI-compatible endpoint, for one run in one event loop.
+    """Model behind an endpoint, for one run in one event loop; the settings' kind is its protocol.
 
     Use it as `async with OpenAIBackbone(settings) as backbone`; it opens its connections on entry. Replies
     are not cached here, see `tasks.backbone.cache.backbone`.
@@ -55,13 +49,14 @@ class OpenAIBackbone:
             ConfigurationError: as `Access.of`.
         """
         self._settings = settings
+        self._format = format_of(settings)
         self._access = Access.of(settings)
         self._identity = identity_of(settings)
         self._prices = prices_for(settings)
         self._connections: Connections | None = None
         self._limit = AdaptiveLimit(settings.concurrency, settings.name)
         self._retry_policy = RetryPolicy(settings)
-        self._target = Target(self._access.url("chat/completions"))
+        self._target = Target(self._access.url(self._format.path))
         self._over: BackboneError | None = None
         self._stop = asyncio.Event()
         self._probe = Probe(self._access.base.netloc, self._ask_for_models, settings.timeout_s)
@@ -76,7 +71,9 @@ class OpenAIBackbone:
     async def __aenter__(self) -> Self:
         # One more than requests, for the probe.
         connect_s = min(self._settings.timeout_s, CONNECT_S)
-        self._connections = Connections(self._access, self._settings.concurrency + 1, connect_s)
+        self._connections = Connections(
+            self._access, self._settings.concurrency + 1, connect_s, self._format.sdk
+        )
         return self
 
     async def __aexit__(
@@ -105,7 +102,7 @@ class OpenAIBackbone:
             BackboneError: every attempt failed; `fatal` if every other request would fail too.
         """
         loop = asyncio.get_running_loop()
-        body = body_of(request, self._settings)
+        body = self._format.body(request, self._settings)
         key = request_key(self._identity, request)
         kind = kind_of_request(body)
         sent_at: float | None = None
@@ -171,7 +168,7 @@ class OpenAIBackbone:
             further = target.redirected(answer.status, answer.headers.get("location"))
             return replace(refusal, target=further) if further else replace(refusal, kind="access")
         try:
-            return answer_of(answer.text)
+            return self._format.answer(answer.text)
         except RefusedInBodyError as error:
             return self._refusal(error.status, {}, error.body)
         except GarbledAnswerError as error:
@@ -201,7 +198,7 @@ class OpenAIBackbone:
         raise error
 
     def _refusal(self, status: int, headers: Mapping[str, str], text: str) -> Refusal:
-        changes = changes_of(self._settings)
+        changes = self._format.changes(self._settings)
         return refusal_of(status, headers, self._access.clean(text), self._settings.api_key_env, changes)
 
     def _reply(self, answer: Answer, key: str, seconds: float, retries: int) -> Reply:

@@ -1,14 +1,18 @@
 """HTTP connections to an endpoint: the SDK's client with a limit on what it reads, and a time limit."""
 
 import asyncio
+import importlib
 import zlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from tasks.backbone.endpoint.access import Access
+from tasks.backbone.endpoint.access import BEARER, Access
+from tasks.backbone.endpoint.formats.wire import Sdk
 from tasks.backbone.endpoint.redirects import Target
+from tasks.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
     import httpx2
@@ -37,6 +41,22 @@ class HttpAnswer:
     text: str  # the body
 
 
+def imported(sdk: Sdk) -> ModuleType:
+    """Import the client of a provider.
+
+    Raises:
+        ConfigurationError: it is not installed.
+    """
+    try:
+        return importlib.import_module(sdk)
+    except ModuleNotFoundError as error:
+        if error.name != sdk:
+            raise
+        raise ConfigurationError(
+            f'A backbone of the kind {sdk} needs the package {sdk}: pip install "crosscheck-sql[{sdk}]".'
+        ) from None
+
+
 class Connections:
     """Connections to an endpoint, kept open between requests. Make and close it within the event loop.
 
@@ -44,24 +64,33 @@ class Connections:
         access: the endpoint.
         most: connections at a time.
         connect_s: timeout of one connection.
+        sdk: the provider's client, which also decides by which header the key is sent.
     """
 
-    def __init__(self, access: Access, most: int, connect_s: float) -> None:
-        from openai import DEFAULT_CONNECTION_LIMITS, AsyncOpenAI, Omit, Timeout
+    def __init__(self, access: Access, most: int, connect_s: float, sdk: Sdk = "openai") -> None:
+        from openai import DEFAULT_CONNECTION_LIMITS, Timeout
 
         # The default keeps at most 100 connections open; beyond that, each request would open its own.
         limits = type(DEFAULT_CONNECTION_LIMITS)(max_connections=most, max_keepalive_connections=most)
+        self._sdk = imported(sdk)
         headers: dict[str, Any] = {"accept-encoding": ", ".join(_PACKED), **access.headers}
-        # The SDK spells this header so, and would send another spelling beside it.
-        headers["Authorization"] = headers.pop("authorization", Omit())
+        key = headers.pop("authorization", "").removeprefix(BEARER)
+        if not key:
+            headers["Authorization"] = self._sdk.Omit()
         self._options: RequestOptions = {"headers": headers}
-        self._client = AsyncOpenAI(
-            api_key="none",
+        client = {"openai": "AsyncOpenAI", "anthropic": "AsyncAnthropic"}[sdk]
+        self._client = getattr(self._sdk, client)(
+            api_key=key or "none",
             base_url=access.url(""),
             timeout=Timeout(None, connect=connect_s),
             max_retries=0,
             http_client=_limited_client()(limits=limits, follow_redirects=False),
         )
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers of a request, with the key."""
+        every = {**self._client.default_headers, **self._client.auth_headers, **self._options["headers"]}
+        return {name: value for name, value in every.items() if isinstance(value, str)}
 
     async def send(self, target: Target, body: Mapping[str, Any] | None = None) -> HttpAnswer:
         """Send one request and read its answer; redirects are not followed.
@@ -72,7 +101,6 @@ class Connections:
             TooLongAnswerError: the body is too long.
         """
         import httpx2
-        import openai
 
         try:
             if target.method == "get":
@@ -81,9 +109,9 @@ class Connections:
                 response = await self._client.post(
                     target.url, cast_to=httpx2.Response, body=body, options=self._options
                 )
-        except openai.APIStatusError as error:
+        except self._sdk.APIStatusError as error:
             response = error.response
-        except openai.APIConnectionError as error:
+        except self._sdk.APIConnectionError as error:
             raise _cause_of(error) from error
         # UTF-8, which JSON always is, whatever charset the header names.
         text = response.content.decode("utf-8-sig", "replace")

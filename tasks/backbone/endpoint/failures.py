@@ -63,7 +63,7 @@ _LOCATION = re.compile(r"\bloc['\"]?: ?[\[(]([^\])]{0,200})")
 _REFUSED = re.compile(
     r"unsupported|not (?:supported|permitted|allowed|accepted|valid)|(?:does|do) not (?:support|accept|allow)|unknown|"
     r"unrecogni[sz]ed|unexpected|extra inputs|invalid|deprecated|must|should|only|too (?:large|small|high|low)|"
-    r"greater|less than|out of range|exceed|unavailable|cannot",
+    r"greater|less than|maximum allowed|out of range|exceed|unavailable|cannot",
     re.IGNORECASE,
 )
 

@@ -168,10 +168,13 @@ class Pilots:
         self._accepted.add(kind)
 
 
+_OF_ONE_REQUEST = ("messages", "input", "system", "seed", "prompt_cache_key")
+
+
 def kind_of_request(body: Mapping[str, Any]) -> str:
-    """Return a key that is equal for requests with the same parameters.
+    """Return a key that is equal for requests with the same parameters, in any protocol.
 
     >>> kind_of_request({"messages": [], "seed": 3, "temperature": 0.0})
     '{"temperature": 0.0}'
     """
-    return json.dumps({name: value for name, value in body.items() if name not in ("messages", "seed")})
+    return json.dumps({name: value for name, value in body.items() if name not in _OF_ONE_REQUEST})

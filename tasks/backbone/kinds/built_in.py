@@ -1,12 +1,17 @@
-"""The built-in kinds of backbones: an OpenAI-compatible endpoint, the offline model, a recording."""
+"""The built-in kinds of backbones: an endpoint with one of three protocols, the offline model, a recording."""
+
+from dataclasses import replace
 
 from tasks.backbone.endpoint.access import Access
 from tasks.backbone.endpoint.client import OpenAIBackbone
+from tasks.backbone.endpoint.connection import imported
+from tasks.backbone.endpoint.formats.choice import format_of
 from tasks.backbone.kinds.kind import BackboneKind
 from tasks.backbone.protocol import Backbone
 from tasks.backbone.recordings.replay import open_recording
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.kinds import BACKBONES
+from tasks.settings.protocols import MessagesSettings, ResponsesSettings
 
 
 def _offline(settings: BackboneSettings) -> Backbone:
@@ -15,6 +20,15 @@ def _offline(settings: BackboneSettings) -> Backbone:
     return OfflineBackbone()
 
 
-BACKBONES.register("openai")(BackboneKind(OpenAIBackbone, check=Access.of, endpoint=True))
+def _usable(settings: BackboneSettings) -> None:
+    Access.of(settings)
+    imported(format_of(settings).sdk)
+
+
+_ENDPOINT = BackboneKind(OpenAIBackbone, check=_usable, endpoint=True)
+
+BACKBONES.register("openai")(_ENDPOINT)
+BACKBONES.register("openai-responses")(replace(_ENDPOINT, settings=ResponsesSettings))
+BACKBONES.register("anthropic")(replace(_ENDPOINT, settings=MessagesSettings))
 BACKBONES.register("offline")(BackboneKind(_offline, paid=False, samples=False))
 BACKBONES.register("replay")(BackboneKind(open_recording, check=open_recording, paid=False, replays=True))

@@ -24,7 +24,7 @@ class BackboneKind:
         paid: whether replies cost money or time: they are then kept in the reply cache.
         replays: whether it answers from a recording.
         samples: whether it can answer a request again at a temperature above 0.
-        endpoint: whether it sends the requests to an OpenAI-compatible endpoint as `OpenAIBackbone` does.
+        endpoint: whether it sends the requests to an endpoint, as `OpenAIBackbone` does.
     """
 
     make: Callable[[Any], Backbone]

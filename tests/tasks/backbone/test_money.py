@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tasks.backbone.endpoint.chat import answer_of, identity_of
+from tasks.backbone.endpoint.formats.chat import answer_of
+from tasks.backbone.endpoint.formats.identity import identity_of
 from tasks.backbone.pricing import cost
 from tasks.core.outcome import Call, StageRecord, Usage
 from tasks.scoring.cost import in_words, total_cost

@@ -1,0 +1,1 @@
+"""Wire formats: how each protocol writes a request and an answer."""

@@ -1,0 +1,98 @@
+"""What the answers of all protocols have in common: the reply, its tokens, and what is wrong with a body."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tasks.core.outcome import Usage
+from tasks.settings.backbone import MOST_TOKENS
+
+
+class GarbledAnswerError(ValueError):
+    """Invalid response body: truncated, not JSON, or without a reply."""
+
+
+class RefusedInBodyError(ValueError):
+    """Response with status 200 whose body is an `error` object, or whose reply was interrupted.
+
+    Attributes:
+        status: the status that the object names, else the given one.
+        body: a body with this object alone.
+    """
+
+    def __init__(self, error: Any, body: str, status: int = 502) -> None:
+        code = error.get("code") if isinstance(error, dict) else None
+        self.status = code if isinstance(code, int) and 400 <= code < 600 else status
+        self.body = body
+        super().__init__(self.status)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Content of an answer.
+
+    Attributes:
+        text: the reply, or the model's refusal; "" when it has neither. Thoughts that the endpoint gives in a place of
+            their own precede it, between <think> tags. Storable everywhere, see `storable`.
+        model: name of the model in the response, "" if missing. Storable as well.
+        usage: token counts; None for a missing or implausible one.
+        truncated: True when the model stopped at its token limit.
+        cost_usd: cost that the endpoint reports, as gateways do; None without one.
+        choices: replies in the answer, of which `text` is the first.
+        arguments: arguments of the first tool that the model calls, as JSON; "" if it calls none.
+    """
+
+    text: str
+    model: str
+    usage: Usage
+    truncated: bool
+    cost_usd: float | None = None
+    choices: int = 1
+    arguments: str = ""
+
+
+def object_in(text: str, what: str) -> dict[str, Any]:
+    """Return the JSON object that a body is.
+
+    Raises:
+        GarbledAnswerError: the text is not JSON, or no object.
+    """
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        start = " ".join(text[:80].split())
+        raise GarbledAnswerError(f'the answer is cut off or no JSON; it starts with "{start}"') from None
+    if not isinstance(content, dict):
+        raise GarbledAnswerError(f"the answer is a JSON {type(content).__name__}, not a {what}")
+    return content
+
+
+def part(container: Any, name: str) -> Mapping[str, Any]:
+    """Return an object inside of another one; {} if it is missing or no object."""
+    found = container.get(name) if isinstance(container, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def parts(container: Any, name: str) -> list[Mapping[str, Any]]:
+    """Return the objects in a list inside of an object; [] if it is missing or no list."""
+    found = container.get(name) if isinstance(container, dict) else None
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def texts(blocks: Iterable[Mapping[str, Any]], kind: str, name: str = "text") -> str:
+    """Return the joined texts of the blocks of a type.
+
+    >>> texts([{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}], "text")
+    'ab'
+    """
+    found = (block.get(name) for block in blocks if block.get("type") == kind)
+    return "".join(each for each in found if isinstance(each, str))
+
+
+def count(container: Any, name: str) -> int | None:
+    """Return a number of tokens; None if it is missing or implausible."""
+    value = container.get(name) if isinstance(container, dict) else None
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MOST_TOKENS:
+        return None
+    return value

@@ -1,0 +1,154 @@
+"""Anthropic's Messages API as plain data (API reference "Messages", types of the anthropic SDK 2.12)."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from tasks.backbone.endpoint.formats.answer import (
+    Answer,
+    GarbledAnswerError,
+    RefusedInBodyError,
+    count,
+    object_in,
+    part,
+    parts,
+    texts,
+)
+from tasks.backbone.endpoint.formats.identity import response_mode_of
+from tasks.backbone.endpoint.formats.wire import Event, WireFormat, merged, temperature_of
+from tasks.backbone.protocol import Message, Request
+from tasks.backbone.replies.json_text import with_thoughts
+from tasks.core.outcome import Usage
+from tasks.core.wording import storable
+from tasks.settings.backbone import RESPONSE_MODES, BackboneSettings
+
+REPLY_TOKENS = 8192
+"""Limit of output tokens where the settings have none; the protocol requires one."""
+TRUNCATED = ("max_tokens", "model_context_window_exceeded")
+CACHED = {"type": "ephemeral"}
+"""Marks the end of a beginning that the provider keeps for 5 minutes after each use."""
+
+
+def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
+    """Return the request's body.
+
+    The end of what a request shares with others is marked with `cache_control` if the backbone has a prefix cache.
+    System messages are joined. A thinking budget that leaves no room for a reply is added to the limit.
+    """
+    marked = settings.has_prefix_cache
+    limit = settings.reply_tokens or REPLY_TOKENS
+    thinking = count(part(settings.extra_body, "thinking"), "budget_tokens") or 0
+    body: dict[str, Any] = {
+        "model": settings.model,
+        "max_tokens": limit + thinking if thinking >= limit else limit,
+        "messages": [
+            {"role": message.role, "content": _blocks(message) if marked else message.content}
+            for message in request.messages
+            if message.role != "system"
+        ],
+    }
+    system = "\n\n".join(message.content for message in request.messages if message.role == "system")
+    if system:
+        body["system"] = system
+    if (temperature := temperature_of(request, settings)) is not None:
+        body["temperature"] = temperature
+    config: dict[str, Any] = {}
+    if settings.reasoning_effort is not None:
+        config["effort"] = settings.reasoning_effort
+    if request.schema is not None:
+        config |= _format(RESPONSE_MODES.get(response_mode_of(settings))(request.schema))
+    if config:
+        body["output_config"] = config
+    return merged(body, settings.extra_body)
+
+
+def _format(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the format of the reply; {} for a schema with an object of any keys, which the API refuses."""
+    named = part(part(fields, "response_format"), "json_schema")
+    if not named.get("strict"):
+        return {}
+    return {"format": {"type": "json_schema", "schema": named["schema"]}}
+
+
+def _blocks(message: Message) -> str | list[dict[str, Any]]:
+    if not message.shared:
+        return message.content
+    shared, own = message.content[: message.shared], message.content[message.shared :]
+    first = {"type": "text", "text": shared, "cache_control": CACHED}
+    return [first, {"type": "text", "text": own}] if own else [first]
+
+
+def changes_of(settings: BackboneSettings) -> dict[str, str]:
+    """Return how to change each parameter that an endpoint may refuse, by its name in the request's body."""
+    effort = "set backbone.reasoning_effort to a value that it takes, or to null"
+    mode = "set backbone.response_mode=text"
+    return {
+        "temperature": "set backbone.temperature=null",
+        "output_config.effort": effort,
+        "effort": effort,
+        "output_config.format": mode,
+        "output_format": mode,
+        "max_tokens": "change backbone.max_tokens",
+        "cache_control": "set backbone.prefix_cache=false",
+    } | {name: f'take "{name}" out of backbone.extra_body' for name in settings.extra_body}
+
+
+def answer_of(text: str) -> Answer:
+    """Read a message.
+
+    What a model wrote before it refused is left out, as the documentation of `stop_reason` asks.
+
+    Raises:
+        GarbledAnswerError: the text is not JSON, or no message that has ended.
+        RefusedInBodyError: it is an `error` object.
+    """
+    content = object_in(text, "message")
+    if content.get("type") == "error" or (content.get("error") and not content.get("content")):
+        raise RefusedInBodyError(content.get("error"), json.dumps({"error": content.get("error")}), 500)
+    reason = content.get("stop_reason")
+    if not isinstance(content.get("content"), list) or not reason:
+        raise GarbledAnswerError("the answer is no message that has ended")
+    blocks = parts(content, "content")
+    said = texts(blocks, "text")
+    if reason == "refusal":
+        said = str(part(content, "stop_details").get("explanation") or "The model refused to answer.")
+    return Answer(
+        text=storable(with_thoughts(texts(blocks, "thinking", "thinking"), said)),
+        model=storable(str(content.get("model") or "")),
+        usage=usage_of(content.get("usage")),
+        truncated=reason in TRUNCATED,
+    )
+
+
+def usage_of(usage: Any) -> Usage:
+    """Return the token counts in a message's `usage`, whose `input_tokens` are those that no cache has to do with."""
+    fresh, output = count(usage, "input_tokens"), count(usage, "output_tokens")
+    read, written = (count(usage, f"cache_{name}_input_tokens") for name in ("read", "creation"))
+    return Usage(
+        input=None if fresh is None else fresh + (read or 0) + (written or 0),
+        cached_input=read,
+        output=output,
+        reasoning=count(part(usage, "output_tokens_details"), "thinking_tokens"),
+        cache_write=written,
+    )
+
+
+def event_of(event: Mapping[str, Any]) -> Event:
+    """Read an event of a streamed message: its beginning has the input tokens, its end the output tokens."""
+    delta = part(event, "delta")
+    begun = part(event, "message").get("usage")
+    usage = usage_of(begun) if begun else Usage(output=count(event.get("usage"), "output_tokens"))
+    return Event(bool(delta.get("text") or delta.get("thinking")), usage)
+
+
+MESSAGES = WireFormat(
+    path="messages",
+    body=body_of,
+    changes=changes_of,
+    answer=answer_of,
+    event=event_of,
+    stream={"stream": True},
+    modes=("json_schema", "text"),
+    sdk="anthropic",
+)
+"""Anthropic's Messages API."""

@@ -1,0 +1,133 @@
+"""OpenAI's Responses API as plain data (API reference "Responses", types of the openai SDK 3.52).
+
+Responses are not stored at the provider (`store: false`), unless `extra_body` says so. There is no seed.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from tasks.backbone.endpoint.formats.answer import (
+    Answer,
+    GarbledAnswerError,
+    RefusedInBodyError,
+    count,
+    object_in,
+    part,
+    parts,
+    texts,
+)
+from tasks.backbone.endpoint.formats.identity import response_mode_of
+from tasks.backbone.endpoint.formats.wire import Event, WireFormat, cache_key_fields, merged, temperature_of
+from tasks.backbone.protocol import Request
+from tasks.backbone.replies.json_text import with_thoughts
+from tasks.core.outcome import Usage
+from tasks.core.wording import storable
+from tasks.settings.backbone import RESPONSE_MODES, BackboneSettings
+
+STATUSES = {"server_error": 500, "vector_store_timeout": 504, "rate_limit_exceeded": 429}
+"""HTTP statuses of the codes with which a response fails, for what may pass; every other code says that the prompt
+cannot be answered."""
+
+
+def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
+    """Return the request's body."""
+    body: dict[str, Any] = {
+        "model": settings.model,
+        "input": [{"role": message.role, "content": message.content} for message in request.messages],
+        "store": False,
+    }
+    if (temperature := temperature_of(request, settings)) is not None:
+        body["temperature"] = temperature
+    if settings.reasoning_effort is not None:
+        body["reasoning"] = {"effort": settings.reasoning_effort}
+    if settings.reply_tokens is not None:
+        body["max_output_tokens"] = settings.reply_tokens
+    if request.schema is not None:
+        fields = dict(RESPONSE_MODES.get(response_mode_of(settings))(request.schema))
+        if wanted := fields.pop("response_format", None):
+            fields["text"] = {"format": {"type": wanted["type"], **wanted.get("json_schema", {})}}
+        body |= fields
+    return merged(body | cache_key_fields(request, settings), settings.extra_body)
+
+
+def changes_of(settings: BackboneSettings) -> dict[str, str]:
+    """Return how to change each parameter that an endpoint may refuse, by its name in the request's body."""
+    mode = "set backbone.response_mode=json_object (or text)"
+    return {
+        "temperature": "set backbone.temperature=null",
+        "reasoning": "set backbone.reasoning_effort to a value that it takes, or to null",
+        "text": mode,
+        "text.format": mode,
+        "max_output_tokens": "change backbone.max_tokens (16 or more), or set it to null",
+    } | {name: f'take "{name}" out of backbone.extra_body' for name in settings.extra_body}
+
+
+def answer_of(text: str) -> Answer:
+    """Read a response.
+
+    Comments that the model makes before its final answer (phase "commentary") are part of its thoughts.
+
+    Raises:
+        GarbledAnswerError: the text is not JSON, or no response that has ended.
+        RefusedInBodyError: the response failed.
+    """
+    content = object_in(text, "response")
+    status, error = content.get("status"), content.get("error")
+    if error:
+        code = str(part(content, "error").get("code"))
+        raise RefusedInBodyError(error, json.dumps({"error": error}), STATUSES.get(code, 400))
+    if status not in ("completed", "incomplete") or not isinstance(content.get("output"), list):
+        raise GarbledAnswerError(f"the answer is no response that has ended (status {status})")
+    output = parts(content, "output")
+    thoughts = [
+        texts(parts(item, "content"), "reasoning_text") or texts(parts(item, "summary"), "summary_text")
+        for item in output
+        if item.get("type") == "reasoning"
+    ]
+    said = {True: "", False: ""}
+    for item in output:
+        if item.get("type") == "message":
+            blocks = parts(item, "content")
+            said[item.get("phase") == "commentary"] += texts(blocks, "output_text") or texts(
+                blocks, "refusal", "refusal"
+            )
+    reason = part(content, "incomplete_details").get("reason") if status == "incomplete" else None
+    filtered = "The content filter stopped the reply." if reason == "content_filter" else ""
+    thought = "\n\n".join(each for each in (*thoughts, said[True]) if each)
+    return Answer(
+        text=storable(with_thoughts(thought, filtered or said[False])),
+        model=storable(str(content.get("model") or "")),
+        usage=usage_of(content.get("usage")),
+        truncated=status == "incomplete" and not filtered,
+    )
+
+
+def usage_of(usage: Any) -> Usage:
+    """Return the token counts in a response's `usage`."""
+    read = count(usage, "input_tokens")
+    cached = count(part(usage, "input_tokens_details"), "cached_tokens")
+    return Usage(
+        input=read,
+        cached_input=cached if cached is None or read is None or cached <= read else None,
+        output=count(usage, "output_tokens"),
+        reasoning=count(part(usage, "output_tokens_details"), "reasoning_tokens"),
+        cache_write=count(part(usage, "input_tokens_details"), "cache_write_tokens"),
+    )
+
+
+def event_of(event: Mapping[str, Any]) -> Event:
+    """Read an event of a streamed response."""
+    text = str(event.get("type")).endswith((".output_text.delta", ".reasoning_summary_text.delta"))
+    return Event(text, usage_of(part(event, "response").get("usage")))
+
+
+RESPONSES = WireFormat(
+    path="responses",
+    body=body_of,
+    changes=changes_of,
+    answer=answer_of,
+    event=event_of,
+    stream={"stream": True},
+)
+"""OpenAI's Responses API: the only one of its codex and pro models."""

@@ -1,0 +1,302 @@
+"""The protocols besides OpenAI's chat, each against a server that answers and fails as its documentation says."""
+
+import asyncio
+import datetime
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anthropic import transform_schema
+
+from tasks.backbone.cache.backbone import CachedBackbone
+from tasks.backbone.cache.store import open_reply_cache
+from tasks.backbone.check.known import KnownEndpoints
+from tasks.backbone.check.response_mode import find_response_mode
+from tasks.backbone.endpoint import retry_policy
+from tasks.backbone.endpoint.client import OpenAIBackbone
+from tasks.backbone.endpoint.formats.identity import identity_of
+from tasks.backbone.kinds.kind import check_backbone
+from tasks.backbone.protocol import Message, Reply, Request, request_key
+from tasks.backbone.replies.json_schema import reply_schema
+from tasks.core.errors import BackboneError, ConfigurationError
+from tasks.core.outcome import Usage
+from tasks.settings.backbone import BackboneSettings, Prices
+from tasks.settings.load import load_backbone_settings
+from tasks.settings.protocols import MessagesSettings, ResponsesSettings
+from tasks.stages.replies import LinkReply, SqlReply
+from tests.support import fake_anthropic as anthropic
+from tests.support import fake_openai as openai
+from tests.support import fake_responses as responses
+from tests.support.fake_anthropic import FakeAnthropic, fake_anthropic
+from tests.support.fake_openai import Behaviour, FakeOpenAI
+from tests.support.fake_responses import FakeResponses, fake_responses
+from tests.tasks.backbone.conftest import KEY
+
+__all__ = ["fake_anthropic", "fake_responses"]
+
+CONF = Path(__file__).parents[3] / "conf"
+KINDS = {"openai-responses": ResponsesSettings, "anthropic": MessagesSettings}
+SCHEMA = reply_schema(SqlReply)
+ASKED = Request(
+    (Message("system", "You write SQL."), Message("user", "### Database\nt(a)\n### Question\nq", shared=17)),
+    SCHEMA,
+)
+PRICES = {"input": 1.0, "cached_input": 0.1, "cache_write": 1.25, "output": 5.0}
+
+
+@pytest.fixture(params=KINDS)
+def server(request: pytest.FixtureRequest) -> FakeOpenAI:
+    name = {"openai-responses": "fake_responses", "anthropic": "fake_anthropic"}[request.param]
+    found: FakeOpenAI = request.getfixturevalue(name)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retry_policy, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setenv("FAKE_API_KEY", KEY)
+
+
+def settings_for(server: FakeOpenAI, **changes: Any) -> BackboneSettings:
+    kind = "anthropic" if isinstance(server, FakeAnthropic) else "openai-responses"
+    plain = {
+        "name": "fake", "model": "m-1", "base_url": server.base_url, "api_key_env": "FAKE_API_KEY", "max_wait_s": 0.01,
+        "timeout_s": 5.0, "temperature": None, "response_mode": "json_schema",
+        "prices": Prices(**PRICES, as_of=datetime.date(2026, 11, 1)),
+    }  # fmt: skip
+    return KINDS[kind](**(plain | changes))
+
+
+async def ask(settings: BackboneSettings, request: Request = ASKED) -> Reply:
+    async with OpenAIBackbone(settings) as backbone:
+        return await backbone.complete(request)
+
+
+async def test_a_response_is_requested_as_the_reference_says(fake_responses: FakeResponses) -> None:
+    usage = {
+        "input_tokens": 2000,
+        "input_tokens_details": {"cached_tokens": 1024, "cache_write_tokens": 512},
+        "output_tokens": 300,
+        "output_tokens_details": {"reasoning_tokens": 200},
+        "total_tokens": 2300,
+    }
+    said = [
+        responses.thought("a is a column"),
+        responses.message([responses.said("Let me look.")], phase="commentary"),
+        responses.message([responses.said('{"sql": "SELECT a FROM t"}')], phase="final_answer"),
+    ]
+    fake_responses.script(Behaviour(choice={"output": said}, usage=usage))
+    reply = await ask(settings_for(fake_responses, reasoning_effort="high", max_tokens=4096))
+    assert fake_responses.requests[0].body == {
+        "model": "m-1",
+        "input": [{"role": each.role, "content": each.content} for each in ASKED.messages],
+        "store": False,
+        "reasoning": {"effort": "high"},
+        "max_output_tokens": 4096,
+        "text": {"format": {"type": "json_schema", "name": "reply", "strict": True, "schema": SCHEMA}},
+    }
+    assert fake_responses.requests[0].headers["authorization"] == f"Bearer {KEY}"
+    assert reply.text == '<think>a is a column\n\nLet me look.</think>{"sql": "SELECT a FROM t"}'
+    assert reply.call.usage == Usage(2000, 1024, 300, 200, 512)
+    assert reply.call.cost_usd == pytest.approx((464 * 1 + 1024 * 0.1 + 512 * 1.25 + 300 * 5) / 1e6)
+
+
+async def test_a_message_is_requested_as_the_reference_says(fake_anthropic: FakeAnthropic) -> None:
+    usage = {
+        "input_tokens": 100,
+        "cache_read_input_tokens": 1800,
+        "cache_creation_input_tokens": 400,
+        "output_tokens": 300,
+        "output_tokens_details": {"thinking_tokens": 200},
+    }
+    content = [anthropic.thought("a is a column"), anthropic.said('{"sql": "SELECT a FROM t"}')]
+    fake_anthropic.script(Behaviour(choice={"content": content}, usage=usage))
+    thinking = {"type": "enabled", "budget_tokens": 6000}
+    reply = await ask(
+        settings_for(
+            fake_anthropic, reasoning_effort="high", max_tokens=4096, extra_body={"thinking": thinking}
+        )
+    )
+    database = {"type": "text", "text": "### Database\nt(a)", "cache_control": {"type": "ephemeral"}}
+    assert fake_anthropic.requests[0].body == {
+        "model": "m-1",
+        "max_tokens": 10096,  # the thoughts are part of it
+        "system": "You write SQL.",
+        "messages": [{"role": "user", "content": [database, {"type": "text", "text": "\n### Question\nq"}]}],
+        "output_config": {"effort": "high", "format": {"type": "json_schema", "schema": SCHEMA}},
+        "thinking": thinking,
+    }
+    assert fake_anthropic.requests[0].headers["anthropic-version"]
+    assert reply.text == '<think>a is a column</think>{"sql": "SELECT a FROM t"}'
+    assert reply.call.usage == Usage(2300, 1800, 300, 200, 400)
+    assert reply.call.cost_usd == pytest.approx((100 * 1 + 1800 * 0.1 + 400 * 1.25 + 300 * 5) / 1e6)
+
+
+async def test_nothing_is_marked_for_a_prefix_cache_that_saves_nothing(fake_anthropic: FakeAnthropic) -> None:
+    await ask(settings_for(fake_anthropic, prefix_cache=False))
+    assert "cache_control" not in json.dumps(fake_anthropic.requests[0].body)
+
+
+@pytest.mark.parametrize("reply_type", [SqlReply, LinkReply])
+def test_schemas_of_replies_are_those_that_anthropics_client_would_send(reply_type: Any) -> None:
+    assert transform_schema(reply_schema(reply_type)) == reply_schema(reply_type)
+
+
+async def test_a_schema_with_open_keys_is_asked_for_in_the_prompt_only(fake_anthropic: FakeAnthropic) -> None:
+    schema = {"type": "object", "additionalProperties": {"type": "string"}}
+    await ask(settings_for(fake_anthropic), Request((Message("user", "q"),), schema))
+    assert "output_config" not in fake_anthropic.requests[0].body
+
+
+LIMITED = '{"sql": "SELECT'
+
+
+@pytest.mark.parametrize(
+    ("on", "how", "text", "truncated"),
+    [
+        ("fake_responses", responses.out_of_tokens(LIMITED), LIMITED, True),
+        ("fake_responses", responses.filtered(), "The content filter stopped the reply.", False),
+        ("fake_responses", responses.refused("I cannot."), "I cannot.", False),
+        ("fake_anthropic", anthropic.out_of_tokens(LIMITED), LIMITED, True),
+        ("fake_anthropic", anthropic.refused("It is an attack."), "It is an attack.", False),
+        ("fake_anthropic", anthropic.refused(None), "The model refused to answer.", False),
+    ],
+)
+async def test_a_reply_that_was_ended_says_so(
+    request: pytest.FixtureRequest, on: str, how: Behaviour, text: str, truncated: bool
+) -> None:
+    server: FakeOpenAI = request.getfixturevalue(on)
+    server.script(how)
+    reply = await ask(settings_for(server))
+    assert (reply.text, reply.truncated) == (text, truncated)
+    assert reply.call.cost_usd is not None and reply.call.cost_usd > 0, "it is paid for"
+
+
+PASSING = {
+    "fake_responses": [
+        openai.rate_limit(0.01), openai.server_error(503), openai.cut_off(), openai.cut_json(), openai.dropped(),
+        responses.unavailable(), responses.failed("server_error", "The server had an error"),
+        responses.failed("rate_limit_exceeded", "Slow down"), Behaviour(choice={"status": "in_progress"}),
+    ],
+    "fake_anthropic": [
+        anthropic.rate_limited(0.01), anthropic.overloaded(), anthropic.failure(500, "Internal server error"),
+        openai.server_error(502), openai.cut_off(), openai.cut_json(), openai.dropped(),
+        Behaviour(body={"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}),
+        Behaviour(choice={"stop_reason": None}),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("on", PASSING)
+async def test_what_passes_is_asked_again_and_its_answer_bought_once(
+    request: pytest.FixtureRequest, on: str, tmp_path: Path
+) -> None:
+    server: FakeOpenAI = request.getfixturevalue(on)
+    server.script(*PASSING[on])
+    settings = settings_for(server, retries=len(PASSING[on]))
+    for again in (0, 1):
+        with open_reply_cache(tmp_path / "replies.sqlite") as cache:
+            async with OpenAIBackbone(settings) as client:
+                reply = await CachedBackbone(client, cache).complete(ASKED)
+        assert reply.text.startswith("reply to: ### Database") and reply.call.cached == bool(again)
+        assert len(server.requests) == len(PASSING[on]) + 1
+
+
+@pytest.mark.parametrize(
+    ("on", "how", "fatal", "says"),
+    [
+        ("fake_responses", responses.failed("invalid_prompt", "Invalid prompt"), False, "Invalid prompt."),
+        ("fake_responses", openai.error(400, "Unsupported parameter: 'temperature'."), True, "temperature=null"),
+        ("fake_responses", openai.quota_exhausted(), True, "add credit"),
+        ("fake_anthropic", anthropic.failure(401, "invalid x-api-key"), True, "FAKE_API_KEY is not accepted"),
+        ("fake_anthropic", anthropic.failure(404, "model: m-1"), True, "backbone.model"),
+        ("fake_anthropic", anthropic.failure(400, "`temperature` is deprecated for this model."), True,
+         "backbone.temperature=null"),
+        ("fake_anthropic", anthropic.failure(400, "prompt is too long: 210000 tokens > 200000 maximum"), False,
+         "backbone.context_tokens"),
+        ("fake_anthropic", anthropic.failure(
+            400, "max_tokens: 90000 > 64000, which is the maximum allowed number of output tokens for m-1"), True,
+         "backbone.max_tokens"),
+        ("fake_anthropic", anthropic.failure(400, "Your credit balance is too low to access the Anthropic API."), True,
+         "add credit"),
+        ("fake_anthropic", anthropic.failure(400, "output_config.format: Extra inputs are not permitted"), True,
+         "backbone.response_mode=text"),
+    ],
+)  # fmt: skip
+async def test_what_does_not_pass_says_what_to_do_after_one_request(
+    request: pytest.FixtureRequest, on: str, how: Behaviour, fatal: bool, says: str
+) -> None:
+    server: FakeOpenAI = request.getfixturevalue(on)
+    server.script(how)
+    with pytest.raises(BackboneError) as caught:
+        await ask(settings_for(server))
+    assert says in str(caught.value) and caught.value.fatal == fatal and len(server.requests) == 1
+
+
+async def test_a_refusal_that_stays_fails_retryably(server: FakeOpenAI) -> None:
+    server.always(anthropic.overloaded())
+    with pytest.raises(BackboneError, match="HTTP 529 overloaded_error: Overloaded") as caught:
+        await ask(settings_for(server, retries=1))
+    assert caught.value.transient and not caught.value.fatal and len(server.requests) == 2
+
+
+async def test_requests_at_once_stay_within_the_limit_and_none_is_lost(server: FakeOpenAI) -> None:
+    server.capacity, server.latency = 2, 0.002
+    async with OpenAIBackbone(settings_for(server, concurrency=8, retries=50)) as backbone:
+        requests = [Request((Message("user", str(number)),)) for number in range(20)]
+        replies = await asyncio.gather(*map(backbone.complete, requests))
+    assert [each.text for each in replies] == [f"reply to: {number}" for number in range(20)]
+
+
+async def test_the_response_mode_is_the_strictest_that_the_protocol_has(
+    server: FakeOpenAI, tmp_path: Path
+) -> None:
+    wanted = "output_config" if isinstance(server, FakeAnthropic) else "text"
+    server.respond = lambda body: (
+        openai.error(400, f"{wanted}.format: json_schema is not supported")
+        if (body.get(wanted) or {}).get("format", {}).get("type") == "json_schema"
+        else None
+    )
+    found = await find_response_mode(settings_for(server, response_mode="auto"), KnownEndpoints(tmp_path))
+    assert found.response_mode == {"text": "json_object", "output_config": "text"}[wanted]
+    assert [each.body.get("max_tokens", 16) for each in server.requests] == [16, 16]
+
+
+def test_marks_for_prefix_caches_are_in_no_key() -> None:
+    plain = Request(tuple(Message(each.role, each.content) for each in ASKED.messages), ASKED.schema)
+    for kind in KINDS.values():
+        identity = identity_of(kind(name="n", prefix_cache=True, extra_body={"prompt_cache_key": "k"}))
+        other = identity_of(kind(name="n", prefix_cache=False))
+        assert request_key(identity, ASKED) == request_key(other, plain)
+
+
+def test_the_keys_of_todays_paid_replies_stay() -> None:
+    settings = BackboneSettings(
+        name="openai", model="gpt-4.1-mini-2025-04-14", api_key_env="K", seed=0, response_mode="json_schema"
+    )
+    key = "2d69eca95168ed4f25dd938ab9af1612611dc8531a31761717e71899177bf4ef"
+    assert request_key(identity_of(settings), ASKED) == key
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "says"),
+    [
+        ("openai-responses", "seed=1", "has no seed"),
+        ("anthropic", "seed=1", "has no seed"),
+        ("anthropic", "response_mode=json_object", 'has no "json_object"'),
+    ],
+)
+def test_a_setting_that_the_protocol_lacks_is_refused_before_anything_is_sent(
+    tmp_path: Path, kind: str, change: str, says: str
+) -> None:
+    (file := tmp_path / "mine.yaml").write_text(f"kind: {kind}\nmodel: m\n")
+    with pytest.raises(ConfigurationError, match=says):
+        load_backbone_settings(CONF, str(file), [f"backbone.{change}"])
+
+
+def test_a_missing_package_is_named_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "anthropic", None)
+    with pytest.raises(ConfigurationError, match=r'pip install "crosscheck-sql\[anthropic\]"'):
+        check_backbone(MessagesSettings(name="a"))
