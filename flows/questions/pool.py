@@ -75,6 +75,7 @@ async def answer_all(
         queue = [question for question in questions if question.id not in answers.outcomes]
         if runner.settings.backbone.has_prefix_cache:
             queue = databases_first(queue)
+        runner.tools.pace.begin(len(queue))
         pool = _Pool(queue, runner, control, answers, scored)
         tasks: list[asyncio.Task[None]] = []
         while len(tasks) < min(int(UNDER_WAY * runner.settings.backbone.concurrency), len(queue)):
@@ -175,6 +176,7 @@ class _Pool:
 
     def _add(self, question: Question, outcome: Outcome) -> None:
         self._answers.outcomes[question.id] = outcome
+        self._runner.tools.pace.answered()
         for detector in self._detectors:
             detector.count(outcome)
         permanent = any(detector.permanent for detector in self._detectors)

@@ -14,6 +14,7 @@ from flows.pipelines.pipeline import Function, pipeline_of
 from flows.questions import schema_only
 from flows.questions.demonstrations import QuestionExtras
 from tasks.backbone.metered import MeteredBackbone
+from tasks.backbone.pace import Pace
 from tasks.core.errors import BackboneError, ConfigurationError, DatabaseUnavailableError, StoreError
 from tasks.core.outcome import Failure, Outcome
 from tasks.core.records import Question
@@ -74,6 +75,7 @@ class Tools:
     eliminator: MeteredBackbone | None = None
     writers: tuple[MeteredBackbone, ...] = ()  # models that write candidates in turns; () for `backbone`
     temperature: float | None = None  # at which `backbone` selects among candidates; None for its own
+    pace: Pace = field(default_factory=lambda: Pace(None))  # whether the run is on time
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Resources of a run of questions, and the factory of its question runner."""
 
+import datetime
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, closing, nullcontext
 from dataclasses import dataclass, field
@@ -18,10 +19,13 @@ from tasks.backbone.cache.store import ReplyCache, open_reply_cache
 from tasks.backbone.check.known import KnownEndpoints
 from tasks.backbone.kinds.kind import kind_of
 from tasks.backbone.kinds.opening import Layers, open_backbone, source_of, with_response_mode
+from tasks.backbone.pace import Pace
 from tasks.backbone.recordings.observed import Observations
 from tasks.backbone.recordings.replay import RecordedBackbone, Served
+from tasks.core.times import next_time
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.execution.verdict_cache import VerdictCache
+from tasks.settings.backbone import BackboneSettings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home, find_replies
 
@@ -68,7 +72,8 @@ class Session:
         ):
             observations = _observations(settings, traced=traced)
             known = KnownEndpoints(home.endpoints, control.progress.note)
-            layers = Layers(replies, control.budget, observations, known, control.stop_now)
+            pace = _pace(settings.backbone)
+            layers = Layers(replies, control.budget, observations, known, pace, control.stop_now)
             own_settings = await with_response_mode(settings.backbone, layers)
             settings = settings.model_copy(update={"backbone": own_settings})
             found = writer_settings(settings)
@@ -82,7 +87,7 @@ class Session:
                 yield cls(
                     settings=settings,
                     control=control,
-                    tools=Tools(own, workers, eliminator, writers, found.temperature),
+                    tools=Tools(own, workers, eliminator, writers, found.temperature, pace),
                     replies=replies,
                     verdicts=verdicts,
                     results=results,
@@ -117,6 +122,11 @@ class Session:
     async def recorded(self, task_runs: int) -> int:
         """Wait until Prefect has recorded the flow run's task runs; return how many it has."""
         return await wait_until_recorded(flow_run_id(), task_runs, self.control)
+
+
+def _pace(settings: BackboneSettings) -> Pace:
+    now = datetime.datetime.now().astimezone()
+    return Pace(next_time(settings.finish_by, now) if settings.finish_by else None)
 
 
 def _observations(settings: EvaluationSettings, *, traced: bool) -> Observations | None:

@@ -1,18 +1,19 @@
 """Cost of a call, tokens times a dated price, and a limit on the cost of several evaluations."""
 
+import datetime
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tasks.backbone.protocol import Backbone, Reply, Request
 from tasks.core.errors import BackboneError
-from tasks.core.outcome import Usage
+from tasks.core.outcome import STANDARD, Usage
 from tasks.settings.backbone import BackboneSettings, Prices
 
 PER_TOKENS = 1_000_000
 
 
-def cost(usage: Usage, prices: Prices | None) -> float | None:
+def cost(usage: Usage, prices: Prices | None, tier: str = STANDARD) -> float | None:
     """Return the price of one call in USD; None when the price or one of the token counts is unknown.
 
     Input that the provider read from its own prompt cache, or wrote to it, has prices of its own. Where the provider
@@ -28,31 +29,70 @@ def cost(usage: Usage, prices: Prices | None) -> float | None:
     True
     >>> cost(Usage(input=500_000, output=0, cache_write=400_000), prices.model_copy(update={"cache_write": 2.5}))
     1.2
+    >>> cost(Usage(input=500_000, output=0), prices, "flex") is None
+    True
     """
-    if prices is None or usage.input is None or usage.output is None:
+    rates = prices.rates(tier) if prices else None
+    if prices is None or rates is None or usage.input is None or usage.output is None:
         return None
     read = min(usage.cached_input or 0, usage.input)
     written = min(usage.cache_write or 0, usage.input - read)
-    if written and prices.cache_write is None:
+    if (written and rates.cache_write is None) or usage.input > (prices.most_input or usage.input):
         return None
     total = (
-        (usage.input - read - written) * prices.input
-        + read * (prices.input if prices.cached_input is None else prices.cached_input)
-        + written * (prices.cache_write or 0.0)
-        + usage.output * prices.output
+        (usage.input - read - written) * rates.input
+        + read * (rates.input if rates.cached_input is None else rates.cached_input)
+        + written * (rates.cache_write or 0.0)
+        + usage.output * rates.output
     )
     return total / PER_TOKENS
 
 
-def prices_for(settings: BackboneSettings) -> Prices | None:
-    """Return the prices that hold for the model of these settings; None when there are none for it.
+@dataclass(frozen=True, slots=True)
+class CallPrice:
+    """Price of one call in USD, and what it is made of. Every figure is None if unknown."""
+
+    usd: float | None  # what the call cost
+    list_usd: float | None  # in the standard tier, with every input token at the full price
+    prompt_cache_usd: (
+        float | None
+    )  # saved by the provider's prompt cache; negative if writing cost more than was saved
+
+
+def price_of(usage: Usage, settings: BackboneSettings, tier: str = STANDARD) -> CallPrice:
+    """Return the price of a call that is made now."""
+    prices = prices_for(settings)
+    full, standard = cost(replace(usage, cached_input=0, cache_write=0), prices), cost(usage, prices)
+    saved = None if full is None or standard is None else full - standard
+    return CallPrice(cost(usage, prices, tier), full, saved)
+
+
+def prices_for(settings: BackboneSettings, day: datetime.date | None = None) -> Prices | None:
+    """Return the prices that hold for the model of these settings on a day; None when there are none for it.
 
     Prices that name their model do not follow a `--set backbone.model=...` to another one.
+
+    Args:
+        settings: settings of the backbone.
+        day: a day in UTC; None: today.
     """
-    prices = settings.prices
-    if prices is not None and prices.model is not None and prices.model != settings.model:
-        return None
-    return prices
+    return None if why_unpriced(settings, day) else settings.prices
+
+
+def why_unpriced(settings: BackboneSettings, day: datetime.date | None = None) -> str:
+    """Return why the cost of the model's calls on a day is unknown; "" if the settings have its prices."""
+    prices, day = settings.prices, day or datetime.datetime.now(datetime.UTC).date()
+    if prices is None:
+        return "it has no prices"
+    if prices.model is not None and prices.model != settings.model:
+        return f"its prices are those of {prices.model}, not of {settings.model}"
+    if prices.valid_from and day < prices.valid_from:
+        return f"its prices hold from {prices.valid_from}"
+    if prices.valid_until and day > prices.valid_until:
+        return f"its prices held until {prices.valid_until}"
+    if prices.rates(settings.tier) is None:
+        return f"it has no prices of the tier {settings.tier}"
+    return ""
 
 
 CHARACTERS_PER_TOKEN = 4
@@ -74,10 +114,10 @@ class BudgetedBackbone:
     cost of a call whose tokens the endpoint does not report is estimated from its length.
     """
 
-    def __init__(self, inner: Backbone, budget: Budget, prices: Prices | None) -> None:
+    def __init__(self, inner: Backbone, budget: Budget, settings: BackboneSettings) -> None:
         self.inner = inner
         self._budget = budget
-        self._prices = prices
+        self._settings = settings
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -109,7 +149,7 @@ class BudgetedBackbone:
             return reply.call.cost_usd
         sent = sum(len(message.content) for message in request.messages)
         guessed = Usage(input=tokens(sent), output=tokens(len(reply.text)))
-        return cost(guessed, self._prices) or 0.0
+        return price_of(guessed, self._settings, reply.call.tier).usd or 0.0
 
 
 def tokens(characters: int) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from tasks.core.outcome import Call
+from tasks.core.outcome import STANDARD, Call
 
 Role = Literal["system", "user", "assistant"]
 
@@ -43,6 +43,7 @@ class Request:
         sample: index among repeated samples of one request; 0 is the first. Part of the cache key, so that
             asking again (after an unreadable reply, or a `--fresh` re-run) is a different request.
         origin: who asks; None outside of a question's path. No part of the request: in no key, never sent.
+        tier: service tier in which it is sent; in no key.
     """
 
     messages: tuple[Message, ...]
@@ -50,6 +51,7 @@ class Request:
     temperature: float | None = None
     sample: int = 0
     origin: Origin | None = field(default=None, compare=False)
+    tier: str = field(default=STANDARD, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

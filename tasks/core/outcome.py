@@ -28,6 +28,10 @@ class Usage:
     cache_write: int | None = None
 
 
+STANDARD = "standard"
+"""Service tier of requests for which no other tier is requested."""
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """One request to a backbone and its outcome, without its text.
@@ -45,6 +49,10 @@ class Call:
             settings.
         from_scratch_usd: what a cached call cost when it was paid; None for other calls, and when unknown.
         round: index of the request within the stage's run, 0 for the first.
+        tier: service tier in which it was answered: "standard", "flex", or another name that the endpoint reports.
+        list_usd: its price in the standard tier with every input token at the full price; None when cached or unknown.
+        prompt_cache_usd: what the provider's prompt cache saved of it, negative if writing to the cache cost more than
+            was saved; None when cached or unknown.
     """
 
     request: str
@@ -58,6 +66,9 @@ class Call:
     round: int = 0
     cost_source: Literal["prices", "endpoint"] = "prices"
     from_scratch_usd: float | None = None
+    tier: str = STANDARD
+    list_usd: float | None = None
+    prompt_cache_usd: float | None = None
 
     @property
     def uncached_cost_usd(self) -> float | None:

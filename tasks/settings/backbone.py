@@ -7,7 +7,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from tasks.core.errors import did_you_mean
+from tasks.core.outcome import STANDARD
 from tasks.core.registry import Registry
+from tasks.core.times import next_time
 from tasks.settings.base import Settings
 
 VARIABLE_NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"
@@ -49,8 +51,8 @@ def _demand_reply_format(name: str) -> str:
 ReplyFormatName = Annotated[str, AfterValidator(_demand_reply_format)]
 
 
-class Prices(Settings):
-    """Prices in USD per million tokens, with their date."""
+class Rates(Settings):
+    """Prices of one service tier, in USD per million tokens."""
 
     input: float = Field(ge=0, le=MOST_USD)
     """USD per million input tokens."""
@@ -61,12 +63,39 @@ class Prices(Settings):
     of every call that wrote some."""
     output: float = Field(ge=0, le=MOST_USD)
     """USD per million output tokens, reasoning included."""
+
+
+class Prices(Rates):
+    """Prices of a model: those of the standard tier, of other tiers, and when they hold."""
+
+    flex: Rates | None = None
+    """Prices of the tier "flex"; None: unknown."""
+    batch: Rates | None = None
+    """Prices of the tier "batch"; None: unknown."""
+    most_input: int | None = Field(None, gt=0, le=MOST_TOKENS)
+    """Input tokens of a request up to which the prices hold; the cost of a longer one is unknown. None: no limit."""
     model: str | None = None
     """Model of these prices; the cost of any other model is unknown. None: they hold for every model."""
-    as_of: datetime.date = Field(strict=False)
-    """Day on which the price was looked up."""
+    valid_from: datetime.date | None = Field(None, strict=False)
+    """First day, in UTC, on which the prices hold; the cost on an earlier day is unknown. None: no first day."""
+    valid_until: datetime.date | None = Field(None, strict=False)
+    """Last day, in UTC, on which the prices hold; the cost on a later day is unknown. None: no last day."""
+    as_of: datetime.date | None = Field(None, strict=False)
+    """Day on which the prices were looked up. It may be missing if `source` names a price list with its version."""
     source: str = ""
-    """Where it was looked up."""
+    """Where they were looked up."""
+
+    @model_validator(mode="after")
+    def _dated(self) -> "Prices":
+        if self.as_of is None and not self.source:
+            raise ValueError("as_of is missing: set the day on which the prices were looked up")
+        if self.valid_from and self.valid_until and self.valid_until < self.valid_from:
+            raise ValueError(f"valid_until ({self.valid_until}) is before valid_from ({self.valid_from})")
+        return self
+
+    def rates(self, tier: str) -> Rates | None:
+        """Return the prices of a service tier; None where they are unknown."""
+        return {STANDARD: self, "flex": self.flex, "batch": self.batch}.get(tier)
 
 
 class BackboneSettings(Settings):
@@ -127,7 +156,16 @@ class BackboneSettings(Settings):
     unreadable_limit: int = Field(20, ge=0, le=1_000_000)
     """The run stops if this many first replies of a stage are all unreadable; 0: never."""
     prices: Prices | None = None
-    """None: money is reported as unknown."""
+    """None: those of the installed price list (the extra `prices`) for the provider and the model; without one, money
+    is reported as unknown."""
+    tier: Literal["standard", "flex"] = "standard"
+    """Service tier of the requests. "flex" is slower and cheaper at OpenAI, Azure, Gemini and Groq. It is sent as
+    `service_tier` and is no part of a request's identity. A request that gets no capacity waits for `flex_wait_s`."""
+    flex_wait_s: float = Field(600.0, ge=0, le=86_400)
+    """Seconds that a request waits for capacity of the tier "flex" before it is sent at the standard price."""
+    finish_by: str | None = None
+    """Time by which the run shall have ended: the next "07:00" in the machine's time zone, or an ISO 8601 time. While
+    the run would end later at its present rate, requests are sent in the standard tier. It needs the tier "flex"."""
     prefix_cache: bool | None = None
     """Whether the endpoint charges less for the beginning of a prompt that it has seen. Then one question of each
     database runs before the others of it. None: if `prices.cached_input` is below `prices.input`."""
@@ -151,11 +189,20 @@ class BackboneSettings(Settings):
         return self.prices.cached_input is not None and self.prices.cached_input < self.prices.input
 
     @model_validator(mode="after")
-    def _one_limit(self) -> "BackboneSettings":
+    def _consistent(self) -> "BackboneSettings":
         if self.max_tokens is not None and self.max_completion_tokens is not None:
             raise ValueError(
                 "max_tokens and max_completion_tokens are one limit under two names: set one of them"
             )
+        if self.finish_by is not None:
+            try:
+                next_time(self.finish_by, datetime.datetime.now(datetime.UTC))
+            except ValueError:
+                raise ValueError(
+                    f'finish_by: "{self.finish_by}" is neither a time of day, 07:00, nor an ISO 8601 time'
+                ) from None
+            if self.tier == STANDARD:
+                raise ValueError("finish_by chooses between tiers: set backbone.tier=flex as well")
         if self.context_tokens is not None and (self.reply_tokens or 0) >= self.context_tokens:
             raise ValueError(
                 f"context_tokens ({self.context_tokens}) are for prompt and reply together, and the reply alone may "

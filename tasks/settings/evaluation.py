@@ -33,9 +33,12 @@ RESERVED_TAGS = {
 HARMLESS = (
     "backbone.api_key_env",
     "backbone.concurrency",
+    "backbone.finish_by",
+    "backbone.flex_wait_s",
     "backbone.headers_env",
     "backbone.max_wait_s",
     "backbone.retries",
+    "backbone.tier",
     "backbone.timeout_s",
     "tracking.failed_traces",
     "tracking.genai_evaluation",

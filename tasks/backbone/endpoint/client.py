@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from tasks.backbone.endpoint.access import Access
 from tasks.backbone.endpoint.connection import Connections, HttpAnswer, TooLongAnswerError
-from tasks.backbone.endpoint.failures import Refusal, refusal_of
+from tasks.backbone.endpoint.failures import Refusal, lacks_capacity, refusal_of
 from tasks.backbone.endpoint.formats.answer import Answer, GarbledAnswerError, RefusedInBodyError
 from tasks.backbone.endpoint.formats.choice import format_of
 from tasks.backbone.endpoint.formats.identity import OPENAI_URL, identity_of, public_url
@@ -18,10 +18,11 @@ from tasks.backbone.endpoint.limiter import AdaptiveLimit, Pilots, Queue, kind_o
 from tasks.backbone.endpoint.probe import Probe, SilentError
 from tasks.backbone.endpoint.redirects import Target
 from tasks.backbone.endpoint.retry_policy import CONNECT_S, KEPT, LONGEST_RETRY_AFTER_S, RetryPolicy
-from tasks.backbone.pricing import cost, prices_for
+from tasks.backbone.pricing import price_of
 from tasks.backbone.protocol import Reply, Request, request_key
+from tasks.backbone.tiers import NoCapacityError
 from tasks.core.errors import BackboneError
-from tasks.core.outcome import Call
+from tasks.core.outcome import STANDARD, Call
 from tasks.settings.backbone import BackboneSettings
 
 log = logging.getLogger(__name__)
@@ -52,7 +53,6 @@ class OpenAIBackbone:
         self._format = format_of(settings)
         self._access = Access.of(settings)
         self._identity = identity_of(settings)
-        self._prices = prices_for(settings)
         self._connections: Connections | None = None
         self._limit = AdaptiveLimit(settings.concurrency, settings.name)
         self._retry_policy = RetryPolicy(settings)
@@ -117,11 +117,14 @@ class OpenAIBackbone:
                     self._raise_if_over()
                     sent_at = loop.time() if sent_at is None else sent_at
                     outcome = outcome or await self._answer(target, body)
+                    if isinstance(outcome, Refusal) and request.tier != STANDARD and lacks_capacity(outcome):
+                        outcome = replace(outcome, kind="capacity")
                     if isinstance(outcome, Answer):
                         self._retry_policy.record(None)
                         self._limit.succeeded()
                         self._pilots.accept(kind)
-                        return self._reply(outcome, key, loop.time() - sent_at, requests - 1)
+                        seconds = loop.time() - sent_at
+                        return self._reply(outcome, key, outcome.tier or request.tier, seconds, requests - 1)
                     self._retry_policy.record(outcome)
                     if outcome.kind == "rate_limit":
                         self._limit.rate_limited(granted_at, self._bearable(outcome))
@@ -201,7 +204,9 @@ class OpenAIBackbone:
         changes = self._format.changes(self._settings)
         return refusal_of(status, headers, self._access.clean(text), self._settings.api_key_env, changes)
 
-    def _reply(self, answer: Answer, key: str, seconds: float, retries: int) -> Reply:
+    def _reply(self, answer: Answer, key: str, tier: str, seconds: float, retries: int) -> Reply:
+        price = price_of(answer.usage, self._settings, tier)
+        reported = answer.cost_usd
         call = Call(
             request=key,
             model=answer.model or self._settings.model,
@@ -209,8 +214,11 @@ class OpenAIBackbone:
             cached=False,
             seconds=seconds,
             retries=retries,
-            cost_usd=cost(answer.usage, self._prices) if answer.cost_usd is None else answer.cost_usd,
-            cost_source="prices" if answer.cost_usd is None else "endpoint",
+            cost_usd=price.usd if reported is None else reported,
+            cost_source="prices" if reported is None else "endpoint",
+            tier=tier,
+            list_usd=price.list_usd if reported is None else reported,
+            prompt_cache_usd=price.prompt_cache_usd if reported is None else 0.0,
         )
         log.debug("%s: replied after %.2f s, %d retries", self._settings.name, seconds, retries)
         return Reply(answer.text, call, answer.truncated)
@@ -218,6 +226,8 @@ class OpenAIBackbone:
     def _pause_or_raise(self, refusal: Refusal, requests: int) -> float:
         """Return the seconds until the next request; raise where there is none."""
         self._raise_if_over()
+        if refusal.kind == "capacity":
+            raise NoCapacityError(self._message(refusal.message), refusal.retry_after_s)
         decision = self._retry_policy.decide(refusal, requests, asyncio.get_running_loop().time())
         if decision.pause_s is not None:
             return decision.pause_s

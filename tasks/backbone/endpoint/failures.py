@@ -13,6 +13,7 @@ from tasks.backbone.endpoint.redirects import Target
 
 Kind = Literal[
     "rate_limit",
+    "capacity",
     "server",
     "connection",
     "timeout",
@@ -25,7 +26,7 @@ Kind = Literal[
 ]
 
 TRANSIENT: frozenset[Kind] = frozenset(
-    {"rate_limit", "server", "connection", "timeout", "garbled", "redirect"}
+    {"rate_limit", "capacity", "server", "connection", "timeout", "garbled", "redirect"}
 )
 FATAL: frozenset[Kind] = frozenset({"quota", "access", "settings"})
 
@@ -152,6 +153,17 @@ def refusal_of(
     if _MODERATED.search(message):
         return Refusal("request", message, "The endpoint's content filter refused this prompt.")
     return Refusal("request", message, "The endpoint does not accept this request as it is.")
+
+
+_NO_CAPACITY = re.compile(r"resource.{0,3}unavailable|capacity", re.IGNORECASE)
+
+
+def lacks_capacity(refusal: Refusal) -> bool:
+    """Return whether a request of a cheaper tier was refused because the tier has no free capacity.
+
+    OpenAI answers 429 "Resource Unavailable" (guide "Flex processing"), Groq 498 "capacity_exceeded".
+    """
+    return refusal.kind in ("rate_limit", "server") and bool(_NO_CAPACITY.search(refusal.message))
 
 
 def retry_after(headers: Mapping[str, str], message: str = "", now: float | None = None) -> float | None:

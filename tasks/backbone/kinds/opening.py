@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tasks.backbone.cache.backbone import CachedBackbone
@@ -12,9 +12,11 @@ from tasks.backbone.check.known import KnownEndpoints
 from tasks.backbone.check.response_mode import find_response_mode
 from tasks.backbone.kinds.kind import kind_of
 from tasks.backbone.metered import MeteredBackbone
-from tasks.backbone.pricing import Budget, BudgetedBackbone, prices_for
+from tasks.backbone.pace import Pace
+from tasks.backbone.pricing import Budget, BudgetedBackbone
 from tasks.backbone.protocol import Backbone, Reply, Request
 from tasks.backbone.recordings.observed import Observations, ObservedBackbone
+from tasks.backbone.tiers import FLEX, FlexBackbone
 from tasks.settings.backbone import BackboneSettings
 
 
@@ -28,6 +30,8 @@ class Layers:
     observations: Observations | None = None
     endpoints: KnownEndpoints | None = None
     """What is known about endpoints."""
+    pace: Pace = field(default_factory=lambda: Pace(None))
+    """Whether the run is on time; until then requests are sent in the cheaper tier."""
     stop_now: asyncio.Event | None = None
     """Once this is set, calls in flight are given up."""
 
@@ -62,13 +66,15 @@ async def open_backbone(
         backbone = kind.make(settings)
         if isinstance(backbone, AbstractAsyncContextManager):
             await stack.enter_async_context(backbone)
+        if settings.tier == FLEX and kind.endpoint:
+            backbone = FlexBackbone(backbone, settings.flex_wait_s, layers.pace)
         if settings.epoch is not None and not kind.replays:
             backbone = _EpochBackbone(backbone, settings.epoch)
         if layers.cache and kind.paid:
             backbone = cached = CachedBackbone(backbone, layers.cache, settings.name)
             stack.push_async_callback(cached.drain, stop_now=layers.stop_now)
         if layers.budget:
-            backbone = BudgetedBackbone(backbone, layers.budget, prices_for(settings))
+            backbone = BudgetedBackbone(backbone, layers.budget, settings)
         if layers.observations:
             backbone = ObservedBackbone(backbone, layers.observations)
         yield MeteredBackbone.of(backbone, settings)

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tasks.core.outcome import Usage
+from tasks.core.outcome import STANDARD, Usage
+from tasks.core.wording import storable
 from tasks.settings.backbone import MOST_TOKENS
 
 
@@ -28,6 +29,10 @@ class RefusedInBodyError(ValueError):
         super().__init__(self.status)
 
 
+STANDARD_NAMES = ("default", "on_demand", "standard")
+"""Names of the standard tier in an answer: of OpenAI, of Groq, of Anthropic."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """Content of an answer.
@@ -41,6 +46,7 @@ class Answer:
         cost_usd: cost that the endpoint reports, as gateways do; None without one.
         choices: replies in the answer, of which `text` is the first.
         arguments: arguments of the first tool that the model calls, as JSON; "" if it calls none.
+        tier: service tier in which it was answered; None if the endpoint does not report it.
     """
 
     text: str
@@ -50,6 +56,19 @@ class Answer:
     cost_usd: float | None = None
     choices: int = 1
     arguments: str = ""
+    tier: str | None = None
+
+
+def tier_of(content: Mapping[str, Any]) -> str | None:
+    """Return the service tier that an answer reports; None if it reports none.
+
+    >>> tier_of({"service_tier": "default"}), tier_of({"service_tier": "flex"}), tier_of({"service_tier": None})
+    ('standard', 'flex', None)
+    """
+    name = content.get("service_tier")
+    if not isinstance(name, str) or not name or name == "auto":
+        return None
+    return STANDARD if name in STANDARD_NAMES else storable(name)
 
 
 def object_in(text: str, what: str) -> dict[str, Any]:

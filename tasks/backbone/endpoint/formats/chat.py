@@ -12,12 +12,19 @@ from tasks.backbone.endpoint.formats.answer import (
     object_in,
     part,
     parts,
+    tier_of,
 )
 from tasks.backbone.endpoint.formats.identity import OPENAI_URL, public_url, response_mode_of
-from tasks.backbone.endpoint.formats.wire import Event, WireFormat, cache_key_fields, temperature_of
+from tasks.backbone.endpoint.formats.wire import (
+    Event,
+    WireFormat,
+    cache_key_fields,
+    temperature_of,
+    tier_fields,
+)
 from tasks.backbone.protocol import Request
 from tasks.backbone.replies.json_text import with_thoughts
-from tasks.core.outcome import Usage
+from tasks.core.outcome import STANDARD, Usage
 from tasks.core.wording import storable
 from tasks.settings.backbone import RESPONSE_MODES, BackboneSettings
 
@@ -47,7 +54,7 @@ def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
         body[_limit_field(settings)] = limit
     if request.schema is not None:
         body |= RESPONSE_MODES.get(response_mode_of(settings))(request.schema)
-    return body | cache_key_fields(request, settings) | settings.extra_body
+    return body | tier_fields(request) | cache_key_fields(request, settings) | settings.extra_body
 
 
 def changes_of(settings: BackboneSettings) -> dict[str, str]:
@@ -61,6 +68,7 @@ def changes_of(settings: BackboneSettings) -> dict[str, str]:
         "seed": "set backbone.seed=null",
         "reasoning_effort": "set backbone.reasoning_effort to a value that it takes, or to null",
         "response_format": f"set backbone.response_mode={other_mode}",
+        "service_tier": f"set backbone.tier={STANDARD}",
         limit: f"lower backbone.{own}, or set it to null and backbone.{other} instead",
     } | {name: f'take "{name}" out of backbone.extra_body' for name in settings.extra_body}
 
@@ -103,6 +111,7 @@ def answer_of(text: str) -> Answer:
         cost_usd=_cost(content.get("usage")),
         choices=len(choices),
         arguments=_arguments(message),
+        tier=tier_of(content),
     )
 
 
@@ -175,6 +184,6 @@ CHAT = WireFormat(
     event=event_of,
     stream={"stream": True, "stream_options": {"include_usage": True}},
     limits=("max_tokens", "max_completion_tokens"),
-    takes=frozenset({"seed", "n", "tools"}),
+    takes=frozenset({"seed", "n", "tools", "flex"}),
 )
 """OpenAI's Chat Completions, which most servers speak."""

@@ -13,6 +13,7 @@ from tasks.backbone.endpoint.formats.answer import (
     part,
     parts,
     texts,
+    tier_of,
 )
 from tasks.backbone.endpoint.formats.identity import response_mode_of
 from tasks.backbone.endpoint.formats.wire import Event, WireFormat, merged, temperature_of
@@ -117,6 +118,7 @@ def answer_of(text: str) -> Answer:
         model=storable(str(content.get("model") or "")),
         usage=usage_of(content.get("usage")),
         truncated=reason in TRUNCATED,
+        tier=tier_of(part(content, "usage")),
     )
 
 

@@ -16,12 +16,20 @@ from tasks.backbone.endpoint.formats.answer import (
     part,
     parts,
     texts,
+    tier_of,
 )
 from tasks.backbone.endpoint.formats.identity import response_mode_of
-from tasks.backbone.endpoint.formats.wire import Event, WireFormat, cache_key_fields, merged, temperature_of
+from tasks.backbone.endpoint.formats.wire import (
+    Event,
+    WireFormat,
+    cache_key_fields,
+    merged,
+    temperature_of,
+    tier_fields,
+)
 from tasks.backbone.protocol import Request
 from tasks.backbone.replies.json_text import with_thoughts
-from tasks.core.outcome import Usage
+from tasks.core.outcome import STANDARD, Usage
 from tasks.core.wording import storable
 from tasks.settings.backbone import RESPONSE_MODES, BackboneSettings
 
@@ -48,7 +56,8 @@ def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
         if wanted := fields.pop("response_format", None):
             fields["text"] = {"format": {"type": wanted["type"], **wanted.get("json_schema", {})}}
         body |= fields
-    return merged(body | cache_key_fields(request, settings), settings.extra_body)
+    fields = tier_fields(request) | cache_key_fields(request, settings)
+    return merged(body | fields, settings.extra_body)
 
 
 def changes_of(settings: BackboneSettings) -> dict[str, str]:
@@ -57,6 +66,7 @@ def changes_of(settings: BackboneSettings) -> dict[str, str]:
     return {
         "temperature": "set backbone.temperature=null",
         "reasoning": "set backbone.reasoning_effort to a value that it takes, or to null",
+        "service_tier": f"set backbone.tier={STANDARD}",
         "text": mode,
         "text.format": mode,
         "max_output_tokens": "change backbone.max_tokens (16 or more), or set it to null",
@@ -100,6 +110,7 @@ def answer_of(text: str) -> Answer:
         model=storable(str(content.get("model") or "")),
         usage=usage_of(content.get("usage")),
         truncated=status == "incomplete" and not filtered,
+        tier=tier_of(content),
     )
 
 
@@ -129,5 +140,6 @@ RESPONSES = WireFormat(
     answer=answer_of,
     event=event_of,
     stream={"stream": True},
+    takes=frozenset({"flex"}),
 )
 """OpenAI's Responses API: the only one of its codex and pro models."""

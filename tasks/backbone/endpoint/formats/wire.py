@@ -7,7 +7,7 @@ from typing import Any, Literal
 from tasks.backbone.endpoint.formats.answer import Answer
 from tasks.backbone.endpoint.formats.identity import OPENAI_URL, public_url
 from tasks.backbone.protocol import Request, shared_prefix_digest
-from tasks.core.outcome import Usage
+from tasks.core.outcome import STANDARD, Usage
 from tasks.settings.backbone import BackboneSettings
 
 Sdk = Literal["openai", "anthropic"]
@@ -34,7 +34,7 @@ class WireFormat:
         stream: fields of the body that request a stream.
         modes: the response modes that the protocol has, the strictest first.
         limits: the settings by which a limit of output tokens is sent.
-        takes: which of "seed", "n" and "tools" a request may have.
+        takes: which of "seed", "n", "tools" and the tier "flex" a request may have.
         sdk: package of the provider's client.
     """
 
@@ -55,6 +55,11 @@ def temperature_of(request: Request, settings: BackboneSettings) -> float | None
     if settings.temperature is None or request.temperature is None:
         return settings.temperature
     return request.temperature
+
+
+def tier_fields(request: Request) -> dict[str, Any]:
+    """Return the field that requests another service tier than the standard one; {} for that."""
+    return {} if request.tier == STANDARD else {"service_tier": request.tier}
 
 
 def cache_key_fields(request: Request, settings: BackboneSettings) -> dict[str, Any]:
