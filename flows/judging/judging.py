@@ -17,7 +17,7 @@ from tasks.backbone.check.known import KnownEndpoints
 from tasks.backbone.kinds.kind import check_backbone, kind_of
 from tasks.backbone.kinds.opening import Layers, open_backbone
 from tasks.backbone.metered import MeteredBackbone
-from tasks.backbone.pricing import Budget, prices_for
+from tasks.backbone.pricing import Budget, why_unpriced
 from tasks.benchmarks.databases import open_benchmark_database
 from tasks.benchmarks.selection import select
 from tasks.core.errors import BackboneError, ConfigurationError, DatabaseUnavailableError, DataError
@@ -57,10 +57,10 @@ def judging_backbone(name: str, overrides: Sequence[str], *, budget: float | Non
             )
     settings = load_backbone_settings(find_conf(), name, overrides)
     check_backbone(settings)
-    if budget is not None and kind_of(settings).paid and prices_for(settings) is None:
+    if budget is not None and kind_of(settings).paid and (why := why_unpriced(settings)):
         raise ConfigurationError(
-            f"--budget {budget:g}: the backbone {settings.name} has no prices, so nothing could be counted. Give it "
-            "some with --set backbone.prices, or leave the budget out."
+            f"--budget {budget:g}: what the backbone {settings.name} costs is unknown: {why}. Give it prices with "
+            "--set backbone.prices, or leave the budget out."
         )
     return settings
 

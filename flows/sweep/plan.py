@@ -7,7 +7,7 @@ from itertools import product
 from flows.questions.candidate_backbones import check_candidates, writer_settings
 from flows.questions.eliminator import asks_eliminator
 from tasks.backbone.kinds.kind import check_backbone, kind_of
-from tasks.backbone.pricing import prices_for
+from tasks.backbone.pricing import why_unpriced
 from tasks.core.errors import ConfigurationError
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.evaluation import EvaluationSettings
@@ -41,10 +41,11 @@ class Cell:
         return (found.own, *(writer for writer in found.writers if writer.name != found.own.name))
 
     @property
-    def unpriced(self) -> tuple[str, ...]:
-        """Names of the backbones whose calls have no price and are not free."""
+    def unpriced(self) -> dict[str, str]:
+        """Why calls have no price and are not free, by name of the backbone."""
         used = self.backbones if self.selecting_calls else writer_settings(self.settings).writers
-        return tuple(one.name for one in used if kind_of(one).paid and prices_for(one) is None)
+        found = {one.name: why_unpriced(one) for one in used if kind_of(one).paid}
+        return {name: why for name, why in found.items() if why}
 
     @property
     def free(self) -> bool:
@@ -111,11 +112,12 @@ def check_budget(cells: Sequence[Cell], budget_usd: float | None) -> None:
             f"--budget: {second.settings.pipeline.name} uses an eliminator, a second backbone, whose calls no budget "
             "counts. Leave --budget out, or set pipeline.eliminator=null."
         )
-    unpriced = sorted({name for cell in cells for name in cell.unpriced})
+    unpriced = {name: why for cell in cells for name, why in cell.unpriced.items()}
     if budget_usd is not None and unpriced:
         raise ConfigurationError(
-            f"--budget: what {', '.join(unpriced)} costs is unknown, so no budget can be kept. Give it prices in its "
-            "YAML file (prices: {input: ..., output: ..., as_of: ...}, USD per million tokens)."
+            f"--budget: what {', '.join(sorted(unpriced))} costs is unknown, so no budget can be kept: "
+            f"{'; '.join(f'{name}: {why}' for name, why in sorted(unpriced.items()))}. Give it prices in its YAML file "
+            "(prices: {input: ..., output: ..., as_of: ...}, USD per million tokens)."
         )
 
 

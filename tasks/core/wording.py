@@ -101,10 +101,10 @@ def counted(value: int, noun: str) -> str:
 def money(usd: float | None) -> str:
     """Write US dollars; "unknown" where a paid call has no price.
 
-    >>> money(1234.5), money(None)
-    ('$1,234.5000', 'unknown')
+    >>> money(1234.5), money(-0.5), money(None)
+    ('$1,234.5000', '-$0.5000', 'unknown')
     """
-    return UNKNOWN if usd is None else f"${usd:,.4f}"
+    return UNKNOWN if usd is None else f"{'-' if usd < 0 else ''}${abs(usd):,.4f}"
 
 
 def seconds(value: float | None) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from tasks.core.outcome import FAILED_ATTEMPT, StageRecord
+from tasks.core.outcome import FAILED_ATTEMPT, Call, StageRecord
 from tasks.core.wording import money, number
 
 N = TypeVar("N", int, float)
@@ -30,6 +30,15 @@ class Cost:
     by_endpoint: int | None = None  # paid calls whose cost the endpoint reported; None if unknown
     # what the same answers cost with an empty reply cache; None if unknown for any call
     from_scratch_usd: float | None = None
+    # the paid calls in the standard tier with every input token at the full price; None if unknown for any of them
+    list_usd: float | None = None
+    # saved of that by the provider's prompt cache and by cheaper tiers, down to `cost_usd`; None if unknown
+    prompt_cache_usd: float | None = None
+    tier_usd: float | None = None
+    reply_cache_usd: float | None = (
+        None  # what the cached calls cost when they were paid; None if unknown for any
+    )
+    flex_calls: int | None = None  # paid calls answered in the tier "flex"; None if the calls are unknown
     # p50_s, p95_s: seconds per paid call; None without one
     p50_s: float | None = None
     p95_s: float | None = None
@@ -44,10 +53,12 @@ def total_cost(stages: Sequence[StageRecord]) -> Cost:
     """
     needed = {call.request: call for stage in stages if stage.stage != FAILED_ATTEMPT for call in stage.calls}
     paid = [call for stage in stages for call in stage.paid_calls]
+    cached = [call for stage in stages for call in stage.calls if stage.restored or call.cached]
     seconds = sorted(call.seconds for call in paid)
+    savings = [_savings(call) for call in paid]
     return Cost(
         calls=len(paid),
-        cached_calls=sum(len(stage.calls) for stage in stages) - len(paid),
+        cached_calls=len(cached),
         retries=sum(call.retries for call in paid),
         input_tokens=_total([call.usage.input for call in paid]),
         cached_input_tokens=_total([call.usage.cached_input for call in paid]),
@@ -56,9 +67,23 @@ def total_cost(stages: Sequence[StageRecord]) -> Cost:
         cost_usd=_total([call.cost_usd for call in paid]),
         by_endpoint=sum(call.cost_source == "endpoint" for call in paid),
         from_scratch_usd=_total([call.uncached_cost_usd for call in needed.values()]),
+        list_usd=_total([price for price, _, _ in savings]),
+        prompt_cache_usd=_total([cache for _, cache, _ in savings]),
+        tier_usd=_total([tier for _, _, tier in savings]),
+        reply_cache_usd=_total([call.uncached_cost_usd for call in cached]),
+        flex_calls=sum(call.tier == "flex" for call in paid),
         p50_s=percentile(seconds, 50),
         p95_s=percentile(seconds, 95),
     )
+
+
+def _savings(call: Call) -> tuple[float | None, float | None, float | None]:
+    """Return the list price of a paid call, and what of it the provider's prompt cache and the tier saved."""
+    if call.cost_usd == 0 and call.list_usd is None:
+        return 0.0, 0.0, 0.0  # a free model
+    if call.list_usd is None or call.prompt_cache_usd is None or call.cost_usd is None:
+        return call.list_usd, call.prompt_cache_usd, None
+    return call.list_usd, call.prompt_cache_usd, call.list_usd - call.prompt_cache_usd - call.cost_usd
 
 
 def in_words(cost: Cost) -> str:

@@ -4,7 +4,7 @@ import datetime
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from tasks.core.errors import did_you_mean
 from tasks.core.outcome import STANDARD
@@ -80,18 +80,25 @@ class Prices(Rates):
     """First day, in UTC, on which the prices hold; the cost on an earlier day is unknown. None: no first day."""
     valid_until: datetime.date | None = Field(None, strict=False)
     """Last day, in UTC, on which the prices hold; the cost on a later day is unknown. None: no last day."""
-    as_of: datetime.date | None = Field(None, strict=False)
-    """Day on which the prices were looked up. It may be missing if `source` names a price list with its version."""
     source: str = ""
-    """Where they were looked up."""
+    """Where the prices were looked up."""
+    as_of: datetime.date | None = Field(None, strict=False, validate_default=True)
+    """Day on which the prices were looked up. It may be missing if `source` names a price list with its version."""
 
-    @model_validator(mode="after")
-    def _dated(self) -> "Prices":
-        if self.as_of is None and not self.source:
+    @field_validator("as_of")
+    @classmethod
+    def _dated(cls, day: datetime.date | None, info: ValidationInfo) -> datetime.date | None:
+        if day is None and not info.data.get("source"):
             raise ValueError("as_of is missing: set the day on which the prices were looked up")
-        if self.valid_from and self.valid_until and self.valid_until < self.valid_from:
-            raise ValueError(f"valid_until ({self.valid_until}) is before valid_from ({self.valid_from})")
-        return self
+        return day
+
+    @field_validator("valid_until")
+    @classmethod
+    def _in_order(cls, last: datetime.date | None, info: ValidationInfo) -> datetime.date | None:
+        first = info.data.get("valid_from")
+        if first and last and last < first:
+            raise ValueError(f"the last day ({last}) is before valid_from ({first})")
+        return last
 
     def rates(self, tier: str) -> Rates | None:
         """Return the prices of a service tier; None where they are unknown."""

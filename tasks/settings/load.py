@@ -16,6 +16,7 @@ from tasks.settings.evaluation import TrackingSettings
 from tasks.settings.home import find_conf
 from tasks.settings.kinds import BACKBONE, BENCHMARK, PIPELINE, Kind
 from tasks.settings.pipeline import PipelineSettings
+from tasks.settings.price_list import with_listed_prices
 from tasks.settings.yaml_files import load_yaml, read_yaml, yaml_problem
 
 KINDS: Mapping[str, Kind | None] = {
@@ -49,8 +50,8 @@ def load_benchmark_settings(conf: Path, name: str, overrides: Iterable[str] = ()
 
 
 def load_backbone_settings(conf: Path, name: str, overrides: Iterable[str] = ()) -> BackboneSettings:
-    """Read one backbone's settings. Raises ConfigurationError as `load_settings` does."""
-    return load_settings(conf, "backbone", name, overrides)  # type: ignore[no-any-return]
+    """Read one backbone's settings, with listed prices. Raises ConfigurationError as `load_settings` does."""
+    return with_listed_prices(load_settings(conf, "backbone", name, overrides))
 
 
 def load_pipeline_settings(conf: Path, name: str, overrides: Iterable[str] = ()) -> PipelineSettings:

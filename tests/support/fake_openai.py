@@ -83,6 +83,11 @@ def rate_limit(retry_after: float | None = None) -> Behaviour:
     )
 
 
+def no_capacity() -> Behaviour:
+    """429 for a request of the tier "flex", as OpenAI's guide "Flex processing" describes it."""
+    return error(429, "Resource Unavailable", code="resource_unavailable")
+
+
 def quota_exhausted() -> Behaviour:
     """429 with the code that OpenAI gives when the credit is gone."""
     message = "You exceeded your current quota, please check your plan and billing details."
@@ -173,6 +178,7 @@ class FakeOpenAI:
         models: status of GET /v1/models; None: no answer.
         probes: how often that was asked.
         listed: entries of GET /v1/models.
+        tier: service tier that the reply to a body names.
         respond: decides by the body how a request is answered; None: as ever.
         replies: the bodies of all ordinary replies.
     """
@@ -192,6 +198,7 @@ class FakeOpenAI:
         self.models: int | None = 404
         self.probes = 0
         self.listed: list[Body] = []
+        self.tier: Callable[[Body], str] = lambda body: body.get("service_tier", "default")
         self.respond: Callable[[Body], Behaviour | None] = lambda body: None
         self.replies: list[Body] = []
         self._script: deque[Behaviour] = deque()
@@ -358,6 +365,7 @@ class FakeOpenAI:
             "created": int(time.time()),
             "model": body["model"],
             "choices": [choice | how.choice],
+            "service_tier": self.tier(body),
         }
         return completion if usage is None else completion | {"usage": usage}
 

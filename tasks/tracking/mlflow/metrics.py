@@ -102,6 +102,11 @@ def _usage(cost: Cost) -> dict[str, Logged]:
         "reasoning_tokens": cost.reasoning_tokens,
         "cost_usd": _dollars(cost.cost_usd),
         "from_scratch_usd": _dollars(cost.from_scratch_usd),
+        "list_usd": _dollars(cost.list_usd),
+        "saved_by_prompt_cache_usd": _dollars(cost.prompt_cache_usd),
+        "saved_by_tier_usd": _dollars(cost.tier_usd),
+        "saved_by_reply_cache_usd": _dollars(cost.reply_cache_usd),
+        "flex_calls": cost.flex_calls,
         "call_p50_seconds": cost.p50_s,
         "call_p95_seconds": cost.p95_s,
     }

@@ -104,6 +104,8 @@ def _calls(question: str, record: StageRecord, exchanges: Exchanges) -> Iterator
                 cost_usd=call.cost_usd,
                 cost_source=call.cost_source,
                 from_scratch_usd=call.from_scratch_usd,
+                list_usd=call.list_usd,
+                tier=call.tier,
                 retries=call.retries,
                 parse=call.parse,
                 request=call.request,

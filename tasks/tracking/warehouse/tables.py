@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-LAYOUT = 5
+LAYOUT = 6
 """Version of the tables, which each file holds; a file with another one is refused."""
 
 _KEY = "run_id VARCHAR, question_id VARCHAR, position BIGINT"
@@ -34,7 +34,7 @@ TABLES = {
     "calls": f"{_KEY}, stage_position BIGINT, stage VARCHAR, label VARCHAR, restored BOOLEAN, request VARCHAR, "
     "model VARCHAR, input_tokens BIGINT, cached_input_tokens BIGINT, output_tokens BIGINT, reasoning_tokens BIGINT, "
     "cached BOOLEAN, seconds DOUBLE, retries BIGINT, parse VARCHAR, cost_usd DOUBLE, cost_source VARCHAR, "
-    "from_scratch_usd DOUBLE, cache_write_tokens BIGINT",
+    "from_scratch_usd DOUBLE, cache_write_tokens BIGINT, tier VARCHAR, list_usd DOUBLE, prompt_cache_usd DOUBLE",
 }
 """Columns by table. A question has one row in `questions`, one in `candidates` per stage that yields a SQL (`reached`
 false where there is a verdict but no candidate), one in `stages` per stage it went through, one in `calls` per model

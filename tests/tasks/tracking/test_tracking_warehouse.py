@@ -62,6 +62,8 @@ def full_row() -> QuestionScore:
         cached=True,
         cost_source="endpoint",
         from_scratch_usd=0.5,
+        list_usd=0.75,
+        prompt_cache_usd=0.125,
     )
     stages = (
         replace(

@@ -1,0 +1,106 @@
+"""Prices that a backbone's file leaves out, from the price list that is installed with the extra `prices`."""
+
+import datetime
+import importlib.metadata
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from tasks.settings.backbone import BackboneSettings, Prices, Rates
+
+if TYPE_CHECKING:
+    from genai_prices.types import ModelInfo, Provider
+
+PACKAGE = "genai-prices"
+_OWN_ADDRESS = {"openai": "https://api.openai.com/v1"}
+"""Endpoints of kinds whose settings name no `base_url`."""
+_TIERS = {"flex": {"service_tier": "flex"}, "batch": {"processing": "batch"}}
+"""Names of service tiers in the price list."""
+
+
+def with_listed_prices(settings: BackboneSettings) -> BackboneSettings:
+    """Return settings with the prices of the list for their provider and model where they have none of their own.
+
+    Their own prices are not changed, but tiers that are missing in them are added if the list's standard prices are the
+    same. A provider is found by the endpoint's address, never by the model's name alone: another provider may charge
+    another price. Prices that depend on the time of day are not used.
+    """
+    own = settings.prices
+    if own is not None and own.model in (None, settings.model) and own.flex and own.batch:
+        return settings
+    address = settings.base_url or _OWN_ADDRESS.get(settings.kind)
+    if address is None or "." not in (urlsplit(address).hostname or "").strip("0123456789.:"):
+        return settings  # free, or a server of one's own
+    listed = _listed(settings.model, address)
+    if listed is None:
+        return settings
+    if own is not None and own.model in (None, settings.model):
+        names = ("input", "cached_input", "cache_write", "output")
+        if any(getattr(own, name) not in (None, getattr(listed, name)) for name in names):
+            return settings
+        listed = own.model_copy(update={"flex": own.flex or listed.flex, "batch": own.batch or listed.batch})
+    return settings.model_copy(update={"prices": listed})
+
+
+def _listed(model: str, address: str) -> Prices | None:
+    """Return today's prices of a model in the installed list; None where it has none, or is not installed."""
+    try:
+        from genai_prices.data_snapshot import get_snapshot
+
+        provider, found = get_snapshot().find_provider_model(model, None, None, address)
+    except (ImportError, LookupError):
+        return None
+    source = f"{PACKAGE} {importlib.metadata.version(PACKAGE)} ({provider.id}: {found.id})"
+    return _prices(model, provider, found, source)
+
+
+def _prices(model: str, provider: "Provider", found: "ModelInfo", source: str) -> Prices | None:
+    now = datetime.datetime.now(datetime.UTC)
+    days = [None] if not isinstance(found.prices, list) else [each.constraint for each in found.prices]
+    if any(day is not None and not hasattr(day, "start_date") for day in days):
+        return None
+    starts = sorted(day.start_date for day in days if day is not None)
+    standard = _rates(found.get_prices(now))
+    if standard is None:
+        return None
+    later = [start for start in starts if start > now.date()]
+    return Prices(
+        **standard,
+        **{tier: _tier(found, context, now) for tier, context in _TIERS.items()},
+        model=model,
+        most_input=_most_input(found.get_prices(now)),
+        valid_from=max((start for start in starts if start <= now.date()), default=None),
+        valid_until=later[0] - datetime.timedelta(days=1) if later else None,
+        source=source,
+    )
+
+
+def _tier(found: "ModelInfo", context: dict[str, str], now: datetime.datetime) -> Rates | None:
+    """Return the prices of a tier; None where the list has none for it."""
+    if not any(variant.when == context for variant in found.price_variants or ()):
+        return None
+    rates = _rates(found.get_prices(now, context))
+    return None if rates is None else Rates(**rates)
+
+
+def _rates(listed: Any) -> dict[str, float | None] | None:
+    """Return the prices of a tier as settings have them; None where input or output has none."""
+    rates = {
+        "input": _usd(listed, "input_mtok"),
+        "cached_input": _usd(listed, "cache_read_mtok"),
+        "cache_write": _usd(listed, "cache_write_mtok"),
+        "output": _usd(listed, "output_mtok"),
+    }
+    return None if rates["input"] is None or rates["output"] is None else rates
+
+
+def _usd(listed: Any, name: str) -> float | None:
+    value = getattr(listed, name, None)
+    value = getattr(value, "base", value)
+    return float(value) if isinstance(value, Decimal | int | float) else None
+
+
+def _most_input(listed: Any) -> int | None:
+    """Return the input tokens up to which the base prices hold: where the first higher price starts."""
+    starts = [tier.start for value in vars(listed).values() for tier in getattr(value, "tiers", ())]
+    return min(starts, default=None)
