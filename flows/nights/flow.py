@@ -19,6 +19,7 @@ from prefect.utilities.annotations import quote
 from flows.deployed.forms import EvaluationForm, Matrix
 from flows.deployed.worker import as_prefect_state, deployed_run, open_home, settings_of
 from flows.evaluation.flow import evaluation_flow
+from flows.nights.limits import CONTINUES, OVER, NightLimits, night_limits
 from flows.orchestration.artifacts import prefect_page, show_markdown
 from flows.orchestration.automations import notify
 from flows.orchestration.timetable import name_of, read_timetable
@@ -26,6 +27,7 @@ from flows.report.result import EvaluationResult
 from flows.runtime.control import Control, Interrupted
 from flows.storage.display import in_words
 from flows.storage.folder import clean, open_folder
+from tasks.backbone.kinds.kind import kind_of
 from tasks.core.errors import CrosscheckError
 from tasks.core.files import atomic_write_text
 from tasks.core.wording import percent_and_counts
@@ -66,6 +68,8 @@ async def nightly(
     ask_again: bool = False,
     night: str | None = None,
     keep: Keep | None = None,
+    finish_by: str | None = None,
+    budget_usd: float | None = None,
 ) -> State[Any]:
     """Evaluate every combination of a matrix, one after the other, and compare each with its baseline.
 
@@ -81,20 +85,37 @@ async def nightly(
             name: with `ask_again`, its paid replies are reused.
         keep: Cleaning of the working folder after the nightly run, as `crosscheck clean`: what of old runs is kept;
             left out: it is not cleaned.
+        finish_by: When it shall have ended, "07:00": a backbone of the tier "flex" is asked in the standard tier while
+            its evaluation would end after its share of the time; left out: no limit.
+        budget_usd: Limit on the cost of its model calls in US dollars, in equal shares for the evaluations; left out:
+            no limit.
     """
-    return await as_prefect_state(_nightly(matrix, gate, _name(night), ask_again=ask_again, keep=keep))
+    limits = (finish_by, budget_usd)
+    return await as_prefect_state(
+        _nightly(matrix, gate, _name(night), limits, ask_again=ask_again, keep=keep)
+    )
 
 
 async def _nightly(
-    matrix: Matrix, gate: Gate, name: str, *, ask_again: bool, keep: Keep | None
+    matrix: Matrix,
+    gate: Gate,
+    name: str,
+    limits: tuple[str | None, float | None],
+    *,
+    ask_again: bool,
+    keep: Keep | None,
 ) -> State[Any]:
     started, home = _now(), await open_home()
+    finish_by, budget_usd = limits
+    limited = finish_by is not None or budget_usd is not None
+    left = night_limits([settings_of(each) for each in matrix.evaluations] if limited else [], *limits)
     warehouse, before = Warehouse(home.warehouse), [night for night in all_nights(home) if night.name != name]
     baselines = _baselines(matrix, home, warehouse, before)
     timetable = await read_timetable(before, name)
     entries = []
-    for evaluation in matrix.evaluations:
-        entry = await _evaluate(evaluation, home, name, ask_again=ask_again)
+    for place, evaluation in enumerate(matrix.evaluations):
+        share = (left, len(matrix.evaluations) - place)
+        entry = await _evaluate(evaluation, home, name, share, ask_again=ask_again)
         entry = await asyncio.to_thread(_compared, entry, baselines, warehouse, gate, new_replies=ask_again)
         entries.append(entry)
         score = f"EX {percent_and_counts(entry.ex)}" if entry.ex else "no score"
@@ -108,6 +129,8 @@ async def _nightly(
         matrix=matrix.model_dump(mode="json"),
         new_replies=ask_again,
         keep=keep,
+        finish_by=finish_by,
+        budget_usd=budget_usd,
         missed=timetable.missed,
         expected=timetable.expected,
     )
@@ -164,18 +187,29 @@ def _baselines(matrix: Matrix, home: Home, warehouse: Warehouse, before: Sequenc
     )
 
 
-async def _evaluate(evaluation: EvaluationForm, home: Home, night: str, *, ask_again: bool) -> Entry:
-    """Run one evaluation; an error becomes part of the entry and does not affect the others."""
+async def _evaluate(
+    evaluation: EvaluationForm, home: Home, night: str, share: tuple[NightLimits, int], *, ask_again: bool
+) -> Entry:
+    """Run one evaluation; an error becomes part of the entry and does not affect the others.
+
+    `share` is what is left of the night's limits, and the number of evaluations from this one on.
+    """
+    limits, left = share
     names = (evaluation.benchmark, evaluation.backbone, evaluation.pipeline)
     epoch = night if ask_again else None
+    budget = limits.budget(left)
     try:
-        settings = settings_of(evaluation, epoch=epoch)
-        control = Control(tags=evaluation.as_tags | {NIGHT: night})
+        settings = limits.limited(settings_of(evaluation, epoch=epoch), left)
+        if limits.spent and kind_of(settings.backbone).paid:
+            return Entry(*names, problem=f"{OVER}. {CONTINUES}.", continue_with=_command(evaluation, epoch))
+        control = Control(tags=evaluation.as_tags | {NIGHT: night}, budget=budget)
         with deployed_run(home, control, nightly=str(flow_run.id)):
             state = await evaluation_flow(control)(settings, return_state=True)
             result = await state.aresult(raise_on_failure=False)
     except CrosscheckError as error:
         return Entry(*names, problem=str(error), continue_with=_command(evaluation, epoch))
+    finally:
+        limits.count(budget)
     if isinstance(result, Interrupted):  # stopping one evaluation stops the nightly run
         raise result
     if not isinstance(result, quote):

@@ -98,24 +98,24 @@ def plan_sweep(
     return tuple(cells)
 
 
-def check_budget(cells: Sequence[Cell], budget_usd: float | None) -> None:
-    """Check a budget: that it is an amount, and that the cost of every cell is known.
+def check_budget(cells: Sequence[Cell], budget_usd: float | None, option: str = "--budget") -> None:
+    """Check a budget: that it is an amount, and that the cost of every cell is known. `option` is its name.
 
     Raises:
         ConfigurationError: a negative amount, a backbone without a price, or an eliminator.
     """
     if budget_usd is not None and not budget_usd > 0:
-        raise ConfigurationError(f"--budget {budget_usd:g}: it must be more than 0 US dollars.")
+        raise ConfigurationError(f"{option} {budget_usd:g}: it must be more than 0 US dollars.")
     second = next((cell for cell in cells if asks_eliminator(cell.settings)), None)
     if budget_usd is not None and second:
         raise ConfigurationError(
-            f"--budget: {second.settings.pipeline.name} uses an eliminator, a second backbone, whose calls no budget "
-            "counts. Leave --budget out, or set pipeline.eliminator=null."
+            f"{option}: {second.settings.pipeline.name} uses an eliminator, a second backbone, whose calls no budget "
+            f"counts. Leave {option} out, or set pipeline.eliminator=null."
         )
     unpriced = {name: why for cell in cells for name, why in cell.unpriced.items()}
     if budget_usd is not None and unpriced:
         raise ConfigurationError(
-            f"--budget: what {', '.join(sorted(unpriced))} costs is unknown, so no budget can be kept: "
+            f"{option}: what {', '.join(sorted(unpriced))} costs is unknown, so no budget can be kept: "
             f"{'; '.join(f'{name}: {why}' for name, why in sorted(unpriced.items()))}. Give it prices in its YAML file "
             "(prices: {input: ..., output: ..., as_of: ...}, USD per million tokens)."
         )

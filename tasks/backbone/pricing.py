@@ -103,6 +103,8 @@ class Budget:
     """Limit on the cost of requests, and the cost so far."""
 
     limit_usd: float  # limit on the cost
+    # how to go on after it is spent, without a period
+    continues: str = "The same command with a higher --budget continues"
     spent_usd: float = 0.0  # cost so far
     refused: bool = False  # whether a request was refused because the budget was spent
 
@@ -134,8 +136,7 @@ class BudgetedBackbone:
         if budget.spent_usd >= budget.limit_usd:
             budget.refused = True
             raise BackboneError(
-                f"the budget of {budget.limit_usd:g} USD is spent. Everything answered is kept: the same command with "
-                "a higher --budget continues.",
+                f"the budget of {budget.limit_usd:g} USD is spent. Everything answered is kept. {budget.continues}.",
                 transient=False,
                 fatal=True,
             )

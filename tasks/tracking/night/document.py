@@ -124,7 +124,17 @@ def _glance(night: Night, worst_first: Sequence[tuple[int, Entry]], board: str) 
         broken.append(Sentence(f"{counted(len(night.missed), 'nightly run')} missed"))
     cost = night.cost
     took = duration((night.finished - night.started).total_seconds())
-    spent = (Span(money(cost.cost_usd), "strong"), f" for {counted(cost.calls or 0, 'paid call')}")
+    of_budget = "" if night.budget_usd is None else f" of a budget of {money(night.budget_usd)}"
+    saved = [
+        f"{money(usd)} saved by {what}"
+        for what, usd in (
+            ("the provider's prompt cache", cost.prompt_cache_usd),
+            ("the tier", cost.tier_usd),
+            ("the reply cache", cost.reply_cache_usd),
+        )
+        if usd
+    ]
+    spent = (Span(money(cost.cost_usd), "strong"), f" for {counted(cost.calls or 0, 'paid call')}{of_budget}")
     todo = tuple(
         Sentence((line, *((" ", Span(code, "code")) if code else ()))) for line, code in words.todo(night)
     )
@@ -133,7 +143,11 @@ def _glance(night: Night, worst_first: Sequence[tuple[int, Entry]], board: str) 
         Card("What broke?", tuple(broken)),
         Card(
             "What did it cost?",
-            (Sentence(spent), Sentence(f"{number(cost.cached_calls)} answered by the cache; {took}", "note")),
+            (
+                Sentence(spent),
+                Sentence(f"{number(cost.cached_calls)} answered by the cache; {took}", "note"),
+                *((Sentence("; ".join(saved), "note"),) if saved else ()),
+            ),
         ),
         Card("What do I do?", todo),
     ))  # fmt: skip

@@ -14,6 +14,8 @@ from tasks.settings.evaluation import Gate, Keep
 from tasks.tracking.night.entry import WORSE, Colour, Entry, NightVerdict
 
 MISSED_SHOWN = 7
+SAVINGS = ("prompt_cache_usd", "tier_usd", "reply_cache_usd")
+"""Fields of a cost: what was saved of the price of all answers."""
 
 
 _CLAUSES: Mapping[NightVerdict, str] = {
@@ -41,6 +43,8 @@ class Night:
     # what of old runs was kept when the working folder was cleaned afterwards; None: it was not cleaned
     keep: Keep | None = None
     cleaned: str = ""  # what the cleaning did, in sentences
+    finish_by: str | None = None  # when it was to have ended, as the parameter says; None without a limit
+    budget_usd: float | None = None  # limit on its cost in US dollars; None without a limit
     # when the schedule had nightly runs since the last one that left nothing here, in UTC
     missed: tuple[datetime.datetime, ...] = ()
     # when the schedule has the next one, in UTC; None without a schedule
@@ -68,11 +72,10 @@ class Night:
     def cost(self) -> Cost:
         """Calls and money of all evaluations; money is unknown if that of one is."""
         costs = [each.cost for each in self.entries if each.cost.calls is not None]
-        known = [cost.cost_usd for cost in costs if cost.cost_usd is not None]
         return Cost(
             sum(cost.calls or 0 for cost in costs),
             sum(cost.cached_calls or 0 for cost in costs),
-            cost_usd=sum(known) if len(known) == len(costs) else None,
+            **{name: _sum_of_known(costs, name) for name in ("cost_usd", "list_usd", *SAVINGS)},
         )
 
     @computed_field
@@ -158,3 +161,8 @@ def _verdict(entry: Entry, gate: Gate) -> NightVerdict:
     if entry.not_ranked:
         return "not ranked"
     return "no worse" if found else "no baseline"
+
+
+def _sum_of_known(costs: Sequence[Cost], name: str) -> float | None:
+    values = [getattr(cost, name) for cost in costs]
+    return None if None in values else sum(values)

@@ -1,5 +1,6 @@
 """Nights, each a real flow run on a real Prefect server, with a model behind a real API that changes."""
 
+import datetime
 import json
 import os
 import shutil
@@ -15,8 +16,10 @@ import flows.orchestration.stage_task_runs
 from flows.deployed.forms import Matrix
 from flows.nights import flow
 from flows.nights.flow import nightly
+from flows.nights.limits import CONTINUES, NightLimits
 from flows.orchestration.automations import WEBHOOK
 from tasks.core.errors import CrosscheckError
+from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tasks.settings.evaluation import Gate, Keep
 from tasks.settings.home import Home
 from tasks.tracking.night.baseline import Baselines, compared
@@ -53,11 +56,26 @@ class Nights:
         self.good = model.answer
 
     async def __call__(
-        self, name: str, gate: Gate = GATE, *, ask_again: bool = True, keep: Keep | None = None, **matrix: Any
+        self,
+        name: str,
+        gate: Gate = GATE,
+        *,
+        ask_again: bool = True,
+        keep: Keep | None = None,
+        finish_by: str | None = None,
+        budget_usd: float | None = None,
+        **matrix: Any,
     ) -> tuple[Any, Any]:
         plain = {"backbones": [self.backbone], "pipelines": ["zero-shot"], "limit": QUESTIONS}
         state = await nightly(
-            Matrix(**(plain | matrix)), gate, ask_again=ask_again, night=name, keep=keep, return_state=True
+            Matrix(**(plain | matrix)),
+            gate,
+            ask_again=ask_again,
+            night=name,
+            keep=keep,
+            finish_by=finish_by,
+            budget_usd=budget_usd,
+            return_state=True,
         )
         return state, json.loads((self.home.nights / f"{name}.json").read_text(encoding="utf-8"))
 
@@ -352,3 +370,51 @@ async def test_a_night_writes_candidates_and_the_same_night_pays_for_none_again(
         (entry,) = night["entries"]
         stored = Warehouse(nights.home.warehouse).read_run(entry["run_id"])
         assert stored.record.metrics["candidates"]["n"] == 2
+
+
+PRICED = ["backbone.prices={input: 100, output: 100, as_of: 2026-11-01}", "backbone.concurrency=1"]
+
+
+async def test_a_night_keeps_its_budget_and_says_what_it_left_out(nights: Nights) -> None:
+    given = {"pipelines": ["zero-shot", "few-shot"], "limit": 12, "overrides": PRICED}
+    _, night = await nights("poor", budget_usd=0.5, **given)
+    first, second = night["entries"]
+    assert f"Everything answered is kept. {CONTINUES}." in first["problem"]
+    assert 0 < first["unanswered"] < 12 and 0 < second["unanswered"] < 12
+    spent = [entry["cost"]["cost_usd"] for entry in night["entries"]]
+    largest = max(spent) / min(entry["cost"]["calls"] for entry in night["entries"])
+    assert sum(spent) <= 0.5 + 2 * largest
+    assert night["budget_usd"] == 0.5
+    paid = len(nights.model.requests)
+    _, night = await nights("poor", budget_usd=50.0, **given)
+    assert [entry["unanswered"] for entry in night["entries"]] == [0, 0]
+    assert len(nights.model.requests) == 24
+    assert night["entries"][0]["cost"]["calls"] + night["entries"][1]["cost"]["calls"] == 24 - paid
+
+
+async def test_a_budget_of_unknown_prices_and_a_time_for_nothing_are_refused(nights: Nights) -> None:
+    for limits, message in [
+        ({"budget_usd": 5.0}, "no budget can be kept"),
+        ({"finish_by": "07:00"}, "standard tier already"),
+        ({"finish_by": "later"}, "neither a time of day"),
+    ]:
+        with pytest.raises(CrosscheckError, match=message):
+            await nights("refused", overrides=["backbone.prices=null"], **limits)  # type: ignore[arg-type]
+    assert nights.model.requests == []
+
+
+def test_the_time_and_the_budget_are_split_over_the_evaluations() -> None:
+    now = datetime.datetime.now(datetime.UTC)
+    limits = NightLimits(now + datetime.timedelta(hours=6), 9.0)
+    settings = evaluation_settings(
+        EvaluationChoice(
+            benchmark="demo", backbone="openai", pipeline="zero-shot", overrides=["backbone.tier=flex"]
+        )
+    )
+    end = datetime.datetime.fromisoformat(limits.limited(settings, 3).backbone.finish_by or "")
+    assert abs(end - now - datetime.timedelta(hours=2)) < datetime.timedelta(seconds=5)
+    budget = limits.budget(3)
+    assert budget is not None and budget.limit_usd == 3.0
+    budget.spent_usd = 1.0
+    limits.count(budget)
+    assert (limits.left_usd, limits.spent) == (8.0, False)
