@@ -60,17 +60,17 @@ def total_cost(stages: Sequence[StageRecord]) -> Cost:
         calls=len(paid),
         cached_calls=len(cached),
         retries=sum(call.retries for call in paid),
-        input_tokens=_total([call.usage.input for call in paid]),
-        cached_input_tokens=_total([call.usage.cached_input for call in paid]),
-        output_tokens=_total([call.usage.output for call in paid]),
-        reasoning_tokens=_total([call.usage.reasoning for call in paid]),
-        cost_usd=_total([call.cost_usd for call in paid]),
+        input_tokens=total([call.usage.input for call in paid]),
+        cached_input_tokens=total([call.usage.cached_input for call in paid]),
+        output_tokens=total([call.usage.output for call in paid]),
+        reasoning_tokens=total([call.usage.reasoning for call in paid]),
+        cost_usd=total([call.cost_usd for call in paid]),
         by_endpoint=sum(call.cost_source == "endpoint" for call in paid),
-        from_scratch_usd=_total([call.uncached_cost_usd for call in needed.values()]),
-        list_usd=_total([price for price, _, _ in savings]),
-        prompt_cache_usd=_total([cache for _, cache, _ in savings]),
-        tier_usd=_total([tier for _, _, tier in savings]),
-        reply_cache_usd=_total([call.uncached_cost_usd for call in cached]),
+        from_scratch_usd=total([call.uncached_cost_usd for call in needed.values()]),
+        list_usd=total([price for price, _, _ in savings]),
+        prompt_cache_usd=total([cache for _, cache, _ in savings]),
+        tier_usd=total([tier for _, _, tier in savings]),
+        reply_cache_usd=total([call.uncached_cost_usd for call in cached]),
         flex_calls=sum(call.tier == "flex" for call in paid),
         p50_s=percentile(seconds, 50),
         p95_s=percentile(seconds, 95),
@@ -115,6 +115,7 @@ def percentile(ordered: Sequence[float], percent: float) -> float | None:
     return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
 
 
-def _total(values: Sequence[N | None]) -> N | None:
+def total(values: Sequence[N | None]) -> N | None:
+    """Add up values; None if one of them is unknown."""
     known = [value for value in values if value is not None]
     return sum(known) if len(known) == len(values) else None

@@ -56,21 +56,26 @@ def _listed(model: str, address: str) -> Prices | None:
 
 def _prices(model: str, provider: "Provider", found: "ModelInfo", source: str) -> Prices | None:
     now = datetime.datetime.now(datetime.UTC)
-    days = [None] if not isinstance(found.prices, list) else [each.constraint for each in found.prices]
-    if any(day is not None and not hasattr(day, "start_date") for day in days):
-        return None
-    starts = sorted(day.start_date for day in days if day is not None)
+    conditions = [each.constraint for each in found.prices] if isinstance(found.prices, list) else []
+    starts = [date for each in conditions if (date := getattr(each, "start_date", None)) is not None]
+    if len(starts) < sum(each is not None for each in conditions):
+        return None  # the price depends on the time of day
     standard = _rates(found.get_prices(now))
     if standard is None:
         return None
-    later = [start for start in starts if start > now.date()]
+    later = min((start for start in starts if start > now.date()), default=None)
+    tiers = {name: _tier(found, context, now) for name, context in _TIERS.items()}
     return Prices(
-        **standard,
-        **{tier: _tier(found, context, now) for tier, context in _TIERS.items()},
+        input=standard.input,
+        cached_input=standard.cached_input,
+        cache_write=standard.cache_write,
+        output=standard.output,
+        flex=tiers["flex"],
+        batch=tiers["batch"],
         model=model,
         most_input=_most_input(found.get_prices(now)),
         valid_from=max((start for start in starts if start <= now.date()), default=None),
-        valid_until=later[0] - datetime.timedelta(days=1) if later else None,
+        valid_until=later - datetime.timedelta(days=1) if later else None,
         source=source,
     )
 
@@ -79,19 +84,16 @@ def _tier(found: "ModelInfo", context: dict[str, str], now: datetime.datetime) -
     """Return the prices of a tier; None where the list has none for it."""
     if not any(variant.when == context for variant in found.price_variants or ()):
         return None
-    rates = _rates(found.get_prices(now, context))
-    return None if rates is None else Rates(**rates)
+    return _rates(found.get_prices(now, context))
 
 
-def _rates(listed: Any) -> dict[str, float | None] | None:
+def _rates(listed: Any) -> Rates | None:
     """Return the prices of a tier as settings have them; None where input or output has none."""
-    rates = {
-        "input": _usd(listed, "input_mtok"),
-        "cached_input": _usd(listed, "cache_read_mtok"),
-        "cache_write": _usd(listed, "cache_write_mtok"),
-        "output": _usd(listed, "output_mtok"),
-    }
-    return None if rates["input"] is None or rates["output"] is None else rates
+    read, written = _usd(listed, "input_mtok"), _usd(listed, "output_mtok")
+    if read is None or written is None:
+        return None
+    cached, cache_write = _usd(listed, "cache_read_mtok"), _usd(listed, "cache_write_mtok")
+    return Rates(input=read, cached_input=cached, cache_write=cache_write, output=written)
 
 
 def _usd(listed: Any, name: str) -> float | None:

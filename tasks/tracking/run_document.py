@@ -171,7 +171,8 @@ def run_tables(record: RunRecord) -> Iterator[Table]:
         yield Table("Causes of wrong answers", ("cause", "questions"), cells, wrong_in_words(record.score))
     if bill := _bill(record):
         yield bill
-    yield from _saved(record)
+    if savings := _savings(record):
+        yield savings
 
 
 def _linking(record: RunRecord) -> Table:
@@ -215,30 +216,28 @@ def _cost(cost: Cost) -> tuple[str, ...]:
     return cost_cells(cost, cost.input_tokens, cost.output_tokens)
 
 
-def _saved(record: RunRecord) -> Iterator[Block]:
-    """Yield what was saved of the list price, by stage; nothing if that is unknown or nothing is charged."""
-    if not record.cost.list_usd and not record.cost.reply_cache_usd:
-        return
-    costs = [(name, cost) for name, cost in record.stage_costs.items() if cost.calls or cost.cached_calls]
-    rows = [(name, *map(money, _steps(cost))) for name, cost in (*costs, ("all", record.cost))]
+def _savings(record: RunRecord) -> Table | None:
+    """Return what was saved of the list price, by stage; None if that is unknown or nothing is charged."""
+    cost = record.cost
+    if not cost.list_usd and not cost.reply_cache_usd:
+        return None
+    stages = [(name, cost) for name, cost in record.stage_costs.items() if cost.calls or cost.cached_calls]
+    rows = [(name, *map(money, _steps(each))) for name, each in (*stages, ("all", cost))]
     headers = (
         "stage", "list price", "saved by prompt cache", "saved by tier", "paid", "saved by reply cache", "from scratch"
     )  # fmt: skip
-    remark = (
-        "list price, less what the provider's prompt cache and a cheaper tier saved, is what was paid; the reply cache "
+    remarks = [
+        "list price less what the provider's prompt cache and a cheaper tier saved is what was paid; the reply cache "
         "saved what its replies cost when they were paid"
-    )
-    yield Table("Bill", headers, (*rows[:-1], None, rows[-1]), remark)
-    right, scratch = record.score.correct, record.cost.from_scratch_usd
+    ]
+    if cost.flex_calls:
+        remarks.append(f"answered in the tier flex: {cost.flex_calls:,} of {number(cost.calls)} paid calls")
+    right, scratch = record.score.correct, cost.from_scratch_usd
     if right and scratch is not None:
-        yield Sentence(
-            f"Per right answer: {money(scratch / right)} from scratch ({money(scratch)} / {right:,})"
+        remarks.append(
+            f"per right answer: {money(scratch / right)} from scratch ({money(scratch)} / {right:,})"
         )
-    if record.cost.flex_calls:
-        yield Sentence(
-            f"Tier flex: {record.cost.flex_calls:,} of {number(record.cost.calls)} paid calls; the others were sent in "
-            "the standard tier"
-        )
+    return Table("Bill", headers, (*rows[:-1], None, rows[-1]), "; ".join(remarks))
 
 
 def _steps(cost: Cost) -> tuple[float | None, ...]:

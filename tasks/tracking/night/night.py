@@ -8,14 +8,12 @@ from typing import Any
 from pydantic import computed_field
 
 from tasks.core.wording import counted
-from tasks.scoring.cost import Cost
+from tasks.scoring.cost import Cost, total
 from tasks.scoring.significance import holm_of_known
 from tasks.settings.evaluation import Gate, Keep
 from tasks.tracking.night.entry import WORSE, Colour, Entry, NightVerdict
 
 MISSED_SHOWN = 7
-SAVINGS = ("prompt_cache_usd", "tier_usd", "reply_cache_usd")
-"""Fields of a cost: what was saved of the price of all answers."""
 
 
 _CLAUSES: Mapping[NightVerdict, str] = {
@@ -75,7 +73,11 @@ class Night:
         return Cost(
             sum(cost.calls or 0 for cost in costs),
             sum(cost.cached_calls or 0 for cost in costs),
-            **{name: _sum_of_known(costs, name) for name in ("cost_usd", "list_usd", *SAVINGS)},
+            cost_usd=total([cost.cost_usd for cost in costs]),
+            list_usd=total([cost.list_usd for cost in costs]),
+            prompt_cache_usd=total([cost.prompt_cache_usd for cost in costs]),
+            tier_usd=total([cost.tier_usd for cost in costs]),
+            reply_cache_usd=total([cost.reply_cache_usd for cost in costs]),
         )
 
     @computed_field
@@ -161,8 +163,3 @@ def _verdict(entry: Entry, gate: Gate) -> NightVerdict:
     if entry.not_ranked:
         return "not ranked"
     return "no worse" if found else "no baseline"
-
-
-def _sum_of_known(costs: Sequence[Cost], name: str) -> float | None:
-    values = [getattr(cost, name) for cost in costs]
-    return None if None in values else sum(values)

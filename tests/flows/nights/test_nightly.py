@@ -398,8 +398,9 @@ async def test_a_budget_of_unknown_prices_and_a_time_for_nothing_are_refused(nig
         ({"finish_by": "07:00"}, "standard tier already"),
         ({"finish_by": "later"}, "neither a time of day"),
     ]:
-        with pytest.raises(CrosscheckError, match=message):
-            await nights("refused", overrides=["backbone.prices=null"], **limits)  # type: ignore[arg-type]
+        matrix = Matrix(backbones=[nights.backbone], overrides=["backbone.prices=null"])
+        state = await nightly(matrix, night="refused", return_state=True, **limits)  # type: ignore[arg-type]
+        assert state.is_failed() and message in str(state.message)
     assert nights.model.requests == []
 
 
