@@ -174,8 +174,9 @@ class Crosscheck(Results):
             Interrupted: the user stopped it (a subclass); the same call continues it.
         """
         from flows.api.sweep import sweep
+        from flows.questions.budget import check_budget
         from flows.sweep.cells import SweepOptions
-        from flows.sweep.plan import check_budget, plan_sweep
+        from flows.sweep.plan import plan_sweep
         from tasks.tracking.evaluation import new_run_id
 
         def cell(backbone: str, pipeline: str, varied: tuple[str, ...]) -> "EvaluationSettings":
@@ -191,7 +192,7 @@ class Crosscheck(Results):
 
         models, ways = ([str(each) for each in group] for group in (backbones, pipelines))
         cells = plan_sweep(cell, models, ways, grid_axes(grid), sends_requests=not dry_run)
-        check_budget(cells, budget_usd)
+        check_budget([cell.settings for cell in cells], budget_usd)
         start = None if dry_run else SweepOptions(new_run_id(), self._labels(), budget_usd)
         with restored_environment():
             return sweep(start, cells, self._progress)

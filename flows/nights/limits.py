@@ -4,7 +4,7 @@ import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from flows.sweep.plan import Cell, check_budget
+from flows.questions.budget import check_budget
 from tasks.backbone.pricing import Budget
 from tasks.core.errors import ConfigurationError
 from tasks.core.outcome import STANDARD
@@ -57,7 +57,7 @@ def night_limits(
     Raises:
         ConfigurationError: the time cannot be read, no evaluation could use it, or a budget cannot be kept.
     """
-    check_budget([Cell(each) for each in evaluations], budget_usd, "budget_usd")
+    check_budget(evaluations, budget_usd, "budget_usd")
     if finish_by is None:
         return NightLimits(None, budget_usd)
     try:

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from flows.questions.budget import check_budget
 from flows.questions.candidate_backbones import check_candidates
 from flows.rerun.plan import settings_of_run
 from flows.runtime.folders import Folders
-from flows.sweep.plan import Cell, check_budget
+from flows.sweep.plan import Cell
 from tasks.backbone.kinds.kind import check_backbone, kind_of
 from tasks.core.errors import ConfigurationError, DataError
 from tasks.scoring.cost import Cost, total_cost
@@ -94,7 +95,7 @@ def plan_noise(
         )
     check_backbone(settings.backbone, sends_requests=sends_requests)
     check_candidates(settings, sends_requests=sends_requests)
-    check_budget([Cell(settings)], budget_usd)
+    check_budget([settings], budget_usd)
     return NoisePlan(parent, settings, wanted, repeats_of(header.run_id, runs), _from_scratch(parent))
 
 

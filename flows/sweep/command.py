@@ -81,9 +81,10 @@ class SweepOptions(options.Benchmark, options.Questions, options.Overrides, opti
 def command(given: SweepOptions) -> int:
     """Evaluate every backbone with every pipeline and every combination of settings."""
     from flows.cli.progress import open_progress
+    from flows.questions.budget import check_budget
     from flows.sweep.cells import CellResult, Sweep, SweepOptions, estimate_sweep, run_sweep
     from flows.sweep.display import estimate_document, sweep_document
-    from flows.sweep.plan import check_budget, names, plan_sweep, read_grid
+    from flows.sweep.plan import names, plan_sweep, read_grid
     from tasks.documents.terminal import print_document
     from tasks.tracking.evaluation import new_run_id
 
@@ -91,7 +92,7 @@ def command(given: SweepOptions) -> int:
     backbones, pipelines = names(given.backbones, "--backbones"), names(given.pipelines, "--pipelines")
     grid = read_grid(given.grid)
     cells = plan_sweep(given.settings, backbones, pipelines, grid, sends_requests=not given.dry_run)
-    check_budget(cells, given.budget)
+    check_budget([cell.settings for cell in cells], given.budget)
     stream = sys.stderr if given.as_json else sys.stdout
     with open_progress(sys.stderr) as progress:
         estimates = estimate_sweep(cells, progress)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from flows.questions.budget import selecting_calls
 from flows.sweep.cells import CellResult, Sweep, estimated_usd
 from flows.sweep.estimate import ASSUMED_REASONING, SAMPLE, Estimate
 from flows.sweep.plan import Cell
@@ -33,7 +34,7 @@ def estimate_document(
             "Replies in the cache cost nothing and are not subtracted."
         ),
     ]
-    if selecting := max(cell.selecting_calls for cell in cells):
+    if selecting := max(selecting_calls(cell.settings) for cell in cells):
         blocks.append(
             Sentence(f"Selecting among candidates costs more: at most {selecting:,} calls per question.")
         )

@@ -7,7 +7,6 @@ from itertools import product
 from flows.questions.candidate_backbones import check_candidates, writer_settings
 from flows.questions.eliminator import asks_eliminator
 from tasks.backbone.kinds.kind import check_backbone, kind_of
-from tasks.backbone.pricing import why_unpriced
 from tasks.core.errors import ConfigurationError
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.evaluation import EvaluationSettings
@@ -41,24 +40,10 @@ class Cell:
         return (found.own, *(writer for writer in found.writers if writer.name != found.own.name))
 
     @property
-    def unpriced(self) -> dict[str, str]:
-        """Why calls have no price and are not free, by name of the backbone."""
-        used = self.backbones if self.selecting_calls else writer_settings(self.settings).writers
-        found = {one.name: why_unpriced(one) for one in used if kind_of(one).paid}
-        return {name: why for name, why in found.items() if why}
-
-    @property
     def free(self) -> bool:
         """Whether all its calls are free."""
         paid = any(kind_of(one).paid for one in self.backbones)
         return not paid and not asks_eliminator(self.settings)
-
-    @property
-    def selecting_calls(self) -> int:
-        """Calls per question, at most, that select among its candidates."""
-        wanted = self.settings.pipeline.candidates
-        most = {"vote": 0, "pairwise": wanted.n * (wanted.n - 1), "tournament": wanted.n - 1, "merge": 1}
-        return most[wanted.select] if wanted.n > 1 else 0
 
 
 def plan_sweep(
@@ -96,29 +81,6 @@ def plan_sweep(
         check_backbone(cell.settings.backbone, sends_requests=sends_requests)
         check_candidates(cell.settings, sends_requests=sends_requests)
     return tuple(cells)
-
-
-def check_budget(cells: Sequence[Cell], budget_usd: float | None, option: str = "--budget") -> None:
-    """Check a budget: that it is an amount, and that the cost of every cell is known. `option` is its name.
-
-    Raises:
-        ConfigurationError: a negative amount, a backbone without a price, or an eliminator.
-    """
-    if budget_usd is not None and not budget_usd > 0:
-        raise ConfigurationError(f"{option} {budget_usd:g}: it must be more than 0 US dollars.")
-    second = next((cell for cell in cells if asks_eliminator(cell.settings)), None)
-    if budget_usd is not None and second:
-        raise ConfigurationError(
-            f"{option}: {second.settings.pipeline.name} uses an eliminator, a second backbone, whose calls no budget "
-            f"counts. Leave {option} out, or set pipeline.eliminator=null."
-        )
-    unpriced = {name: why for cell in cells for name, why in cell.unpriced.items()}
-    if budget_usd is not None and unpriced:
-        raise ConfigurationError(
-            f"{option}: what {', '.join(sorted(unpriced))} costs is unknown, so no budget can be kept: "
-            f"{'; '.join(f'{name}: {why}' for name, why in sorted(unpriced.items()))}. Give it prices in its YAML file "
-            "(prices: {input: ..., output: ..., as_of: ...}, USD per million tokens)."
-        )
 
 
 def names(text: str, option: str) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ import random
 from dataclasses import dataclass
 
 from tasks.backbone.endpoint.failures import Refusal
+from tasks.core.outcome import STANDARD
 from tasks.core.wording import counted, duration
 from tasks.settings.backbone import BackboneSettings
 
@@ -31,7 +32,8 @@ def longest_call_s(settings: BackboneSettings, *, asked_to_wait: bool) -> float:
     """
     asked = LONGEST_RETRY_AFTER_S if asked_to_wait else 0.0
     pauses = (max(asked, min(settings.max_wait_s, FIRST_PAUSE_S * 2.0**n)) for n in range(settings.retries))
-    return (settings.retries + 1) * settings.timeout_s + sum(pauses)
+    waits = 0.0 if settings.tier == STANDARD else settings.flex_wait_s
+    return (settings.retries + 1) * settings.timeout_s + sum(pauses) + waits
 
 
 def longest_call(settings: BackboneSettings) -> str:

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from flows.questions.budget import check_budget, selecting_calls
 from flows.runtime.control import Progress
 from flows.sweep.estimate import ASSUMED_REASONING, estimate
-from flows.sweep.plan import Cell, check_budget
+from flows.sweep.plan import Cell
 from tasks.core.errors import ConfigurationError
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 
@@ -61,8 +62,9 @@ async def test_every_candidate_is_estimated_at_the_price_of_its_backbone(tmp_pat
     assert in_cheap.cost_usd and in_dear.cost_usd == pytest.approx(3 * in_cheap.cost_usd)
     assert in_both.cost_usd == pytest.approx(2 * in_cheap.cost_usd)
     assert own.cost_usd is None, "vllm has no price"
-    assert [each.selecting_calls for each in cells] == [0] * 5
-    assert cell(tmp_path, warm, four, "pipeline.candidates.select=pairwise").selecting_calls == 12
+    assert [selecting_calls(each.settings) for each in cells] == [0] * 5
+    pairwise = cell(tmp_path, warm, four, "pipeline.candidates.select=pairwise")
+    assert selecting_calls(pairwise.settings) == 12
 
 
 @pytest.mark.parametrize("enabled", [True, False])
@@ -80,4 +82,4 @@ def test_an_eliminator_makes_a_cell_cost_something_only_where_it_is_asked(
     one = Cell(evaluation_settings(choice))
     assert one.free is not enabled
     with pytest.raises(ConfigurationError, match="eliminator") if enabled else nullcontext():
-        check_budget([one], 1.0)
+        check_budget([one.settings], 1.0)
