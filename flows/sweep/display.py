@@ -8,7 +8,9 @@ from flows.sweep.estimate import ASSUMED_REASONING, SAMPLE, Estimate
 from flows.sweep.plan import Cell
 from tasks.core.wording import DASH, counted, counts, interval, money, number, percent
 from tasks.documents.model import Block, Code, Column, Document, Section, Sentence, Table
+from tasks.scoring.score import Accuracy
 from tasks.scoring.significance import LEVEL
+from tasks.tracking.pareto import Priced, pareto_blocks
 
 
 def estimate_document(
@@ -47,16 +49,24 @@ def estimate_document(
 def sweep_document(sweep: Sweep) -> Document:
     """Return every cell with its score and interval, in the order of the matrix."""
     headers = (
-        "cell", "EX", "right", "95 % interval", Column("against the best", "text"), "from scratch", "paid",
+        "cell", "EX", "right", "95 % interval", Column("against the best", "text"), "forecast", "from scratch",
+        "paid",
         Column("run", "text"),
     )  # fmt: skip
     table = Table(f"Sweep {sweep.id}", headers, tuple(_row(done, sweep) for done in sweep.cells))
-    return Document("", (table, *_remarks(sweep)))
+    priced = [
+        Priced(
+            done.cell.name, Accuracy(report.score.correct, report.score.total), report.cost.from_scratch_usd
+        )
+        for done in sweep.cells
+        if done.evaluated and (report := done.evaluated.report).cost.from_scratch_usd is not None
+    ]
+    return Document("", (table, *pareto_blocks(priced), *_remarks(sweep)))
 
 
 def _row(done: CellResult, sweep: Sweep) -> tuple[str, ...]:
     if done.evaluated is None:
-        return done.cell.name, DASH, "", "", "not evaluated", "", "", ""
+        return done.cell.name, DASH, "", "", "not evaluated", money(done.estimated.cost_usd), "", "", ""
     report, free = done.evaluated.report, done.cell.free
     return (
         done.cell.name,
@@ -64,6 +74,7 @@ def _row(done: CellResult, sweep: Sweep) -> tuple[str, ...]:
         counts(report.score),
         interval(*report.score.interval) if report.score.interval else DASH,
         "not in full" if done.problem else sweep.ranks.get(done.cell.name, ""),
+        money(done.estimated.cost_usd),
         money(0.0 if free else report.cost.from_scratch_usd),
         money(0.0 if free or not report.cost.calls else report.cost.cost_usd),
         done.evaluated.record.run_id,

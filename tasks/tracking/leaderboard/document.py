@@ -25,6 +25,7 @@ from tasks.settings.home import Home
 from tasks.tracking.comparison.figures import axis_around, point
 from tasks.tracking.leaderboard.key_document import key_blocks
 from tasks.tracking.leaderboard.leaderboard import Board, BoardRow
+from tasks.tracking.pareto import Priced, pareto_blocks
 
 FILE_NAME = "leaderboard.html"
 """Name of the page below `reports/` in the working folder."""
@@ -77,6 +78,13 @@ def _board(board: Board, page_of: Callable[[str], str]) -> Iterator[Block]:
     if board.ranked:
         yield _glance(board)
         yield _ranked(board, page_of)
+        yield from pareto_blocks(
+            [
+                Priced(_named(each), each.ex, each.cost.from_scratch_usd)
+                for each in board.ranked
+                if each.ex and each.cost.from_scratch_usd is not None
+            ]
+        )
     else:
         yield Sentence("No run of these questions is ranked.")
     for ranking in board.keys:
@@ -145,6 +153,10 @@ def _ranked(board: Board, page_of: Callable[[str], str]) -> Table:
         for each in board.ranked
     )  # fmt: skip
     return Table("", headers, rows, keep=7, wide=True)
+
+
+def _named(each: BoardRow) -> str:
+    return " · ".join(filter(None, (each.pipeline, each.backbone, each.changed, each.label)))
 
 
 def _unranked(each: BoardRow, page: str) -> Inline:
