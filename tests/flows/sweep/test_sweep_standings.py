@@ -60,7 +60,7 @@ def test_the_table_has_an_interval_in_percent_and_costs_as_in_the_estimate() -> 
     stream = io.StringIO()
     print_document(sweep_document(Sweep("s1", (done("a", 80, free=True),))), stream)
     assert re.search(
-        r"^a +80\.00 % +80 of 100 +71\.1 to 86\.7 % +\$0\.0000 +\$0\.0000 +run-a$",
+        r"^a +80\.00 % +80 of 100 +71\.1 to 86\.7 % +\S+ +\$0\.0000 +\$0\.0000 +run-a$",
         stream.getvalue(),
         re.MULTILINE,
     )
