@@ -64,10 +64,17 @@ def test_every_page_is_linked_from_the_readme() -> None:
     assert set(DOCS) <= linked
 
 
+def test_the_prices_of_the_page_are_prices(tmp_path: Path) -> None:
+    ((_, text),) = blocks("docs/cost.md", "yaml")
+    (tmp_path / "m.yaml").write_text(f"model: m\n{text}", encoding="utf-8")
+    prices = load_backbone_settings(tmp_path, str(tmp_path / "m.yaml")).prices
+    assert prices is not None and prices.flex is not None and prices.valid_until is not None
+
+
 def test_every_snippet_that_is_no_command_is_run_by_a_test() -> None:
     here = {("docs/model.md", "yaml"), ("docs/benchmark.md", "yaml"), ("docs/benchmark.md", "csv")}
     here |= {("docs/numbers.md", "json"), ("docs/numbers.md", "yaml"), ("docs/database.md", "sql")}
-    here |= {("deployments/README.md", "yaml")}
+    here |= {("deployments/README.md", "yaml"), ("docs/cost.md", "yaml")}
     found = {(page, language) for page in PAGES for language, _ in blocks(page) if language}
     elsewhere = {each for each in found if each in RUN_ELSEWHERE or (each[0], None) in RUN_ELSEWHERE}
     assert found - here - elsewhere == set()
