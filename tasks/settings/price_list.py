@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, Provider
 
 PACKAGE = "genai-prices"
-_OWN_ADDRESS = {"openai": "https://api.openai.com/v1"}
+_OWN_ADDRESS = dict.fromkeys(("openai", "openai-responses"), "https://api.openai.com/v1")
 """Endpoints of kinds whose settings name no `base_url`."""
 _TIERS = {"flex": {"service_tier": "flex"}, "batch": {"processing": "batch"}}
 """Names of service tiers in the price list."""
@@ -38,7 +38,11 @@ def with_listed_prices(settings: BackboneSettings) -> BackboneSettings:
         names = ("input", "cached_input", "cache_write", "output")
         if any(getattr(own, name) not in (None, getattr(listed, name)) for name in names):
             return settings
-        listed = own.model_copy(update={"flex": own.flex or listed.flex, "batch": own.batch or listed.batch})
+        added = {
+            name: found for name in _TIERS if not getattr(own, name) and (found := getattr(listed, name))
+        }
+        source = "; ".join(filter(None, (own.source, f"{', '.join(added)}: {listed.source}")))
+        listed = own.model_copy(update={**added, "source": source}) if added else own
     return settings.model_copy(update={"prices": listed})
 
 

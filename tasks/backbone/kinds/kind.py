@@ -7,6 +7,7 @@ from typing import Any
 from tasks.backbone.protocol import Backbone
 from tasks.backbone.replies.format import ReplyFormat
 from tasks.core.errors import ConfigurationError, did_you_mean
+from tasks.core.outcome import STANDARD
 from tasks.settings.backbone import REPLY_FORMATS, BackboneSettings
 from tasks.settings.kinds import BACKBONES, PIPELINES, STAGES
 
@@ -24,6 +25,7 @@ class BackboneKind:
         paid: whether replies cost money or time: they are then kept in the reply cache.
         replays: whether it answers from a recording.
         samples: whether it can answer a request again at a temperature above 0.
+        tiers: service tiers beside the standard one in which it can send a request.
         endpoint: whether it sends the requests to an endpoint, as `OpenAIBackbone` does.
     """
 
@@ -34,6 +36,7 @@ class BackboneKind:
     replays: bool = False
     samples: bool = True
     endpoint: bool = False
+    tiers: frozenset[str] = frozenset()
 
 
 def kind_of(settings: BackboneSettings) -> BackboneKind:
@@ -70,5 +73,9 @@ def check_backbone(settings: BackboneSettings, *, sends_requests: bool = True) -
             raise ConfigurationError(
                 f'backbone.reply_by_stage: there is no stage "{stage}". {did_you_mean(stage, STAGES)}'
             )
+    if settings.tier != STANDARD and "flex" not in kind_of(settings).tiers:
+        raise ConfigurationError(
+            f"backbone.tier={settings.tier}: the kind {settings.kind} has the standard tier only. Set it to {STANDARD}."
+        )
     if sends_requests or not kind_of(settings).paid:
         kind_of(settings).check(settings)

@@ -16,7 +16,7 @@ from tasks.backbone.pace import Pace
 from tasks.backbone.pricing import Budget, BudgetedBackbone
 from tasks.backbone.protocol import Backbone, Reply, Request
 from tasks.backbone.recordings.observed import Observations, ObservedBackbone
-from tasks.backbone.tiers import FLEX, FlexBackbone
+from tasks.backbone.tiers import FlexBackbone
 from tasks.settings.backbone import BackboneSettings
 
 
@@ -66,7 +66,7 @@ async def open_backbone(
         backbone = kind.make(settings)
         if isinstance(backbone, AbstractAsyncContextManager):
             await stack.enter_async_context(backbone)
-        if settings.tier == FLEX and kind.endpoint:
+        if settings.tier in kind.tiers:
             backbone = FlexBackbone(backbone, settings.flex_wait_s, layers.pace)
         if settings.epoch is not None and not kind.replays:
             backbone = _EpochBackbone(backbone, settings.epoch)

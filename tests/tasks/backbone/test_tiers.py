@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from tasks.backbone import tiers
+from tasks.backbone.kinds.kind import check_backbone
 from tasks.backbone.kinds.opening import Layers, open_backbone
 from tasks.backbone.pace import Pace
 from tasks.backbone.protocol import Message, Reply, Request
-from tasks.core.errors import BackboneError
+from tasks.core.errors import BackboneError, ConfigurationError
 from tasks.core.outcome import StageRecord
 from tasks.scoring.cost import total_cost
 from tasks.settings.backbone import BackboneSettings, Prices, Rates
@@ -163,3 +164,11 @@ async def test_the_bill_is_the_ledger_of_the_endpoint(fake_openai: FakeOpenAI) -
 def test_a_time_to_finish_is_checked(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         BackboneSettings(name="m", model="m", **changes)
+
+
+def test_a_kind_without_the_tier_is_refused_before_anything_is_sent() -> None:
+    for kind in ("anthropic", "offline"):
+        with pytest.raises(ConfigurationError, match="has the standard tier only"):
+            check_backbone(
+                BackboneSettings(name="m", model="m", kind=kind, tier="flex"), sends_requests=False
+            )

@@ -63,6 +63,7 @@ def test_prices_of_the_file_are_kept_and_get_the_tiers_of_the_same_price_only() 
     found = listed("gpt-5.4-mini", prices=own)
     assert found is not None and found.flex is not None
     assert (found.input, found.as_of, found.flex.input) == (0.75, DAY, 0.375)
+    assert found.source.startswith("flex, batch: genai-prices ")
     other = own.model_copy(update={"output": 9.0})
     assert listed("gpt-5.4-mini", prices=other) == other
 

@@ -184,6 +184,6 @@ CHAT = WireFormat(
     event=event_of,
     stream={"stream": True, "stream_options": {"include_usage": True}},
     limits=("max_tokens", "max_completion_tokens"),
-    takes=frozenset({"seed", "n", "tools", "flex"}),
+    takes=frozenset({"seed", "n", "tools"}),
 )
 """OpenAI's Chat Completions, which most servers speak."""

@@ -140,6 +140,5 @@ RESPONSES = WireFormat(
     answer=answer_of,
     event=event_of,
     stream={"stream": True},
-    takes=frozenset({"flex"}),
 )
 """OpenAI's Responses API: the only one of its codex and pro models."""
