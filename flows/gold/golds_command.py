@@ -121,19 +121,13 @@ def suggest(given: SuggestOptions) -> None:
         write_draft(found, given.draft)
     given.emit(as_object(found), lambda stream: print_document(document, stream))
     if given.queue is not None:
+        from flows.gold.review import fill_queue
         from flows.gold.suggestions_output import review_items
-        from tasks.tracking.mlflow.store import find_store
-        from tasks.tracking.review.queue import send_to_queue
 
         with given.progress() as progress:
             benchmark = runs[0].run.benchmark
-            store = find_store(given.folders.home)
-            sent = send_to_queue(store, benchmark, given.queue, review_items(found), progress.step)
-        click.echo(
-            f"New in MLflow's review queue {given.queue}: {sent}. Read the verdicts with "
-            f"crosscheck golds import --benchmark {benchmark} --queue {given.queue} --output FILE",
-            err=given.as_json,
-        )
+            said = fill_queue(given.folders, benchmark, given.queue, review_items(found), progress.step)
+        click.echo(said, err=given.as_json)
     for file in filter(None, (given.html, given.draft)):
         click.echo(f"Written: {file}", err=given.as_json)
 

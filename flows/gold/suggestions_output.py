@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.cli.output import result_as_object
+from flows.gold.review import review_item
 from flows.gold.suggestions import Suggestion, Suggestions
 from tasks.benchmarks.keys.key import UNDECIDED
 from tasks.core.errors import ConfigurationError
@@ -140,18 +141,9 @@ def review_items(found: Suggestions) -> list[ReviewItem]:
     """Return the questions for a review queue, of several groups of a question the first."""
     items: dict[str, ReviewItem] = {}
     for each in found.suggestions:
-        proposed = next(iter(each.sqls.values()))
-        shown = {
-            "question": each.question.text,
-            "evidence": each.question.evidence,
-            "database": each.question.database_id,
-            "gold_sql": each.gold_sql,
-            "gold_result": result_as_object(each.gold),
-            "proposed_sql": proposed,
-            "proposed_result": result_as_object(each.agreed),
-            "why": who(each),
-        }
-        items.setdefault(each.question.id, ReviewItem(each.question.id, shown, proposed))
+        proposed = (next(iter(each.sqls.values())), each.agreed)
+        item = review_item(each.question, (each.gold_sql, each.gold), proposed, who(each))
+        items.setdefault(each.question.id, item)
     return list(items.values())
 
 

@@ -6,8 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from flows.judging.judged import Judged
-from flows.judging.opinion import ask_opinion
+from flows.judging.judged import Judged, Opinions, name_accuracy
+from flows.judging.opinion import PROMPTS, ask_opinion
 from flows.runtime.control import Control, Interrupted
 from flows.runtime.folder_use import watched
 from flows.runtime.folders import Folders
@@ -18,6 +18,7 @@ from tasks.backbone.kinds.kind import check_backbone, kind_of
 from tasks.backbone.kinds.opening import Layers, open_backbone
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.pricing import Budget, why_unpriced
+from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.databases import open_benchmark_database
 from tasks.benchmarks.selection import select
 from tasks.core.errors import BackboneError, ConfigurationError, DatabaseUnavailableError, DataError
@@ -27,8 +28,10 @@ from tasks.scoring.report import QuestionScore, is_right
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.home import find_conf, find_replies
 from tasks.settings.load import load_backbone_settings, parse_override
+from tasks.stage_runs import prompts
 from tasks.stages.shown_results import ExecutedSql, show_result
 from tasks.tracking.evaluation import FINISHED
+from tasks.tracking.measured_judges import judge_key
 from tasks.tracking.warehouse.stored import StoredRun
 
 ROWS = 10
@@ -103,28 +106,41 @@ def judge_run(
     """
     control.progress.step(f"Reading {stored.run.benchmark}")
     benchmark = settings.folders.benchmark_of(stored)
-    names = dict.fromkeys(row.question.database_id for row in rows)
+    judged = Judged(
+        run=stored, backbone=settings.backbone.name, rows=tuple(rows), timeout_s=benchmark.settings.timeout_s
+    )
+    ask_all(judged, benchmark, settings, control)
+    return judged
+
+
+def ask_all(found: Opinions, benchmark: Benchmark, settings: JudgeSettings, control: Control) -> None:
+    """Request an opinion on each answer, and name the accuracy of the judge where it was measured.
+
+    Raises:
+        CrosscheckError: a database is missing, or no opinion could be had.
+        Interrupted: the user stopped it; replies so far are kept in the cache.
+    """
+    names = dict.fromkeys(row.question.database_id for row in found.rows)
     if missing := [name for name in names if not benchmark.exists(name)]:
         raise DataError(
             f"The databases {', '.join(missing)} are not there, so no result can be shown. {benchmark.where_from}"
         )
     databases = {name: open_benchmark_database(benchmark, name, 0) for name in names}
-    judged = Judged(stored, settings.backbone.name, tuple(rows), benchmark.settings.timeout_s)
     with (
         watched(settings.folders.home),
         asyncio.Runner() as loop,
         stopping_on_signals(control, loop.get_loop()),
     ):
-        loop.run(_judge(judged, databases, settings, control))
+        loop.run(_judge(found, databases, settings, control))
     if control.stop.is_set():
         raise Interrupted("stopped. The replies so far are kept: the same command continues.")
-    if judged.fatal and not judged.opinions:
-        raise judged.fatal if judged.fatal.transient else ConfigurationError(str(judged.fatal))
-    return judged
+    if found.fatal and not found.opinions:
+        raise found.fatal if found.fatal.transient else ConfigurationError(str(found.fatal))
+    name_accuracy(found, settings.folders.home)
 
 
 async def _judge(
-    judged: Judged, databases: Mapping[str, Database], settings: JudgeSettings, control: Control
+    judged: Opinions, databases: Mapping[str, Database], settings: JudgeSettings, control: Control
 ) -> None:
     gate = asyncio.Semaphore(settings.backbone.concurrency)
     with open_reply_cache(find_replies(settings.folders.home)) as cache:
@@ -157,24 +173,33 @@ async def _judge(
                 asking.cancel()
             with suppress(asyncio.CancelledError):
                 await asking
+            # known after the first request: the response mode may be found out by it
+            judged.judge = judge_key(
+                {"backbone": dict(backbone.identity), "prompts": prompts.digest(*PROMPTS), "rows": ROWS}
+            )
 
 
 async def _ask(
-    judged: Judged, row: QuestionScore, database: Database, workers: SqlWorkers, backbone: MeteredBackbone
+    judged: Opinions, row: QuestionScore, database: Database, workers: SqlWorkers, backbone: MeteredBackbone
 ) -> None:
-    """Run both SQLs and request an opinion; a failure is kept, and one that all others will meet ends the judging."""
+    """Run the SQLs and request an opinion; a failure is kept, and one that all others will meet ends the judging."""
     if judged.fatal:
         judged.failures[row.question.id] = f"not sent, because: {judged.fatal}"
+        judged.unsent += 1
         return
-    shown = []
     fresh = backbone.fresh()
+    sqls = [row.outcome.sql or "", *([row.gold_sql] if row.gold_sql else [])]
     try:
-        for sql in (row.outcome.sql or "", row.gold_sql):
-            found = await workers.execute(database, sql, rows=ROWS, timeout_s=judged.timeout_s)
-            shown.append(ExecutedSql(sql, show_result(found, ROWS, counts=True)))
-        opinion = await ask_opinion(row.question, database.schema.dialect_name, shown, fresh, judged.backbone)
+        found = [await workers.execute(database, sql, rows=ROWS, timeout_s=judged.timeout_s) for sql in sqls]
+        judged.results[row.question.id] = found
+        shown = [
+            ExecutedSql(sql, show_result(each, ROWS, counts=True))
+            for sql, each in zip(sqls, found, strict=True)
+        ]
+        opinion = await ask_opinion(row.question, database.schema, shown, fresh, judged.backbone)
     except (BackboneError, DatabaseUnavailableError) as error:
         judged.failures[row.question.id] = str(error)
+        judged.unsent += 1
         if isinstance(error, BackboneError) and error.fatal:
             judged.fatal = judged.fatal or error
     else:

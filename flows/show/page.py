@@ -34,6 +34,7 @@ from tasks.documents.text import visible
 from tasks.scoring.metrics.causes import is_unanswered
 from tasks.scoring.report import CHANGES_IN_WORDS, QuestionScore, is_right
 from tasks.scoring.significance import PairedTest
+from tasks.scoring.statistics.detection import accuracy_in_words
 from tasks.scoring.variants import Variant, find_variants
 from tasks.tracking.predictions import answer_in_words
 from tasks.tracking.run_document import run_tables, variant_sentences
@@ -199,7 +200,12 @@ def _item(view: RunView, row: QuestionScore, variants: Mapping[str, Variant], pa
         question.text,
         question.evidence,
         (
-            Answer(answer_in_words(row, rule), row.outcome.sql, gold if kind == "wrong" else None),
+            Answer(
+                answer_in_words(row, rule),
+                row.outcome.sql,
+                gold if kind == "wrong" else None,
+                blocks=_opinion(row),
+            ),
             *([Answer("gold", gold)] if gold else ()),
             *_keys(row),
         ),
@@ -212,6 +218,14 @@ def _item(view: RunView, row: QuestionScore, variants: Mapping[str, Variant], pa
         },
         packed,
     )
+
+
+def _opinion(row: QuestionScore) -> tuple[Block, ...]:
+    """Return what a model thinks of the answer, with its measured accuracy; () where it was not asked."""
+    if (opinion := row.opinion) is None:
+        return ()
+    said = f"opinion of {opinion.model}: {'right' if opinion.right else 'wrong'}, {opinion.reason}"
+    return (Sentence(f"{said} ({accuracy_in_words(opinion.accuracy)})", "note"),)
 
 
 def _keys(row: QuestionScore) -> Iterator[Answer]:

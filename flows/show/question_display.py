@@ -14,6 +14,7 @@ from tasks.core.wording import counted, money, number, seconds
 from tasks.documents.terminal import literal, open_console, print_sql
 from tasks.documents.text import visible
 from tasks.scoring.report import CHANGES_IN_WORDS, NO_GOLD, is_right
+from tasks.scoring.statistics.detection import accuracy_in_words
 from tasks.tracking.predictions import answer_in_words
 
 PROMPT_LINES, REPLY_LINES = 2, 6
@@ -171,7 +172,8 @@ def _print_verdict(console: Console, view: QuestionView) -> None:
     _print_keys(console, view)
     if opinion := score.opinion:
         console.print(
-            f"opinion of {literal(opinion.model)}: {_mark(right=opinion.right)}, {literal(opinion.reason)}"
+            f"opinion of {literal(opinion.model)}: {_mark(right=opinion.right)}, {literal(opinion.reason)} "
+            f"({accuracy_in_words(opinion.accuracy)})"
         )
     if view.causes:
         console.print(f"causes: {', '.join(view.causes)}")

@@ -118,6 +118,8 @@ class Opinion:
     model: str  # name of the backbone
     right: bool  # whether it calls the answer right
     reason: str = ""  # why, in its words
+    # how often its opinion was that of people, on NL2SQL-BUGs (`crosscheck judge --measure`); None: not measured
+    accuracy: Ratio | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,11 @@ class Home:
         return self.path / "endpoints"
 
     @property
+    def judges(self) -> Path:
+        """How well models judge answers, one file for each model that was measured."""
+        return self.path / "judges"
+
+    @property
     def values(self) -> Path:
         """Indexes of databases' values, one file each."""
         return self.path / "values"

@@ -1,6 +1,7 @@
 """The document of a run: what `show` and the end of an evaluation print, and MLflow's description of the run."""
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from tasks.core.wording import (
     DASH,
@@ -22,6 +23,7 @@ from tasks.scoring.metrics.candidates import candidate_tables
 from tasks.scoring.metrics.causes import wrong_in_words
 from tasks.scoring.report import Ratio
 from tasks.scoring.score import DIFFERENCES, Accuracy
+from tasks.scoring.statistics.detection import accuracy_in_words
 from tasks.settings.evaluation import RESERVED_TAGS, labels_in_words
 from tasks.tracking.run_record import RunRecord
 
@@ -252,6 +254,12 @@ def _remarks(record: RunRecord) -> Iterator[Block]:
         f"{number(cost.calls)} calls paid, {number(cost.cached_calls)} from the cache, {in_words(cost)}{took}"
     )
     yield Bullets((*record.remarks, *record.notes))
+    if judge := record.judge:
+        yield Sentence(
+            f"opinions of {judge['backbone']} on {counted(judge['judged'], 'answer')}: "
+            f"{counts(Ratio(**judge['agrees_with_ex']))} agree with EX; {accuracy_in_words(_measured(judge))}",
+            "note",
+        )
     questions = f"{record.questions or 0:,} questions"
     if record.missing_databases:
         missing = ", ".join(f"{name} ({count})" for name, count in record.missing_databases.items())
@@ -274,6 +282,11 @@ def _remarks(record: RunRecord) -> Iterator[Block]:
         ran, recorded = record.prefect.task_runs, record.prefect.recorded
         written = "all" if recorded == ran else f"{recorded or 0:,}"
         yield Bullets((f"Prefect: {counted(ran, 'task run')}, {written} recorded",))
+
+
+def _measured(judge: Mapping[str, Any]) -> Ratio | None:
+    found = judge.get("measured_accuracy")
+    return Ratio(**found) if found else None
 
 
 def _failures(record: RunRecord) -> Iterator[Block]:

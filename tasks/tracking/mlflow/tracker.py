@@ -244,8 +244,8 @@ def log_page(store: Store, run_id: str | None, page: str) -> str:
     return attempt(store, lambda client: client.log_text(run_id, page, "report.html"), seconds=30)
 
 
-def log_values(store: Store, run_id: str | None, values: Mapping[str, float]) -> str:
-    """Add metrics to an MLflow run that has ended; return why they could not be stored, "" if they were.
+def log_values(store: Store, run_id: str | None, values: Mapping[str, float], tags: Mapping[str, str]) -> str:
+    """Add metrics and tags to an MLflow run that has ended; return why they could not be stored, "" if they were.
 
     The run's id is None if MLflow does not have it.
     """
@@ -255,6 +255,8 @@ def log_values(store: Store, run_id: str | None, values: Mapping[str, float]) ->
     def log(client: "MlflowClient") -> None:
         for name, value in values.items():
             client.log_metric(run_id, name, value)
+        for name, text in tags.items():
+            client.set_tag(run_id, name, text)
 
     return attempt(store, log, seconds=30)
 

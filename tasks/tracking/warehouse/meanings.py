@@ -83,6 +83,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "undecided": "ways in which another engine, order or plan changes the gold's result; NULL: not looked for",
         "opinion": "whether a model calls the answer right: no score; NULL: none was asked",
         "opinion_by": "the model of that opinion",
+        "opinion_accuracy": "that model's accuracy on NL2SQL-BUGs, 0 to 1; NULL: not measured",
         "opinion_reason": "its reason",
         "attempts": "how often it was taken through the pipeline, by this run and those that it re-ran",
         "notes": "remarks of the pipeline",

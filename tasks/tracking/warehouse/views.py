@@ -69,6 +69,7 @@ _VIEWS: Mapping[str, View] = {
             "keys": f"from_json(t.keys, '{_KEY}')",
             "opinion": "CAST(json_extract_string(t.opinion, '$.right') AS BOOLEAN)",
             "opinion_by": "json_extract_string(t.opinion, '$.model')",
+            "opinion_accuracy": "CAST(json_extract_string(t.opinion, '$.accuracy.value') AS DOUBLE)",
             "opinion_reason": "json_extract_string(t.opinion, '$.reason')",
         },
         hidden=("links", "samples"),

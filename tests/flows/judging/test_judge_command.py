@@ -139,3 +139,92 @@ def test_nothing_but_the_command_can_ask_for_an_opinion() -> None:
     assert {each.module for each in all_imports() if each.imported.startswith(asking)} == {
         "flows.judging.judging"
     }
+
+
+@pytest.mark.slow
+def test_a_judge_is_measured_on_labelled_answers_and_every_display_names_its_accuracy(
+    judged: Judged, fake_openai: FakeOpenAI, shared_data: Path, tmp_path: Path
+) -> None:
+    plain = fake_openai.answer
+    assert plain is not None
+    name, words = judged.run_id, ("--backbone", judged.backbone)
+    before = run("judge", name, *words)
+    assert "its accuracy is not measured" in " ".join(before.out.split()), before.err
+    labels = json.loads((shared_data / "nl2sql-bugs" / "superhero.json").read_text(encoding="utf-8"))
+    known = {" ".join(each["sql"].split()): each["label"] for each in labels}
+    asked: list[str] = []
+
+    def answer(body: Body) -> str:
+        """Stand for a judge that is wrong about every SQL with a COUNT, and cannot be read about one with an AVG."""
+        asked.append(text := body["messages"][-1]["content"])
+        sql = next(each for each in sorted(known, key=len, reverse=True) if each in " ".join(text.split()))
+        return (
+            "?" if "AVG(" in sql else json.dumps({"right": known[sql] != ("COUNT(" in sql), "reason": "So."})
+        )
+
+    fake_openai.answer = answer
+    limited = run(
+        "judge", "--measure", "nl2sql-bugs", *words, "--data", str(shared_data), "--limit", "5", "--json"
+    )
+    assert (limited.code, limited.json["kept"], limited.json["answers"]) == (0, False, 5), limited.err
+    ran = run("judge", "--measure", "nl2sql-bugs", *words, "--data", str(shared_data), "--json")
+    assert ran.json["kept"] and (ran.json["answers"], ran.json["right"]) == (135, 106), ran.err
+    silent = [each for each in labels if "AVG(" in each["sql"]]
+    wrong = [each for each in labels if "COUNT(" in each["sql"] and "AVG(" not in each["sql"]]
+    found = ran.json["judge"]
+    assert (found["accuracy"]["correct"], found["accuracy"]["total"]) == (135 - len(silent) - len(wrong), 135)
+    assert found["without_opinion"] == len(silent) > 0
+    caught = [each for each in labels if not each["label"] and each not in wrong and each not in silent]
+    assert (found["negative_recall"]["correct"], found["negative_recall"]["total"]) == (len(caught), 29)
+    joins = [each for each in labels if any("Join" in kind["sub_error_type"] for kind in each["error_types"])]
+    share = found["kinds"]["Table-Related Errors: Join Condition Mismatch"]
+    assert (share["correct"], share["total"]) == (len([each for each in joins if each in caught]), len(joins))
+    assert ran.json["execution"]["accuracy"]["correct"] == 135
+    assert not any("### SQL 2" in text for text in asked) and all("### Schema" in text for text in asked)
+
+    fake_openai.answer = plain
+    again = run("judge", name, *words, "--json")
+    assert again.json["cost"]["calls"] == 0 and again.json["measured_accuracy"]["total"] == 135
+    said = f"its accuracy on NL2SQL-BUGs is {100 * found['accuracy']['ex']:.2f} %"
+    page = tmp_path / "run.html"
+    assert run("report", name, "--html", str(page), "--no-mlflow").code == 0
+    client = mlflow.MlflowClient(judged.mlflow["tracking_uri"])
+    logged = client.get_run(judged.mlflow["run_id"]).data
+    assert logged.metrics["judge/measured_accuracy"] == pytest.approx(found["accuracy"]["ex"])
+    shown = (run("judge", name, *words).out, run("show", name).out, run("show", name, FORGIVEN).out)
+    for text in (*shown, page.read_text(encoding="utf-8"), logged.tags["judge"]):
+        assert said in " ".join(text.split())
+    opinion = run("show", name, FORGIVEN, "--json").json["opinion"]
+    assert opinion["accuracy"]["value"] == found["accuracy"]["ex"]
+
+
+@pytest.mark.slow
+def test_answers_that_the_judge_forgives_are_put_into_the_review_queue(judged: Judged) -> None:
+    ran = run("judge", judged.run_id, "--backbone", judged.backbone, "--queue", "court", "--json")
+    assert "New in MLflow's review queue court: 1." in ran.err, ran.err
+    client = mlflow.MlflowClient(judged.mlflow["tracking_uri"])
+    experiment = client.get_run(judged.mlflow["run_id"]).info.experiment_id
+    traces = client.search_traces(locations=[experiment])
+    (trace,) = (trace for trace in traces if trace.info.tags.get("question_id") == FORGIVEN)
+    shown = trace.data.spans[0].inputs
+    assert shown["proposed_sql"] == f"SELECT 'mine {FORGIVEN}'" and shown["gold_result"]["row_count"]
+    assert shown["why"].startswith("judge calls the answer right: It ")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "Name a RUN, or measure the judge"),
+        (("latest", "--measure", "nl2sql-bugs"), "Name a RUN, or measure the judge"),
+        (("--measure", "nl2sql-bugs", "--all"), "cannot be combined with --measure"),
+        (("--measure", "nl2sql-bugs", "--data", "."), "there is no JSON file in"),
+        (("--measure", "spider"), "'spider' is not 'nl2sql-bugs'"),
+    ],
+)
+def test_what_cannot_be_measured_is_one_message(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
+    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    ran = run("judge", "--backbone", "offline", *words)
+    assert ran.code == 2 and said in ran.err and "Traceback" not in ran.err, ran.err

@@ -110,6 +110,7 @@ SHIPPED = {
     ),
     "entity_linking": Shipped(Task.ALIGNMENT, AlignmentReply, ASKED),
     "opinion": Shipped(Task.REFLECTION, OpinionReply, lambda p: ASKED(p) and len(p.attempts) == 2),
+    "opinion_alone": Shipped(Task.REFLECTION, OpinionReply, lambda p: ASKED(p) and len(p.attempts) == 1),
     "native_omnisql": Shipped(Task.QUERY, None, ASKED),
     "native_arctic": Shipped(Task.QUERY, None, ASKED),
     "native_xiyan": Shipped(Task.QUERY, None, ASKED),
