@@ -13,7 +13,7 @@ from tasks.settings.pipeline import PromptSettings
 class SchemaView:
     """A schema as the prompts of a question show it. Every stage that reads or shows a schema takes one.
 
-    In the cache key of a stage it stands for all three of its fields, the schema by its digest.
+    In the cache key of a stage it stands for its first three fields, the schema by its digest.
     """
 
     # the full schema of the question's database, or one reduced to a link; its samples are the values shown
@@ -21,6 +21,8 @@ class SchemaView:
     # format, samples per column, and whether foreign keys are shown
     prompt: PromptSettings = field(default_factory=PromptSettings)
     descriptions: bool = field(default=False, kw_only=True)  # whether column descriptions are shown
+    # whether prompts about other questions show the same: nothing was left out or added for one question
+    common: bool = field(default=True, compare=False, kw_only=True)
 
     @property
     def dialect(self) -> str:
@@ -45,11 +47,11 @@ class SchemaView:
 
     def reduced_to(self, link: Link) -> "SchemaView":
         """Return the view of the link's tables and columns only; of everything where the link is empty."""
-        return replace(self, schema=self.schema.reduced_to(link))
+        return replace(self, schema=self.schema.reduced_to(link), common=False)
 
     def limited_to(self, tables: Iterable[str]) -> "SchemaView":
         """Return the view of these tables only, in full; of everything where the schema has none of them."""
-        return replace(self, schema=self.schema.limited_to(tables))
+        return replace(self, schema=self.schema.limited_to(tables), common=False)
 
     def with_values(self, values: Iterable[ColumnValues]) -> "SchemaView":
         """Return the view with retrieved values in place of sample rows, as many as configured."""
@@ -58,4 +60,4 @@ class SchemaView:
     def with_samples(self, schema: Schema, per_column: int) -> "SchemaView":
         """Return the view of a schema with other samples, of which so many are shown per column."""
         prompt = self.prompt.model_copy(update={"sample_rows": per_column})
-        return replace(self, schema=schema, prompt=prompt)
+        return replace(self, schema=schema, prompt=prompt, common=self.common and not per_column)

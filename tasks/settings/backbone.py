@@ -121,6 +121,9 @@ class BackboneSettings(Settings):
     """Endpoint; None: the OpenAI API. Its query, e.g. ?api-version=2024-10-21, belongs to every request."""
     api_key_env: str | None = Field(None, pattern=VARIABLE_NAME)
     """Name of the environment variable that holds the key, never the key; None: the endpoint needs none."""
+    api_key_command: list[Annotated[str, Field(min_length=1)]] | None = Field(None, min_length=1)
+    """Program, with its arguments, that prints the key, instead of `api_key_env`: for access tokens, which expire.
+    It is run before the first request and every 3 minutes, e.g. [gcloud, auth, print-access-token]."""
     headers_env: dict[
         Annotated[str, Field(pattern=HEADER_NAME)], Annotated[str, Field(pattern=VARIABLE_NAME)]
     ] = Field(default_factory=dict)
@@ -182,6 +185,11 @@ class BackboneSettings(Settings):
     """File that "replay" serves."""
     match: Literal["request", "stage"] = "stage"
     """How "replay" finds a reply: by exact request only, or else also by question, stage and round."""
+
+    @property
+    def key_place(self) -> str | None:
+        """Where the key is, in words; None: the endpoint needs none."""
+        return "the output of api_key_command" if self.api_key_command else self.api_key_env
 
     @property
     def reply_tokens(self) -> int | None:

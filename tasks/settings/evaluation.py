@@ -31,6 +31,7 @@ RESERVED_TAGS = {
 }
 """Tags that Crosscheck writes itself."""
 HARMLESS = (
+    "backbone.api_key_command",
     "backbone.api_key_env",
     "backbone.concurrency",
     "backbone.finish_by",

@@ -35,7 +35,8 @@ def identity(value: Any) -> Any:
     if isinstance(own := getattr(value, "identity", None), Mapping):
         return identity(own)
     if is_dataclass(value):
-        return {field.name: _within(getattr(value, field.name)) for field in fields(value)}
+        # What makes no difference between two values makes none between their keys.
+        return {field.name: _within(getattr(value, field.name)) for field in fields(value) if field.compare}
     raise TypeError(f"a {type(value).__name__} has no identity that could be part of a cache key")
 
 

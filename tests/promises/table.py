@@ -41,9 +41,9 @@ def readme_table() -> str:
 
 PROMISES: dict[str, Promise] = {
     "server": Promise(
-        "A model server that misbehaves (status, headers, body, usage, timing, lost connections) ends a call "
-        "within the bound of the settings; its answers are stored and not requested again",
-        400,
+        "A model server of any protocol that misbehaves (status, headers, body, usage, timing, lost connections) "
+        "ends a call within the bound of the settings; its answers are stored and not requested again",
+        1200,
         "promises/test_server.py",
         answers=True,
         fuzzed=True,

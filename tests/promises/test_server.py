@@ -3,6 +3,7 @@
 import asyncio
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,11 @@ from tasks.core.outcome import Outcome
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tasks.settings.backbone import BackboneSettings, Prices
+from tasks.settings.protocols import MessagesSettings, ResponsesSettings
 from tasks.stage_runs.question_run import QuestionRun
 from tests.flows.conftest import answer_as_offline
 from tests.support.counting import Count
+from tests.support.fake_anthropic import FakeAnthropic
 from tests.support.fake_openai import (
     Behaviour,
     FakeOpenAI,
@@ -39,6 +42,7 @@ from tests.support.fake_openai import (
     rate_limit,
     server_error,
 )  # fmt: skip
+from tests.support.fake_responses import FakeResponses
 
 pytestmark = pytest.mark.slow
 
@@ -76,8 +80,30 @@ HEADERS = st.dictionaries(
 )  # fmt: skip
 
 
+FIELDS = st.dictionaries(
+    st.sampled_from(
+        [
+            "output",
+            "content",
+            "status",
+            "stop_reason",
+            "usage",
+            "error",
+            "incomplete_details",
+            "stop_details",
+            "model",
+        ]
+    ),
+    ANYTHING,
+    max_size=2,
+)
+"""Fields of a response of OpenAI and of a message of Anthropic, with any values."""
+SERVERS = {"openai": FakeOpenAI, "openai-responses": FakeResponses, "anthropic": FakeAnthropic}
+SETTINGS = {"openai": BackboneSettings, "openai-responses": ResponsesSettings, "anthropic": MessagesSettings}
+
+
 @st.composite
-def behaviours(draw: st.DrawFn) -> Behaviour:
+def behaviours(draw: st.DrawFn, protocol: str = "openai") -> Behaviour:
     """Draw how one request is answered."""
     kind = draw(st.sampled_from(["reply", "body", "raw", "hang", "drop", "cut", "drip"]))
     status = draw(
@@ -92,8 +118,12 @@ def behaviours(draw: st.DrawFn) -> Behaviour:
         return Behaviour(status, draw(ANYTHING), headers)
     if kind == "raw":
         return Behaviour(status, "", headers, raw=draw(st.binary(max_size=200)))
-    message: dict[str, Any] = {"message": {"role": "assistant", "content": draw(TEXTS | ANYTHING)}}
-    how = Behaviour(status if kind == "cut" else 200, None, headers, choice=message, usage=draw(USAGE))
+    status = status if kind == "cut" else 200
+    if protocol == "openai":
+        message: dict[str, Any] = {"message": {"role": "assistant", "content": draw(TEXTS | ANYTHING)}}
+        how = Behaviour(status, None, headers, choice=message, usage=draw(USAGE))
+    else:
+        how = Behaviour(status, None, headers, content=draw(TEXTS), choice=draw(FIELDS))
     changes: dict[str, Any] = {
         "cut": {"cut_to": 0.5},
         "drip": {"drip": draw(st.sampled_from([0.01, 0.1]))},
@@ -109,19 +139,20 @@ AS_DRAWN = settings(
 
 @pytest.mark.promise("server")
 def test_whatever_a_server_sends_a_call_ends_in_time_and_what_it_answered_is_kept(
-    fake_openai: FakeOpenAI, tmp_path: Path, count: Count, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, count: Count, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retry_policy, "FIRST_PAUSE_S", 0.005)
-    chosen = BackboneSettings(
-        name="fake", model="m", base_url=fake_openai.base_url, timeout_s=0.15, retries=1, max_wait_s=0.01,
-        prices=Prices.model_validate({"input": 1.0, "output": 1.0, "as_of": "2026-11-01"}),
-    )  # fmt: skip
-    bound = longest_call_s(chosen, asked_to_wait=False)
     streams = 0
 
-    async def stream(cache: ReplyCache, behaviours: list[Behaviour]) -> None:
+    async def stream(cache: ReplyCache, protocol: str, behaviours: list[Behaviour]) -> None:
         nonlocal streams
         streams += 1
+        fake_openai = servers[protocol]
+        chosen = SETTINGS[protocol](
+            name="fake", model="m", base_url=fake_openai.base_url, timeout_s=0.15, retries=1, max_wait_s=0.01,
+            prices=Prices.model_validate({"input": 1.0, "output": 1.0, "as_of": "2026-11-01"}),
+        )  # fmt: skip
+        bound = longest_call_s(chosen, asked_to_wait=False)
         requests = [Request((Message("user", f"{streams} {number}"),)) for number in range(CALLS)]
         fake_openai.requests.clear()
         fake_openai._script.clear()
@@ -153,13 +184,16 @@ def test_whatever_a_server_sends_a_call_ends_in_time_and_what_it_answered_is_kep
         assert len(asked) == CALLS - len(answered)
 
     @settings(AS_DRAWN, max_examples=60)
-    @given(st.lists(behaviours(), min_size=PER_STREAM, max_size=PER_STREAM))
-    def every_stream(drawn: list[Behaviour]) -> None:
-        asyncio.run(stream(cache, drawn))
-        count.faults += len(drawn)
-        count.survived += len(drawn)
+    @given(st.data())
+    def every_stream(data: st.DataObject) -> None:
+        for protocol in SERVERS:
+            drawn = data.draw(st.lists(behaviours(protocol), min_size=PER_STREAM, max_size=PER_STREAM))
+            asyncio.run(stream(cache, protocol, drawn))
+            count.faults += len(drawn)
+            count.survived += len(drawn)
 
-    with open_reply_cache(tmp_path / "replies.sqlite") as cache:
+    with open_reply_cache(tmp_path / "replies.sqlite") as cache, ExitStack() as running:
+        servers = {protocol: running.enter_context(server()) for protocol, server in SERVERS.items()}
         every_stream()
 
 

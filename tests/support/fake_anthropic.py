@@ -1,7 +1,7 @@
 """A fake of Anthropic's Messages API, which returns errors on demand.
 
 It follows the API reference "Messages" and "Errors" (platform.claude.com/docs/en/api) as the types of the anthropic SDK
-2.12 state it: `anthropic.types.Message`, `MessageCreateParamsNonStreaming` and `shared.ErrorResponse`. The
+2.12 state it: `anthropic.types.Message`, `MessageCreateParams` and `shared.ErrorResponse`. The
 fixture validates all requests and replies of a test with these types.
 """
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from anthropic.types import Message
-from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
+from anthropic.types.message_create_params import MessageCreateParams
 from anthropic.types.shared import ErrorResponse
 
 from tests.support.fake_openai import Behaviour, Body, FakeOpenAI
@@ -106,5 +106,5 @@ def fake_anthropic() -> Iterator[FakeAnthropic]:
     """A fresh server for one test."""
     with FakeAnthropic() as server:
         yield server
-        assert_of_type(MessageCreateParamsNonStreaming, [each.body for each in server.requests])
+        assert_of_type(MessageCreateParams, [each.body for each in server.requests])
         assert_of_type(Message, server.replies)

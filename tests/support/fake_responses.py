@@ -1,7 +1,7 @@
 """A fake of OpenAI's Responses API, which returns errors on demand.
 
 It follows the API reference "Responses" (developers.openai.com/api/reference) as the types of the openai SDK 3.52 state
-it: `openai.types.responses.Response` and `ResponseCreateParamsNonStreaming`. The
+it: `openai.types.responses.Response` and `ResponseCreateParams`. The
 fixture validates all requests and replies of a test with these types.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from openai.types.responses import Response
-from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming
+from openai.types.responses.response_create_params import ResponseCreateParams
 
 from tests.support.fake_openai import Behaviour, Body, FakeOpenAI, error
 from tests.support.sdk_types import assert_of_type
@@ -104,5 +104,5 @@ def fake_responses() -> Iterator[FakeResponses]:
     """A fresh server for one test."""
     with FakeResponses() as server:
         yield server
-        assert_of_type(ResponseCreateParamsNonStreaming, [each.body for each in server.requests])
+        assert_of_type(ResponseCreateParams, [each.body for each in server.requests])
         assert_of_type(Response, server.replies)

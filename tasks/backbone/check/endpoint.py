@@ -16,6 +16,7 @@ from tasks.backbone.endpoint.formats.answer import Answer, GarbledAnswerError, R
 from tasks.backbone.endpoint.formats.choice import format_of
 from tasks.backbone.endpoint.probe import PROBE_S
 from tasks.backbone.endpoint.redirects import Target
+from tasks.backbone.replies.json_text import without_thoughts
 from tasks.core.errors import BackboneError
 from tasks.core.outcome import Usage
 from tasks.settings.backbone import BackboneSettings
@@ -44,6 +45,13 @@ class Sent:
         OpenAI refuses the reply of a reasoning model that has used up the limit before it answers.
         """
         return self.answer is not None or bool(_LIMIT_REACHED.search(self.why))
+
+    @property
+    def lacks_tokens(self) -> bool:
+        """Whether the model used up its limit of tokens before it answered: on its thoughts."""
+        if self.answer is None:
+            return self.took
+        return self.answer.truncated and not without_thoughts(self.answer.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +119,7 @@ class Endpoint:
         import httpx2
 
         began, first, parts, usage = time.monotonic(), 0.0, 0, Usage()
-        headers = self._connections.headers()
+        headers = await self._connections.headers()
         try:
             async with (
                 deadline(self.settings.timeout_s),
@@ -150,7 +158,7 @@ class Endpoint:
 
     def _refused(self, status: int, headers: Mapping[str, str], body: str) -> Refusal:
         changes = self.format.changes(self.settings)
-        found = refusal_of(status, headers, body, self.settings.api_key_env, changes)
+        found = refusal_of(status, headers, body, self.settings.key_place, changes)
         return Refusal(found.kind, self.clean(found.message), found.advice)
 
     def _lost(self, error: Exception) -> Refusal:

@@ -12,9 +12,9 @@ from pydantic import BaseModel
 from tasks.backbone.check.endpoint import Endpoint, Sent
 from tasks.backbone.check.listing import listed_models, stated_context
 from tasks.backbone.check.report import EndpointReport
+from tasks.backbone.check.requests import LONG, SHORT, ProbeRequests
 from tasks.backbone.endpoint.formats.identity import OPENAI_URL, public_url
 from tasks.backbone.pricing import cost, prices_for
-from tasks.backbone.protocol import Message, Request
 from tasks.backbone.replies.json_schema import reply_schema
 from tasks.backbone.replies.reading import read_reply
 from tasks.core.errors import BackboneError
@@ -26,8 +26,6 @@ STORY = "Count from 1 to 60 in words, separated by commas."
 LONG_TEXT = "SELECT name FROM customer; " * 8000
 """About 56,000 tokens: more than the context of most servers that do not state theirs."""
 LONG_PROMPT_S = 30.0
-SHORT, LONG = 16, 96
-"""Limits of output tokens."""
 LEVELS = (1, 2, 4, 8, 16, 32)
 """Numbers of requests at once, up to the one that is asked for."""
 GAIN, MEASURABLE_S = 1.15, 0.2
@@ -40,12 +38,6 @@ _TOKENS = re.compile(
 )
 TOOLS = "tools"
 """Name of the finding whether a reply can be requested as the arguments of a tool."""
-MOST_RAISED = 64
-"""Factor by which the limits of output tokens are raised if a model reasons longer than they allow."""
-UNSET: Mapping[str, Any] = dict.fromkeys(
-    ("temperature", "seed", "reasoning_effort", "max_tokens", "max_completion_tokens")
-)
-"""Settings that a request has no field for unless it is probed."""
 USAGE = ("input", "output", "cached_input", "cache_write", "reasoning")
 
 
@@ -57,12 +49,9 @@ class Probes:
         self._endpoint = endpoint
         self._settings = endpoint.settings
         self._step = step
-        self._limit: tuple[str, ...] = ()
-        self._raised = 1
-        self._usages: list[Usage] = []
-        self._reported: list[float | None] = []
         url = public_url(self._settings.base_url or OPENAI_URL)
         self.report = EndpointReport(url=url, model=self._settings.model)
+        self._requests = ProbeRequests(endpoint, self.report)
 
     async def run(self, reply_types: Mapping[str, type[BaseModel]], parallel: int) -> EndpointReport:
         """Send the probes.
@@ -112,8 +101,8 @@ class Probes:
     async def _model(self) -> bool:
         """Probe whether the model answers, and by which name the limit of output tokens is accepted."""
         for name in (*self._endpoint.format.limits, ""):
-            self._limit = (name,) if name else ()
-            sent = await self._chat(HELLO)
+            self._requests.limits = (name,) if name else ()
+            sent = await self._requests.ask(HELLO)
             if sent.answer:
                 break
             if sent.refusal and sent.refusal.kind not in ("request", "settings", "server"):
@@ -124,12 +113,12 @@ class Probes:
             key = sent.refusal is not None and sent.refusal.kind == "access" and "401" in sent.why
             self.report.add("key" if key else "model", False, sent.why)
             return False
-        if self._settings.api_key_env:
+        if self._settings.key_place:
             self.report.add("key", True)
         self.report.add("model", True, sent.answer.model or self.report.model)
         if name:
             output = sent.answer.usage.output
-            kept = output is None or output <= SHORT * self._raised
+            kept = output is None or output <= SHORT * self._requests.raised
             self.report.add(name, kept, "" if kept else f"ignored: the reply has {output} tokens")
         return True
 
@@ -138,21 +127,21 @@ class Probes:
         report = self.report
         takes = self._endpoint.format.takes
         wanted: dict[str, Any] = {"temperature": 0.0} | ({"seed": 7} if "seed" in takes else {})
-        both = await self._chat(HELLO, **wanted)
+        both = await self._requests.ask(HELLO, **wanted)
         accepted: dict[str, Any] = {}
         for name, value in wanted.items():
-            sent = both if both.answer else await self._chat(HELLO, **{name: value})
+            sent = both if both.answer else await self._requests.ask(HELLO, **{name: value})
             report.add(name, sent.answer is not None, sent.why)
             accepted |= {name: value} if sent.answer else {}
-        first = both if both.answer else await self._chat(HELLO, **accepted)
-        again = await self._chat(HELLO, **accepted)
+        first = both if both.answer else await self._requests.ask(HELLO, **accepted)
+        again = await self._requests.ask(HELLO, **accepted)
         if first.answer and again.answer:
             same = first.answer.text == again.answer.text
             report.add("same reply twice", same, "" if same else "the replies differ: measure the noise")
-        effort = await self._chat(HELLO, reasoning_effort="low")
+        effort = await self._requests.ask(HELLO, reasoning_effort="low")
         report.add("reasoning_effort", effort.answer is not None, effort.why or "accepted; it may be ignored")
         if "n" in takes:
-            samples = await self._chat(HELLO, extra={"n": 2})
+            samples = await self._requests.ask(HELLO, extra={"n": 2})
             choices = samples.answer.choices if samples.answer else 0
             report.add(
                 "n", choices == 2, samples.why or ("" if choices == 2 else f"ignored: {choices} reply")
@@ -171,9 +160,9 @@ class Probes:
                     f"List the table customer with its column name, as one JSON object with the keys {keys}."
                 )
                 if mode == TOOLS:
-                    sent = await self._chat(text, LONG, extra=_tool(schema))
+                    sent = await self._requests.ask(text, LONG, extra=_tool(schema))
                 else:
-                    sent = await self._chat(text, LONG, schema=schema, response_mode=mode)
+                    sent = await self._requests.ask(text, LONG, schema=schema, response_mode=mode)
                 if sent.answer is None:
                     refused = sent.why
                     break
@@ -189,7 +178,7 @@ class Probes:
 
     async def _speed(self) -> None:
         """Measure the time to the first byte, and output tokens per second."""
-        streamed = await self._endpoint.stream(self._body(STORY, LONG))
+        streamed = await self._endpoint.stream(self._requests.body(STORY, LONG))
         self.report.count(streamed.usage if streamed else Usage(input=0, output=0))
         if not streamed:
             self.report.add("streaming", False)
@@ -210,7 +199,7 @@ class Probes:
             self._step(f"{counted(level, 'request')} at once")
             began = time.monotonic()
             sent = await asyncio.gather(
-                *(self._chat(f"{HELLO} ({level}-{number})") for number in range(level))
+                *(self._requests.ask(f"{HELLO} ({level}-{number})") for number in range(level))
             )
             if refused := next((each.why for each in sent if each.refusal), ""):
                 break
@@ -228,70 +217,34 @@ class Probes:
     async def _context(self) -> None:
         """Report the context length of /models, or of the refusal of a prompt that is too long."""
         report = self.report
-        if report.context_tokens is None and not (self._settings.api_key_env or self._settings.headers_env):
+        if report.context_tokens is None and not (self._settings.key_place or self._settings.headers_env):
             self._step("a prompt that is too long")
             try:
                 async with asyncio.timeout(LONG_PROMPT_S):
-                    sent = await self._chat(LONG_TEXT)
+                    sent = await self._requests.ask(LONG_TEXT)
             except TimeoutError:
                 sent = Sent(LONG_PROMPT_S)
             report.context_tokens = _context_in(sent.why)
         known = report.context_tokens
         report.add("context length", known is not None or "unknown", f"{known:,} tokens" if known else "")
 
-    async def _chat(
-        self,
-        text: str,
-        limit: int = SHORT,
-        *,
-        schema: Mapping[str, Any] | None = None,
-        extra: Mapping[str, Any] | None = None,
-        **changed: Any,
-    ) -> Sent:
-        """Send a request with changed settings, and with further fields of its body."""
-
-        async def send() -> Sent:
-            body = self._body(text, limit, schema, changed)
-            return await self._endpoint.ask(body | dict(extra or {}))
-
-        sent = await send()
-        while sent.took and sent.answer is None and self._raised < MOST_RAISED:
-            self._raised *= 8
-            sent = await send()
-        if sent.answer:
-            self._usages.append(sent.answer.usage)
-            self._reported.append(sent.answer.cost_usd)
-        self.report.count(sent.answer.usage if sent.answer else Usage(0, 0, 0))
-        return sent
-
-    def _body(
-        self,
-        text: str,
-        limit: int,
-        schema: Mapping[str, Any] | None = None,
-        changed: Mapping[str, Any] = UNSET,
-    ) -> dict[str, Any]:
-        limits = dict.fromkeys(self._limit, limit * self._raised)
-        settings = self._settings.model_copy(
-            update={**UNSET, "model": self.report.model, **limits, **changed}
-        )
-        return self._endpoint.format.body(Request((Message("user", text),), schema), settings)
-
     def _bill(self) -> None:
         """Report which token counts the endpoint gives, and the cost of all requests."""
         report, prices = self.report, prices_for(self._settings)
-        found = {name: any(getattr(usage, name) is not None for usage in self._usages) for name in USAGE}
-        found["cost"] = any(each is not None for each in self._reported)
+        found = {
+            name: any(getattr(usage, name) is not None for usage in self._requests.usages) for name in USAGE
+        }
+        found["cost"] = any(each is not None for each in self._requests.reported)
         given, missing = (
             ", ".join(name for name, there in found.items() if there is wanted).replace("_", " ")
             for wanted in (True, False)
         )
-        if self._usages:
+        if self._requests.usages:
             report.add(
                 "usage", bool(given), f"{given or 'none'}{f'; not reported: {missing}' if missing else ''}"
             )
-        if self._reported and all(each is not None for each in self._reported):
-            report.cost_usd = sum(each for each in self._reported if each is not None)
+        if self._requests.reported and all(each is not None for each in self._requests.reported):
+            report.cost_usd = sum(each for each in self._requests.reported if each is not None)
         elif not report.unreported:
             report.cost_usd = cost(Usage(input=report.input_tokens, output=report.output_tokens), prices)
         report.add("price", prices is not None, "" if prices else "set prices to know what a run costs")

@@ -103,7 +103,7 @@ class EndpointReport(BaseModel):
         limit = before.reply_tokens or 2048
         kind = {} if before.kind == "openai" else {"kind": before.kind}
         settings: dict[str, Any] = {**kind, "model": self.model, "base_url": self.url}
-        for name in ("api_key_env", "headers_env"):
+        for name in ("api_key_env", "api_key_command", "headers_env"):
             if value := getattr(before, name):
                 settings[name] = value
         settings["temperature"] = None if self.verdict("temperature") == "no" else before.temperature

@@ -9,6 +9,7 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
 
 from tasks.backbone.endpoint.failures import scrub
 from tasks.backbone.endpoint.formats.identity import OPENAI_URL
+from tasks.backbone.endpoint.key_command import KeyCommand
 from tasks.core.errors import ConfigurationError
 from tasks.settings.backbone import BackboneSettings
 
@@ -31,16 +32,21 @@ class Access:
     base: SplitResult
     headers: Mapping[str, str]  # headers of every request, with the values of the environment
     secrets: tuple[str, ...]  # these values, which no message may hold
+    command: KeyCommand | None = None  # the program that prints the key
 
     @classmethod
     def of(cls, settings: BackboneSettings) -> Self:
         """Read the address from the settings, and the key and headers from the environment.
 
         Raises:
-            ConfigurationError: base_url is not a valid address or holds a secret; a variable is not set, is empty,
-                or holds a character that no header may have.
+            ConfigurationError: base_url is not a valid address or holds a secret; two settings give the key; a variable
+                is not set, is empty, or holds a character that no header may have.
         """
         base = _checked_url(settings)
+        if settings.api_key_env is not None and settings.api_key_command is not None:
+            raise ConfigurationError(
+                f'Backbone "{settings.name}": api_key_env and api_key_command both give the key: set one of them.'
+            )
         headers = {name.lower(): _variable(settings, each) for name, each in settings.headers_env.items()}
         if settings.api_key_env is not None:
             headers["authorization"] = f"{BEARER}{_variable(settings, settings.api_key_env)}"
@@ -50,7 +56,18 @@ class Access:
             raise ConfigurationError(
                 f'Backbone "{settings.name}": headers_env must not set {ours[0]}, which the client sets itself.'
             )
-        return cls(base, headers, tuple(secrets))
+        command = KeyCommand(settings.api_key_command, settings.name) if settings.api_key_command else None
+        return cls(base, headers, tuple(secrets), command)
+
+    async def key(self) -> str:
+        """Return the key as it is now; "" if the endpoint needs none.
+
+        Raises:
+            BackboneError: the program that prints it fails.
+        """
+        if self.command is not None:
+            return await self.command.key()
+        return self.headers.get("authorization", "").removeprefix(BEARER)
 
     def url(self, path: str) -> str:
         """Return the URL of a path below the base URL."""
@@ -58,7 +75,7 @@ class Access:
 
     def clean(self, text: str) -> str:
         """Return a text without the secrets, and without anything that looks like one."""
-        return scrub(text, self.secrets)
+        return scrub(text, (*self.secrets, *(self.command.printed if self.command else ())))
 
 
 def _checked_url(settings: BackboneSettings) -> SplitResult:

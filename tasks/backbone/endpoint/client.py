@@ -202,7 +202,7 @@ class OpenAIBackbone:
 
     def _refusal(self, status: int, headers: Mapping[str, str], text: str) -> Refusal:
         changes = self._format.changes(self._settings)
-        return refusal_of(status, headers, self._access.clean(text), self._settings.api_key_env, changes)
+        return refusal_of(status, headers, self._access.clean(text), self._settings.key_place, changes)
 
     def _reply(self, answer: Answer, key: str, tier: str, seconds: float, retries: int) -> Reply:
         price = price_of(answer.usage, self._settings, tier)

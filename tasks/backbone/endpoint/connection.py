@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from tasks.backbone.endpoint.access import BEARER, Access
+from tasks.backbone.endpoint.access import Access
 from tasks.backbone.endpoint.formats.wire import Sdk
 from tasks.backbone.endpoint.redirects import Target
 from tasks.core.errors import ConfigurationError
@@ -73,22 +73,23 @@ class Connections:
         # The default keeps at most 100 connections open; beyond that, each request would open its own.
         limits = type(DEFAULT_CONNECTION_LIMITS)(max_connections=most, max_keepalive_connections=most)
         self._sdk = imported(sdk)
+        self._access = access
         headers: dict[str, Any] = {"accept-encoding": ", ".join(_PACKED), **access.headers}
-        key = headers.pop("authorization", "").removeprefix(BEARER)
-        if not key:
+        if not headers.pop("authorization", "") and access.command is None:
             headers["Authorization"] = self._sdk.Omit()
         self._options: RequestOptions = {"headers": headers}
         client = {"openai": "AsyncOpenAI", "anthropic": "AsyncAnthropic"}[sdk]
         self._client = getattr(self._sdk, client)(
-            api_key=key or "none",
+            api_key="none",
             base_url=access.url(""),
             timeout=Timeout(None, connect=connect_s),
             max_retries=0,
             http_client=_limited_client()(limits=limits, follow_redirects=False),
         )
 
-    def headers(self) -> dict[str, str]:
+    async def headers(self) -> dict[str, str]:
         """Return the headers of a request, with the key."""
+        self._client.api_key = await self._access.key() or "none"
         every = {**self._client.default_headers, **self._client.auth_headers, **self._options["headers"]}
         return {name: value for name, value in every.items() if isinstance(value, str)}
 
@@ -99,9 +100,11 @@ class Connections:
             aiohttp.ClientError, OSError, TimeoutError: the connection failed, or the answer is cut off, not HTTP, or
                 damaged.
             TooLongAnswerError: the body is too long.
+            BackboneError: the program that prints the key fails.
         """
         import httpx2
 
+        self._client.api_key = await self._access.key() or "none"
         try:
             if target.method == "get":
                 response = await self._client.get(target.url, cast_to=httpx2.Response, options=self._options)

@@ -94,7 +94,7 @@ def refusal_of(
     status: int,
     headers: Mapping[str, str],
     body: str,
-    api_key_env: str | None = None,
+    key_place: str | None = None,
     changes: Mapping[str, str] | None = None,
 ) -> Refusal:
     """Classify an HTTP response that holds no reply.
@@ -103,7 +103,7 @@ def refusal_of(
         status: the HTTP status, or the one that a 200's `error` object names.
         headers: the answer's headers, names in lower case.
         body: the answer's text, JSON or not.
-        api_key_env: name of the variable with the key, for the advice.
+        key_place: where the key is, for the advice: the name of a variable, for example.
         changes: parameters that may have been sent, and for each how the user changes it.
     """
     error = _error_of(body)
@@ -112,7 +112,7 @@ def refusal_of(
     message = f"HTTP {status}{f' {code}' if code and code != str(status) else ''}: {_cut(text)}"
     wait = retry_after(headers, text)
     codes = {str(error.get("code")), str(error.get("type"))}
-    key = f"the key in {api_key_env}" if api_key_env else "the key (no api_key_env is set for this backbone)"
+    key = f"the key in {key_place}" if key_place else "the key (no api_key_env is set for this backbone)"
 
     # Some endpoints call every rate limit a quota; one that says when to come back is not exhausted.
     broke = status in (403, 429) and wait is None and _QUOTA_WORDS.search(message)

@@ -22,7 +22,8 @@ def _offline(settings: BackboneSettings) -> Backbone:
 
 
 def _usable(settings: BackboneSettings) -> None:
-    Access.of(settings)
+    if (command := Access.of(settings).command) is not None:
+        command.run()
     imported(format_of(settings).sdk)
 
 

@@ -12,7 +12,11 @@ import pytest
 
 from tests.flows.conftest import answer_as_offline
 from tests.support.command_line import Ran
-from tests.support.fake_openai import Behaviour, Body, FakeOpenAI, error, unauthorized
+from tests.support.fake_anthropic import fake_anthropic
+from tests.support.fake_openai import Behaviour, Body, FakeOpenAI, error, prompt_of, unauthorized
+from tests.support.fake_responses import fake_responses
+
+__all__ = ["fake_anthropic", "fake_responses"]
 
 Run = Callable[..., Ran]
 
@@ -34,8 +38,10 @@ def server(fake_openai: FakeOpenAI) -> FakeOpenAI:
 
 
 def answer(body: Body) -> str:
-    if "### " in body["messages"][-1]["content"]:
-        return answer_as_offline(body)
+    if "### " in prompt_of(body):
+        messages = body.get("messages") or body["input"]
+        turns = [{"role": each["role"], "content": prompt_of({"messages": [each]})} for each in messages]
+        return answer_as_offline({**body, "messages": turns})
     return json.dumps({"sql": "SELECT name FROM customer", "tables": ["customer"], "columns": ["name"]})
 
 
@@ -225,3 +231,27 @@ def test_usage_fields_that_are_not_reported_are_named(run_here: Run, server: Fak
     verdict, detail = findings(check(run_here, server, "--json"))["usage"]
     assert verdict == "yes"
     assert detail == "input, output, cache write; not reported: cached input, reasoning, cost"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["openai-responses", "anthropic"])
+def test_the_settings_that_are_found_for_another_protocol_evaluate(
+    request: pytest.FixtureRequest, run_here: Run, tmp_path: Path, kind: str
+) -> None:
+    server: FakeOpenAI = request.getfixturevalue(
+        {"openai-responses": "fake_responses", "anthropic": "fake_anthropic"}[kind]
+    )
+    server.models, server.answer = 200, answer
+    (file := tmp_path / "mine.yaml").write_text(
+        f"kind: {kind}\nmodel: m-1\nbase_url: {server.base_url}\ntemperature: null\n"
+    )
+    checked = run_here("check", str(file), "--parallel", "1", "--write", str(tmp_path / "found.yaml"))
+    assert checked.code == 0, checked.err
+    assert f"kind: {kind}" in (tmp_path / "found.yaml").read_text()
+    server.requests = []
+    for calls in (10, 10):
+        ran = run_here(
+            "evaluate", "--backbone", str(tmp_path / "found.yaml"), "--pipeline", "zero-shot", "--limit", "10"
+        )
+        assert ran.code == 0, ran.err
+        assert len(server.requests) == calls, "nothing is bought twice"
