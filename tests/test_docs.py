@@ -81,11 +81,10 @@ def test_every_snippet_that_is_no_command_is_run_by_a_test() -> None:
 
 
 def test_the_settings_of_a_model_are_valid(tmp_path: Path) -> None:
-    (_, text), (_, azure) = blocks("docs/model.md", "yaml")
-    (tmp_path / "azure.yaml").write_text(azure, encoding="utf-8")
-    assert load_backbone_settings(tmp_path, str(tmp_path / "azure.yaml")).headers_env == {
-        "api-key": "AZURE_KEY"
-    }
+    (_, text), (_, token) = blocks("docs/model.md", "yaml")
+    (tmp_path / "token.yaml").write_text(f"model: m\n{token}", encoding="utf-8")
+    command = load_backbone_settings(tmp_path, str(tmp_path / "token.yaml")).api_key_command
+    assert command == ["gcloud", "auth", "print-access-token"]
     (tmp_path / "my-model.yaml").write_text(text, encoding="utf-8")
     settings = load_backbone_settings(tmp_path, str(tmp_path / "my-model.yaml"))
     assert (settings.name, settings.concurrency) == ("my-model", 64)
