@@ -35,6 +35,22 @@ async def in_task_run(name: str, label: str, work: Callable[[], Awaitable[None]]
     await task(name=name, task_run_name=label, cache_policy=NO_CACHE, persist_result=False)(run)(work)
 
 
+class BatchRuns:
+    """Task runs of the running flow, one for each batch of requests.
+
+    Attributes:
+        begun: how many have begun.
+    """
+
+    def __init__(self) -> None:
+        self.begun = 0
+
+    async def __call__(self, label: str, work: Callable[[], Awaitable[None]]) -> None:
+        """Wait for a batch in a task run with this label."""
+        self.begun += 1
+        await in_task_run("batch", label, work)
+
+
 async def wait_until_recorded(flow_run_id: UUID, executed: int, control: Control) -> int:
     """Wait until Prefect has recorded the end of as many task runs as were executed; return how many it has.
 

@@ -6,6 +6,7 @@ from flows.questions.candidate_backbones import writer_settings
 from flows.questions.eliminator import asks_eliminator
 from tasks.backbone.kinds.kind import kind_of
 from tasks.backbone.pricing import why_unpriced
+from tasks.backbone.tiers import BATCH
 from tasks.core.errors import ConfigurationError
 from tasks.settings.evaluation import EvaluationSettings
 
@@ -33,6 +34,11 @@ def check_budget(
         raise ConfigurationError(
             f"{option}: {second.pipeline.name} uses an eliminator, a second backbone, whose calls no budget "
             f"counts. Leave {option} out, or set pipeline.eliminator=null."
+        )
+    if batched := next((each.backbone.name for each in evaluations if each.backbone.tier == BATCH), None):
+        raise ConfigurationError(
+            f"{option}: {batched} submits its requests in batches, whose cost is known only after they are paid for. "
+            f"Leave {option} out, or set backbone.tier=flex."
         )
     unpriced = {name: why for each in evaluations for name, why in _unpriced(each).items()}
     if unpriced:

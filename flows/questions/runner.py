@@ -8,6 +8,7 @@ from pathlib import Path as File
 from typing import Any
 
 from flows.orchestration.stage_task_runs import TaskRuns
+from flows.orchestration.task_runs import BatchRuns
 from flows.pipelines.candidates import Candidates
 from flows.pipelines.context import Context, PipelineRecord
 from flows.pipelines.pipeline import Function, pipeline_of
@@ -76,6 +77,7 @@ class Tools:
     writers: tuple[MeteredBackbone, ...] = ()  # models that write candidates in turns; () for `backbone`
     temperature: float | None = None  # at which `backbone` selects among candidates; None for its own
     pace: Pace = field(default_factory=lambda: Pace(None))  # whether the run is on time
+    batches: BatchRuns | None = None  # Prefect's task runs of batches; None without Prefect
 
 
 @dataclass(frozen=True)

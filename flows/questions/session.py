@@ -9,12 +9,13 @@ from pathlib import Path
 from flows.orchestration.flow_runs import flow_run_id
 from flows.orchestration.stage_results import PersistedResults, open_results
 from flows.orchestration.stage_task_runs import TaskRuns
-from flows.orchestration.task_runs import wait_until_recorded
+from flows.orchestration.task_runs import BatchRuns, wait_until_recorded
 from flows.questions.candidate_backbones import open_writers, writer_settings
 from flows.questions.eliminator import open_eliminator
 from flows.questions.recording import Recorder
 from flows.questions.runner import Persistence, QuestionInputs, QuestionRunner, RerunSpec, Tools
 from flows.runtime.control import Control
+from tasks.backbone.batches.backbone import unseen
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
 from tasks.backbone.check.known import KnownEndpoints
 from tasks.backbone.kinds.kind import kind_of
@@ -73,7 +74,17 @@ class Session:
             observations = _observations(settings, traced=traced)
             known = KnownEndpoints(home.endpoints, control.progress.note)
             pace = _pace(settings.backbone)
-            layers = Layers(replies, control.budget, observations, known, pace, control.stop_now)
+            batches = BatchRuns() if persistent else None
+            layers = Layers(
+                replies,
+                control.budget,
+                observations,
+                known,
+                pace,
+                batches or unseen,
+                control.progress.step,
+                control.stop_now,
+            )
             own_settings = await with_response_mode(settings.backbone, layers)
             settings = settings.model_copy(update={"backbone": own_settings})
             found = writer_settings(settings)
@@ -87,7 +98,7 @@ class Session:
                 yield cls(
                     settings=settings,
                     control=control,
-                    tools=Tools(own, workers, eliminator, writers, found.temperature, pace),
+                    tools=Tools(own, workers, eliminator, writers, found.temperature, pace, batches),
                     replies=replies,
                     verdicts=verdicts,
                     results=results,

@@ -13,7 +13,7 @@ from tasks.core.errors import BackboneError
 
 log = logging.getLogger(__name__)
 
-FLEX = "flex"
+BATCH, FLEX = "batch", "flex"
 FIRST_PAUSE_S = 2.0
 """Pause after the first refusal for lack of capacity; it doubles with each further one, up to `LONGEST_PAUSE_S`."""
 LONGEST_PAUSE_S = 60.0

@@ -168,14 +168,19 @@ class BackboneSettings(Settings):
     prices: Prices | None = None
     """None: those of the installed price list (the extra `prices`) for the provider and the model; without one, money
     is reported as unknown."""
-    tier: Literal["standard", "flex"] = "standard"
-    """Service tier of the requests. "flex" is slower and cheaper at OpenAI, Azure, Gemini and Groq. It is sent as
-    `service_tier` and is no part of a request's identity. A request that gets no capacity waits for `flex_wait_s`."""
+    tier: Literal["standard", "flex", "batch"] = "standard"
+    """Service tier of the requests; no part of their identity. "flex" is slower and cheaper (OpenAI, Azure), sent as
+    `service_tier`. "batch" collects the requests of all questions, and submits them to OpenAI's Batch API or
+    Anthropic's Message Batches, which answer within 24 hours for half the price."""
     flex_wait_s: float = Field(600.0, ge=0, le=86_400)
-    """Seconds that a request waits for capacity of the tier "flex" before it is sent at the standard price."""
+    """Seconds that a request of the tier "flex" waits for capacity before it is sent at the standard price."""
+    batch_quiet_s: float = Field(10.0, ge=0, le=3600)
+    """Seconds without a new request after which the collected ones are submitted as a batch."""
+    batch_poll_s: float = Field(30.0, gt=0, le=3600)
+    """Seconds between two looks at the state of a batch."""
     finish_by: str | None = None
     """Time by which the run shall have ended: the next "07:00" in the machine's time zone, or an ISO 8601 time. While
-    the run would end later at its present rate, requests are sent in the standard tier. It needs the tier "flex"."""
+    the run would end later at its present rate, requests are sent in the standard tier. It needs a cheaper tier."""
     prefix_cache: bool | None = None
     """Whether the endpoint charges less for the beginning of a prompt that it has seen. Then one question of each
     database runs before the others of it. None: if `prices.cached_input` is below `prices.input`."""
@@ -199,6 +204,8 @@ class BackboneSettings(Settings):
     @property
     def has_prefix_cache(self) -> bool:
         """Whether the endpoint charges less for the beginning of a prompt that it has seen before."""
+        if self.tier == "batch":
+            return False  # all questions are asked at once
         if self.prefix_cache is not None or self.prices is None:
             return bool(self.prefix_cache)
         return self.prices.cached_input is not None and self.prices.cached_input < self.prices.input
@@ -217,7 +224,9 @@ class BackboneSettings(Settings):
                     f'finish_by: "{self.finish_by}" is neither a time of day, 07:00, nor an ISO 8601 time'
                 ) from None
             if self.tier == STANDARD:
-                raise ValueError("finish_by chooses between tiers: set backbone.tier=flex as well")
+                raise ValueError(
+                    "finish_by chooses between tiers: set backbone.tier to flex or batch as well"
+                )
         if self.context_tokens is not None and (self.reply_tokens or 0) >= self.context_tokens:
             raise ValueError(
                 f"context_tokens ({self.context_tokens}) are for prompt and reply together, and the reply alone may "

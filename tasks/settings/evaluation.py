@@ -33,6 +33,8 @@ RESERVED_TAGS = {
 HARMLESS = (
     "backbone.api_key_command",
     "backbone.api_key_env",
+    "backbone.batch_poll_s",
+    "backbone.batch_quiet_s",
     "backbone.concurrency",
     "backbone.finish_by",
     "backbone.flex_wait_s",

@@ -20,6 +20,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError, StatementError
 
+from tasks.backbone.batches.store import BatchStore
 from tasks.backbone.cache.entry import DamagedEntriesError, DamagedEntry, reply_of, row_of
 from tasks.backbone.cache.entry import reply as table
 from tasks.backbone.cache.room import NoRoomError, lost
@@ -130,6 +131,10 @@ class ReplyCache(StoredReplies):
     @abstractmethod
     def _made_room(self, error: DBAPIError) -> bool:
         """Return whether a second attempt to store makes sense; note in `_unwritable` where no later one does."""
+
+    def batches(self, endpoint: str) -> BatchStore:
+        """Return the store of the batches of an endpoint, in the same database."""
+        return BatchStore(self._engine, self.place, endpoint)
 
     def get(self, key: str) -> Reply | None:
         """Return the reply to a request as first received (`cached` False); None if there is none.

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tasks.backbone.endpoint.access import Access
-from tasks.backbone.endpoint.connection import Connections, HttpAnswer, TooLongAnswerError
+from tasks.backbone.endpoint.connection import Connections, HttpAnswer, TooLongAnswerError, Upload, deadline
 from tasks.backbone.endpoint.failures import Refusal, lacks_capacity, refusal_of
 from tasks.backbone.endpoint.formats.answer import Answer, GarbledAnswerError, RefusedInBodyError
 from tasks.backbone.endpoint.formats.choice import format_of
@@ -92,7 +92,7 @@ class OpenAIBackbone:
     def wind_down(self) -> None:
         """Send no further requests: those in flight may finish, those that wait fail."""
         if self._over is None:
-            closing = self._message("it is closing, no further request is sent.")
+            closing = self.message("it is closing, no further request is sent.")
             self._end(BackboneError(closing, transient=True, retried=True))
 
     async def complete(self, request: Request) -> Reply:
@@ -124,7 +124,7 @@ class OpenAIBackbone:
                         self._limit.succeeded()
                         self._pilots.accept(kind)
                         seconds = loop.time() - sent_at
-                        return self._reply(outcome, key, outcome.tier or request.tier, seconds, requests - 1)
+                        return self.reply(outcome, key, outcome.tier or request.tier, seconds, requests - 1)
                     self._retry_policy.record(outcome)
                     if outcome.kind == "rate_limit":
                         self._limit.rate_limited(granted_at, self._bearable(outcome))
@@ -143,7 +143,7 @@ class OpenAIBackbone:
                 f"it accepts connections, but did not answer GET /models within {self._probe.timeout_s:g} s before the "
                 f"first request. {_UP} If it is busy with requests of other users, wait for them. {KEPT}"
             )
-            self._end(BackboneError(self._message(message), transient=True, fatal=True, retried=True))
+            self._end(BackboneError(self.message(message), transient=True, fatal=True, retried=True))
         return None if error is None or self._over else self._lost(error)
 
     async def _ask_for_models(self) -> None:
@@ -164,16 +164,39 @@ class OpenAIBackbone:
         except Exception as error:
             return self._lost(error)
         self._probe.answered()
-        if not 200 <= answer.status < 300:
-            refusal = self._refusal(answer.status, answer.headers, answer.text)
-            if refusal.kind != "redirect":
-                return refusal
-            further = target.redirected(answer.status, answer.headers.get("location"))
-            return replace(refusal, target=further) if further else replace(refusal, kind="access")
+        if (refusal := self._refused(target, answer)) is not None:
+            return refusal
+        return self.read(answer.text)
+
+    async def exchange(
+        self, path: str, body: Mapping[str, Any] | None = None, upload: Upload | None = None
+    ) -> HttpAnswer | Refusal:
+        """Send a request that is none for a reply, without retries; without a body and an upload it is a GET."""
+        target = Target(path if "://" in path else self._access.url(path), "post" if body else "get")
+        assert self._connections is not None, "used outside of `async with`"
         try:
-            return self._format.answer(answer.text)
+            async with deadline(self._settings.timeout_s):
+                answer = await self._connections.send(target, body, upload)
+        except Exception as error:
+            return self._lost(error)
+        return self._refused(target, answer) or answer
+
+    def _refused(self, target: Target, answer: HttpAnswer) -> Refusal | None:
+        """Return the refusal that an answer is; None for an answer with a status of success."""
+        if 200 <= answer.status < 300:
+            return None
+        refusal = self.refusal(answer.status, answer.headers, answer.text)
+        if refusal.kind != "redirect":
+            return refusal
+        further = target.redirected(answer.status, answer.headers.get("location"))
+        return replace(refusal, target=further) if further else replace(refusal, kind="access")
+
+    def read(self, text: str) -> Answer | Refusal:
+        """Read the body of an answer."""
+        try:
+            return self._format.answer(text)
         except RefusedInBodyError as error:
-            return self._refusal(error.status, {}, error.body)
+            return self.refusal(error.status, {}, error.body)
         except GarbledAnswerError as error:
             hint = "If this happens every time, check base_url: it usually ends in /v1."
             return Refusal("garbled", self._access.clean(str(error)), hint)
@@ -200,11 +223,13 @@ class OpenAIBackbone:
                 return Refusal("connection", f"connection failed ({message})", _UP)
         raise error
 
-    def _refusal(self, status: int, headers: Mapping[str, str], text: str) -> Refusal:
+    def refusal(self, status: int, headers: Mapping[str, str], text: str) -> Refusal:
+        """Classify an answer that is no reply."""
         changes = self._format.changes(self._settings)
         return refusal_of(status, headers, self._access.clean(text), self._settings.key_place, changes)
 
-    def _reply(self, answer: Answer, key: str, tier: str, seconds: float, retries: int) -> Reply:
+    def reply(self, answer: Answer, key: str, tier: str, seconds: float, retries: int) -> Reply:
+        """Return the reply in an answer to the request with a key, and its price in a tier."""
         price = price_of(answer.usage, self._settings, tier)
         reported = answer.cost_usd
         call = Call(
@@ -227,17 +252,18 @@ class OpenAIBackbone:
         """Return the seconds until the next request; raise where there is none."""
         self._raise_if_over()
         if refusal.kind == "capacity":
-            raise NoCapacityError(self._message(refusal.message), refusal.retry_after_s)
+            raise NoCapacityError(self.message(refusal.message), refusal.retry_after_s)
         decision = self._retry_policy.decide(refusal, requests, asyncio.get_running_loop().time())
         if decision.pause_s is not None:
             return decision.pause_s
-        message = self._message(f"{self._access.clean(refusal.message).rstrip('.')}. {decision.advice}")
+        message = self.message(f"{self._access.clean(refusal.message).rstrip('.')}. {decision.advice}")
         error = BackboneError(message, transient=refusal.transient, fatal=decision.fatal, retried=True)
         if decision.fatal:
             self._end(error)
         raise error
 
-    def _message(self, text: str) -> str:
+    def message(self, text: str) -> str:
+        """Return a message about the endpoint."""
         endpoint = public_url(self._settings.base_url or OPENAI_URL)
         return f'Backbone "{self._settings.name}" ({self._settings.model} at {endpoint}): {text}'
 

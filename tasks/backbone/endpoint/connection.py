@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 16 * 2**20
 """Longest body of an answer, before and after decompression."""
+MOST_FILE_BYTES = 512 * 2**20
+"""The same of a GET, which may have the answers to a whole batch."""
 _PACKED = ("gzip", "deflate")
 _ANY_HEADER = 47
 """Size of zlib's window with which it reads both formats."""
@@ -39,6 +41,14 @@ class HttpAnswer:
     status: int  # the HTTP status
     headers: Mapping[str, str]  # names in lower case
     text: str  # the body
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file of JSON lines that is sent with a request."""
+
+    name: str
+    content: bytes
 
 
 def imported(sdk: Sdk) -> ModuleType:
@@ -93,8 +103,10 @@ class Connections:
         every = {**self._client.default_headers, **self._client.auth_headers, **self._options["headers"]}
         return {name: value for name, value in every.items() if isinstance(value, str)}
 
-    async def send(self, target: Target, body: Mapping[str, Any] | None = None) -> HttpAnswer:
-        """Send one request and read its answer; redirects are not followed.
+    async def send(
+        self, target: Target, body: Mapping[str, Any] | None = None, upload: Upload | None = None
+    ) -> HttpAnswer:
+        """Send one request and read its answer; redirects are not followed. With an upload, the body is a form.
 
         Raises:
             aiohttp.ClientError, OSError, TimeoutError: the connection failed, or the answer is cut off, not HTTP, or
@@ -108,6 +120,15 @@ class Connections:
         try:
             if target.method == "get":
                 response = await self._client.get(target.url, cast_to=httpx2.Response, options=self._options)
+            elif upload is not None:
+                headers = {**self._options["headers"], "Content-Type": "multipart/form-data"}
+                response = await self._client.post(
+                    target.url,
+                    cast_to=httpx2.Response,
+                    body=body,
+                    files=[("file", (upload.name, upload.content, "application/jsonl"))],
+                    options={"headers": headers},
+                )
             else:
                 response = await self._client.post(
                     target.url, cast_to=httpx2.Response, body=body, options=self._options
@@ -136,7 +157,8 @@ def _limited_client() -> "type[httpx2.AsyncClient]":
         async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
             streamed = await super().send(request, **options | {"stream": True})
             try:
-                content = await _content(streamed)
+                most = MOST_FILE_BYTES if request.method == "GET" else MOST_BYTES
+                content = await _content(streamed, most)
             finally:
                 await streamed.aclose()
             headers = [
@@ -149,23 +171,23 @@ def _limited_client() -> "type[httpx2.AsyncClient]":
     return LimitedClient
 
 
-async def _content(response: "httpx2.Response") -> bytes:
+async def _content(response: "httpx2.Response", most: int) -> bytes:
     """Return the body, decompressed."""
     packed = bytearray()
-    if int(response.headers.get("content-length") or 0) > MOST_BYTES:
+    if int(response.headers.get("content-length") or 0) > most:
         raise TooLongAnswerError
     async for part in response.aiter_raw():
         packed += part
-        if len(packed) > MOST_BYTES:
+        if len(packed) > most:
             raise TooLongAnswerError
     if response.headers.get("content-encoding", "").strip().lower() not in _PACKED:
         return bytes(packed)
     unpacking = zlib.decompressobj(wbits=_ANY_HEADER)
     try:
-        content = unpacking.decompress(bytes(packed), MOST_BYTES + 1)
+        content = unpacking.decompress(bytes(packed), most + 1)
     except zlib.error as error:
         raise _damaged(str(error)) from error
-    if len(content) > MOST_BYTES:
+    if len(content) > most:
         raise TooLongAnswerError
     if not unpacking.eof:
         raise _damaged("its compressed body is cut off")

@@ -9,7 +9,7 @@ from tasks.backbone.endpoint.formats.choice import format_of
 from tasks.backbone.kinds.kind import BackboneKind
 from tasks.backbone.protocol import Backbone
 from tasks.backbone.recordings.replay import open_recording
-from tasks.backbone.tiers import FLEX
+from tasks.backbone.tiers import BATCH, FLEX
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.kinds import BACKBONES
 from tasks.settings.protocols import MessagesSettings, ResponsesSettings
@@ -27,10 +27,10 @@ def _usable(settings: BackboneSettings) -> None:
     imported(format_of(settings).sdk)
 
 
-_ENDPOINT = BackboneKind(OpenAIBackbone, check=_usable, endpoint=True, tiers=frozenset({FLEX}))
+_ENDPOINT = BackboneKind(OpenAIBackbone, check=_usable, endpoint=True, tiers=frozenset({FLEX, BATCH}))
 
 BACKBONES.register("openai")(_ENDPOINT)
 BACKBONES.register("openai-responses")(replace(_ENDPOINT, settings=ResponsesSettings))
-BACKBONES.register("anthropic")(replace(_ENDPOINT, settings=MessagesSettings, tiers=frozenset()))
+BACKBONES.register("anthropic")(replace(_ENDPOINT, settings=MessagesSettings, tiers=frozenset({BATCH})))
 BACKBONES.register("offline")(BackboneKind(_offline, paid=False, samples=False))
 BACKBONES.register("replay")(BackboneKind(open_recording, check=open_recording, paid=False, replays=True))

@@ -1,22 +1,30 @@
 """Opens the backbones of a run, each in its layers."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from tasks.backbone.batches.anthropic import AnthropicBatches
+from tasks.backbone.batches.backbone import BatchBackbone, Shown, unseen
+from tasks.backbone.batches.openai import OpenAIBatches
 from tasks.backbone.cache.backbone import CachedBackbone
 from tasks.backbone.cache.store import ReplyCache
 from tasks.backbone.check.known import KnownEndpoints
 from tasks.backbone.check.response_mode import find_response_mode
+from tasks.backbone.endpoint.client import OpenAIBackbone
+from tasks.backbone.endpoint.formats.choice import format_of
+from tasks.backbone.endpoint.formats.identity import address_of
 from tasks.backbone.kinds.kind import kind_of
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.pace import Pace
 from tasks.backbone.pricing import Budget, BudgetedBackbone
 from tasks.backbone.protocol import Backbone, Reply, Request
 from tasks.backbone.recordings.observed import Observations, ObservedBackbone
-from tasks.backbone.tiers import FlexBackbone
+from tasks.backbone.tiers import FLEX, FlexBackbone
+from tasks.core.errors import ConfigurationError
+from tasks.core.outcome import STANDARD
 from tasks.settings.backbone import BackboneSettings
 
 
@@ -32,6 +40,10 @@ class Layers:
     """What is known about endpoints."""
     pace: Pace = field(default_factory=lambda: Pace(None))
     """Whether the run is on time; until then requests are sent in the cheaper tier."""
+    shown: Shown = unseen
+    """Shows the work of each batch."""
+    report: Callable[[str], object] = bool
+    """Shows in one line how far a batch is."""
     stop_now: asyncio.Event | None = None
     """Once this is set, calls in flight are given up."""
 
@@ -66,8 +78,10 @@ async def open_backbone(
         backbone = kind.make(settings)
         if isinstance(backbone, AbstractAsyncContextManager):
             await stack.enter_async_context(backbone)
-        if settings.tier in kind.tiers:
-            backbone = FlexBackbone(backbone, settings.flex_wait_s, layers.pace)
+        if settings.tier != STANDARD and isinstance(backbone, OpenAIBackbone):
+            backbone = _tiered(backbone, settings, layers)
+            if isinstance(backbone, BatchBackbone):
+                await stack.enter_async_context(backbone)
         if settings.epoch is not None and not kind.replays:
             backbone = _EpochBackbone(backbone, settings.epoch)
         if layers.cache and kind.paid:
@@ -78,6 +92,22 @@ async def open_backbone(
         if layers.observations:
             backbone = ObservedBackbone(backbone, layers.observations)
         yield MeteredBackbone.of(backbone, settings)
+
+
+def _tiered(endpoint: OpenAIBackbone, settings: BackboneSettings, layers: Layers) -> Backbone:
+    """Return the endpoint in the service tier of the settings."""
+    if settings.tier == FLEX:
+        return FlexBackbone(endpoint, settings.flex_wait_s, layers.pace)
+    if layers.cache is None:
+        raise ConfigurationError(f"backbone.tier={settings.tier}: batches are kept beside the reply cache.")
+    wire = format_of(settings)
+    provider = (
+        AnthropicBatches(endpoint.exchange)
+        if wire.sdk == "anthropic"
+        else OpenAIBatches(endpoint.exchange, wire.path)
+    )
+    store = layers.cache.batches(address_of(settings))
+    return BatchBackbone(endpoint, settings, provider, store, layers.pace, layers.shown, layers.report)
 
 
 class _EpochBackbone:

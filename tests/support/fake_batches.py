@@ -1,0 +1,238 @@
+"""Fakes of OpenAI's Batch API (guide "Batch API", API reference "Batches" and "Files") and of Anthropic's Message
+Batches (guide "Batch processing", API reference "Message Batches"), with the ledger of what they charge for.
+
+A test checks their answers against the SDKs' own types.
+"""
+
+import asyncio
+import datetime
+import email
+import json
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from tests.support.fake_anthropic import FakeAnthropic
+from tests.support.fake_openai import Behaviour, Body, FakeOpenAI
+
+Fate = Literal["answered", "busy", "wrong", "expired", "cancelled"]
+
+
+@dataclass
+class Batch:
+    """A batch at the provider."""
+
+    id: str
+    created_at: float
+    requests: list[Body]
+    metadata: Body
+    status: str = ""  # set when it has ended, or to end it so
+    results: list[Body] = field(default_factory=list)
+    errors: list[Body] = field(default_factory=list)
+    refused: Body | None = None  # the error of a batch that was refused as a whole
+
+
+class _Batches(FakeOpenAI):
+    """What both providers have in common.
+
+    Attributes:
+        seconds: seconds until a batch has ended.
+        fate: what becomes of a request, by its body.
+        ledger: how often each request was charged, by its id.
+        batches: all batches, in the order of their submission.
+        refuse: errors with which the next batches are refused as a whole.
+        lose: number of further batches that are accepted without an answer: the connection is dropped.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds = 0.05
+        self.fate: Callable[[Body], Fate] = lambda body: "answered"
+        self.ledger: Counter[str] = Counter()
+        self.batches: dict[str, Batch] = {}
+        self.refuse: list[Body] = []
+        self.lose = 0
+
+    def _accept(self, requests: list[Body], metadata: Body) -> Batch:
+        batch = Batch(f"batch_{len(self.batches)}", time.time(), requests, metadata)
+        if self.refuse:
+            batch.refused, batch.status = self.refuse.pop(0), "failed"
+        self.batches[batch.id] = batch
+        return batch
+
+    def _ended(self, batch: Batch) -> bool:
+        """Return whether a batch has ended; answer its requests at that moment."""
+        if batch.status in ("failed", "ended"):
+            return True
+        stopped = batch.status in ("expired", "cancelled")
+        if not stopped and time.time() < batch.created_at + self.seconds:
+            return False
+        for number, request in enumerate(batch.requests):
+            half = stopped and number % 2 == 1
+            self._answer(batch, request, batch.status if half else self.fate(self._body(request)))
+        batch.status = batch.status if stopped else "ended"
+        return True
+
+    def _body(self, request: Body) -> Body:
+        raise NotImplementedError
+
+    def _answer(self, batch: Batch, request: Body, fate: str) -> None:
+        raise NotImplementedError
+
+
+class FakeOpenAIBatches(_Batches):
+    """OpenAI's chat completions, files and batches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.files: dict[str, str] = {}
+
+    async def _answered(
+        self, first: str, headers: dict[str, str], payload: bytes, writer: asyncio.StreamWriter
+    ) -> bool:
+        method, target, _ = first.split(" ", 2)
+        path, _, _ = target.partition("?")
+        place = path.removeprefix("/v1/").split("/")
+        match method, place:
+            case "POST", ["files"]:
+                form = email.message_from_bytes(
+                    f"Content-Type: {headers['content-type']}\r\n\r\n".encode() + payload
+                )
+                (content,) = [
+                    part.get_payload(decode=True) for part in form.walk() if part.get_filename() is not None
+                ]
+                assert isinstance(content, bytes)
+                self._send(writer, 200, self._file(content.decode()))
+            case "POST", ["batches"]:
+                body = json.loads(payload)
+                requests = [json.loads(line) for line in self.files[body["input_file_id"]].splitlines()]
+                batch = self._accept(requests, body["metadata"])
+                if self.lose:
+                    self.lose -= 1
+                    return False
+                self._send(writer, 200, self._shown(batch))
+            case "GET", ["batches"]:
+                data = [self._shown(batch) for batch in reversed(self.batches.values())]
+                self._send(writer, 200, {"object": "list", "data": data, "has_more": False})
+            case "GET", ["batches", name]:
+                self._send(writer, 200, self._shown(self.batches[name]))
+            case "GET", ["files", name, "content"]:
+                writer.write(
+                    f"HTTP/1.1 200 OK\r\ncontent-length: {len(self.files[name].encode())}\r\n\r\n".encode()
+                    + self.files[name].encode()
+                )
+            case _:
+                return await super()._answered(first, headers, payload, writer)
+        await writer.drain()
+        return True
+
+    def _file(self, content: str) -> Body:
+        name = f"file-{len(self.files)}"
+        self.files[name] = content
+        return {
+            "id": name, "object": "file", "bytes": len(content), "created_at": int(time.time()),
+            "filename": "x.jsonl", "purpose": "batch", "status": "processed",
+        }  # fmt: skip
+
+    def _shown(self, batch: Batch) -> Body:
+        ended = self._ended(batch)
+        files = {}
+        for name, lines in (("output_file_id", batch.results), ("error_file_id", batch.errors)):
+            if ended and lines:
+                files[name] = f"{batch.id}-{name}"
+                self.files[files[name]] = "".join(json.dumps(line) + "\n" for line in lines)
+        errors = {"object": "list", "data": [batch.refused]} if batch.refused else None
+        return {
+            "id": batch.id, "object": "batch", "endpoint": "/v1/chat/completions", "errors": errors,
+            "input_file_id": "file-0", "completion_window": "24h", "metadata": batch.metadata,
+            "status": {"ended": "completed", "": "in_progress"}.get(batch.status, batch.status),
+            "created_at": int(batch.created_at), **files,
+            "request_counts": {
+                "total": len(batch.requests), "completed": len(batch.results), "failed": len(batch.errors)
+            },
+        }  # fmt: skip
+
+    def _body(self, request: Body) -> Body:
+        body: Body = request["body"]
+        return body
+
+    def _answer(self, batch: Batch, request: Body, fate: str) -> None:
+        line: Body = {"id": f"batch_req_{request['custom_id']}", "custom_id": request["custom_id"]}
+        if fate == "answered":
+            self.ledger[request["custom_id"]] += 1
+            reply = self._reply(self.respond(request["body"]) or Behaviour(), request["body"])
+            response = {"status_code": 200, "request_id": "r", "body": reply}
+            batch.results.append({**line, "response": response, "error": None})
+        elif fate in ("busy", "wrong"):
+            status = 429 if fate == "busy" else 400
+            error = {"error": {"message": f"it is {fate}", "type": "x", "code": None, "param": None}}
+            response = {"status_code": status, "request_id": "r", "body": error}
+            batch.errors.append({**line, "response": response, "error": None})
+        else:
+            error = {"code": f"batch_{fate}", "message": "This request could not be executed in time."}
+            batch.errors.append({**line, "response": None, "error": error})
+
+
+class FakeAnthropicBatches(_Batches, FakeAnthropic):
+    """Anthropic's messages and message batches."""
+
+    async def _answered(
+        self, first: str, headers: dict[str, str], payload: bytes, writer: asyncio.StreamWriter
+    ) -> bool:
+        method, target, _ = first.split(" ", 2)
+        path, _, _ = target.partition("?")
+        match method, path.removeprefix("/v1/messages/batches").split("/"):
+            case "POST", [""]:
+                batch = self._accept(json.loads(payload)["requests"], {})
+                if self.lose:
+                    self.lose -= 1
+                    return False
+                self._send(writer, 200, self._shown(batch))
+            case "GET", [""]:
+                data = [self._shown(batch) for batch in reversed(self.batches.values())]
+                ids = {"first_id": None, "last_id": None}
+                self._send(writer, 200, {"data": data, "has_more": False, **ids})
+            case "GET", ["", name]:
+                self._send(writer, 200, self._shown(self.batches[name]))
+            case "GET", ["", name, "results"]:
+                content = "".join(json.dumps(line) + "\n" for line in self.batches[name].results).encode()
+                writer.write(f"HTTP/1.1 200 OK\r\ncontent-length: {len(content)}\r\n\r\n".encode() + content)
+            case _:
+                return await super()._answered(first, headers, payload, writer)
+        await writer.drain()
+        return True
+
+    def _shown(self, batch: Batch) -> Body:
+        ended = self._ended(batch)
+        kinds = Counter(line["result"]["type"] for line in batch.results)
+        counts = {name: kinds[name] for name in ("succeeded", "errored", "canceled", "expired")}
+        return {
+            "id": batch.id, "type": "message_batch", "processing_status": "ended" if ended else "in_progress",
+            "created_at": datetime.datetime.fromtimestamp(batch.created_at, datetime.UTC).isoformat(),
+            "expires_at": datetime.datetime.fromtimestamp(batch.created_at + 86400, datetime.UTC).isoformat(),
+            "ended_at": None, "archived_at": None, "cancel_initiated_at": None,
+            "request_counts": {"processing": len(batch.requests) - len(batch.results), **counts},
+            "results_url": f"{self.base_url}/messages/batches/{batch.id}/results" if ended else None,
+        }  # fmt: skip
+
+    def _body(self, request: Body) -> Body:
+        body: Body = request["params"]
+        return body
+
+    def _answer(self, batch: Batch, request: Body, fate: str) -> None:
+        result: Body = {"type": {"cancelled": "canceled"}.get(fate, fate)}
+        if fate == "answered":
+            self.ledger[request["custom_id"]] += 1
+            result = {"type": "succeeded", "message": self._reply(Behaviour(), request["params"])}
+        elif fate in ("busy", "wrong"):
+            kind = "overloaded_error" if fate == "busy" else "invalid_request_error"
+            error = {"type": "error", "error": {"type": kind, "message": f"it is {fate}"}, "request_id": None}
+            result = {"type": "errored", "error": error}
+        batch.results.append({"custom_id": request["custom_id"], "result": result})
+
+
+def refusal(code: str, message: str) -> dict[str, Any]:
+    """The error of a batch that is refused as a whole, in OpenAI's form."""
+    return {"code": code, "message": message, "line": None, "param": None}

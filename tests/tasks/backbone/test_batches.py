@@ -1,0 +1,167 @@
+"""Batches against servers of both protocols that keep a ledger of what they charge for."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anthropic.types import Message as AnthropicMessage
+from anthropic.types.messages import MessageBatch, MessageBatchIndividualResponse
+from openai.types import Batch, FileObject
+
+from tasks.backbone.cache.sqlite import SqliteReplyCache
+from tasks.backbone.kinds.opening import Layers, open_backbone
+from tasks.backbone.protocol import Message, Reply, Request
+from tasks.core.errors import BackboneError
+from tasks.settings.backbone import BackboneSettings
+from tasks.settings.protocols import MessagesSettings
+from tests.support.fake_batches import FakeAnthropicBatches, FakeOpenAIBatches, refusal
+
+Server = FakeOpenAIBatches | FakeAnthropicBatches
+
+
+@pytest.fixture(params=[FakeOpenAIBatches, FakeAnthropicBatches])
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    with request.param() as server:
+        yield server
+
+
+@pytest.fixture
+def openai_server() -> Iterator[FakeOpenAIBatches]:
+    with FakeOpenAIBatches() as server:
+        yield server
+
+
+def settings_of(server: Server, **changes: Any) -> BackboneSettings:
+    plain: dict[str, Any] = {
+        "name": "fake", "model": "fake-1", "base_url": server.base_url, "tier": "batch", "response_mode": "text",
+        "batch_quiet_s": 0.05, "batch_poll_s": 0.02, "max_wait_s": 0.02, "timeout_s": 5.0,
+    }  # fmt: skip
+    kind = MessagesSettings if isinstance(server, FakeAnthropicBatches) else BackboneSettings
+    return kind(**(plain | changes))
+
+
+async def ask(folder: Path, settings: BackboneSettings, count: int) -> list[Reply | BaseException]:
+    with SqliteReplyCache(folder / "replies.sqlite") as cache:
+        async with open_backbone(settings, Layers(cache)) as backbone:
+            requests = [Request((Message("user", f"question {n}"),)) for n in range(count)]
+            return await asyncio.gather(
+                *(backbone.complete(request) for request in requests), return_exceptions=True
+            )
+
+
+def texts(replies: list[Reply | BaseException]) -> list[str]:
+    return [reply.text if isinstance(reply, Reply) else str(reply) for reply in replies]
+
+
+def bought_once(server: Server, count: int) -> bool:
+    return len(server.ledger) == count and set(server.ledger.values()) == {1}
+
+
+async def test_the_requests_of_many_questions_are_one_batch(server: Server, tmp_path: Path) -> None:
+    replies = await ask(tmp_path, settings_of(server), 30)
+    assert texts(replies) == [f"reply to: question {n}" for n in range(30)]
+    assert len(server.batches) == 1 and bought_once(server, 30)
+    assert all(isinstance(reply, Reply) and reply.call.tier == "batch" for reply in replies)
+    assert texts(await ask(tmp_path, settings_of(server), 30)) == texts(replies)
+    assert len(server.batches) == 1
+
+
+async def test_another_process_waits_for_the_batch_of_the_first(server: Server, tmp_path: Path) -> None:
+    server.seconds = 1.0
+    first = asyncio.create_task(ask(tmp_path, settings_of(server), 10))
+    while not server.batches:
+        await asyncio.sleep(0.02)
+    await asyncio.sleep(0.1)
+    replies = await ask(tmp_path, settings_of(server), 10)
+    assert texts(await first) == texts(replies) == [f"reply to: question {n}" for n in range(10)]
+    assert len(server.batches) == 1 and bought_once(server, 10)
+
+
+async def test_a_batch_whose_id_was_not_received_is_found_again(server: Server, tmp_path: Path) -> None:
+    server.lose = 1
+    assert texts(await ask(tmp_path, settings_of(server), 10)) == [
+        f"reply to: question {n}" for n in range(10)
+    ]
+    assert len(server.batches) == 1 and bought_once(server, 10)
+
+
+async def test_busy_requests_are_sent_again_and_wrong_ones_fail_alone(server: Server, tmp_path: Path) -> None:
+    busy = set()
+
+    def fate(body: dict[str, Any]) -> Any:
+        text = str(body["messages"][-1]["content"])
+        if "question 3" in text:
+            return "wrong"
+        if "question 5" in text and "5" not in busy:
+            busy.add("5")
+            return "busy"
+        return "answered"
+
+    server.fate = fate
+    replies = await ask(tmp_path, settings_of(server), 8)
+    assert "it is wrong" in texts(replies)[3]
+    assert isinstance(replies[3], BackboneError) and not replies[3].transient
+    assert texts(replies)[5] == "reply to: question 5"
+    assert [len(batch.requests) for batch in server.batches.values()] == [8, 1]
+    assert bought_once(server, 7)
+
+
+@pytest.mark.parametrize("end", ["expired", "cancelled"])
+async def test_what_an_ended_batch_has_is_kept_and_the_rest_fails_retryably(
+    openai_server: FakeOpenAIBatches, tmp_path: Path, end: str
+) -> None:
+    openai_server.seconds = 3600
+    asking = asyncio.create_task(ask(tmp_path, settings_of(openai_server), 10))
+    while not openai_server.batches:
+        await asyncio.sleep(0.02)
+    openai_server.batches["batch_0"].status = end
+    replies = await asking
+    failed = [reply for reply in replies if isinstance(reply, BackboneError)]
+    assert len(failed) == 5 and all(error.transient and not error.fatal for error in failed)
+    assert f"ended ({end}) without an answer to 5 of 10 requests" in str(failed[0])
+    openai_server.seconds = 0.05
+    assert texts(await ask(tmp_path, settings_of(openai_server), 10)) == [
+        f"reply to: question {n}" for n in range(10)
+    ]
+    assert [len(batch.requests) for batch in openai_server.batches.values()] == [10, 5]
+    assert bought_once(openai_server, 10)
+
+
+async def test_a_full_queue_is_met_with_smaller_batches(
+    openai_server: FakeOpenAIBatches, tmp_path: Path
+) -> None:
+    openai_server.refuse = [refusal("token_limit_exceeded", "Enqueued token limit reached")] * 2
+    replies = await ask(tmp_path, settings_of(openai_server), 16)
+    assert texts(replies) == [f"reply to: question {n}" for n in range(16)]
+    assert bought_once(openai_server, 16)
+    assert max(len(batch.requests) for batch in openai_server.batches.values() if not batch.refused) <= 8
+
+
+async def test_a_batch_that_is_refused_ends_the_run_with_its_reason(
+    openai_server: FakeOpenAIBatches, tmp_path: Path
+) -> None:
+    openai_server.refuse = [refusal("invalid_model", "The model is not available in batches")]
+    replies = await ask(tmp_path, settings_of(openai_server), 3)
+    assert all(isinstance(reply, BackboneError) and reply.fatal for reply in replies)
+    assert "The model is not available in batches" in texts(replies)[0]
+
+
+async def test_the_answers_of_the_servers_are_those_that_the_sdks_know(tmp_path: Path) -> None:
+    with FakeOpenAIBatches() as openai_server:
+        await ask(tmp_path, settings_of(openai_server), 2)
+        shown = openai_server._shown(openai_server.batches["batch_0"])
+        Batch.model_validate(shown, strict=False)
+        FileObject.model_validate(openai_server._file("x"))
+        line = openai_server.batches["batch_0"].requests[0]
+        assert (line["method"], line["url"]) == ("POST", "/v1/chat/completions")
+        assert set(line) == {"custom_id", "method", "url", "body"} and "service_tier" not in line["body"]
+    with FakeAnthropicBatches() as anthropic_server:
+        await ask(tmp_path, settings_of(anthropic_server), 2)
+        batch = anthropic_server.batches["batch_0"]
+        MessageBatch.model_validate(anthropic_server._shown(batch))
+        for result in batch.results:
+            found = MessageBatchIndividualResponse.model_validate(result)
+            assert found.result.type == "succeeded"
+            AnthropicMessage.model_validate(result["result"]["message"])
