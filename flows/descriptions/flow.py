@@ -91,7 +91,7 @@ class _Describer:
         self._session = session
         self._control = session.control
         self._prepared = prepared
-        self._gate = asyncio.Semaphore(session.settings.backbone.concurrency)
+        self._gate = asyncio.Semaphore(session.settings.backbone.most_in_flight)
         self.fatal: BackboneError | None = None
 
     async def describe(self, database: Database, table: Table) -> None:

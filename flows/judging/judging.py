@@ -142,7 +142,7 @@ def ask_all(found: Opinions, benchmark: Benchmark, settings: JudgeSettings, cont
 async def _judge(
     judged: Opinions, databases: Mapping[str, Database], settings: JudgeSettings, control: Control
 ) -> None:
-    gate = asyncio.Semaphore(settings.backbone.concurrency)
+    gate = asyncio.Semaphore(settings.backbone.most_in_flight)
     with open_reply_cache(find_replies(settings.folders.home)) as cache:
         async with (
             SqlWorkers() as workers,

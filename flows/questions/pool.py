@@ -10,10 +10,8 @@ from flows.orchestration.flow_runs import flow_run_id
 from flows.orchestration.task_runs import RecorderBackpressure, in_task_run
 from flows.questions.runner import QuestionRunner
 from flows.runtime.control import Control, Interrupted, Progress
-from tasks.backbone.tiers import BATCH
 from tasks.core.outcome import Failure, FailureKind, Outcome
 from tasks.core.records import Question
-from tasks.settings.backbone import BackboneSettings
 from tasks.stage_runs.question_run import Stopped
 
 DEAD_AFTER = 3
@@ -22,8 +20,6 @@ MOST_RESTORING = 64
 """Number of questions restored at a time; remote storage has a network delay."""
 UNDER_WAY = 1.5
 """Questions under way for each request that may be in flight: while one executes its SQL, another's request is sent."""
-MOST_IN_BATCH = 5_000
-"""Questions under way where requests are sent in batches."""
 GRACE_S = 20.0
 """Timeout for calls in flight after a stop request."""
 SCORERS = 4
@@ -82,7 +78,7 @@ async def answer_all(
         runner.tools.pace.begin(len(queue))
         pool = _Pool(queue, runner, control, answers, scored)
         tasks: list[asyncio.Task[None]] = []
-        while len(tasks) < min(_under_way(runner.settings.backbone), len(queue)):
+        while len(tasks) < min(int(UNDER_WAY * runner.settings.backbone.most_in_flight), len(queue)):
             tasks.append(asyncio.create_task(pool.work()))
         await until_done_or_stopped(tasks, control)
         if task_runs := runner.persistence.task_runs:
@@ -96,11 +92,6 @@ async def answer_all(
             "lost: the same command continues."
         )
     return answers
-
-
-def _under_way(backbone: BackboneSettings) -> int:
-    """Return how many questions are under way at most: with batches, as many as shall be in one."""
-    return MOST_IN_BATCH if backbone.tier == BATCH else int(UNDER_WAY * backbone.concurrency)
 
 
 async def restore_answers(questions: Sequence[Question], runner: QuestionRunner) -> dict[str, Outcome]:

@@ -23,12 +23,18 @@ from tasks.backbone.kinds.opening import Layers, open_backbone, source_of, with_
 from tasks.backbone.pace import Pace
 from tasks.backbone.recordings.observed import Observations
 from tasks.backbone.recordings.replay import RecordedBackbone, Served
+from tasks.backbone.tiers import BATCH
 from tasks.core.times import next_time
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.execution.verdict_cache import VerdictCache
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home, find_replies
+
+BATCHES = (
+    "Requests are submitted in batches, each of which the provider answers within 24 hours; where a stage needs the "
+    "answer of the one before, one batch follows the other"
+)
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,8 @@ class Session:
             known = KnownEndpoints(home.endpoints, control.progress.note)
             pace = _pace(settings.backbone)
             batches = BatchRuns() if persistent else None
+            if settings.backbone.tier == BATCH:
+                control.progress.step(BATCHES)
             layers = Layers(
                 replies,
                 control.budget,

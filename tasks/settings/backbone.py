@@ -15,6 +15,8 @@ from tasks.settings.base import Settings
 VARIABLE_NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"
 MOST_TOKENS = 100_000_000
 MOST_USD = 1_000_000
+MOST_IN_BATCH = 5_000
+"""Requests that are collected for one batch at most."""
 HEADER_NAME = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$"
 
 RESPONSE_MODES: Registry[Callable[[Mapping[str, Any]], Mapping[str, Any]]] = Registry(
@@ -200,6 +202,11 @@ class BackboneSettings(Settings):
     def reply_tokens(self) -> int | None:
         """Limit of output tokens, under whichever name it is sent; None: the endpoint's own."""
         return self.max_tokens or self.max_completion_tokens
+
+    @property
+    def most_in_flight(self) -> int:
+        """Requests that wait for their replies at most: with batches, as many as shall be in one."""
+        return MOST_IN_BATCH if self.tier == "batch" else self.concurrency
 
     @property
     def has_prefix_cache(self) -> bool:
