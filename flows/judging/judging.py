@@ -8,16 +8,17 @@ from typing import Any
 
 from flows.judging.judged import Judged, Opinions, name_accuracy
 from flows.judging.opinion import PROMPTS, ask_opinion
+from flows.questions.budget import why_no_budget
 from flows.runtime.control import Control, Interrupted
 from flows.runtime.folder_use import watched
 from flows.runtime.folders import Folders
 from flows.runtime.signals import stopping_on_signals
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.check.known import KnownEndpoints
-from tasks.backbone.kinds.kind import check_backbone, kind_of
+from tasks.backbone.kinds.kind import check_backbone
 from tasks.backbone.kinds.opening import Layers, open_backbone
 from tasks.backbone.metered import MeteredBackbone
-from tasks.backbone.pricing import Budget, why_unpriced
+from tasks.backbone.pricing import Budget
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.databases import open_benchmark_database
 from tasks.benchmarks.selection import select
@@ -60,10 +61,10 @@ def judging_backbone(name: str, overrides: Sequence[str], *, budget: float | Non
             )
     settings = load_backbone_settings(find_conf(), name, overrides)
     check_backbone(settings)
-    if budget is not None and kind_of(settings).paid and (why := why_unpriced(settings)):
+    if budget is not None and (why := why_no_budget(settings)):
         raise ConfigurationError(
-            f"--budget {budget:g}: what the backbone {settings.name} costs is unknown: {why}. Give it prices with "
-            "--set backbone.prices, or leave the budget out."
+            f"--budget {budget:g}: what the backbone {settings.name} costs is unknown beforehand: {why}. Give it "
+            "prices with --set backbone.prices, or leave the budget out."
         )
     return settings
 

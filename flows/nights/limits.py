@@ -69,6 +69,6 @@ def night_limits(
     if all(each.backbone.tier == STANDARD for each in evaluations):
         raise ConfigurationError(
             "finish_by: all backbones of the matrix send their requests in the standard tier already. Set "
-            "backbone.tier=flex, or leave finish_by out."
+            "backbone.tier to flex or batch, or leave finish_by out."
         )
     return NightLimits(end, budget_usd)

@@ -8,6 +8,7 @@ from tasks.backbone.kinds.kind import kind_of
 from tasks.backbone.pricing import why_unpriced
 from tasks.backbone.tiers import BATCH
 from tasks.core.errors import ConfigurationError
+from tasks.settings.backbone import BackboneSettings
 from tasks.settings.evaluation import EvaluationSettings
 
 
@@ -16,6 +17,15 @@ def selecting_calls(settings: EvaluationSettings) -> int:
     wanted = settings.pipeline.candidates
     most = {"vote": 0, "pairwise": wanted.n * (wanted.n - 1), "tournament": wanted.n - 1, "merge": 1}
     return most[wanted.select] if wanted.n > 1 else 0
+
+
+def why_no_budget(backbone: BackboneSettings) -> str:
+    """Return why no budget can be kept for a backbone's calls; "" if one can."""
+    if not kind_of(backbone).paid:
+        return ""
+    if backbone.tier == BATCH:
+        return "it submits batches, whose cost is known only once they are paid for (set backbone.tier=flex)"
+    return why_unpriced(backbone)
 
 
 def check_budget(
@@ -35,15 +45,10 @@ def check_budget(
             f"{option}: {second.pipeline.name} uses an eliminator, a second backbone, whose calls no budget "
             f"counts. Leave {option} out, or set pipeline.eliminator=null."
         )
-    if batched := next((each.backbone.name for each in evaluations if each.backbone.tier == BATCH), None):
-        raise ConfigurationError(
-            f"{option}: {batched} submits its requests in batches, whose cost is known only after they are paid for. "
-            f"Leave {option} out, or set backbone.tier=flex."
-        )
     unpriced = {name: why for each in evaluations for name, why in _unpriced(each).items()}
     if unpriced:
         raise ConfigurationError(
-            f"{option}: what {', '.join(sorted(unpriced))} costs is unknown, so no budget can be kept: "
+            f"{option}: what {', '.join(sorted(unpriced))} costs is unknown beforehand, so no budget can be kept: "
             f"{'; '.join(f'{name}: {why}' for name, why in sorted(unpriced.items()))}. Give it prices in its YAML file "
             "(prices: {input: ..., output: ..., as_of: ...}, USD per million tokens)."
         )
@@ -53,5 +58,5 @@ def _unpriced(settings: EvaluationSettings) -> dict[str, str]:
     """Return why calls have no price and are not free, by name of the backbone."""
     found = writer_settings(settings)
     used = (found.own, *found.writers) if selecting_calls(settings) else found.writers
-    reasons = {one.name: why_unpriced(one) for one in used if kind_of(one).paid}
+    reasons = {one.name: why_no_budget(one) for one in used}
     return {name: why for name, why in reasons.items() if why}

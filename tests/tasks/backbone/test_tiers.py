@@ -157,7 +157,7 @@ async def test_the_bill_is_the_ledger_of_the_endpoint(fake_openai: FakeOpenAI) -
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"finish_by": "07:00"}, "set backbone.tier=flex"),
+        ({"finish_by": "07:00"}, "set backbone.tier to flex or batch"),
         ({"finish_by": "soon", "tier": "flex"}, "neither a time of day"),
     ],
 )
