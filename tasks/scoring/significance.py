@@ -15,8 +15,77 @@ LEVEL = 0.05
 """Level of tests where nothing else is asked for."""
 
 
+class Conclusion:
+    """What follows from a test of B against A. A test has the fields that are named here, and `difference`."""
+
+    __slots__ = ()
+
+    p_value: float  # two-sided
+    confidence: float  # of the interval of the difference
+    not_ranked: (
+        str  # why neither is better, whatever the test finds, as a sentence; "" where the test decides
+    )
+
+    @property
+    def difference(self) -> float:
+        """Accuracy of B minus accuracy of A, as a share."""
+        raise NotImplementedError
+
+    @property
+    def differing(self) -> int:
+        """Questions on which A and B differ."""
+        raise NotImplementedError
+
+    @property
+    def reason(self) -> str:
+        """Reason of the conclusion, with its numbers."""
+        raise NotImplementedError
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """What A and B are called in the conclusion."""
+        return ("A", "B")
+
+    @property
+    def level(self) -> float:
+        """The p-value below which the test rejects chance: 0.05 for an interval of 95 %."""
+        return round(1 - self.confidence, 12)
+
+    @computed_field
+    @property
+    def significant(self) -> bool:
+        """Whether the test rejects chance at the confidence of the interval."""
+        return self.p_value < self.level
+
+    @computed_field
+    @property
+    def better(self) -> Literal["A", "B"] | None:
+        """The better one; None where the difference is inside the noise, and where they must not be ranked."""
+        if self.not_ranked or not self.significant:
+            return None
+        return "B" if self.difference > 0 else "A"
+
+    @property
+    def headline(self) -> str:
+        """Conclusion in a few words; no ranking if the difference is not significant."""
+        if self.not_ranked:
+            return "Not ranked"
+        if not self.differing:
+            return "No difference"
+        if self.better is None:
+            return "Inside the noise"
+        first, second = reversed(self.names) if self.better == "B" else self.names
+        return f"{first} beats {second} by {100 * abs(self.difference):.2f} points"
+
+    @computed_field
+    @property
+    def verdict(self) -> str:
+        """Headline and reason in one line."""
+        return f"{self.headline}: {self.reason}"
+
+
 @dataclass(frozen=True, slots=True)
-class PairedTest:
+class PairedTest(Conclusion):
     """What two runs answer differently, B against A, and how likely that is by chance."""
 
     questions: int  # questions that both runs scored
@@ -46,15 +115,9 @@ class PairedTest:
         return (self.right_b - self.right_a) / self.questions
 
     @property
-    def level(self) -> float:
-        """The p-value below which the test rejects chance: 0.05 for an interval of 95 %."""
-        return round(1 - self.confidence, 12)
-
-    @computed_field
-    @property
-    def significant(self) -> bool:
-        """Whether the test rejects chance at the confidence of the interval."""
-        return self.p_value < self.level
+    def names(self) -> tuple[str, str]:
+        """What the runs are called in the conclusion."""
+        return (self.name_a, self.name_b)
 
     @property
     def differing(self) -> int:
@@ -72,26 +135,6 @@ class PairedTest:
     def both_wrong(self) -> int:
         """Questions that both runs have wrong."""
         return self.questions - self.right_a - len(self.fixed)
-
-    @computed_field
-    @property
-    def better(self) -> Literal["A", "B"] | None:
-        """The better run; None where the difference is inside the noise, and where the runs must not be ranked."""
-        if self.not_ranked or not self.significant:
-            return None
-        return "B" if self.difference > 0 else "A"
-
-    @property
-    def headline(self) -> str:
-        """Conclusion in a few words; no ranking if the difference is not significant."""
-        if self.not_ranked:
-            return "Not ranked"
-        if not self.differing:
-            return "No difference"
-        if self.better is None:
-            return "Inside the noise"
-        first, second = (self.name_b, self.name_a) if self.better == "B" else (self.name_a, self.name_b)
-        return f"{first} beats {second} by {100 * abs(self.difference):.2f} points"
 
     @property
     def reason(self) -> str:
@@ -117,12 +160,6 @@ class PairedTest:
             f"{points(self.high)}), {counts}"
         )
         return found if self.significant else f"{found} {self._what_it_would_take()}"
-
-    @computed_field
-    @property
-    def verdict(self) -> str:
-        """Headline and reason in one line."""
-        return f"{self.headline}: {self.reason}"
 
     @computed_field
     @property

@@ -3,18 +3,17 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import lcm, sqrt
-from typing import Literal
 
 from pydantic import computed_field
 
 from tasks.core.wording import p_value, points
 from tasks.scoring.score import CONFIDENCE
-from tasks.scoring.significance import LEVEL
+from tasks.scoring.significance import LEVEL, Conclusion
 from tasks.scoring.statistics.noninferiority import NonInferiority
 
 
 @dataclass(frozen=True, slots=True)
-class RepeatedTest:
+class RepeatedTest(Conclusion):
     """What several runs of A and of B answer differently, and how likely that is by chance."""
 
     questions: int  # questions that every run scored
@@ -42,33 +41,9 @@ class RepeatedTest:
         return self.mean_b - self.mean_a
 
     @property
-    def level(self) -> float:
-        """The p-value below which the test rejects chance."""
-        return round(1 - self.confidence, 12)
-
-    @computed_field
-    @property
-    def significant(self) -> bool:
-        """Whether the test rejects chance at the confidence of the interval."""
-        return self.p_value < self.level
-
-    @computed_field
-    @property
-    def better(self) -> Literal["A", "B"] | None:
-        """The better side; None where the difference is inside the noise, and where the runs must not be ranked."""
-        if self.not_ranked or not self.significant:
-            return None
-        return "B" if self.difference > 0 else "A"
-
-    @property
-    def headline(self) -> str:
-        """Conclusion in a few words."""
-        if self.not_ranked:
-            return "Not ranked"
-        if self.better is None:
-            return "Inside the noise"
-        other = "A" if self.better == "B" else "B"
-        return f"{self.better} beats {other} by {100 * abs(self.difference):.2f} points"
+    def differing(self) -> int:
+        """Questions that B has right more or less often than A."""
+        return self.better_on + self.worse_on
 
     @property
     def reason(self) -> str:
@@ -79,12 +54,6 @@ class RepeatedTest:
             f"often, of {self.questions:,}; p = {p_value(self.p_value)} (sign-flip test over questions)."
         )
         return f"{self.not_ranked} {found}".strip()
-
-    @computed_field
-    @property
-    def verdict(self) -> str:
-        """Headline and reason in one line."""
-        return f"{self.headline}: {self.reason}"
 
 
 def compare_repeated(
