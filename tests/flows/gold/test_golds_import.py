@@ -2,33 +2,19 @@
 
 import json
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.in_process import run
-
-OTHER = "SELECT 'another answer'"
+from tests.support.scored_home import OTHER, scored_home
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory, built_demo: Path) -> Path:
     """A working folder with runs of two backbones that agree against the gold on the questions 1 and 2."""
-    folder = tmp_path_factory.mktemp("court") / "home"
-    shutil.copytree(built_demo, folder)
-    questions = json.loads((folder / "benchmarks" / "demo" / "dev.json").read_text(encoding="utf-8"))
-    golds = {str(each["question_id"]): each["SQL"] for each in questions}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CROSSCHECK_HOME", str(folder))
-        for name in ("a", "b"):
-            file = folder.parent / f"{name}.jsonl"
-            sqls = golds | dict.fromkeys("12", OTHER)
-            file.write_text("\n".join(json.dumps({"question_id": k, "sql": v}) for k, v in sqls.items()))
-            ran = run("score", "--predictions", str(file), "--limit", "10", "--name", name)
-            assert ran.code == 0, ran.err
-    return folder
+    return scored_home(tmp_path_factory.mktemp("court"), built_demo, {"a": "12", "b": "12"})
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,6 @@
 """`crosscheck leaderboard --keys`: the same answers ranked by several answer keys, without a model."""
 
 import json
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,26 +8,13 @@ from typing import Any
 import pytest
 
 from tests.support.in_process import run
-
-OTHER = "SELECT 'another answer'"
+from tests.support.scored_home import OTHER, scored_home
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory, built_demo: Path) -> Path:
     """A working folder with two runs: `first` is right on nine of ten questions, `second` on eight."""
-    folder = tmp_path_factory.mktemp("keys") / "home"
-    shutil.copytree(built_demo, folder)
-    questions = json.loads((folder / "benchmarks" / "demo" / "dev.json").read_text(encoding="utf-8"))
-    golds = {str(each["question_id"]): each["SQL"] for each in questions}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CROSSCHECK_HOME", str(folder))
-        for name, wrong in (("first", ["1"]), ("second", ["2", "3"])):
-            file = folder.parent / f"{name}.jsonl"
-            sqls = golds | dict.fromkeys(wrong, OTHER)
-            file.write_text("\n".join(json.dumps({"question_id": k, "sql": v}) for k, v in sqls.items()))
-            ran = run("score", "--predictions", str(file), "--limit", "10", "--name", name)
-            assert ran.code == 0, ran.err
-    return folder
+    return scored_home(tmp_path_factory.mktemp("keys"), built_demo, {"first": "1", "second": "23"})
 
 
 @pytest.fixture(autouse=True)

@@ -13,34 +13,23 @@ import pytest
 
 from tests.support.command_line import CommandLine
 from tests.support.in_process import run
+from tests.support.scored_home import OTHER, scored_home
 
 CANARY, HOST = "canary-5f0c4e", "canary-host-77"
-
-
-def wrongs(file: Path, home: Path) -> Path:
-    questions = json.loads((home / "benchmarks" / "demo" / "dev.json").read_text(encoding="utf-8"))[:9]
-    sqls = {str(each["question_id"]): each["SQL"] for each in questions} | dict.fromkeys(
-        "147", "SELECT 'mine'"
-    )
-    file.write_text("\n".join(json.dumps({"question_id": key, "sql": sql}) for key, sql in sqls.items()))
-    return file
 
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory, built_demo: Path) -> Path:
     """A bundle of nine answers, three of them wrong, also scored by an answer key."""
     folder = tmp_path_factory.mktemp("bundle")
-    shutil.copytree(built_demo, folder / "home")
-    key = {"question_id": "1", "action": "replace", "sql": "SELECT 'mine'", "reason": "r", "source": "s"}
+    key = {"question_id": "1", "action": "replace", "sql": OTHER, "reason": "r", "source": "s"}
     (folder / "mine.json").write_text(json.dumps({"corrections": [key]}), encoding="utf-8")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CROSSCHECK_HOME", str(folder / "home"))
-        answers = wrongs(folder / "answers.jsonl", folder / "home")
-        keys = f"benchmark.answer_keys={folder / 'mine.json'}"
-        assert run("score", "--predictions", str(answers), "--limit", "9", "--set", keys).code == 0
-        for name in ("a.zip", "b.zip"):
-            ran = run("export", "latest", "--bundle", "--output", str(folder / name), "--no-replies")
-            assert ran.code == 0, ran.err
+    keys = f"benchmark.answer_keys={folder / 'mine.json'}"
+    home = scored_home(folder, built_demo, {"answers": "147"}, "--set", keys, limit=9)
+    for name in ("a.zip", "b.zip"):
+        words = ("--output", str(folder / name), "--no-replies", "--home", str(home))
+        ran = run("export", "latest", "--bundle", *words)
+        assert ran.code == 0, ran.err
     assert (folder / "a.zip").read_bytes() == (folder / "b.zip").read_bytes()
     return folder / "a.zip"
 
@@ -105,7 +94,7 @@ def rewritten(bundle: Path, target: Path, change: Callable[[dict[str, bytes]], A
     [
         (
             lambda files: files.update(
-                {"questions.jsonl": files["questions.jsonl"].replace(b"'mine'", b"'Mine'")}
+                {"questions.jsonl": files["questions.jsonl"].replace(b"'another", b"'an other")}
             ),
             "the sha256 of questions.jsonl differs",
         ),
