@@ -5,7 +5,7 @@ from typing import Any
 
 from flows.cli.output import result_as_object
 from flows.gold.key_diff import KINDS, Difference, KeyDiff, Side
-from flows.gold.suggestions_output import result_tables, rows_in_words
+from flows.gold.review import result_tables, rows_in_words
 from tasks.core.wording import counted, number, shorten
 from tasks.documents.model import (
     Answer,

@@ -1,29 +1,25 @@
 """Suggestions as JSON, as a document and as a draft of corrections in which nothing is decided."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from flows.cli.output import result_as_object
-from flows.gold.review import review_item
+from flows.gold.review import result_tables, review_item, rows_in_words
 from flows.gold.suggestions import Suggestion, Suggestions
 from tasks.benchmarks.keys.key import UNDECIDED
 from tasks.core.errors import ConfigurationError
-from tasks.core.records import Execution
 from tasks.core.wording import counted, storable
 from tasks.documents.model import (
     Answer,
     Bullets,
     Code,
-    Column,
     Document,
     QuestionItem,
     Questions,
     Section,
     Sentence,
     Span,
-    Table,
 )
 from tasks.tracking.review.queue import ReviewItem
 
@@ -127,16 +123,6 @@ def _item(each: Suggestion) -> QuestionItem:
     )
 
 
-def result_tables(found: Execution) -> Iterator[Table]:
-    """Yield the rows of a result as a table; nothing of one that did not finish."""
-    if not found.ok:
-        return
-    headers = tuple(Column(name, "text") for name in found.columns)
-    rows = tuple(tuple("NULL" if cell is None else str(cell) for cell in row) for row in found.rows)
-    left = (found.row_count or 0) - len(rows)
-    yield Table("", headers, rows, f"and {counted(left, 'more row')}" if left > 0 else "")
-
-
 def review_items(found: Suggestions) -> list[ReviewItem]:
     """Return the questions for a review queue, of several groups of a question the first."""
     items: dict[str, ReviewItem] = {}
@@ -155,11 +141,6 @@ def who(each: Suggestion) -> str:
     if each.others:
         parts.append(f"{', '.join(each.others)} with neither")
     return "; ".join(parts)
-
-
-def rows_in_words(found: Execution) -> str:
-    """Say how many rows a result has, or why there is none."""
-    return counted(found.row_count or 0, "row") if found.ok else f"{found.status}: {found.error}"
 
 
 def write_draft(found: Suggestions, file: Path) -> None:

@@ -59,8 +59,11 @@ class Figures:
 
 
 def compare_figures(theirs: RunRecord, ours: RunRecord) -> Figures:
-    """Compare scores, stages, links, failures and costs."""
+    """Compare scores, stages, links, failures and costs, as far as the bundle's release knew them."""
     before, after = (flatten({name: json_of(each)[name] for name in _FIGURES}) for each in (theirs, ours))
+    unknown = {name for name, value in before.items() if value == "null"}
+    after = {name: value for name, value in after.items() if name not in unknown}
+    before = {name: value for name, value in before.items() if name not in unknown}
     return Figures(len({*before, *after}), tuple(_differing(before, after, "")))
 
 

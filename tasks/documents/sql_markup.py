@@ -1,4 +1,4 @@
-"""SQL as a page shows it: key words in bold, and marked where one run's SQL differs from the other's."""
+"""SQL as pages show it: key words in bold, marked where one run's SQL differs from the other's, in short lines."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -30,6 +30,25 @@ def mark_sql(sql: str, other: str | None) -> Markup:
     tokens = _TOKEN.findall(visible(sql.strip()))
     changed = _changed(tokens, _TOKEN.findall(visible(other.strip()))) if other else [False] * len(tokens)
     return Markup("").join(_written(tokens, changed))
+
+
+def wrapped_sql(sql: str, width: int) -> str:
+    """Return a SQL with line breaks in the place of spaces where a line would be longer; texts in it stay.
+
+    >>> wrapped_sql("SELECT name FROM town WHERE name = 'a long name'", 20).splitlines()
+    ['SELECT name FROM', 'town WHERE name =', "'a long name'"]
+    """
+    lines, space = [""], ""
+    for token in _TOKEN.findall(sql.strip()):
+        if token.isspace():
+            space = token
+        elif space and len(lines[-1] + space + token) > width:
+            lines.append(token)
+            space = ""
+        else:
+            lines[-1] += space + token
+            space = ""
+    return "\n".join(lines)
 
 
 def _written(tokens: Sequence[str], changed: Sequence[bool]) -> Iterator[Markup]:

@@ -5,7 +5,7 @@ MLflow has review queues from 3.14 on. Its page "Review" shows the traces of a q
 
 import datetime
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +16,8 @@ from tasks.tracking.mlflow.store import Store
 
 SCHEMA = "verdict"
 """Name of the label schema, and of the assessments that reviewers leave."""
+PROPOSED = "proposed_sql"
+"""Attribute of a trace that has the proposed SQL."""
 VERDICTS = {
     "keep": "the gold is right",
     "replace": "the gold is wrong, the proposed SQL is right",
@@ -30,7 +32,9 @@ class ReviewItem:
     """A question to review."""
 
     question_id: str
-    shown: Mapping[str, Any]  # what the reviewer sees: question, evidence, both SQLs and both results
+    # what the reviewer sees, in Markdown: the question; the gold and the proposed SQL, with their results, and why
+    question: str
+    answers: str
     sql: str  # the proposed SQL
 
 
@@ -71,7 +75,7 @@ def send_to_queue(
             type="feedback",
             input=label_schemas.InputCategorical(options=list(VERDICTS)),
             instruction="; ".join(f"{word}: {text}" for word, text in VERDICTS.items())
-            + ". Say why in the comment.",
+            + ". Say why in the rationale.",
             enable_comment=True,
             experiment_id=experiment,
         )
@@ -85,17 +89,23 @@ def send_to_queue(
         for place, item in enumerate(new, start=1):
             span = client.start_trace(
                 f"gold of question {item.question_id}",
-                inputs=dict(item.shown),
+                inputs=_message("user", item.question),
+                attributes={PROPOSED: item.sql},
                 tags={"question_id": item.question_id},
                 experiment_id=experiment,
             )
-            client.end_trace(span.request_id, outputs={"proposed_sql": item.sql})
+            client.end_trace(span.request_id, outputs=_message("assistant", item.answers))
             ids.append(span.request_id)
             progress(f"Sent {place:,} of {len(new):,} questions to MLflow's queue {name}")
         mlflow.flush_trace_async_logging()
         if ids:
             review_queues.add_items_to_review_queue(queue.queue_id, item_ids=ids)
         return len(ids)
+
+
+def _message(role: str, text: str) -> dict[str, Any]:
+    """Return a text as a message of a conversation, which MLflow's page renders as Markdown."""
+    return {"messages": [{"role": role, "content": text}]}
 
 
 def read_queue(store: Store, benchmark: str, name: str) -> tuple[Verdict, ...]:
@@ -123,7 +133,7 @@ def read_queue(store: Store, benchmark: str, name: str) -> tuple[Verdict, ...]:
         traces = _traces(client, queues[name].queue_id)
         latest: dict[tuple[str, str], Verdict] = {}
         for trace in traces:
-            sql = str((trace.data.spans[0].outputs or {}).get("proposed_sql", "")) if trace.data.spans else ""
+            sql = str(trace.data.spans[0].get_attribute(PROPOSED) or "") if trace.data.spans else ""
             given = [each for each in trace.info.assessments if each.name == SCHEMA and each.feedback]
             for each in sorted(given, key=lambda each: each.last_update_time_ms or 0):
                 verdict = _verdict(trace.info.tags["question_id"], each, sql)

@@ -82,15 +82,20 @@ def test_what_people_say_in_mlflows_queue_comes_back_as_a_key(
     assert filled.code == 0 and "review queue court: 2" in filled.out, filled.err
     assert "review queue court: 0" in run("golds", "suggest", "latest~1", "latest", "--queue", "court").out
     assert "MLFLOW_TRACKING_URI" not in os.environ, "the store of the queue stayed that of the process"
+    questions = json.loads((home / "benchmarks" / "demo" / "dev.json").read_text(encoding="utf-8"))
+    golds = {str(each["question_id"]): each for each in questions}
     mlflow.set_tracking_uri(f"sqlite:///{home}/mlflow.db")
     request.addfinalizer(lambda: mlflow.set_tracking_uri(None))
     client = mlflow.MlflowClient()
     experiment = client.search_experiments(filter_string="name LIKE '%demo%'")[0]
     traces = client.search_traces(locations=[experiment.experiment_id])
     by_id = {trace.info.tags["question_id"]: trace for trace in traces if "question_id" in trace.info.tags}
-    shown = by_id["1"].data.spans[0].inputs
-    assert {"question", "evidence", "gold_sql", "gold_result", "proposed_sql", "proposed_result"} <= set(
-        shown
+    span = by_id["1"].data.spans[0]
+    (asked,), (answers,) = span.inputs["messages"], span.outputs["messages"]
+    assert golds["1"]["question"] in asked["content"] and "Gold" not in asked["content"]
+    assert (
+        "**Gold** (" in answers["content"]
+        and f"**Proposed** (1 row)\n\n```sql\n{OTHER}\n```" in answers["content"]
     )
     for name, word in (("1", "replace"), ("2", "keep")):
         for reviewer in ("Ann", "Bob", "Cid"):

@@ -206,9 +206,11 @@ def test_answers_that_the_judge_forgives_are_put_into_the_review_queue(judged: J
     experiment = client.get_run(judged.mlflow["run_id"]).info.experiment_id
     traces = client.search_traces(locations=[experiment])
     (trace,) = (trace for trace in traces if trace.info.tags.get("question_id") == FORGIVEN)
-    shown = trace.data.spans[0].inputs
-    assert shown["proposed_sql"] == f"SELECT 'mine {FORGIVEN}'" and shown["gold_result"]["row_count"]
-    assert shown["why"].startswith("judge calls the answer right: It ")
+    (answers,) = trace.data.spans[0].outputs["messages"]
+    assert (
+        f"```sql\nSELECT 'mine {FORGIVEN}'\n```" in answers["content"] and "**Gold** (" in answers["content"]
+    )
+    assert "Why: judge calls the answer right: It " in answers["content"]
 
 
 @pytest.mark.parametrize(
