@@ -154,6 +154,9 @@ class BackboneSettings(Settings):
     response_mode: ResponseMode = AUTO
     """How JSON replies are requested: "json_schema", "json_object", "text" (in the prompt only), or "auto": the first
     of these that the endpoint takes. It is found once per endpoint and model, and is part of the run's settings."""
+    system_role: bool = True
+    """Whether the model's chat template has the role "system"; if not, as Gemma's, its text is put before the first
+    message of the user. `response_mode: auto` finds this too."""
     extra_body: dict[str, Any] = Field(default_factory=dict)
     """Further fields of the request body, as the endpoint wants them (never secrets)."""
     concurrency: int = Field(16, ge=1, le=4096)

@@ -28,6 +28,8 @@ class KnownEndpoint(BaseModel):
     """The strictest response mode that the endpoint takes; None if it was not looked for."""
     refused: dict[str, str] = Field(default_factory=dict)
     """Response modes that the endpoint refused, each with the reason."""
+    system_role: bool = True
+    """Whether the model's chat template has the role "system"."""
     context_tokens: int | None = None
     """Context length that the endpoint states; None if it states none."""
     seen: datetime.datetime

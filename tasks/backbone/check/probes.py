@@ -140,6 +140,10 @@ class Probes:
             report.add("same reply twice", same, "" if same else "the replies differ: measure the noise")
         effort = await self._requests.ask(HELLO, reasoning_effort="low")
         report.add("reasoning_effort", effort.answer is not None, effort.why or "accepted; it may be ignored")
+        if "system_role" in takes:
+            roles = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": HELLO}]
+            system = await self._chat(HELLO, extra={"messages": roles})
+            report.add("system role", system.answer is not None, system.why)
         if "n" in takes:
             samples = await self._requests.ask(HELLO, extra={"n": 2})
             choices = samples.answer.choices if samples.answer else 0

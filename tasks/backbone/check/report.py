@@ -109,6 +109,8 @@ class EndpointReport(BaseModel):
         settings["temperature"] = None if self.verdict("temperature") == "no" else before.temperature
         if self.verdict("seed") == "yes":
             settings["seed"] = before.seed or 0
+        if self.verdict("system role") == "no":
+            settings["system_role"] = False
         if self.verdict("max_tokens") == "yes":
             settings["max_tokens"] = limit
         elif self.verdict("max_completion_tokens") == "yes":

@@ -3,7 +3,7 @@
 import asyncio
 import datetime
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pydantic import BaseModel
@@ -34,19 +34,23 @@ class ProbedReply(BaseModel):
 
 
 PROBE = Request(
-    (Message("user", 'Write this as one JSON object: {"sql": "SELECT 1", "tables": [], "better": 1}'),),
+    (
+        Message("system", "You write JSON."),
+        Message("user", 'Write this as one JSON object: {"sql": "SELECT 1", "tables": [], "better": 1}'),
+    ),
     reply_schema(ProbedReply),
 )
-"""A request whose schema has what the schemas of the stages have: texts, lists of texts, a choice of numbers."""
+"""A request with what the requests of the stages have: instructions, and a schema of texts, lists and numbers."""
 
 
 @dataclass(frozen=True)
 class _Found:
-    """The strictest mode that is accepted, why stricter ones are not, and the accepted request."""
+    """The strictest mode that is accepted, why stricter ones are not, the accepted request, and its system role."""
 
     mode: str
     refused: Mapping[str, str]
     sent: Sent
+    system_role: bool = True
 
 
 async def find_response_mode(settings: BackboneSettings, known: KnownEndpoints) -> BackboneSettings:
@@ -64,7 +68,7 @@ async def find_response_mode(settings: BackboneSettings, known: KnownEndpoints) 
     kept, auto = known.find(settings), settings.response_mode == AUTO
     if kept is not None and (kept.response_mode or not auto):
         if auto:
-            known.note(f"{_is(settings, str(kept.response_mode), kept.refused)}.")
+            known.note(f"{_is(settings, kept)}.")
         return _with_mode(settings, kept)
     async with Endpoint(settings) as endpoint:
         try:
@@ -74,7 +78,7 @@ async def find_response_mode(settings: BackboneSettings, known: KnownEndpoints) 
                 raise unreachable(settings, error) from error
             return settings  # all replies may be cached
         if auto:
-            kept = _with_found(kept, found := await _strictest(endpoint))
+            kept = _with_found(kept, found := await _strictest(endpoint, settings))
             usage = found.sent.answer.usage if found.sent.answer else None
             tokens = (
                 f"{usage.input} input and {usage.output} output tokens"
@@ -82,7 +86,7 @@ async def find_response_mode(settings: BackboneSettings, known: KnownEndpoints) 
                 else f"{UNKNOWN} number of tokens"
             )
             known.note(
-                f"{_is(settings, found.mode, found.refused)}. This was found with one small request ({tokens}), "
+                f"{_is(settings, kept)}. This was found with one small request ({tokens}), "
                 "which the cost of the run does not contain."
             )
     known.keep(settings, kept)
@@ -92,47 +96,52 @@ async def find_response_mode(settings: BackboneSettings, known: KnownEndpoints) 
 def _with_mode(settings: BackboneSettings, kept: KnownEndpoint) -> BackboneSettings:
     if settings.response_mode != AUTO:
         return settings
-    return settings.model_copy(update={"response_mode": kept.response_mode})
+    system_role = settings.system_role and kept.system_role
+    return settings.model_copy(update={"response_mode": kept.response_mode, "system_role": system_role})
 
 
 def _with_found(kept: KnownEndpoint, found: _Found) -> KnownEndpoint:
     now = datetime.datetime.now(datetime.UTC)
-    return kept.model_copy(update={"response_mode": found.mode, "refused": dict(found.refused), "seen": now})
+    update = {"response_mode": found.mode, "refused": dict(found.refused), "seen": now}
+    return kept.model_copy(update=update | {"system_role": found.system_role})
 
 
-def _is(settings: BackboneSettings, mode: str, refused: Mapping[str, str]) -> str:
+def _is(settings: BackboneSettings, kept: KnownEndpoint) -> str:
     """Return which mode "auto" is, and why it is no stricter one."""
-    why = "".join(f"; {name} is refused: {reason[:200].rstrip('.')}" for name, reason in refused.items())
-    return f"response_mode auto is {mode} for {settings.model}{why}"
+    why = "".join(f"; {name} is refused: {reason[:200].rstrip('.')}" for name, reason in kept.refused.items())
+    role = "" if kept.system_role else ", which has no system role"
+    return f"response_mode auto is {kept.response_mode} for {settings.model}{role}{why}"
 
 
-async def _strictest(endpoint: Endpoint) -> _Found:
-    """Send the request in one mode after another, until one is accepted."""
+async def _strictest(endpoint: Endpoint, settings: BackboneSettings) -> _Found:
+    """Send the request in one mode after another, until one is accepted; if none is, without the system role."""
     refused: dict[str, Sent] = {}
     modes = endpoint.format.modes
     for mode in modes:
-        sent = await _send(endpoint, mode)
+        sent = await _send(endpoint, settings, mode)
         if sent.took:
             break
         refused[mode] = sent
         if sent.refusal and sent.refusal.kind not in ("request", "settings", "server"):
-            raise _error(endpoint.settings, sent)
+            raise _error(settings, sent)
     else:
-        raise _error(endpoint.settings, sent)
+        if settings.system_role and "system_role" in endpoint.format.takes:
+            without = settings.model_copy(update={"system_role": False})
+            return replace(await _strictest(endpoint, without), system_role=False)
+        raise _error(settings, sent)
     for stricter in [
         name for name, each in refused.items() if each.refusal and each.refusal.kind == "server"
     ]:
         # The server error may have had another reason than the mode, which this request shows.
-        if (again := await _send(endpoint, stricter)).took:
+        if (again := await _send(endpoint, settings, stricter)).took:
             mode, sent = stricter, again
             break
     before = modes[: modes.index(mode)]
     return _Found(mode, {name: refused[name].why for name in before}, sent)
 
 
-async def _send(endpoint: Endpoint, mode: str) -> Sent:
+async def _send(endpoint: Endpoint, settings: BackboneSettings, mode: str) -> Sent:
     """Send the request in a mode, and again if the endpoint is busy."""
-    settings = endpoint.settings
     limits = {
         name: REPLY_TOKENS for name in ("max_tokens", "max_completion_tokens") if getattr(settings, name)
     }

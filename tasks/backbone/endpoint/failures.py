@@ -47,6 +47,10 @@ _TOO_LONG = re.compile(
     r"context.{0,20}(length|window|size)|maximum.{0,20}(context|tokens)|prompt is too long|too many tokens",
     re.IGNORECASE,
 )
+_NO_SYSTEM_ROLE = re.compile(
+    r"system.{0,20}(role|message|prompt).{0,30}not supported|only user and assistant roles", re.IGNORECASE
+)
+"""Messages of chat templates without the role: of Gemma 2, and of Mistral 7B Instruct 0.2."""
 _MODERATED = re.compile(r"content.{0,4}(filter|policy|management)|moderat|flagged", re.IGNORECASE)
 _COME_BACK = re.compile(r"(?:try again|retry) in ((?:[\d.]+\s*(?:ms|h|m|s)\s*)+)", re.IGNORECASE)
 _SPAN = re.compile(r"(?<![\d.])([\d.]++)\s*+(ms|h|m|s)", re.IGNORECASE)
@@ -134,6 +138,9 @@ def refusal_of(
     refused = _refused_parameter(error, text, changes or {}, words=not passes)
     if refused is not None:
         advice = f"The endpoint does not take {refused} as it is sent: {(changes or {})[refused]}."
+        return Refusal("settings", message, advice)
+    if _NO_SYSTEM_ROLE.search(message):
+        advice = "The model's chat template has no system role: set backbone.system_role=false."
         return Refusal("settings", message, advice)
     if passes:
         return Refusal("rate_limit" if status in _RATE_LIMITS else "server", message, retry_after_s=wait)

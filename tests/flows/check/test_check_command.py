@@ -90,9 +90,16 @@ def refuses_as_reasoning_models_do(body: Body) -> Behaviour | None:
     return None
 
 
+def refuses_as_gemma_does(body: Body) -> Behaviour | None:
+    """As the chat template of Gemma 2, whose message vLLM passes on."""
+    system = body["messages"][0]["role"] == "system"
+    return error(400, "System role not supported", type_="BadRequestError") if system else None
+
+
 @pytest.mark.parametrize(
     ("respond", "wanted"),
     [
+        (refuses_as_gemma_does, {"system_role": False, "response_mode": "json_schema", "reply": "json"}),
         (refuses_as_llama_does, {"response_mode": "json_object", "max_tokens": 2048, "temperature": 0.0}),
         (refuses_as_reasoning_models_do, {"max_completion_tokens": 2048, "temperature": None, "seed": 0}),
     ],

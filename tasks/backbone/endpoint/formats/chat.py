@@ -41,7 +41,7 @@ def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
     """
     body: dict[str, Any] = {
         "model": settings.model,
-        "messages": [{"role": message.role, "content": message.content} for message in request.messages],
+        "messages": _messages(request, settings),
     }
     if (temperature := temperature_of(request, settings)) is not None:
         body["temperature"] = temperature
@@ -55,6 +55,14 @@ def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
     if request.schema is not None:
         body |= RESPONSE_MODES.get(response_mode_of(settings))(request.schema)
     return body | tier_fields(request) | cache_key_fields(request, settings) | settings.extra_body
+
+
+def _messages(request: Request, settings: BackboneSettings) -> list[dict[str, str]]:
+    messages = [{"role": message.role, "content": message.content} for message in request.messages]
+    if settings.system_role or [each["role"] for each in messages[:2]] != ["system", "user"]:
+        return messages
+    system, user, *others = messages
+    return [user | {"content": f"{system['content']}\n\n{user['content']}"}, *others]
 
 
 def changes_of(settings: BackboneSettings) -> dict[str, str]:
@@ -184,6 +192,6 @@ CHAT = WireFormat(
     event=event_of,
     stream={"stream": True, "stream_options": {"include_usage": True}},
     limits=("max_tokens", "max_completion_tokens"),
-    takes=frozenset({"seed", "n", "tools"}),
+    takes=frozenset({"seed", "n", "tools", "system_role"}),
 )
 """OpenAI's Chat Completions, which most servers speak."""

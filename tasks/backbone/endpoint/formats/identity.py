@@ -43,11 +43,15 @@ def public_url(url: str) -> str:
 def identity_of(settings: BackboneSettings) -> dict[str, Any]:
     """Return the settings that determine a reply: model, endpoint and sampling, without those in `SENT_ONLY`.
 
-    The name is left out: two names for the same model share their cached replies. An epoch and a reasoning effort are
-    in it where one is set, so that keys without one are what they always were. The reply format is left out: it is in
-    the request's messages and schema.
+    The name is left out: two names for the same model share their cached replies. An epoch, a reasoning effort and a
+    missing system role are in it where there is one, so that keys without one are what they always were. The reply
+    format is left out: it is in the request's messages and schema.
     """
-    optional = {"epoch": settings.epoch, "reasoning_effort": settings.reasoning_effort}
+    optional = {
+        "epoch": settings.epoch,
+        "reasoning_effort": settings.reasoning_effort,
+        "system_role": None if settings.system_role else False,
+    }
     return {name: value for name, value in optional.items() if value is not None} | {
         "kind": settings.kind,
         "model": settings.model,

@@ -8,6 +8,9 @@ import pytest
 from tasks.backbone.check import response_mode
 from tasks.backbone.check.known import KnownEndpoints
 from tasks.backbone.check.response_mode import find_response_mode
+from tasks.backbone.endpoint.formats.identity import identity_of
+from tasks.backbone.endpoint.client import OpenAIBackbone
+from tasks.backbone.protocol import Message, Request
 from tasks.core.errors import BackboneError, ConfigurationError
 from tasks.settings.backbone import BackboneSettings
 from tests.support.fake_openai import Behaviour, Body, FakeOpenAI, error, rate_limit, unauthorized
@@ -168,3 +171,39 @@ async def test_the_first_look_says_what_models_tells_and_sends_nothing_that_is_p
         settings.model_copy(update={"base_url": f"{settings.base_url}?v=2", "context_tokens": 8192}), known
     )
     assert "backbone.context_tokens is 8,192, but the endpoint states 4,096 tokens" in notes[-1]
+
+
+@pytest.mark.parametrize("status", [400, 500])
+async def test_a_model_without_a_system_role_is_found_and_gets_its_instructions_from_the_user(
+    fake_openai: FakeOpenAI, settings: BackboneSettings, known: KnownEndpoints, notes: list[str], status: int
+) -> None:
+    """As the chat template of Gemma 2 has it; vLLM passes the template's message on, other servers only HTTP 500."""
+    message = "System role not supported" if status == 400 else "Internal Server Error"
+    fake_openai.respond = lambda body: (
+        error(status, message) if body["messages"][0]["role"] == "system" else None
+    )
+    found = await find_response_mode(settings, known)
+    assert (found.response_mode, found.system_role) == ("json_schema", False)
+    assert "which has no system role" in notes[-1]
+    assert await find_response_mode(settings, known) == found, "what was found is kept"
+    request = Request(
+        (Message("system", "Write SQL."), Message("user", "How many?"), Message("assistant", "1"))
+    )
+    async with OpenAIBackbone(found) as backbone:
+        await backbone.complete(request)
+    sent = fake_openai.requests[-1].body["messages"]
+    assert sent == [
+        {"role": "user", "content": "Write SQL.\n\nHow many?"},
+        {"role": "assistant", "content": "1"},
+    ]
+    assert "system_role" not in identity_of(settings) and identity_of(found)["system_role"] is False
+
+
+async def test_without_auto_the_refusal_names_the_setting_of_the_system_role(
+    fake_openai: FakeOpenAI, settings: BackboneSettings
+) -> None:
+    fake_openai.always(error(400, "System role not supported"))
+    async with OpenAIBackbone(settings.model_copy(update={"response_mode": "text"})) as backbone:
+        with pytest.raises(BackboneError, match=r"backbone\.system_role=false") as refused:
+            await backbone.complete(Request((Message("system", "Write SQL."), Message("user", "How many?"))))
+    assert refused.value.fatal and len(fake_openai.requests) == 1
