@@ -93,7 +93,8 @@ async def _readable_formats(
 def _of_one_question(settings: BackboneSettings, found: dict[str, Any], reply: str) -> BackboneSettings:
     """Return the settings that were found for one question: it is sent once, and an unreadable reply is a result."""
     update = {name: value for name, value in found.items() if name != "prices"}
-    update |= {name: DEMO_TOKENS for name in ("max_tokens", "max_completion_tokens") if name in found}
+    for name in found.keys() & {"max_tokens", "max_completion_tokens"}:
+        update[name] = min(found[name], DEMO_TOKENS)
     update |= {"reply": reply, "retries": 0, "unreadable_limit": 0}
     return settings.model_copy(update=update | {"timeout_s": max(settings.timeout_s, found["timeout_s"])})
 

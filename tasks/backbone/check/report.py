@@ -14,6 +14,8 @@ SHORTEST_TIMEOUT_S, LONGEST_TIMEOUT_S = 60.0, 1800.0
 PROMPT_TOKENS, REPLY_TOKENS, READING = 4000, 2048, 4
 """Tokens of a long prompt and of a long reply, for which the time limit is computed, and the number of prompt tokens
 that a server reads while it writes one."""
+REPLY_SHARE = 4
+"""The reply may take at most this part of the context: servers refuse a prompt if it and the longest reply exceed it."""
 LONGEST_DETAIL = 160
 
 
@@ -100,7 +102,9 @@ class EndpointReport(BaseModel):
 
     def settings(self, before: BackboneSettings, reply: str = "json") -> dict[str, Any]:
         """Return the settings of a backbone file for this endpoint, as plain YAML values."""
-        limit = before.reply_tokens or 2048
+        limit = before.reply_tokens or REPLY_TOKENS
+        if self.context_tokens:
+            limit = min(limit, max(1, self.context_tokens // REPLY_SHARE))
         kind = {} if before.kind == "openai" else {"kind": before.kind}
         settings: dict[str, Any] = {**kind, "model": self.model, "base_url": self.url}
         for name in ("api_key_env", "api_key_command", "headers_env"):
@@ -117,7 +121,7 @@ class EndpointReport(BaseModel):
             settings["max_completion_tokens"] = limit
         settings |= {"response_mode": self.response_mode, "reply": reply}
         settings |= {"concurrency": max(1, self.parallel), "timeout_s": self.timeout_s}
-        if self.context_tokens and self.context_tokens > limit:
+        if self.context_tokens:
             settings["context_tokens"] = self.context_tokens
         if before.prices:
             settings["prices"] = before.prices.model_dump(mode="json", exclude_defaults=True)

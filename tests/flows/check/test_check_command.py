@@ -145,7 +145,9 @@ def test_a_context_that_is_not_listed_is_read_from_the_refusal_of_a_long_prompt(
         else None
     )
     ran = check(run_here, server, "--json")
-    assert json.loads(ran.out)["context_tokens"] == 4096 == json.loads(ran.out)["settings"]["context_tokens"]
+    settings = json.loads(ran.out)["settings"]
+    assert json.loads(ran.out)["context_tokens"] == 4096 == settings["context_tokens"]
+    assert settings["max_tokens"] == 1024, "else a prompt of 2,049 tokens would be refused"
 
 
 def test_a_wrong_key_and_a_model_that_is_not_there_end_after_one_request(
