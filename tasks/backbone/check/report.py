@@ -15,7 +15,7 @@ PROMPT_TOKENS, REPLY_TOKENS, READING = 4000, 2048, 4
 """Tokens of a long prompt and of a long reply, for which the time limit is computed, and the number of prompt tokens
 that a server reads while it writes one."""
 REPLY_SHARE = 4
-"""The reply may take at most this part of the context: servers refuse a prompt if it and the longest reply exceed it."""
+"""Share of the context that a reply may take: many servers refuse a prompt that exceeds it with the longest reply."""
 LONGEST_DETAIL = 160
 
 
