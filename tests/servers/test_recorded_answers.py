@@ -12,12 +12,14 @@ import pytest
 from tasks.backbone.check.endpoint import Endpoint
 from tasks.backbone.check.known import KnownEndpoints
 from tasks.backbone.check.listing import listed_models, stated_context
+from tasks.backbone.check.probes import Probes
 from tasks.backbone.check.response_mode import find_response_mode
 from tasks.backbone.endpoint.client import OpenAIBackbone
 from tasks.backbone.endpoint.connection import HttpAnswer
 from tasks.backbone.protocol import Message, Request
 from tasks.core.errors import BackboneError
 from tasks.settings.backbone import BackboneSettings
+from tasks.stages.replies import SqlReply
 from tests.support.fake_openai import Behaviour, Body, FakeOpenAI, fake_openai
 
 __all__ = ["fake_openai"]
@@ -49,7 +51,8 @@ def answers_as(server: str, fake: FakeOpenAI, kind: str | None = None) -> None:
     answers = RECORDED[server]["answers"]
 
     def respond(body: Body) -> Behaviour:
-        found = kind or body.get("response_format", {}).get("type", "answer")
+        usual = "tools" if "tools" in body else "answer"
+        found = kind or body.get("response_format", {}).get("type", usual)
         return behaviour(answers[found])
 
     fake.respond = respond
@@ -95,6 +98,16 @@ async def test_auto_is_the_strictest_mode_that_the_server_took(
     answers_as(server, fake_openai)
     found = await find_response_mode(settings, KnownEndpoints(tmp_path))
     assert found.response_mode == ("json_schema" if taken else "json_object")
+
+
+async def test_a_reply_that_reaches_its_limit_without_a_call_of_the_tool_proves_no_tools(
+    fake_openai: FakeOpenAI, settings: BackboneSettings
+) -> None:
+    answers_as("llama-server", fake_openai)
+    async with Endpoint(settings) as endpoint:
+        report = await Probes(endpoint, bool).run({"preliminary_sql": SqlReply}, 1)
+    assert report.verdict("json_object") == "yes", "accepted; the reply was cut off"
+    assert report.verdict("tools") == "unknown"
 
 
 @pytest.mark.parametrize("server", RECORDED)

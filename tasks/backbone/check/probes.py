@@ -170,7 +170,7 @@ class Probes:
                 if sent.answer is None:
                     refused = sent.why
                     break
-                if sent.answer.truncated:
+                if sent.answer.truncated and (mode != TOOLS or sent.answer.arguments):
                     cut = "accepted; a reply was cut off"
                 elif not _fits(sent, mode, reply_type):
                     unread.append(stage)
