@@ -34,7 +34,7 @@ class WireFormat:
         stream: fields of the body that request a stream.
         modes: the response modes that the protocol has, the strictest first.
         limits: the settings by which a limit of output tokens is sent.
-        takes: which of "seed", "n" and "tools" a request may have.
+        takes: which of "seed", "n", "tools" and "system_role" a request may have.
         sdk: package of the provider's client.
     """
 

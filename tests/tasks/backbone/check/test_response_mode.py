@@ -8,8 +8,8 @@ import pytest
 from tasks.backbone.check import response_mode
 from tasks.backbone.check.known import KnownEndpoints
 from tasks.backbone.check.response_mode import find_response_mode
-from tasks.backbone.endpoint.formats.identity import identity_of
 from tasks.backbone.endpoint.client import OpenAIBackbone
+from tasks.backbone.endpoint.formats.identity import identity_of
 from tasks.backbone.protocol import Message, Request
 from tasks.core.errors import BackboneError, ConfigurationError
 from tasks.settings.backbone import BackboneSettings
