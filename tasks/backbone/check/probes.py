@@ -142,7 +142,7 @@ class Probes:
         report.add("reasoning_effort", effort.answer is not None, effort.why or "accepted; it may be ignored")
         if "system_role" in takes:
             roles = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": HELLO}]
-            system = await self._chat(HELLO, extra={"messages": roles})
+            system = await self._requests.ask(HELLO, extra={"messages": roles})
             report.add("system role", system.answer is not None, system.why)
         if "n" in takes:
             samples = await self._requests.ask(HELLO, extra={"n": 2})
