@@ -14,12 +14,14 @@ from sqlalchemy import (
     Table,
     Text,
     delete,
+    func,
     insert,
     select,
     update,
 )
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.schema import CreateTable
 
 from tasks.core.errors import StoreError
 
@@ -38,9 +40,11 @@ _REQUEST = Table(
     "batch_request",
     _META,
     Column("key", Text, primary_key=True),
-    Column("token", Text, nullable=False, index=True),
+    Column("token", Text, nullable=False),
     comment="The batch of each request that Crosscheck has submitted in one",
 )
+_MAKING = 0x63726F7373626174
+"""Key of the lock under which PostgreSQL's tables are made: two processes may begin at the same time."""
 _AT_ONCE = 500
 """Keys of one statement; SQLite allows 32,766 variables."""
 
@@ -70,7 +74,10 @@ class BatchStore:
     def __init__(self, engine: Engine, place: str, endpoint: str) -> None:
         self._engine, self._place, self._endpoint = engine, place, endpoint
         with self._transaction() as connection:
-            _META.create_all(connection)
+            if engine.dialect.name == "postgresql":
+                connection.execute(select(func.pg_advisory_xact_lock(_MAKING)))
+            for table in _META.sorted_tables:
+                connection.execute(CreateTable(table, if_not_exists=True))
 
     def batch_of(self, key: str) -> KeptBatch | None:
         """Return the batch of a request; None if it is in none."""

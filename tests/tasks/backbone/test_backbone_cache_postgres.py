@@ -14,7 +14,11 @@ import pytest
 
 from tasks.backbone.cache import postgres as reply_postgres
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
+from tasks.backbone.kinds.opening import Layers, open_backbone
+from tasks.backbone.protocol import Message, Request
 from tasks.core.errors import ConfigurationError, StoreError
+from tests.support.batch_process import settings_of
+from tests.support.fake_batches import FakeOpenAIBatches
 from tests.support.gateway import Gateway, gateway_to
 from tests.support.postgres import disconnect_everybody, execute, postgres_database
 from tests.tasks.backbone.test_backbone_cache import IDENTITY, asking, bought, put
@@ -41,6 +45,22 @@ def through(gateway: Gateway, postgres_database: str) -> Iterator[ReplyCache]:
     """A cache at the other end of a network that can break."""
     with open_reply_cache(postgres_database.replace(":5432/", f":{gateway.port}/")) as opened:
         yield opened
+
+
+async def test_two_machines_share_the_batches(postgres_database: str) -> None:
+    with FakeOpenAIBatches() as server:
+        server.seconds = 1.0
+
+        async def ask() -> list[str]:
+            with open_reply_cache(postgres_database) as replies:
+                async with open_backbone(settings_of("openai", server.base_url), Layers(replies)) as backbone:
+                    requests = [Request((Message("user", f"question {n}"),)) for n in range(10)]
+                    found = await asyncio.gather(*map(backbone.complete, requests))
+                    return [reply.text for reply in found]
+
+        first, second = await asyncio.gather(ask(), ask())
+        assert first == second == [f"reply to: question {n}" for n in range(10)]
+        assert set(server.ledger.values()) == {1} and len(server.ledger) == 10
 
 
 @contextmanager
