@@ -225,7 +225,10 @@ class FakeAnthropicBatches(_Batches, FakeAnthropic):
         result: Body = {"type": {"cancelled": "canceled"}.get(fate, fate)}
         if fate == "answered":
             self.ledger[request["custom_id"]] += 1
-            result = {"type": "succeeded", "message": self._reply(Behaviour(), request["params"])}
+            result = {
+                "type": "succeeded",
+                "message": self._reply(self.respond(request["params"]) or Behaviour(), request["params"]),
+            }
         elif fate in ("busy", "wrong"):
             kind = "overloaded_error" if fate == "busy" else "invalid_request_error"
             error = {"type": "error", "error": {"type": kind, "message": f"it is {fate}"}, "request_id": None}

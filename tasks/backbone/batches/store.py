@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.schema import CreateTable
+from sqlalchemy.schema import CreateIndex, CreateTable
 
 from tasks.core.errors import StoreError
 
@@ -40,7 +40,7 @@ _REQUEST = Table(
     "batch_request",
     _META,
     Column("key", Text, primary_key=True),
-    Column("token", Text, nullable=False),
+    Column("token", Text, nullable=False, index=True),
     comment="The batch of each request that Crosscheck has submitted in one",
 )
 _MAKING = 0x63726F7373626174
@@ -78,6 +78,8 @@ class BatchStore:
                 connection.execute(select(func.pg_advisory_xact_lock(_MAKING)))
             for table in _META.sorted_tables:
                 connection.execute(CreateTable(table, if_not_exists=True))
+                for index in table.indexes:
+                    connection.execute(CreateIndex(index, if_not_exists=True))
 
     def batch_of(self, key: str) -> KeptBatch | None:
         """Return the batch of a request; None if it is in none."""
