@@ -159,6 +159,9 @@ class BackboneSettings(Settings):
     message of the user. `response_mode: auto` finds this too."""
     extra_body: dict[str, Any] = Field(default_factory=dict)
     """Further fields of the request body, as the endpoint wants them (never secrets)."""
+    samples_per_request: int = Field(1, ge=1, le=128)
+    """Samples of one request, for example of candidates, that are sent together at most, with the parameter `n`: the
+    endpoint charges their prompt once. With a seed, they have the seed of the first of them."""
     concurrency: int = Field(16, ge=1, le=4096)
     """Requests in flight at most."""
     timeout_s: float = Field(120.0, gt=0, le=86_400)

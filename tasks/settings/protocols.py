@@ -41,3 +41,5 @@ def _demand_unset(settings: BackboneSettings, *names: str) -> None:
     for name in names:
         if getattr(settings, name) is not None:
             raise ValueError(f"{name}: the protocol has no {name}: leave it out, or set it to null")
+    if settings.samples_per_request > 1:
+        raise ValueError("samples_per_request: the protocol has no n: leave it out, or set it to 1")

@@ -181,6 +181,7 @@ class FakeOpenAI:
         tier: service tier that the reply to a body names.
         respond: decides by the body how a request is answered; None: as ever.
         replies: the bodies of all ordinary replies.
+        takes_n: whether as many replies are given as `n` says.
     """
 
     path = "/v1/chat/completions"
@@ -201,6 +202,7 @@ class FakeOpenAI:
         self.tier: Callable[[Body], str] = lambda body: body.get("service_tier", "default")
         self.respond: Callable[[Body], Behaviour | None] = lambda body: None
         self.replies: list[Body] = []
+        self.takes_n = False
         self._script: deque[Behaviour] = deque()
         self._always: Behaviour | None = None
         self._loop = asyncio.new_event_loop()
@@ -359,12 +361,13 @@ class FakeOpenAI:
             else how.usage
         )
         choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        more = [choice | {"index": place} for place in range(1, body.get("n") or 1)] if self.takes_n else []
         completion: Body = {
             "id": "chatcmpl-fake",
             "object": "chat.completion",
             "created": int(time.time()),
             "model": body["model"],
-            "choices": [choice | how.choice],
+            "choices": [choice | how.choice, *more],
             "service_tier": self.tier(body),
         }
         return completion if usage is None else completion | {"usage": usage}

@@ -146,7 +146,7 @@ class Probes:
             report.add("system role", system.answer is not None, system.why)
         if "n" in takes:
             samples = await self._requests.ask(HELLO, extra={"n": 2})
-            choices = samples.answer.choices if samples.answer else 0
+            choices = 1 + len(samples.answer.further) if samples.answer else 0
             report.add(
                 "n", choices == 2, samples.why or ("" if choices == 2 else f"ignored: {choices} reply")
             )

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from types import TracebackType
@@ -101,9 +101,19 @@ class OpenAIBackbone:
         Raises:
             BackboneError: every attempt failed; `fatal` if every other request would fail too.
         """
+        return (await self.complete_samples([request]))[0]
+
+    async def complete_samples(self, samples: Sequence[Request]) -> list[Reply]:
+        """Answer samples of a request by one HTTP request; fewer replies come back if the endpoint leaves some out.
+
+        Raises:
+            BackboneError: as for `complete`.
+        """
         loop = asyncio.get_running_loop()
+        request = samples[0]
         body = self._format.body(request, self._settings)
-        key = request_key(self._identity, request)
+        if len(samples) > 1:
+            body["n"] = len(samples)
         kind = kind_of_request(body)
         sent_at: float | None = None
         requests, target = 0, self._target
@@ -124,7 +134,11 @@ class OpenAIBackbone:
                         self._limit.succeeded()
                         self._pilots.accept(kind)
                         seconds = loop.time() - sent_at
-                        return self.reply(outcome, key, outcome.tier or request.tier, seconds, requests - 1)
+                        tier = outcome.tier or request.tier
+                        return [
+                            self.reply(one, request_key(self._identity, each), tier, seconds, requests - 1)
+                            for one, each in zip(outcome.split(len(samples)), samples, strict=False)
+                        ]
                     self._retry_policy.record(outcome)
                     if outcome.kind == "rate_limit":
                         self._limit.rate_limited(granted_at, self._bearable(outcome))

@@ -33,6 +33,8 @@ FATAL: frozenset[Kind] = frozenset({"quota", "access", "settings"})
 _QUOTA_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
 _KEY_CODES = frozenset({"no_db_connection"})
 """Codes of a wrong key with another status than 401: of LiteLLM's proxy, which looks for the key in a database."""
+_NO_KEY = re.compile(r"api.?key.{0,20}(?:not valid|invalid|expired)", re.IGNORECASE)
+"""Message of a wrong key with another status than 401: Gemini's, with 400."""
 _QUOTA_WORDS = re.compile(
     r"exceeded your current quota|insufficient.{0,12}(balance|funds|credit|quota)|billing|"
     r"(credit|balance).{0,20}(too low|exhausted|depleted)|out of credits|payment required",
@@ -124,7 +126,12 @@ def refusal_of(
         return Refusal(
             "quota", message, f"The quota of {key} is used up: add credit or raise it at the provider."
         )
-    if status == 401 or codes & _KEY_CODES or (status == 403 and not _MODERATED.search(message)):
+    if (
+        status == 401
+        or codes & _KEY_CODES
+        or (status == 400 and _NO_KEY.search(message))
+        or (status == 403 and not _MODERATED.search(message))
+    ):
         return Refusal(
             "access", message, f"{key[0].upper()}{key[1:]} is not accepted, or not for this model: check it."
         )

@@ -16,6 +16,7 @@ from tasks.backbone.check.response_mode import find_response_mode
 from tasks.backbone.endpoint.client import OpenAIBackbone
 from tasks.backbone.endpoint.formats.choice import format_of
 from tasks.backbone.endpoint.formats.identity import address_of
+from tasks.backbone.endpoint.samples import SampledBackbone
 from tasks.backbone.kinds.kind import kind_of
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.pace import Pace
@@ -78,7 +79,7 @@ async def open_backbone(
         backbone = kind.make(settings)
         if isinstance(backbone, AbstractAsyncContextManager):
             await stack.enter_async_context(backbone)
-        if settings.tier != STANDARD and isinstance(backbone, OpenAIBackbone):
+        if isinstance(backbone, OpenAIBackbone):
             backbone = _tiered(backbone, settings, layers)
             if isinstance(backbone, BatchBackbone):
                 await stack.enter_async_context(backbone)
@@ -95,9 +96,13 @@ async def open_backbone(
 
 
 def _tiered(endpoint: OpenAIBackbone, settings: BackboneSettings, layers: Layers) -> Backbone:
-    """Return the endpoint in the service tier of the settings."""
-    if settings.tier == FLEX:
-        return FlexBackbone(endpoint, settings.flex_wait_s, layers.pace)
+    """Return the endpoint in the service tier of the settings; it groups samples, except in batches."""
+    if settings.tier in (STANDARD, FLEX):
+        samples = settings.samples_per_request
+        backbone = SampledBackbone(endpoint, samples) if samples > 1 else endpoint
+        return (
+            FlexBackbone(backbone, settings.flex_wait_s, layers.pace) if settings.tier == FLEX else backbone
+        )
     if layers.cache is None:
         raise ConfigurationError(f"backbone.tier={settings.tier}: batches are kept beside the reply cache.")
     wire = format_of(settings)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from anthropic import transform_schema
+from openai.types.chat import ChatCompletion
 
 from tasks.backbone.cache.backbone import CachedBackbone
 from tasks.backbone.cache.store import open_reply_cache
@@ -32,6 +33,7 @@ from tests.support import fake_responses as responses
 from tests.support.fake_anthropic import FakeAnthropic, fake_anthropic
 from tests.support.fake_openai import Behaviour, FakeOpenAI
 from tests.support.fake_responses import FakeResponses, fake_responses
+from tests.support.sdk_types import assert_of_type
 from tests.tasks.backbone.conftest import KEY
 
 __all__ = ["fake_anthropic", "fake_responses"]
@@ -285,6 +287,7 @@ def test_the_keys_of_todays_paid_replies_stay() -> None:
     [
         ("openai-responses", "seed=1", "has no seed"),
         ("anthropic", "seed=1", "has no seed"),
+        ("anthropic", "samples_per_request=4", "has no n"),
         ("anthropic", "response_mode=json_object", 'has no "json_object"'),
     ],
 )
@@ -300,3 +303,51 @@ def test_a_missing_package_is_named_before_anything_is_sent(monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "anthropic", None)
     with pytest.raises(ConfigurationError, match=r'pip install "crosscheck-sql\[anthropic\]"'):
         check_backbone(MessagesSettings(name="a"))
+
+
+GEMINI = {
+    "choices": [{"finish_reason": "stop", "index": 0, "message": {"content": "SELECT 1", "role": "assistant"}}],
+    "created": 1761000000, "id": "x", "model": "gemini-3.8-flash", "object": "chat.completion",
+    "usage": {"completion_tokens": 10, "prompt_tokens": 100, "total_tokens": 350},
+}  # fmt: skip
+"""In the form of ai.google.dev/gemini-api/docs/openai: thoughts are in the total only."""
+BEDROCK = {
+    "choices": [{"finish_reason": "stop", "index": 0, "logprobs": None, "message": {
+        "role": "assistant", "content": "<reasoning>Which</reasoning><reasoning> table?</reasoning>SELECT 1", "refusal": None,
+    }}],
+    "created": 1761000000, "id": "x", "model": "openai.gpt-oss-120b-1:0", "object": "chat.completion",
+    "usage": {"completion_tokens": 250, "prompt_tokens": 100, "total_tokens": 350},
+}  # fmt: skip
+"""In the form of Bedrock's runtime endpoint for gpt-oss."""
+
+
+@pytest.mark.parametrize(
+    ("body", "text"), [(GEMINI, "SELECT 1"), (BEDROCK, "<think>Which table?</think>SELECT 1")]
+)
+async def test_replies_of_compatible_addresses_are_read_in_their_own_form(
+    fake_openai: FakeOpenAI, body: dict[str, Any], text: str
+) -> None:
+    assert_of_type(ChatCompletion, [body])
+    fake_openai.script(Behaviour(body=body))
+    reply = await ask(BackboneSettings(name="g", model="m", base_url=fake_openai.base_url))
+    assert (reply.text, reply.call.usage.input, reply.call.usage.output) == (text, 100, 250)
+
+
+async def test_errors_of_gemini_come_in_a_list(fake_openai: FakeOpenAI) -> None:
+    """The messages are those of ai.google.dev/gemini-api/docs/troubleshooting."""
+
+    def gemini(status: int, message: str, name: str) -> Behaviour:
+        return Behaviour(status, [{"error": {"code": status, "message": message, "status": name}}])
+
+    settings = BackboneSettings(name="g", model="m", base_url=fake_openai.base_url)
+    exhausted = (
+        "You exceeded your current quota, please check your plan and billing details. Please retry in 0.01s."
+    )
+    fake_openai.script(
+        gemini(429, exhausted, "RESOURCE_EXHAUSTED"), gemini(503, "The model is overloaded.", "UNAVAILABLE")
+    )
+    assert (await ask(settings)).call.retries == 2
+    fake_openai.script(gemini(400, "API key not valid. Please pass a valid API key.", "INVALID_ARGUMENT"))
+    with pytest.raises(BackboneError, match="is not accepted") as caught:
+        await ask(settings)
+    assert caught.value.fatal

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tasks.core.outcome import STANDARD, Usage
@@ -34,6 +34,14 @@ STANDARD_NAMES = ("default", "on_demand", "standard")
 
 
 @dataclass(frozen=True, slots=True)
+class Choice:
+    """A further reply in an answer: its text, and whether the model stopped at its token limit."""
+
+    text: str
+    truncated: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """Content of an answer.
 
@@ -44,7 +52,7 @@ class Answer:
         usage: token counts; None for a missing or implausible one.
         truncated: True when the model stopped at its token limit.
         cost_usd: cost that the endpoint reports, as gateways do; None without one.
-        choices: replies in the answer, of which `text` is the first.
+        further: the replies behind the first one, where several were requested.
         arguments: arguments of the first tool that the model calls, as JSON; "" if it calls none.
         tier: service tier in which it was answered; None if the endpoint does not report it.
     """
@@ -54,9 +62,50 @@ class Answer:
     usage: Usage
     truncated: bool
     cost_usd: float | None = None
-    choices: int = 1
+    further: tuple[Choice, ...] = ()
     arguments: str = ""
     tier: str | None = None
+
+    def split(self, count: int) -> "list[Answer]":
+        """Return an answer with one reply for each of the replies, of which at most `count` were requested.
+
+        The input counts for the first one, and output and a reported cost are divided: the sum is what was paid.
+        """
+        found = [Choice(self.text, self.truncated), *self.further][:count]
+        return [
+            replace(
+                self,
+                text=each.text,
+                truncated=each.truncated,
+                further=(),
+                usage=_share(self.usage, place, len(found)),
+                cost_usd=None if self.cost_usd is None else self.cost_usd / len(found),
+            )
+            for place, each in enumerate(found)
+        ]
+
+
+def _share(usage: Usage, place: int, count: int) -> Usage:
+    """Return the part of the tokens that one of several replies counts, by its place from 0.
+
+    >>> shares = [_share(Usage(input=90, output=11), place, 2) for place in (0, 1)]
+    >>> [(each.input, each.output) for each in shares]
+    [(90, 6), (0, 5)]
+    """
+
+    def once(tokens: int | None) -> int | None:
+        return tokens if place == 0 or tokens is None else 0
+
+    def divided(tokens: int | None) -> int | None:
+        return None if tokens is None else tokens // count + (place < tokens % count)
+
+    return Usage(
+        input=once(usage.input),
+        cached_input=once(usage.cached_input),
+        output=divided(usage.output),
+        reasoning=divided(usage.reasoning),
+        cache_write=once(usage.cache_write),
+    )
 
 
 def tier_of(content: Mapping[str, Any]) -> str | None:

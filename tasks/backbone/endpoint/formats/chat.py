@@ -1,11 +1,13 @@
 """The OpenAI chat protocol as plain data: a request's body, and the reply in an answer's body."""
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from tasks.backbone.endpoint.formats.answer import (
     Answer,
+    Choice,
     GarbledAnswerError,
     RefusedInBodyError,
     count,
@@ -32,6 +34,9 @@ MOST_CALL_USD = 10_000.0
 """Highest cost of one call that is believed; a higher one is ignored as an error of the endpoint."""
 INTERRUPTED = ("error", "abort", "insufficient_system_resource", "network_error")
 """Finish reasons of replies that the endpoint could not complete: of gateways and servers, of DeepSeek, of Z.AI."""
+
+_REASONING = re.compile(r"(?:\s*<reasoning>.*?</reasoning>)+", re.DOTALL)
+"""Thoughts before a reply as Amazon Bedrock writes those of gpt-oss."""
 
 
 def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
@@ -76,6 +81,7 @@ def changes_of(settings: BackboneSettings) -> dict[str, str]:
         "seed": "set backbone.seed=null",
         "reasoning_effort": "set backbone.reasoning_effort to a value that it takes, or to null",
         "response_format": f"set backbone.response_mode={other_mode}",
+        "n": "set backbone.samples_per_request=1",
         "service_tier": f"set backbone.tier={STANDARD}",
         limit: f"lower backbone.{own}, or set it to null and backbone.{other} instead",
     } | {name: f'take "{name}" out of backbone.extra_body' for name in settings.extra_body}
@@ -117,10 +123,19 @@ def answer_of(text: str) -> Answer:
         usage=usage_of(content.get("usage")),
         truncated=finish == "length",
         cost_usd=_cost(content.get("usage")),
-        choices=len(choices),
+        further=tuple(_further(choices[1:])),
         arguments=_arguments(message),
         tier=tier_of(content),
     )
+
+
+def _further(choices: Iterable[Any]) -> Iterator[Choice]:
+    """Read the choices behind the first one, up to one that the endpoint could not complete."""
+    for choice in choices:
+        message = part(choice, "message")
+        if not message or choice.get("finish_reason") in INTERRUPTED:
+            return
+        yield Choice(storable(_content(message)), choice.get("finish_reason") == "length")
 
 
 def _arguments(message: Mapping[str, Any]) -> str:
@@ -132,6 +147,8 @@ def _arguments(message: Mapping[str, Any]) -> str:
 def _content(message: Mapping[str, Any]) -> str:
     thoughts = _joined(message.get("reasoning_content")) or _joined(message.get("reasoning"))
     answer = _joined(message.get("content")) or _joined(message.get("refusal"))
+    if tagged := _REASONING.match(answer):
+        thoughts, answer = thoughts or re.sub("</?reasoning>", "", tagged[0]).strip(), answer[tagged.end() :]
     return with_thoughts(thoughts, answer)
 
 
