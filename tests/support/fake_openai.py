@@ -354,14 +354,15 @@ class FakeOpenAI:
 
     def _reply(self, how: Behaviour, body: Body) -> Body:
         text = self.answer(body) if how.content is None else how.content
+        replies = body.get("n") or 1 if self.takes_n else 1
         asked = sum(len(message["content"]) for message in body["messages"])
         usage = (
-            {"prompt_tokens": asked // 4 + 1, "completion_tokens": len(text) // 4 + 1}
+            {"prompt_tokens": asked // 4 + 1, "completion_tokens": (len(text) // 4 + 1) * replies}
             if how.usage == {}
             else how.usage
         )
         choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-        more = [choice | {"index": place} for place in range(1, body.get("n") or 1)] if self.takes_n else []
+        more = [choice | {"index": place} for place in range(1, replies)]
         completion: Body = {
             "id": "chatcmpl-fake",
             "object": "chat.completion",

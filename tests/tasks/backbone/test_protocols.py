@@ -313,7 +313,7 @@ GEMINI = {
 """In the form of ai.google.dev/gemini-api/docs/openai: thoughts are in the total only."""
 BEDROCK = {
     "choices": [{"finish_reason": "stop", "index": 0, "logprobs": None, "message": {
-        "role": "assistant", "content": "<reasoning>Which</reasoning><reasoning> table?</reasoning>SELECT 1", "refusal": None,
+        "role": "assistant", "content": "<reasoning>Which</reasoning><reasoning> table?</reasoning>SELECT 1",
     }}],
     "created": 1761000000, "id": "x", "model": "openai.gpt-oss-120b-1:0", "object": "chat.completion",
     "usage": {"completion_tokens": 250, "prompt_tokens": 100, "total_tokens": 350},
@@ -334,7 +334,7 @@ async def test_replies_of_compatible_addresses_are_read_in_their_own_form(
 
 
 async def test_errors_of_gemini_come_in_a_list(fake_openai: FakeOpenAI) -> None:
-    """The messages are those of ai.google.dev/gemini-api/docs/troubleshooting."""
+    """They have the form of Google's APIs: code, message and status."""
 
     def gemini(status: int, message: str, name: str) -> Behaviour:
         return Behaviour(status, [{"error": {"code": status, "message": message, "status": name}}])
