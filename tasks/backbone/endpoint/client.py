@@ -15,6 +15,7 @@ from tasks.backbone.endpoint.formats.answer import Answer, GarbledAnswerError, R
 from tasks.backbone.endpoint.formats.choice import format_of
 from tasks.backbone.endpoint.formats.identity import OPENAI_URL, identity_of, public_url
 from tasks.backbone.endpoint.limiter import AdaptiveLimit, Pilots, Queue, kind_of_request
+from tasks.backbone.endpoint.losses import UP, loss_of
 from tasks.backbone.endpoint.probe import Probe, SilentError
 from tasks.backbone.endpoint.redirects import Target
 from tasks.backbone.endpoint.retry_policy import CONNECT_S, KEPT, LONGEST_RETRY_AFTER_S, RetryPolicy
@@ -26,8 +27,6 @@ from tasks.core.outcome import STANDARD, Call
 from tasks.settings.backbone import BackboneSettings
 
 log = logging.getLogger(__name__)
-
-_UP = "Is the endpoint up, and backbone.base_url right?"
 
 
 class OpenAIBackbone:
@@ -155,7 +154,7 @@ class OpenAIBackbone:
         if isinstance(error, SilentError):
             message = (
                 f"it accepts connections, but did not answer GET /models within {self._probe.timeout_s:g} s before the "
-                f"first request. {_UP} If it is busy with requests of other users, wait for them. {KEPT}"
+                f"first request. {UP} If it is busy with requests of other users, wait for them. {KEPT}"
             )
             self._end(BackboneError(self.message(message), transient=True, fatal=True, retried=True))
         return None if error is None or self._over else self._lost(error)
@@ -216,26 +215,7 @@ class OpenAIBackbone:
             return Refusal("garbled", self._access.clean(str(error)), hint)
 
     def _lost(self, error: Exception) -> Refusal:
-        """Classify an error of the network; raise any other error again."""
-        import aiohttp
-
-        message = self._access.clean(" ".join(str(error).split()))[:200] or type(error).__name__
-        match error:
-            case TooLongAnswerError():
-                return Refusal("request", message, "Set backbone.max_tokens to limit replies.")
-            case aiohttp.ConnectionTimeoutError():
-                seconds = min(self._settings.timeout_s, CONNECT_S)
-                return Refusal("connection", f"no connection within {seconds:g} s", _UP)
-            case TimeoutError():
-                message = f"no reply within {self._settings.timeout_s:g} s"
-                return Refusal("timeout", message, "Raise backbone.timeout_s if that is usual.")
-            case aiohttp.ClientPayloadError():
-                return Refusal("garbled", f"the answer is cut off or damaged ({message})")
-            case aiohttp.ClientResponseError():
-                return Refusal("garbled", f"the answer is not HTTP ({message})")
-            case aiohttp.ClientError() | OSError():
-                return Refusal("connection", f"connection failed ({message})", _UP)
-        raise error
+        return loss_of(error, self._access.clean, self._settings.timeout_s)
 
     def refusal(self, status: int, headers: Mapping[str, str], text: str) -> Refusal:
         """Classify an answer that is no reply."""
