@@ -43,7 +43,7 @@ from tasks.settings.evaluation import EvaluationSettings, TrackingSettings
 from tasks.settings.load import known_names
 from tasks.tracking.build_record import record_of
 from tasks.tracking.bundle.contents import Bundle, read_bundle
-from tasks.tracking.evaluation import IMPORTED, EvaluationRun
+from tasks.tracking.evaluation import IMPORTED, NIGHT, EvaluationRun
 from tasks.tracking.mlflow.package import Completion
 from tasks.tracking.warehouse.runs import Warehouse
 
@@ -167,8 +167,9 @@ def _scorable(bundle: Bundle, benchmark: Benchmark, progress: Progress) -> Scora
     questions = [question for question in benchmark.questions if question.id in ids]
     if absent := ids - {question.id for question in questions}:
         raise DataError(
-            f"{bundle.file}: the benchmark {benchmark.settings.name} has {counted(len(absent), 'question')} of the run "
-            f"not: {shorten(sorted(absent), 5)}. It is another benchmark or revision; --benchmark and --data name one."
+            f"{bundle.file}: {counted(len(absent), 'question')} of the run cannot be found in the benchmark "
+            f"{benchmark.settings.name}: {shorten(sorted(absent), 5)}. It is another benchmark or revision; --benchmark "
+            "and --data name one."
         )
     names = dict.fromkeys(question.database_id for question in questions)
     present = [name for name in names if name not in benchmark.missing]
@@ -229,7 +230,8 @@ def _described(bundle: Bundle, scorable: Scorable) -> EvaluationRun:
         engine=product_of(scorable.databases),
         keys={key.name: key.sha256 for key in benchmark.keys},
         databases=digests_of(scorable.databases),
-        tags={**run.tags, IMPORTED: bundle.digest},
+        # nights here neither count nor are compared with a night elsewhere
+        tags={name: text for name, text in run.tags.items() if name != NIGHT} | {IMPORTED: bundle.digest},
     )
 
 

@@ -227,8 +227,10 @@ def _explain(error: ValidationError, root: type[BaseModel], path: Path, where: M
                 f"{path} or --set, key {name}: this is no name of an environment variable. "
                 "Put the value into a variable, and that variable's name here."
             )
-        elif problem["type"] == "value_error" and not keys:  # of a validator of several settings
-            lines.append(f"{path} or --set: {problem['ctx']['error']}.")
+        elif problem["type"] == "value_error":  # without keys, it is of a validator of several settings
+            lines.append(
+                f"{source if keys else f'{path} or --set'}: {str(problem['ctx']['error']).rstrip('.')}."
+            )
         elif fields := _fields_at(root, keys):
             lines.append(
                 f"{source}: {problem['input']!r} is not keys and values. Its keys: {', '.join(fields)}."

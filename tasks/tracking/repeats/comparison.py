@@ -184,11 +184,12 @@ def _changes(
 
 def _why_not_ranked(a: Sequence[StoredRun], b: Sequence[StoredRun], common: Sequence[str]) -> str:
     """Return why no side may be called better, as a sentence; "" where the test decides."""
+    compared = set(common)
     for letter, runs in (("A", a), ("B", b)):
         for each in runs:
             if why := each.run.why_unranked:
                 return f"{each.run.run_id} in {letter} {why}, so no side wins."
-            lost = sum(row.outcome.retryable for row in each.rows if row.question.id in set(common))
+            lost = sum(row.outcome.retryable for row in each.rows if row.question.id in compared)
             if lost:
                 return (
                     f"{each.run.run_id} in {letter} has no answer to {counted(lost, 'question')} because of retryable "

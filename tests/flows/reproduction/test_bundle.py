@@ -120,6 +120,11 @@ def test_a_bundle_that_was_changed_is_one_message(
 def test_what_is_no_bundle_or_does_not_fit_is_one_message(bundle: Path, tmp_path: Path) -> None:
     (tmp_path / "cut.zip").write_bytes(bundle.read_bytes()[:-200])
     (tmp_path / "text.zip").write_text("no archive")
+    demo = tmp_path / "empty" / "benchmarks" / "demo"
+    questions = json.loads((demo / "dev.json").read_text(encoding="utf-8"))
+    (demo / "few.json").write_text(json.dumps(questions[1:]), encoding="utf-8")
+    few = {"layout": "bird", "folder": str(demo), "questions": "few.json", "revision": "2", "rule": "bird"}
+    (tmp_path / "few.yaml").write_text(json.dumps(few), encoding="utf-8")
     for words, said in (
         (("--bundle", "cut.zip"), "not a whole bundle"),
         (("--bundle", "text.zip"), "not a whole bundle"),
@@ -127,6 +132,7 @@ def test_what_is_no_bundle_or_does_not_fit_is_one_message(bundle: Path, tmp_path
         (("--bundle", str(bundle), "--sha256", "ab12"), "not the bundle of --sha256"),
         (("--bundle", str(bundle), "--replies", "r.jsonl"), "the bundle has no replies"),
         (("--bundle", str(bundle), "--set", "backbone.model=x"), "only benchmark.* can be set"),
+        (("--bundle", str(bundle), "--benchmark", "few.yaml"), "1 question of the run cannot be found in"),
         (("--bundle", str(bundle), "rsl-sql", "--output", "x"), "cannot be combined"),
     ):
         ran = run("import", *words)
