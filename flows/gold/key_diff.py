@@ -79,7 +79,7 @@ def diff_keys(
 ) -> KeyDiff:
     """Compare two keys, each as in `benchmark.answer_keys` or "official", on all questions of a benchmark.
 
-    Two results are equal if one of the SQLs of each key has a result of the other key under the benchmark's rule.
+    The results are equal if each SQL of either key has a result of the other key under the benchmark's rule.
 
     Raises:
         CrosscheckError: a key or a file of the benchmark cannot be read, or both are the same key.
@@ -176,13 +176,15 @@ async def _kind(a: Side, b: Side, database: Database | None, judge: Judge) -> Ki
         return "text"
     if database is None:
         return "not_run"
-    verdicts = (
-        await judge_golds(judge, [database], a.sqls, {str(place): sql for place, sql in enumerate(b.sqls)})
-    ).all
-    if any(each.gold_status != "ok" for each in verdicts.values()) or any(
-        each.status != "ok" for each in verdicts.values()
-    ):
+    verdicts = [
+        verdict
+        for golds, others in ((a.sqls, b.sqls), (b.sqls, a.sqls))
+        for verdict in (
+            await judge_golds(judge, [database], golds, dict(zip(others, others, strict=True)))
+        ).all.values()
+    ]
+    if any(status != "ok" for each in verdicts for status in (each.gold_status, each.status)):
         return "not_run"
-    if not all(is_right(each, judge.rules[0]) for each in verdicts.values()):
+    if not all(is_right(each, judge.rules[0]) for each in verdicts):
         return "result"
     return "text" if _other_text(a, b) else "sql"

@@ -168,8 +168,8 @@ def _scorable(bundle: Bundle, benchmark: Benchmark, progress: Progress) -> Scora
     if absent := ids - {question.id for question in questions}:
         raise DataError(
             f"{bundle.file}: {counted(len(absent), 'question')} of the run cannot be found in the benchmark "
-            f"{benchmark.settings.name}: {shorten(sorted(absent), 5)}. It is another benchmark or revision; --benchmark "
-            "and --data name one."
+            f"{benchmark.settings.name}: {shorten(sorted(absent), 5)}. It is another benchmark or revision: name the "
+            "right one with --benchmark or --data."
         )
     names = dict.fromkeys(question.database_id for question in questions)
     present = [name for name in names if name not in benchmark.missing]

@@ -64,6 +64,9 @@ def rank_by_key(key: str, rule: str, rows: Mapping[str, Sequence[QuestionScore]]
             row.question.id: is_right(row.final, rule) for row, right in judged if right is not None
         }
     common = set.intersection(*map(set, verdicts.values()))
+    for table in (*verdicts.values(), *official.values()):
+        for name in table.keys() - common:
+            del table[name]
     shares = [{run_id: _share(found[run_id], common) for run_id in rows} for found in (verdicts, official)]
     by_key, by_official = shares
     found = [

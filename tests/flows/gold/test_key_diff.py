@@ -32,6 +32,7 @@ def test_each_question_has_how_the_keys_differ_and_the_results_of_both(
         entry("5", sql="SELECT x FROM nowhere"),
         entry("6", sql=f" {golds['6']} "),
         entry("7", "undecided", sql="SELECT 1"),
+        entry("8", "add", sql="SELECT 'another'"),
     ]
     file, table, page = tmp_path / "mine.json", tmp_path / "two.csv", tmp_path / "diff.html"
     file.write_text(json.dumps({"corrections": entries}), encoding="utf-8")
@@ -39,9 +40,13 @@ def test_each_question_has_how_the_keys_differ_and_the_results_of_both(
     assert ran.code == 0, ran.err
     found = {each["question_id"]: each for each in ran.json["differences"]}
     assert {name: each["kind"] for name, each in found.items()} == {
-        "1": "result", "2": "sql", "3": "counted", "4": "text", "5": "not_run",
+        "1": "result", "2": "sql", "3": "counted", "4": "text", "5": "not_run", "8": "result",
     }  # fmt: skip
-    assert ran.json["equal"] == len(golds) - 5
+    assert ran.json["equal"] == len(golds) - 6
+    turned = run("golds", "diff", str(file), "official", "--json").json["differences"]
+    assert {each["question_id"]: each["kind"] for each in turned} == {
+        name: each["kind"] for name, each in found.items()
+    }
     assert found["1"]["mine"]["result"]["rows"] == [["another"]]
     assert found["1"]["official"]["sql"] == [golds["1"]]
     assert "another" in page.read_text(encoding="utf-8") and "reason 1" in page.read_text(encoding="utf-8")
