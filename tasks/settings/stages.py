@@ -166,6 +166,9 @@ class SelectionSettings(Settings):
     """Say how many rows there are, as the paper does (section VI-B); the released code does not."""
     demonstrations: bool = True
     """Show the demonstrations (acl: off)."""
+    both_orders: bool = False
+    """Where the results of SQL1 and SQL2 differ, ask a second time with the queries in the other order, and keep SQL2
+    if the choices differ. Not in the paper: a choice may depend on the order."""
     shortcut: Shortcut = "identical"
     """When selection needs no call. "none": never, as in v1 and its code. "identical": where SQL1 and SQL2 are the same
     query, apart from white space, case and quotes. "result": also where the results decide (acl)."""

@@ -1,9 +1,10 @@
 """Binary selection between SQL1 and SQL2, by what they return (RSL-SQL, section 3.3)."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 from tasks.backbone.metered import MeteredBackbone
-from tasks.core.records import Execution, FewShotQuestion, Selection, SqlPair
+from tasks.core.records import Answer, Execution, FewShotQuestion, Selection, SqlPair
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema_view import SchemaView
 from tasks.settings.stages import SelectionSettings
@@ -29,7 +30,8 @@ async def binary_selection(
     the same for 697 of 1,534 questions; the call wrote another query for 3 of these and made none right.
 
     Returns:
-        The chosen SQL. A missing candidate leaves the other; an unreadable reply leaves SQL2.
+        The chosen SQL. A missing candidate leaves the other; an unreadable reply leaves SQL2, and so do two choices
+        that differ with the order of the queries (`both_orders`).
     """
     sql1, sql2 = candidates.sql1, candidates.sql2
     if sql1 is None or sql2 is None:
@@ -42,24 +44,33 @@ async def binary_selection(
     second = await runner.run(sql2, settings.rows_shown)
     if settings.shortcut == "result" and (decided := await _shortcut(sql1, first, sql2, second, runner)):
         return Selection(sql2, decided, "shortcut")
-    reply = await backbone.ask_json(
-        schema_messages(
+    shown = [
+        ExecutedSql(sql, show_result(result, settings.rows_shown, counts=settings.counts))
+        for sql, result in ((sql1, first), (sql2, second))
+    ]
+
+    async def asked(queries: Sequence[ExecutedSql]) -> Answer:
+        messages = schema_messages(
             "binary_selection",
             view,
             question=few_shot.question,
             demonstrations=few_shot.demonstrations,
-            candidates=[
-                ExecutedSql(sql1, show_result(first, settings.rows_shown, counts=settings.counts)),
-                ExecutedSql(sql2, show_result(second, settings.rows_shown, counts=settings.counts)),
-            ],
-        ),
-        SqlReply,
-    )
-    answer = sql_answer(reply, backbone, otherwise="SQL2 was kept")
+            candidates=list(queries),
+        )
+        reply = await backbone.ask_json(messages, SqlReply)
+        return sql_answer(reply, backbone, otherwise="SQL2 was kept")
+
+    answer = await asked(shown)
     if answer.sql is None:
         backbone.note(f"{answer.note}; SQL2 was kept")
         return Selection(sql2, "second", "default")
-    return Selection(answer.sql, _choice(answer.sql, candidates, view.dialect), "backbone")
+    choice = _choice(answer.sql, candidates, view.dialect)
+    if settings.both_orders and choice != "same" and not await runner.agree(sql1, sql2):
+        other = await asked(shown[::-1])
+        if other.sql is None or _choice(other.sql, candidates, view.dialect) != choice:
+            backbone.note("selection depends on the order of the queries; SQL2 was kept")
+            return Selection(sql2, "second", "default")
+    return Selection(answer.sql, choice, "backbone")
 
 
 def _missing(candidates: SqlPair) -> str:

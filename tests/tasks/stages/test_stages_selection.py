@@ -44,6 +44,29 @@ async def test_two_candidates_that_are_the_same_query_are_asked_about_where_ther
     assert selection == Selection(ALL, "same", "backbone")
 
 
+@pytest.mark.parametrize(
+    ("replies", "expected"),
+    [
+        ([ALL, ALL], Selection(ALL, "first", "backbone")),
+        ([ALL, SOME], Selection(SOME, "second", "default")),
+        ([SOME, SOME], Selection(SOME, "second", "backbone")),
+    ],
+)
+async def test_a_choice_that_depends_on_the_order_leaves_the_second(
+    bench: Bench, replies: list[str], expected: Selection
+) -> None:
+    bench.says(*map(sql_reply, replies))
+    assert await bench.select(ALL, SOME, both_orders=True) == expected
+    first, second = bench.server.prompts
+    assert first.index(ALL) < first.index(SOME) and second.index(SOME) < second.index(ALL)
+
+
+async def test_equal_results_are_asked_about_once(bench: Bench) -> None:
+    bench.says(sql_reply(ALL))
+    selection = await bench.select(ALL, f"{ALL} LIMIT 1000", both_orders=True)
+    assert selection.choice == "first" and len(bench.server.requests) == 1
+
+
 async def test_a_reply_without_sql_leaves_the_second(bench: Bench) -> None:
     bench.says(sql_reply(""))
     assert await bench.select(ALL, SOME) == Selection(SOME, "second", "default")
