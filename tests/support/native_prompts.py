@@ -21,17 +21,13 @@ def native(layout: NativeLayout, question: Question = QUESTION, *, descriptions:
     )
 
 
+SHOWN = (
+    ExecutedSql("SELECT name FROM museum", "name\nToy Hall\n(1 row)"),
+    ExecutedSql("SELECT 1", "No rows."),
+)
 NATIVE_CASES: dict[str, Case] = {
-    "opinion.full": lambda bench: ask_opinion(
-        QUESTION,
-        "SQLite",
-        (
-            ExecutedSql("SELECT name FROM museum", "name\nToy Hall\n(1 row)"),
-            ExecutedSql("SELECT 1", "No rows."),
-        ),
-        bench.backbone,
-        "m",
-    ),
+    "opinion.full": lambda bench: ask_opinion(QUESTION, bench.schema, SHOWN, bench.backbone, "m"),
+    "opinion_alone.full": lambda bench: ask_opinion(QUESTION, bench.schema, SHOWN[:1], bench.backbone, "m"),
     "native_omnisql.full": native("omnisql"),
     "native_omnisql.plain": native("omnisql", PLAIN, descriptions=False),
     "native_arctic.full": native("arctic"),
