@@ -87,6 +87,7 @@ def bundled(score: QuestionScore, hidden: Anonymizer) -> BundledQuestion:
 def _without_names(record: StageRecord, hidden: Anonymizer) -> StageRecord:
     return replace(
         record,
+        calls=tuple(replace(call, model=hidden.value(call.model, "model")) for call in record.calls),
         notes=tuple(map(hidden.text, record.notes)),
         error=hidden.text(record.error),
         fallback=hidden.text(record.fallback),
@@ -118,7 +119,11 @@ def files_of(
         QUESTIONS: _lines(asdict(bundled(row, hidden)) for row in stored.rows),
         EXPORT: _json(export),
     }
-    return files if replies is None else files | {REPLIES: _lines(map(asdict, replies))}
+    if replies is None:
+        return files
+    # a model may be called as its folder is
+    lines = (replace(reply, model=hidden.value(reply.model, "model")) for reply in replies)
+    return files | {REPLIES: _lines(map(asdict, lines))}
 
 
 def package_versions() -> dict[str, str]:

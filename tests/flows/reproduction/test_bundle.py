@@ -152,7 +152,10 @@ def test_a_bundle_of_a_models_run_holds_its_replies_and_no_key_place_or_name(
         file.write("api_key_env: CANARY_KEY\n")
     crosscheck.environment = {**crosscheck.environment, "CANARY_KEY": CANARY}
     note = f"on {HOST} in {tmp_path}/folder with {CANARY}"
-    ran = crosscheck.run("evaluate", "--backbone", backbone_file, "--limit", "6", "--note", note, "--json")
+    folder = ("--set", "backbone.model=/srv/canary-folder/local-model")
+    ran = crosscheck.run(
+        "evaluate", "--backbone", backbone_file, "--limit", "6", "--note", note, *folder, "--json"
+    )
     assert ran.code == 0, ran.err
     run_id = ran.json["run_id"]
     monkeypatch.setattr(socket, "gethostname", lambda: HOST)
@@ -165,7 +168,15 @@ def test_a_bundle_of_a_models_run_holds_its_replies_and_no_key_place_or_name(
     with zipfile.ZipFile(f"{run_id}.zip") as archive:
         texts = {name: archive.read(name).decode() for name in archive.namelist()}
     whole = "\n".join(texts.values())
-    for what in (CANARY, HOST, str(tmp_path), str(Path.home()), str(crosscheck.home), gold[0]["question"]):
+    for what in (
+        CANARY,
+        HOST,
+        "canary-folder",
+        str(tmp_path),
+        str(Path.home()),
+        str(crosscheck.home),
+        gold[0]["question"],
+    ):
         assert what not in whole, what
     unanswered = [each["SQL"] for each in gold[:6] if each["SQL"] not in texts["replies.jsonl"]]
     assert unanswered and not any(json.dumps(sql)[1:-1] in whole for sql in unanswered)
@@ -176,6 +187,7 @@ def test_a_bundle_of_a_models_run_holds_its_replies_and_no_key_place_or_name(
     before, after = (
         run("show", run_id, *home).out.split("Scores")[1].splitlines() for home in (from_home, ())
     )
+    before = [line.replace("/srv/canary-folder/", "") for line in before]
     assert [line for line in after if "Imported from a bundle" not in line] == before
     served = crosscheck.run(
         "evaluate", "--backbone", "replay", "--limit", "6", "--json",
