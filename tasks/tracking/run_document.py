@@ -25,6 +25,7 @@ from tasks.scoring.report import Ratio
 from tasks.scoring.score import DIFFERENCES, Accuracy
 from tasks.scoring.statistics.detection import accuracy_in_words
 from tasks.settings.evaluation import RESERVED_TAGS, labels_in_words
+from tasks.tracking.bill import bill_of_run
 from tasks.tracking.run_record import RunRecord
 
 MOST_CHANGES, MOST_IDS = 8, 10
@@ -173,7 +174,7 @@ def run_tables(record: RunRecord) -> Iterator[Table]:
         yield Table("Causes of wrong answers", ("cause", "questions"), cells, wrong_in_words(record.score))
     if bill := _bill(record):
         yield bill
-    if savings := _savings(record):
+    if savings := bill_of_run(record):
         yield savings
 
 
@@ -216,35 +217,6 @@ def _cost(cost: Cost) -> tuple[str, ...]:
     if cost.calls == 0:
         return ("0", number(cost.cached_calls), *3 * DASH, money(cost.from_scratch_usd), *2 * DASH)
     return cost_cells(cost, cost.input_tokens, cost.output_tokens)
-
-
-def _savings(record: RunRecord) -> Table | None:
-    """Return what was saved of the list price, by stage; None if that is unknown or nothing is charged."""
-    cost = record.cost
-    if not cost.list_usd and not cost.reply_cache_usd:
-        return None
-    stages = [(name, cost) for name, cost in record.stage_costs.items() if cost.calls or cost.cached_calls]
-    rows = [(name, *map(money, _steps(each))) for name, each in (*stages, ("all", cost))]
-    headers = (
-        "stage", "list price", "saved by prompt cache", "saved by tier", "paid", "saved by reply cache", "from scratch"
-    )  # fmt: skip
-    remarks = [
-        "list price less what the provider's prompt cache and a cheaper tier saved is what was paid; the reply cache "
-        "saved what its replies cost when they were paid"
-    ]
-    if cost.flex_calls:
-        remarks.append(f"answered in the tier flex: {cost.flex_calls:,} of {number(cost.calls)} paid calls")
-    right, scratch = record.score.correct, cost.from_scratch_usd
-    if right and scratch is not None:
-        remarks.append(
-            f"per right answer: {money(scratch / right)} from scratch ({money(scratch)} / {right:,})"
-        )
-    return Table("Bill", headers, (*rows[:-1], None, rows[-1]), "; ".join(remarks))
-
-
-def _steps(cost: Cost) -> tuple[float | None, ...]:
-    saved = (cost.prompt_cache_usd, cost.tier_usd)
-    return (cost.list_usd, *saved, cost.cost_usd, cost.reply_cache_usd, cost.from_scratch_usd)
 
 
 def _remarks(record: RunRecord) -> Iterator[Block]:
