@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tasks.core.wording import money, percent
 from tasks.documents.charts import Line, LinePoint, Lines
-from tasks.documents.model import Block, Figure, Sentence
+from tasks.documents.model import Block, Bullets, Columns, Figure, Section
 from tasks.scoring.score import Accuracy
 
 TICKS = 5
@@ -40,13 +40,15 @@ def pareto_front(systems: Sequence[Priced]) -> tuple[Priced, ...]:
 
 
 def pareto_blocks(systems: Sequence[Priced]) -> Iterator[Block]:
-    """Yield the front in words, and on pages as a chart; nothing if fewer than two systems cost anything."""
+    """Yield a section with the front in words, and on pages as a chart.
+
+    Nothing is yielded if fewer than two systems cost anything.
+    """
     known = [each for each in systems if each.ex.total]
     if sum(each.usd > 0 for each in known) < 2:
         return
     front = pareto_front(known)
-    named = "; ".join(f"{each.name} ({percent(each.ex)}, {money(each.usd)})" for each in front)
-    yield Sentence(f"Not beaten in both score and cost from scratch: {named}")
+    named = tuple(f"{each.name}: {percent(each.ex)}, {money(each.usd)}" for each in front)
     others = [each for each in known if each not in front]
     lines = (
         Line(tuple(_point(each, "now") for each in front), "now", dashed=True),
@@ -54,20 +56,21 @@ def pareto_blocks(systems: Sequence[Priced]) -> Iterator[Block]:
     )
     most = max(each.usd for each in known)
     ticks = tuple((most * n / TICKS, f"${most * n / TICKS:,.2g}") for n in range(TICKS + 1))
-    yield Figure(
-        "Execution accuracy against cost from scratch, with 95 % intervals; the line joins systems that no other one "
-        "beats in both",
+    figure = Figure(
+        "Execution accuracy against cost from scratch, with 95 % intervals; the line joins the systems that no other "
+        "one beats in both",
         Lines(
             lines,
-            f"Execution accuracy against cost; not beaten in both: {named}",
+            f"Execution accuracy against cost; not beaten in both: {'; '.join(named)}",
             ticks,
             "US dollars from scratch",
         ),
-        True,
     )
+    words = Section("No other system is as cheap and better, or as good and cheaper", (Bullets(named),))
+    yield Section("Score against cost from scratch", (Columns((figure, words)),))
 
 
 def _point(each: Priced, kind: str) -> LinePoint:
     value, low, high = (100 * (share or 0.0) for share in (each.ex.ex, each.ex.low, each.ex.high))
     tip = f"{each.name}: {percent(each.ex)}, {money(each.usd)}"
-    return LinePoint(each.usd, value, low, high, kind, tip, each.name)
+    return LinePoint(each.usd, value, low, high, kind, tip, each.name if kind == "now" else "")
