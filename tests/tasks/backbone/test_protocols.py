@@ -4,6 +4,7 @@ import asyncio
 import datetime
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,11 @@ from openai.types.chat import ChatCompletion
 
 from tasks.backbone.cache.backbone import CachedBackbone
 from tasks.backbone.cache.store import open_reply_cache
-from tasks.backbone.check.known import KnownEndpoints
+from tasks.backbone.check.known import KnownEndpoint, KnownEndpoints
 from tasks.backbone.check.response_mode import find_response_mode
 from tasks.backbone.endpoint import retry_policy
 from tasks.backbone.endpoint.client import OpenAIBackbone
+from tasks.backbone.endpoint.formats.choice import format_of
 from tasks.backbone.endpoint.formats.identity import identity_of
 from tasks.backbone.kinds.kind import check_backbone
 from tasks.backbone.protocol import Message, Reply, Request, request_key
@@ -272,6 +274,33 @@ def test_marks_for_prefix_caches_are_in_no_key() -> None:
         identity = identity_of(kind(name="n", prefix_cache=True, extra_body={"prompt_cache_key": "k"}))
         other = identity_of(kind(name="n", prefix_cache=False))
         assert request_key(identity, ASKED) == request_key(other, plain)
+
+
+@pytest.mark.parametrize("kind", [BackboneSettings, ResponsesSettings])
+def test_requests_with_the_same_beginning_have_one_cache_key_at_openai_alone(
+    kind: type[BackboneSettings],
+) -> None:
+    def keys(**changes: Any) -> list[str | None]:
+        settings = kind(name="n", model="m", response_mode="text", **changes)
+        user = ASKED.messages[1].content
+        asked = [
+            replace(ASKED.messages[1], content=each) for each in (user, f"{user}2", f"{user}3", f"x{user}")
+        ]
+        asked[2] = replace(asked[2], shared=0)
+        requests = [Request((ASKED.messages[0], each)) for each in asked]
+        return [format_of(settings).body(each, settings).get("prompt_cache_key") for each in requests]
+
+    one, two, unshared, other = keys()
+    assert one == two and one is not None and len(one) <= 64
+    assert unshared is None and other not in (None, one)
+    assert keys(base_url="http://127.0.0.1:8000/v1") == [None] * 4
+
+
+def test_what_is_known_of_an_endpoint_holds_for_one_protocol(tmp_path: Path) -> None:
+    known = KnownEndpoints(tmp_path)
+    chat = BackboneSettings(name="n", model="m")
+    known.keep(chat, KnownEndpoint(url="u", model="m", seen=datetime.datetime.now(datetime.UTC)))
+    assert known.find(chat) and not known.find(ResponsesSettings(name="n", model="m"))
 
 
 def test_the_keys_of_todays_paid_replies_stay() -> None:

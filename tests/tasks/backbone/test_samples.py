@@ -80,11 +80,14 @@ async def test_more_samples_than_fit_are_several_requests_and_others_stay_apart(
 
 
 async def test_an_endpoint_that_ignores_n_is_asked_for_the_rest_one_by_one(
-    fake_openai: FakeOpenAI, settings: BackboneSettings, tmp_path: Path
+    fake_openai: FakeOpenAI, settings: BackboneSettings
 ) -> None:
     fake_openai.takes_n = False
-    calls = await ask(settings, tmp_path, 3)
-    assert sent(fake_openai) == [3, None, None] and not any(each.cached for each in calls)
+    async with open_backbone(settings) as backbone:
+        for text in ("a", "b"):
+            requests = [Request((Message("user", text),), sample=sample) for sample in range(3)]
+            await asyncio.gather(*(backbone.fresh().complete(each) for each in requests))
+    assert sent(fake_openai) == [3, None, None, None, None, None]
 
 
 async def test_a_sample_that_was_interrupted_is_requested_again_alone(

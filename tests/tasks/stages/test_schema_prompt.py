@@ -51,10 +51,11 @@ def test_the_beginning_that_other_questions_share_ends_with_the_schema(bench: Be
     "view",
     [
         lambda view: view.reduced_to(LINK),
+        lambda view: replace(view, prompt=PromptSettings(task="last")).reduced_to(LINK),
         lambda view: view.with_samples(view.schema, 2),
         lambda view: replace(view, prompt=PromptSettings(demonstrations_first=True)),
     ],
-    ids=["reduced", "values of a question", "examples first"],
+    ids=["reduced", "reduced, task last", "values of a question", "examples first"],
 )
 def test_a_schema_that_was_shown_for_one_question_is_shared_with_none(bench: Bench, view: object) -> None:
     messages = prompt(view(SchemaView(bench.schema)))  # type: ignore[operator]
