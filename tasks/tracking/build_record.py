@@ -99,15 +99,24 @@ def _clean(fields: Mapping[str, Any]) -> RunRecord:
 
 
 def _changes(run: EvaluationRun) -> tuple[str, ...] | None:
-    """Return the settings that differ from those of the same names without `--set`."""
+    """Return the settings that differ from those of the same names without `--set`, or from those of any endpoint."""
     from tasks.settings.assemble import EvaluationChoice, evaluation_settings  # imports YAML
+    from tasks.settings.backbone import BackboneSettings
+
+    def defaults_of(backbone: str) -> Any:
+        choice = EvaluationChoice(benchmark=run.benchmark, backbone=backbone, pipeline=run.pipeline)
+        return evaluation_settings(choice)
 
     try:
-        defaults = evaluation_settings(
-            EvaluationChoice(benchmark=run.benchmark, backbone=run.backbone, pipeline=run.pipeline)
-        )
-    except CrosscheckError:  # settings of a file, or predictions made elsewhere
-        return None
+        defaults = defaults_of(run.backbone)
+    except CrosscheckError:
+        if (run.settings.get("backbone") or {}).get("kind") != "openai":
+            return None
+        try:
+            unnamed = {"backbone": BackboneSettings(name=run.backbone)}
+            defaults = defaults_of("offline").model_copy(update=unnamed)
+        except CrosscheckError:  # a benchmark or a pipeline of a file, or predictions made elsewhere
+            return None
     default = flatten({kind: getattr(defaults, kind).model_dump(mode="json") for kind in KINDS})
     now = flatten({kind: run.settings.get(kind) or {} for kind in KINDS})
     return tuple(sorted(f"{key}={value}" for key, value in now.items() if default.get(key) != value))

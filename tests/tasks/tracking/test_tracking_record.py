@@ -15,6 +15,8 @@ from tasks.scoring.cost import Cost
 from tasks.scoring.report import QuestionScore, is_right
 from tasks.scoring.score import Score
 from tasks.scoring.variants import FINDERS, Variant
+from tasks.settings.assemble import EvaluationChoice, evaluation_settings
+from tasks.settings.backbone import BackboneSettings
 from tasks.tracking.build_record import record_of, started_record
 from tasks.tracking.mlflow.metrics import measures
 from tasks.tracking.predictions import table
@@ -41,6 +43,19 @@ def test_the_record_is_plain_json_and_reads_back_as_it_was() -> None:
     assert found["prefect"] == {"task_runs": 9, "recorded": 8}
     assert (found["mlflow"]["experiment_id"], found["mlflow_run_id"]) == ("7", "abc")
     assert next(iter(found["scores"])) == found["rule"] == "bird"
+
+
+def test_of_a_backbone_file_every_setting_that_is_no_default_is_listed() -> None:
+    chosen = evaluation_settings(EvaluationChoice(benchmark="demo", backbone="offline", pipeline="zero-shot"))
+    mine = BackboneSettings(name="mine", model="tiny", base_url="http://127.0.0.1:8000/v1", seed=0)
+    settings = chosen.model_copy(update={"backbone": mine}).model_dump(mode="json")
+    run = make_run(benchmark="demo", backbone="mine", pipeline="zero-shot", settings=settings)
+    assert started_record(run).changes == (
+        "backbone.base_url=http://127.0.0.1:8000/v1",
+        "backbone.model=tiny",
+        "backbone.seed=0",
+    )
+    assert started_record(replace(run, pipeline="mine")).changes is None
 
 
 def test_texts_that_no_store_can_hold_become_replacement_characters() -> None:
