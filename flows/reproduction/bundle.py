@@ -7,7 +7,6 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from flows.questions.candidate_backbones import candidate_setup
 from flows.report.result import EvaluationResult
 from flows.reproduction.bundle_differences import (
     Difference,
@@ -25,8 +24,9 @@ from flows.scoring.scorer import Scorable, Scorer
 from flows.scoring.tracking import log_score
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.databases import no_database, open_benchmark_database
-from tasks.core.errors import ConfigurationError, CrosscheckError, DataError
+from tasks.core.errors import ConfigurationError, DataError
 from tasks.core.files import atomic_write
+from tasks.core.registry import is_in_file
 from tasks.core.wording import counted, shorten
 from tasks.database.database import digests_of, product_of
 from tasks.database.sandbox.workers import SqlWorkers
@@ -38,8 +38,8 @@ from tasks.scoring.execution.verdict_cache import VerdictCache
 from tasks.scoring.metric import METRICS
 from tasks.scoring.report import Report
 from tasks.settings.assemble import benchmark_settings
+from tasks.settings.backbone import Prices
 from tasks.settings.benchmark import BenchmarkSettings, key_reference
-from tasks.settings.evaluation import EvaluationSettings, TrackingSettings
 from tasks.settings.load import known_names
 from tasks.tracking.build_record import record_of
 from tasks.tracking.bundle.contents import Bundle, read_bundle
@@ -96,6 +96,11 @@ def import_bundle(choice: ImportChoice, folders: Folders, progress: Progress) ->
     """
     bundle = read_bundle(choice.file)
     run = bundle.run
+    for name in (run.benchmark, run.backbone, run.pipeline):
+        if is_in_file(name) or name.endswith((".yaml", ".yml")):
+            raise DataError(
+                f'{choice.file} is of "{name}", which is a file and no name. Nothing is read from it.'
+            )
     if choice.sha256 and choice.sha256.lower() != bundle.digest:
         raise DataError(
             f"{choice.file} is not the bundle of --sha256: the sha256 of its manifest is {bundle.digest}, not "
@@ -155,7 +160,7 @@ def _settings(bundle: Bundle, choice: ImportChoice) -> BenchmarkSettings:
             f'{bundle.file}: the benchmark "{name}" has no settings here. Name its file: --benchmark FILE.yaml.'
         )
     theirs = dict(bundle.run.settings.get("benchmark") or {})
-    theirs["metrics"] = [each for each in theirs.get("metrics", ()) if METRICS.has(each)]
+    theirs["metrics"] = [each for each in theirs.get("metrics", ()) if each in METRICS.names()]
     known = known_names("benchmark")
     theirs["answer_keys"] = [each for each in theirs.get("answer_keys", ()) if key_reference(each) in known]
     taken = (f"benchmark.{key}={json.dumps(theirs[key])}" for key in _OF_THE_SCORE if key in theirs)
@@ -197,23 +202,27 @@ async def _score(
     unlinked = any(
         outcomes[each.id].links for each in scorable.questions if each.database_id not in scorable.databases
     )
-    report = scorer.report(link_all=unlinked, candidates=_candidates(bundle, folders))
+    report = scorer.report(link_all=unlinked, candidates=_candidates(bundle))
     rows = tuple(replace(row, opinion=opinions[row.question.id]) for row in report.rows)
     report = replace(report, rows=rows)
     return replace(report, cost=Cost()) if bundle.run.made_elsewhere else report
 
 
-def _candidates(bundle: Bundle, folders: Folders) -> CandidateSetup | None:
-    """Return how the candidates of the run were made; None where there is one, or its settings are not valid here."""
-    places = {"data": str(folders.data), "home": str(folders.home.path)}
-    tracking = {"tracking": TrackingSettings().model_dump()}
-    try:
-        settings = EvaluationSettings.model_validate_json(
-            json.dumps({**bundle.run.settings, **places, **tracking})
-        )
-        return candidate_setup(settings) if settings.pipeline.candidates.n > 1 else None
-    except (ValidationError, CrosscheckError):
+def _candidates(bundle: Bundle) -> CandidateSetup | None:
+    """Return how the candidates of the run were made; None where there is one.
+
+    The settings are read as data: as settings, they could name a file with code.
+    """
+    pipeline, backbone = (bundle.run.settings.get(kind) or {} for kind in ("pipeline", "backbone"))
+    wanted, prices = pipeline.get("candidates") or {}, backbone.get("prices")
+    if not isinstance(n := wanted.get("n"), int) or n < 2:
         return None
+    try:
+        own = Prices.model_validate_json(json.dumps(prices)) if prices else None
+    except ValidationError:
+        own = None
+    writers = (None,) if wanted.get("backbones") else (own,)
+    return CandidateSetup(n, str(wanted.get("select")), writers, own)
 
 
 def _described(bundle: Bundle, scorable: Scorable) -> EvaluationRun:

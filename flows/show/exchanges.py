@@ -28,6 +28,7 @@ from tasks.settings.evaluation import EvaluationSettings, TrackingSettings
 from tasks.settings.home import Home, find_replies
 from tasks.settings.pipeline import has_oracle
 from tasks.stage_runs.question_run import QuestionRun
+from tasks.tracking.evaluation import IMPORTED
 from tasks.tracking.warehouse.stored import StoredRun
 
 
@@ -50,6 +51,12 @@ def read_exchanges(stored: StoredRun, scores: Sequence[QuestionScore], folders: 
     if not wanted:
         return Exchanges()
     found = _cached(list(wanted), folders.home)
+    if IMPORTED in stored.run.tags and len(found) < len(wanted):
+        return Exchanges(
+            found,
+            f"{len(wanted) - len(found):,} of {len(wanted):,} prompts and replies are not stored: the run was imported "
+            'from a bundle. "crosscheck import --bundle FILE --replies FILE" writes the replies that it has.',
+        )
     lacking = [score for score in scores if any(request not in found for request in _requests(score))]
     if not lacking:
         return Exchanges(found)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tasks.tracking.bundle.archive import read_archive, write_archive
 from tests.support.command_line import CommandLine
 from tests.support.in_process import run
 from tests.support.scored_home import OTHER, scored_home
@@ -115,6 +116,46 @@ def test_a_bundle_that_was_changed_is_one_message(
     ran = run("import", "--bundle", str(rewritten(bundle, tmp_path / "changed.zip", change)))
     assert ran.code == 2 and said in ran.err and "Traceback" not in ran.err, ran.err
     assert not (tmp_path / "empty" / "warehouse.duckdb").exists()
+
+
+def forged(bundle: Path, target: Path, change: Callable[[dict[str, Any]], Any]) -> Path:
+    """Write a bundle with another run and digests that fit."""
+    files = dict(read_archive(bundle).files)
+    run_file = json.loads(files["run.json"])
+    change(run_file)
+    write_archive(target, files | {"run.json": json.dumps(run_file).encode()})
+    return target
+
+
+def test_a_forged_bundle_names_no_file_server_or_code_that_is_used(bundle: Path, tmp_path: Path) -> None:
+    (tmp_path / "evil.py").write_text("open('executed', 'w').close()")
+    code = f"{tmp_path}/evil.py:evil"
+    hostile = {
+        "layout": code,
+        "metrics": [code],
+        "url": "postgresql://nowhere.example/x",
+        "folder": "/nowhere",
+    }
+    hostile |= {"answer_keys": [f"mine={tmp_path}/evil.json"], "transpile_predictions": "nothing"}
+    other = forged(
+        bundle, tmp_path / "a.zip", lambda run_file: run_file["settings"]["benchmark"].update(hostile)
+    )
+    ran = run("import", "--bundle", str(other), "--json")
+    assert ran.code == 1, ran.err
+    assert ran.json["record"]["scores"]["bird"]["correct"] == 6
+    assert not (tmp_path / "executed").exists()
+    wrong = forged(
+        bundle, tmp_path / "b.zip", lambda run_file: run_file.update(run_id="../../20261121-020000-3f9a1c")
+    )
+    refused = run("import", "--bundle", str(wrong))
+    assert refused.code == 2 and "no run has such an id" in refused.err
+    for place, named in enumerate(({"benchmark": "/srv/evil.yaml"}, {"pipeline": code})):
+        file = forged(
+            bundle, tmp_path / f"named-{place}.zip", lambda run_file, named=named: run_file.update(named)
+        )
+        refused = run("import", "--bundle", str(file))
+        assert refused.code == 2 and "which is a file and no name" in refused.err
+    assert not (tmp_path / "executed").exists()
 
 
 def test_what_is_no_bundle_or_does_not_fit_is_one_message(bundle: Path, tmp_path: Path) -> None:
