@@ -56,5 +56,6 @@ BY_METAVAR = {
     "FOLDER": _path("dir"),
     "RUN": _runs,
     "RUN...": _runs,
+    "[RUN]": _runs,
 }
 """Completion of values by what `--help` calls them."""

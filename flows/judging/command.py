@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class JudgeOptions(options.Questions, options.Files):
     """Options of `crosscheck judge`."""
 
-    run: str | None = options.argument(metavar="RUN", required=False)
+    run: str | None = options.argument(metavar="[RUN]", required=False)
     backbone: str = options.option(
         "--backbone",
         required=True,
