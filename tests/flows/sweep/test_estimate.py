@@ -40,6 +40,15 @@ async def test_reply_formats_change_the_estimate_of_input_and_output(tmp_path: P
     assert by_stage == plain
 
 
+async def test_an_estimate_has_the_price_of_the_tier(tmp_path: Path) -> None:
+    full, half = "{input: 2, output: 4, as_of: 2026-11-01, flex: {input: 1, output: 2}}", "backbone.tier=flex"
+    standard, flex = await estimate(
+        [cell(tmp_path, f"backbone.prices={full}"), cell(tmp_path, f"backbone.prices={full}", half)],
+        Progress(),
+    )
+    assert standard.cost_usd and flex.cost_usd == pytest.approx(standard.cost_usd / 2)
+
+
 async def test_every_candidate_is_estimated_at_the_price_of_its_backbone(tmp_path: Path) -> None:
     for name, price in (("cheap", 1.0), ("dear", 3.0)):
         (tmp_path / f"{name}.yaml").write_text(
