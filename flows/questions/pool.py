@@ -73,7 +73,7 @@ async def answer_all(
                     _show(control.progress, outcome)
                 scored(question, outcome)
         queue = [question for question in questions if question.id not in answers.outcomes]
-        if runner.settings.backbone.has_prefix_cache:
+        if runner.settings.backbone.fills_prefix_cache:
             queue = databases_first(queue)
         runner.tools.pace.begin(len(queue))
         pool = _Pool(queue, runner, control, answers, scored)
@@ -164,7 +164,7 @@ class _Pool:
     @asynccontextmanager
     async def _after_first(self, database_id: str) -> AsyncIterator[None]:
         """Wait until the first question of a database has ended: its prompts fill the endpoint's prefix cache."""
-        if not self._runner.settings.backbone.has_prefix_cache:
+        if not self._runner.settings.backbone.fills_prefix_cache:
             yield
         elif database_id in self._begun:
             await self._begun[database_id].wait()

@@ -210,6 +210,11 @@ class BackboneSettings(Settings):
         return self.max_tokens or self.max_completion_tokens
 
     @property
+    def fills_prefix_cache(self) -> bool:
+        """Whether one question of each database is asked before the others; with batches, all are asked at once."""
+        return self.has_prefix_cache and self.tier != "batch"
+
+    @property
     def most_in_flight(self) -> int:
         """Requests that wait for their replies at most: with batches, as many as shall be in one."""
         return MOST_IN_BATCH if self.tier == "batch" else self.concurrency
@@ -217,8 +222,6 @@ class BackboneSettings(Settings):
     @property
     def has_prefix_cache(self) -> bool:
         """Whether the endpoint charges less for the beginning of a prompt that it has seen before."""
-        if self.tier == "batch":
-            return False  # all questions are asked at once
         if self.prefix_cache is not None or self.prices is None:
             return bool(self.prefix_cache)
         return self.prices.cached_input is not None and self.prices.cached_input < self.prices.input
