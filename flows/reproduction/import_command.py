@@ -97,7 +97,7 @@ def command(given: BundleOptions) -> int | None:
 )
 @options.record(ImportOptions)
 def rsl_sql(given: ImportOptions) -> None:
-    """Convert outputs of RSL-SQL's code into a recording, for `--backbone replay`.
+    """Make a recording of outputs of RSL-SQL's code.
 
     They are outputs of its released code for BIRD dev, by default those of its authors, with GPT-4o. Needs bird/ and,
     unless --outputs is given, recordings/rsl-sql-gpt-4o-bird-dev/ in the data folder. A self-correction is recorded
