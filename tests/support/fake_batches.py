@@ -116,7 +116,7 @@ class FakeOpenAIBatches(_Batches):
             case "GET", ["batches"]:
                 data = [self._shown(batch) for batch in reversed(self.batches.values())]
                 self._send(writer, 200, {"object": "list", "data": data, "has_more": False})
-            case "GET", ["batches", name]:
+            case "GET", ["batches", name] if name in self.batches:
                 self._send(writer, 200, self._shown(self.batches[name]))
             case "GET", ["files", name, "content"]:
                 writer.write(
@@ -194,7 +194,7 @@ class FakeAnthropicBatches(_Batches, FakeAnthropic):
                 data = [self._shown(batch) for batch in reversed(self.batches.values())]
                 ids = {"first_id": None, "last_id": None}
                 self._send(writer, 200, {"data": data, "has_more": False, **ids})
-            case "GET", ["", name]:
+            case "GET", ["", name] if name in self.batches:
                 self._send(writer, 200, self._shown(self.batches[name]))
             case "GET", ["", name, "results"]:
                 content = "".join(json.dumps(line) + "\n" for line in self.batches[name].results).encode()

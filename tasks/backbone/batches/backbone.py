@@ -73,15 +73,12 @@ class BatchBackbone:
         shown: Shown = unseen,
         report: Callable[[str], object] = bool,
     ) -> None:
-        self.inner = inner
-        self._settings = settings
+        self.inner, self._settings = inner, settings
         self._format = format_of(settings)
         self._stop = asyncio.Event()
         self._provider = PatientProvider(provider, settings, inner.message, self._stop)
-        self._store = store
-        self._pace = pace
-        self._shown = shown
-        self._report = report
+        self._store, self._pace = store, pace
+        self._shown, self._report = shown, report
         self._most = provider.most_requests
         self._most_bytes = provider.most_bytes // 2  # the size of a request is estimated
         self._waiting: dict[str, _Waiting] = {}
@@ -222,7 +219,17 @@ class BatchBackbone:
             self._watched[kept.token] = self._spawn(run(), ())
 
     async def _collected(self, kept: KeptBatch, keys: Sequence[str]) -> None:
-        """Wait until a batch has ended, and give its answers to the requests that wait for them."""
+        """Wait until a batch has ended, and give its answers to the requests that wait for them.
+
+        Requests whose answers the provider does not have, or no longer, are submitted again.
+        """
+        try:
+            await self._collect_from(kept, keys)
+        except RefusedError as error:
+            log.warning("%s: batch %s is gone: %s", self._settings.name, kept.batch_id, error)
+            await self._again(kept.token, keys)
+
+    async def _collect_from(self, kept: KeptBatch, keys: Sequence[str]) -> None:
         batch_id = kept.batch_id or await self._provider.find(kept.token, kept.submitted_at, kept.requests)
         if batch_id is None:  # it was never submitted
             await self._again(kept.token, keys)

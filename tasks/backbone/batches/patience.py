@@ -61,7 +61,11 @@ class PatientProvider:
         return await self._asked(lambda: self._provider.find(token, since, requests))
 
     async def ended(self, batch_id: str, report: Callable[[str], object]) -> BatchState:
-        """Return the state of a batch once it has ended; until then, report how far it is."""
+        """Return the state of a batch once it has ended; until then, report how far it is.
+
+        Raises:
+            RefusedError: the provider does not have the batch.
+        """
         while True:
             state = await self._asked(lambda: self._provider.state(batch_id))
             report(f"batch {batch_id}: {state.status}, {counted(state.answered, 'request')} answered")
@@ -70,7 +74,11 @@ class PatientProvider:
             await self.sleep(self._settings.batch_poll_s)
 
     async def results(self, state: BatchState) -> Sequence[Result]:
-        """Return the answers of an ended batch."""
+        """Return the answers of an ended batch.
+
+        Raises:
+            RefusedError: the provider no longer has them.
+        """
         return await self._asked(lambda: self._provider.results(state))
 
     async def _asked(self, ask: Callable[[], Awaitable[T]]) -> T:
@@ -80,6 +88,8 @@ class PatientProvider:
                 return await ask()
             except RefusedError as error:
                 tries += 1
+                if error.missing:
+                    raise
                 if not error.refusal.transient or time.monotonic() - since > SILENT_S:
                     raise self.failure(error.refusal) from None
                 await self.sleep(self._pause(error.refusal, tries))

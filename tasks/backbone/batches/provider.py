@@ -50,6 +50,11 @@ class RefusedError(CrosscheckError):
         super().__init__(refusal.message)
         self.refusal = refusal
 
+    @property
+    def missing(self) -> bool:
+        """Whether the provider does not have the batch or its answers, or no longer."""
+        return self.refusal.message.startswith(("HTTP 404", "HTTP 410"))
+
 
 class BatchProvider(Protocol):
     """A provider's interface for batches. Every method raises RefusedError."""

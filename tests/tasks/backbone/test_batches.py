@@ -108,6 +108,17 @@ async def test_busy_requests_are_sent_again_and_wrong_ones_fail_alone(server: Se
     assert bought_once(server, 7)
 
 
+async def test_a_batch_that_the_provider_no_longer_has_is_submitted_again(
+    server: Server, tmp_path: Path
+) -> None:
+    await ask(tmp_path, settings_of(server), 4)
+    with SqliteReplyCache(tmp_path / "replies.sqlite") as cache:
+        cache.prune(all=True)
+    server.batches.clear()
+    assert texts(await ask(tmp_path, settings_of(server), 4)) == [f"reply to: question {n}" for n in range(4)]
+    assert len(server.batches) == 1
+
+
 @pytest.mark.parametrize("end", ["expired", "cancelled"])
 async def test_what_an_ended_batch_has_is_kept_and_the_rest_fails_retryably(
     openai_server: FakeOpenAIBatches, tmp_path: Path, end: str

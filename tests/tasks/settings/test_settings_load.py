@@ -246,7 +246,8 @@ def differences(first: dict[str, Any], second: dict[str, Any], prefix: str = "")
         ("pipeline.selection.shortcut=true", "'none', 'identical' or 'result', not True"),
         (
             "pipeline.selection=false",
-            "False is not keys and values. Its keys: enabled, rows_shown, counts, demonstrations, both_orders, shortcut.",
+            "False is not keys and values. Its keys: enabled, rows_shown, counts, demonstrations, both_orders, "
+            "shortcut.",
         ),
         ("pipeline.name.x=1", '"name" is a single value, it has no keys below it'),
         ("pipeline.kind=rslsql", 'there is no pipeline "rslsql". Did you mean "rsl-sql"?'),
