@@ -185,6 +185,7 @@ class FakeOpenAI:
     """
 
     path = "/v1/chat/completions"
+    counting = ""
 
     def __init__(self) -> None:
         self.answer: Callable[[Body], str] = lambda body: f"reply to: {prompt_of(body)}"
@@ -307,6 +308,9 @@ class FakeOpenAI:
                 await asyncio.sleep(3600)
             self._send(writer, self.models or 404, {"data": self.listed})
             return True
+        if (method, path) == ("POST", self.counting):
+            self._send(writer, 200, self._counted(json.loads(payload)))
+            return True
         if (method, path) != ("POST", self.path):
             self._send(writer, 404, {"error": {"message": f"no {path} here", "code": "not_found"}})
             return True
@@ -351,6 +355,10 @@ class FakeOpenAI:
                 await writer.drain()
         await writer.drain()
         return how.cut_to is None
+
+    def _counted(self, body: Body) -> Body:
+        """Answer a request for the number of its tokens."""
+        raise NotImplementedError
 
     def _reply(self, how: Behaviour, body: Body) -> Body:
         text = self.answer(body) if how.content is None else how.content

@@ -12,7 +12,13 @@ from typing import Any, Self
 from tasks.backbone.endpoint.access import Access
 from tasks.backbone.endpoint.connection import Connections, HttpAnswer, TooLongAnswerError, deadline
 from tasks.backbone.endpoint.failures import Refusal, refusal_of
-from tasks.backbone.endpoint.formats.answer import Answer, GarbledAnswerError, RefusedInBodyError
+from tasks.backbone.endpoint.formats.answer import (
+    Answer,
+    GarbledAnswerError,
+    RefusedInBodyError,
+    count,
+    object_in,
+)
 from tasks.backbone.endpoint.formats.choice import format_of
 from tasks.backbone.endpoint.probe import PROBE_S
 from tasks.backbone.endpoint.redirects import Target
@@ -113,6 +119,17 @@ class Endpoint:
         except Exception as error:  # aiohttp's own
             return Sent(time.monotonic() - began, refusal=self._lost(error))
         return self._read(found, time.monotonic() - began)
+
+    async def count_tokens(self, body: Mapping[str, Any]) -> int | None:
+        """Return the input tokens of a request as the endpoint counts them without a charge; None if it does not."""
+        target = Target(self._access.url(self.format.counting))
+        counted = {name: value for name, value in body.items() if name in self.format.counted}
+        try:
+            async with deadline(PROBE_S):
+                found = await self._connections.send(target, counted)
+            return count(object_in(found.text, "number of tokens"), "input_tokens")
+        except Exception:  # an endpoint that fails in any way does not count
+            return None
 
     async def stream(self, body: Mapping[str, Any]) -> Streamed | None:
         """Send a request whose reply is streamed; None if the endpoint does not stream."""

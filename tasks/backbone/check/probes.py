@@ -23,7 +23,8 @@ from tasks.core.wording import counted
 
 HELLO = "Reply with the single word: ready."
 STORY = "Count from 1 to 60 in words, separated by commas."
-LONG_TEXT = "SELECT name FROM customer; " * 8000
+SQL_TEXT = "SELECT name FROM customer; " * 100
+LONG_TEXT = SQL_TEXT * 80
 """About 56,000 tokens: more than the context of most servers that do not state theirs."""
 LONG_PROMPT_S = 30.0
 LEVELS = (1, 2, 4, 8, 16, 32)
@@ -68,6 +69,7 @@ class Probes:
                 await self._sampling()
                 self._step("reply modes")
                 await self._modes(reply_types)
+                await self._counting()
                 self._step("speed")
                 await self._speed()
                 await self._parallel(parallel)
@@ -179,6 +181,13 @@ class Probes:
                 continue
             why = refused or (f"accepted, but the reply did not fit: {', '.join(unread)}" if unread else "")
             self.report.add(mode, not why, why or cut)
+
+    async def _counting(self) -> None:
+        """Probe whether the endpoint counts the tokens of a prompt, where the protocol has a request for that."""
+        if self._endpoint.format.counting:
+            tokens = await self._endpoint.count_tokens(self._requests.body(SQL_TEXT, SHORT))
+            detail = f"{len(SQL_TEXT) / tokens:.1f} characters of SQL a token" if tokens else ""
+            self.report.add("token counting", bool(tokens), detail)
 
     async def _speed(self) -> None:
         """Measure the time to the first byte, and output tokens per second."""

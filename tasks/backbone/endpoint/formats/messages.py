@@ -151,6 +151,8 @@ MESSAGES = WireFormat(
     event=event_of,
     stream={"stream": True},
     modes=("json_schema", "text"),
+    counting="messages/count_tokens",
+    counted=frozenset({"model", "messages", "system"}),
     sdk="anthropic",
 )
 """Anthropic's Messages API."""

@@ -140,5 +140,7 @@ RESPONSES = WireFormat(
     answer=answer_of,
     event=event_of,
     stream={"stream": True},
+    counting="responses/input_tokens",
+    counted=frozenset({"model", "input"}),
 )
 """OpenAI's Responses API: the only one of its codex and pro models."""

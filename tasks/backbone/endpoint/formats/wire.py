@@ -35,6 +35,8 @@ class WireFormat:
         modes: the response modes that the protocol has, the strictest first.
         limits: the settings by which a limit of output tokens is sent.
         takes: which of "seed", "n", "tools" and "system_role" a request may have.
+        counting: path at which the input tokens of a request are counted without a charge; "" if there is none.
+        counted: the fields of a request's body that are counted.
         sdk: package of the provider's client.
     """
 
@@ -47,6 +49,8 @@ class WireFormat:
     modes: tuple[str, ...] = ("json_schema", "json_object", "text")
     limits: tuple[str, ...] = ("max_tokens",)
     takes: frozenset[str] = frozenset()
+    counting: str = ""
+    counted: frozenset[str] = frozenset()
     sdk: Sdk = "openai"
 
 

@@ -37,6 +37,10 @@ def verdicts(report: EndpointReport) -> dict[str, str]:
     return {each.name: each.verdict for each in report.findings}
 
 
+def counting(report: EndpointReport) -> str:
+    return next(each.detail for each in report.findings if each.name == "token counting")
+
+
 async def test_an_endpoint_with_responses(fake_responses: FakeResponses) -> None:
     def event(kind: str, **content: Any) -> Body:
         return {"type": kind, "sequence_number": 0, **content}
@@ -64,7 +68,7 @@ async def test_an_endpoint_with_responses(fake_responses: FakeResponses) -> None
         "yes", "no", "yes", "yes", "yes",
     ]  # fmt: skip
     assert not {"seed", "n", "tools"} & {*found}, "the protocol has no field for them"
-    assert report.unreported == 0
+    assert report.unreported == 0 and counting(report) == "3.0 characters of SQL a token"
     settings = report.settings(ResponsesSettings(name="r"))
     assert (settings["kind"], settings["response_mode"], settings["temperature"]) == (
         "openai-responses", "json_schema", None,
@@ -92,14 +96,16 @@ async def test_an_endpoint_with_messages(fake_anthropic: FakeAnthropic) -> None:
 
     fake_anthropic.respond = respond
     fake_anthropic.listed = [{"id": "m-1", "type": "model", "max_input_tokens": 1_000_000}]
-    report = await probed(
-        MessagesSettings(name="a", model="m-1", base_url=fake_anthropic.base_url), fake_anthropic
-    )
+    settings = MessagesSettings(name="a", model="m-1", base_url=fake_anthropic.base_url)
+    report = await probed(settings, fake_anthropic)
     found = verdicts(report)
     assert [found[name] for name in ("max_tokens", "temperature", "reasoning_effort", "json_schema", "streaming")] == [
         "yes", "no", "yes", "yes", "yes",
     ]  # fmt: skip
     assert "json_object" not in found and report.unreported == 0
+    assert counting(report) == "3.0 characters of SQL a token"
+    fake_anthropic.counting = ""  # a gateway that does not count
+    assert verdicts(await probed(settings, fake_anthropic))["token counting"] == "no"
     assert (
         report.context_tokens == 1_000_000
         and report.settings(MessagesSettings(name="a"))["kind"] == "anthropic"
