@@ -32,7 +32,7 @@ from flows.orchestration.server import LocalServer
 from flows.orchestration.settings import CLIENT, apply
 from flows.orchestration.stage_task_runs import TaskRuns
 from flows.runtime.control import Control
-from tasks.backbone.endpoint.client import OpenAIBackbone
+from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Message, Request
 from tasks.core.records import Question
@@ -105,17 +105,17 @@ def main() -> None:
     calls = given.questions * given.stages
     questions = [Question(str(number), f"question {number}", "db") for number in range(given.questions)]
 
-    def seconds_of(work: Callable[[OpenAIBackbone], Awaitable[None]], url: str) -> Cost:
+    def seconds_of(work: Callable[[EndpointBackbone], Awaitable[None]], url: str) -> Cost:
         async def timed() -> Cost:
             settings = BackboneSettings(name="local", model="m", base_url=url, concurrency=given.in_flight)
-            async with OpenAIBackbone(settings) as client:
+            async with EndpointBackbone(settings) as client:
                 started, cpu = time.perf_counter(), time.process_time()
                 await work(client)
                 return Cost(time.perf_counter() - started, calls, time.process_time() - cpu)
 
         return asyncio.run(timed())
 
-    async def plain(client: OpenAIBackbone) -> None:
+    async def plain(client: EndpointBackbone) -> None:
         async def answer(number: int) -> None:
             before = ""
             for _ in stages:
@@ -124,7 +124,9 @@ def main() -> None:
 
         await in_pool(given.questions, given.in_flight, answer)
 
-    async def through_stages(client: OpenAIBackbone, question_run: Callable[[Question], QuestionRun]) -> None:
+    async def through_stages(
+        client: EndpointBackbone, question_run: Callable[[Question], QuestionRun]
+    ) -> None:
         async def answer(number: int) -> None:
             before = ""
             with in_question_run(question_run(questions[number])):
@@ -133,7 +135,7 @@ def main() -> None:
 
         await in_pool(given.questions, given.in_flight, answer)
 
-    async def direct(client: OpenAIBackbone) -> None:
+    async def direct(client: EndpointBackbone) -> None:
         await through_stages(client, QuestionRun)
 
     os.environ["DO_NOT_TRACK"] = "1"
@@ -171,7 +173,7 @@ def with_prefect(
     results = open_results(home)
     counted: list[int] = []
 
-    async def work(client: OpenAIBackbone) -> None:
+    async def work(client: EndpointBackbone) -> None:
         @flow(name="cost", persist_result=False)
         async def cost() -> None:
             task_runs = TaskRuns(results)

@@ -41,7 +41,7 @@ import yaml
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tasks.backbone.cache.store import open_reply_cache
-from tasks.backbone.endpoint.client import OpenAIBackbone
+from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.protocol import Message, Request
 from tasks.documents.html import Scale, render
 from tasks.settings.backbone import BackboneSettings
@@ -107,14 +107,14 @@ def plain(requests: Sequence[Request], chains: int, url: str, in_flight: int) ->
     """Send requests in as many chains as there were questions; return seconds and seconds of CPU."""
     waiting = [requests[number::chains] for number in range(chains)]
 
-    async def work(client: OpenAIBackbone) -> None:
+    async def work(client: EndpointBackbone) -> None:
         while waiting:
             for request in waiting.pop():
                 await client.complete(request)
 
     async def run() -> tuple[float, float]:
         settings = BackboneSettings(name="local", model="local", base_url=url, concurrency=in_flight)
-        async with OpenAIBackbone(settings) as client:
+        async with EndpointBackbone(settings) as client:
             started, cpu = time.perf_counter(), time.process_time()
             await asyncio.gather(*(work(client) for _ in range(min(in_flight, chains))))
             return time.perf_counter() - started, time.process_time() - cpu
@@ -141,10 +141,10 @@ def naive(requests: Sequence[Request], chains: int, url: str, in_flight: int) ->
             from prefect.runtime import flow_run
 
             @task(retries=2, persist_result=True)
-            async def ask(client: OpenAIBackbone, request: Request) -> str:
+            async def ask(client: EndpointBackbone, request: Request) -> str:
                 return (await client.complete(request)).text
 
-            async def work(client: OpenAIBackbone) -> None:
+            async def work(client: EndpointBackbone) -> None:
                 while waiting:
                     for request in waiting.pop():
                         await ask(client, request)
@@ -152,7 +152,7 @@ def naive(requests: Sequence[Request], chains: int, url: str, in_flight: int) ->
             @flow
             async def evaluate() -> None:
                 settings = BackboneSettings(name="local", model="local", base_url=url, concurrency=in_flight)
-                async with OpenAIBackbone(settings) as client:
+                async with EndpointBackbone(settings) as client:
                     await asyncio.gather(*(work(client) for _ in range(min(in_flight, chains))))
                 await wait_until_recorded(UUID(str(flow_run.id)), len(requests), Control())
 

@@ -14,7 +14,7 @@ import pytest
 
 from flows.orchestration.stage_results import StageDatabase
 from tasks.backbone.cache.store import open_reply_cache
-from tasks.backbone.endpoint.client import OpenAIBackbone
+from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.protocol import Message, Reply, Request, request_key
 from tasks.core.errors import CrosscheckError
 from tasks.core.outcome import Call, Usage
@@ -132,7 +132,7 @@ def test_a_clock_that_jumps_loses_no_answer_and_holds_no_call(
     fill_replies(path)
 
     async def ask(text: str) -> Reply:
-        async with OpenAIBackbone(chosen) as backbone:
+        async with EndpointBackbone(chosen) as backbone:
             return await asyncio.wait_for(backbone.complete(Request((Message("user", text),))), 300)
 
     for name, clock in CLOCKS.items():

@@ -18,7 +18,7 @@ from flows.runtime.control import Progress
 from tasks.backbone.cache.backbone import CachedBackbone
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
 from tasks.backbone.endpoint import retry_policy
-from tasks.backbone.endpoint.client import OpenAIBackbone
+from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.endpoint.retry_policy import longest_call_s
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Message, Reply, Request
@@ -157,7 +157,7 @@ def test_whatever_a_server_sends_a_call_ends_in_time_and_what_it_answered_is_kep
         fake_openai.requests.clear()
         fake_openai._script.clear()
         fake_openai.script(*behaviours)
-        async with OpenAIBackbone(chosen) as client:
+        async with EndpointBackbone(chosen) as client:
             backbone = CachedBackbone(client, cache)
             started = time.monotonic()
             outcomes = await asyncio.gather(
@@ -174,7 +174,7 @@ def test_whatever_a_server_sends_a_call_ends_in_time_and_what_it_answered_is_kep
         )
         fake_openai._script.clear()
         fake_openai.requests.clear()
-        async with OpenAIBackbone(chosen.model_copy(update={"timeout_s": 300.0})) as client:
+        async with EndpointBackbone(chosen.model_copy(update={"timeout_s": 300.0})) as client:
             backbone = CachedBackbone(client, cache)
             again = await asyncio.gather(*(backbone.complete(each) for each in requests))
         asked = {received.prompt for received in fake_openai.requests}
@@ -225,7 +225,7 @@ def test_a_run_on_such_a_server_ends_in_time_and_the_next_one_asks_only_what_has
     fake_openai.answer = answer_as_offline
 
     async def run(cache: ReplyCache, workers: SqlWorkers, backbone: BackboneSettings) -> list[Outcome]:
-        async with OpenAIBackbone(backbone) as client:
+        async with EndpointBackbone(backbone) as client:
             metered = MeteredBackbone(CachedBackbone(client, cache))
             runner = QuestionRunner(chosen, preparation.inputs, Tools(metered, workers))
             return await asyncio.gather(*(runner.run(QuestionRun(each)) for each in preparation.executable))
@@ -288,7 +288,7 @@ async def test_a_call_is_at_most_seven_requests_whatever_fails(
     for name, how in ENDLESS.items():
         for answered in (True, False):
             with count.fault(f"{name}, {'after an answer' if answered else 'from the beginning'}"):
-                async with OpenAIBackbone(chosen) as client:
+                async with EndpointBackbone(chosen) as client:
                     if answered:
                         await client.complete(Request((Message("user", "first"),)))
                     fake_openai.requests.clear()

@@ -14,7 +14,7 @@ from tasks.backbone.check.known import KnownEndpoints
 from tasks.backbone.check.listing import listed_models, stated_context
 from tasks.backbone.check.probes import Probes
 from tasks.backbone.check.response_mode import find_response_mode
-from tasks.backbone.endpoint.client import OpenAIBackbone
+from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.endpoint.connection import HttpAnswer
 from tasks.backbone.protocol import Message, Request
 from tasks.core.errors import BackboneError
@@ -78,7 +78,7 @@ async def test_an_answer_is_read_and_a_refusal_says_what_to_do(
         pytest.skip("read by the test of streams")
     answers_as(server, fake_openai, kind)
     request = Request((Message("user", "Reply with the single word: ready."),))
-    async with OpenAIBackbone(settings) as backbone:
+    async with EndpointBackbone(settings) as backbone:
         if RECORDED[server]["answers"][kind]["status"] == 200:
             reply = await backbone.complete(request)
             assert (reply.text or kind == "tools") and reply.call.usage.input and reply.call.usage.output

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pytest
 import pytest_asyncio
 
-from tasks.backbone.endpoint.client import OpenAIBackbone
+from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.metered import MeteredBackbone
 from tasks.core.outcome import StageRecord
 from tasks.core.records import (
@@ -156,9 +156,9 @@ def fake_settings(server: FakeOpenAI, **changes: Any) -> BackboneSettings:
 
 
 @pytest.fixture
-def open_fake(fake_openai: FakeOpenAI) -> Callable[..., OpenAIBackbone]:
+def open_fake(fake_openai: FakeOpenAI) -> Callable[..., EndpointBackbone]:
     """Make a backbone at the fake server, its settings changed as asked."""
-    return lambda **changes: OpenAIBackbone(fake_settings(fake_openai, **changes))
+    return lambda **changes: EndpointBackbone(fake_settings(fake_openai, **changes))
 
 
 def build(path: Path, script: str, descriptions: Mapping[tuple[str, str], ColumnDescription]) -> Database:
@@ -182,7 +182,7 @@ async def workers() -> AsyncIterator[SqlWorkers]:
 @pytest_asyncio.fixture
 async def bench(
     fake_openai: FakeOpenAI,
-    open_fake: Callable[..., OpenAIBackbone],
+    open_fake: Callable[..., EndpointBackbone],
     museum: Database,
     workers: SqlWorkers,
 ) -> AsyncIterator[Bench]:

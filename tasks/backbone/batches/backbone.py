@@ -11,7 +11,7 @@ from typing import Any
 from tasks.backbone.batches.patience import KEPT, PatientProvider
 from tasks.backbone.batches.provider import BatchProvider, Item, RefusedError, Result
 from tasks.backbone.batches.store import BatchStore, KeptBatch
-from tasks.backbone.endpoint.client import OpenAIBackbone
+from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.endpoint.formats.answer import Answer
 from tasks.backbone.endpoint.formats.choice import format_of
 from tasks.backbone.pace import Pace
@@ -65,7 +65,7 @@ class BatchBackbone:
 
     def __init__(
         self,
-        inner: OpenAIBackbone,
+        inner: EndpointBackbone,
         settings: BackboneSettings,
         provider: BatchProvider,
         store: BatchStore,

@@ -29,10 +29,10 @@ from tasks.settings.backbone import BackboneSettings
 log = logging.getLogger(__name__)
 
 
-class OpenAIBackbone:
+class EndpointBackbone:
     """Model behind an endpoint, for one run in one event loop; the settings' kind is its protocol.
 
-    Use it as `async with OpenAIBackbone(settings) as backbone`; it opens its connections on entry. Replies
+    Use it as `async with EndpointBackbone(settings) as backbone`; it opens its connections on entry. Replies
     are not cached here, see `tasks.backbone.cache.backbone`.
 
     Rate limits, server errors, timeouts, lost connections and truncated bodies are retried with jittered

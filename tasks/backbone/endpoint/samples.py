@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tasks.backbone.endpoint.client import OpenAIBackbone
+from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.protocol import Reply, Request, request_digest
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ class SampledBackbone:
     an endpoint that answers one only gets no further requests with `n`.
     """
 
-    def __init__(self, inner: OpenAIBackbone, most: int) -> None:
+    def __init__(self, inner: EndpointBackbone, most: int) -> None:
         """Wrap a client; `most` is the highest number of samples in one request."""
         self.inner = inner
         self._most = most

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from tasks.backbone.endpoint.access import Access
-from tasks.backbone.endpoint.client import OpenAIBackbone
+from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.endpoint.connection import imported
 from tasks.backbone.endpoint.formats.choice import format_of
 from tasks.backbone.kinds.kind import BackboneKind
@@ -27,7 +27,7 @@ def _usable(settings: BackboneSettings) -> None:
     imported(format_of(settings).sdk)
 
 
-_ENDPOINT = BackboneKind(OpenAIBackbone, check=_usable, endpoint=True, tiers=frozenset({FLEX, BATCH}))
+_ENDPOINT = BackboneKind(EndpointBackbone, check=_usable, endpoint=True, tiers=frozenset({FLEX, BATCH}))
 
 BACKBONES.register("openai")(_ENDPOINT)
 BACKBONES.register("openai-responses")(replace(_ENDPOINT, settings=ResponsesSettings))

@@ -26,7 +26,7 @@ class BackboneKind:
         replays: whether it answers from a recording.
         samples: whether it can answer a request again at a temperature above 0.
         tiers: service tiers beside the standard one in which it can send a request.
-        endpoint: whether it sends the requests to an endpoint, as `OpenAIBackbone` does.
+        endpoint: whether it sends the requests to an endpoint, as `EndpointBackbone` does.
     """
 
     make: Callable[[Any], Backbone]

@@ -13,7 +13,7 @@ from tasks.backbone.cache.backbone import CachedBackbone
 from tasks.backbone.cache.store import ReplyCache
 from tasks.backbone.check.known import KnownEndpoints
 from tasks.backbone.check.response_mode import find_response_mode
-from tasks.backbone.endpoint.client import OpenAIBackbone
+from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.endpoint.formats.choice import format_of
 from tasks.backbone.endpoint.formats.identity import address_of
 from tasks.backbone.endpoint.samples import SampledBackbone
@@ -79,7 +79,7 @@ async def open_backbone(
         backbone = kind.make(settings)
         if isinstance(backbone, AbstractAsyncContextManager):
             await stack.enter_async_context(backbone)
-        if isinstance(backbone, OpenAIBackbone):
+        if isinstance(backbone, EndpointBackbone):
             backbone = _tiered(backbone, settings, layers)
             if isinstance(backbone, BatchBackbone):
                 await stack.enter_async_context(backbone)
@@ -95,7 +95,7 @@ async def open_backbone(
         yield MeteredBackbone.of(backbone, settings)
 
 
-def _tiered(endpoint: OpenAIBackbone, settings: BackboneSettings, layers: Layers) -> Backbone:
+def _tiered(endpoint: EndpointBackbone, settings: BackboneSettings, layers: Layers) -> Backbone:
     """Return the endpoint in the service tier of the settings; it groups samples, except in batches."""
     if settings.tier in (STANDARD, FLEX):
         samples = settings.samples_per_request

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tasks.backbone.endpoint.client import OpenAIBackbone
+from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.metered import MeteredBackbone
 from tasks.core.errors import BackboneError
 from tasks.retrieval.values.index import DatabaseValues
@@ -36,7 +36,7 @@ def sea(walk: Guide, tmp_path: File) -> Sea:
 
 
 @pytest.fixture
-def other(open_fake: Callable[..., OpenAIBackbone]) -> Callable[..., OpenAIBackbone]:
+def other(open_fake: Callable[..., EndpointBackbone]) -> Callable[..., EndpointBackbone]:
     """Make a second backbone, at the same server."""
     return lambda **changes: open_fake(name="small", model="small-1", **changes)
 
@@ -52,7 +52,7 @@ async def test_without_an_eliminator_the_stage_is_skipped_and_says_so(sea: Sea) 
     }
 
 
-async def test_the_eliminator_is_another_backbone(sea: Sea, other: Callable[..., OpenAIBackbone]) -> None:
+async def test_the_eliminator_is_another_backbone(sea: Sea, other: Callable[..., EndpointBackbone]) -> None:
     async with other() as client:
         walked = await sea(eliminator=MeteredBackbone(client))
     assert walked.stages == ["value_retrieval", "zero_shot_sql", "bias_elimination", "execution_adjustment"]
@@ -76,7 +76,7 @@ async def test_what_still_fails_stays_and_is_marked(sea: Sea) -> None:
     assert "the final SQL still fails: error" in walked.record.notes
 
 
-async def test_each_step_can_be_switched_off(sea: Sea, other: Callable[..., OpenAIBackbone]) -> None:
+async def test_each_step_can_be_switched_off(sea: Sea, other: Callable[..., EndpointBackbone]) -> None:
     async with other() as client:
         small = MeteredBackbone(client)
         walked = await sea(
@@ -117,7 +117,7 @@ async def test_concatenations_are_taken_apart_only_if_asked_for(sea: Sea) -> Non
 
 
 async def test_no_readable_reply_goes_on_to_the_adjustment(
-    sea: Sea, other: Callable[..., OpenAIBackbone]
+    sea: Sea, other: Callable[..., EndpointBackbone]
 ) -> None:
     async with other() as client:
         walked = await sea(eliminator=MeteredBackbone(client), zero_shot_sql="I cannot.")
@@ -130,7 +130,7 @@ async def test_no_readable_reply_goes_on_to_the_adjustment(
 
 
 async def test_an_eliminator_that_is_down_costs_no_question(
-    sea: Sea, other: Callable[..., OpenAIBackbone]
+    sea: Sea, other: Callable[..., EndpointBackbone]
 ) -> None:
     with FakeOpenAI() as down:
         down.always(server_error())
@@ -144,7 +144,7 @@ async def test_an_eliminator_that_is_down_costs_no_question(
 
 
 async def test_an_eliminator_that_never_will_answer_ends_the_run(
-    sea: Sea, other: Callable[..., OpenAIBackbone]
+    sea: Sea, other: Callable[..., EndpointBackbone]
 ) -> None:
     with FakeOpenAI() as broke:
         broke.always(quota_exhausted())
@@ -181,7 +181,7 @@ async def test_sea_sql_is_zero_shot_unless_demonstrations_are_asked_for(sea: Sea
 
 
 async def test_bias_can_be_eliminated_after_the_adjustment(
-    sea: Sea, other: Callable[..., OpenAIBackbone]
+    sea: Sea, other: Callable[..., EndpointBackbone]
 ) -> None:
     async with other() as client:
         walked = await sea("bias_elimination.after_adjustment=true", eliminator=MeteredBackbone(client))

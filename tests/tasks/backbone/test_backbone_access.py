@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tasks.backbone.endpoint import connection
-from tasks.backbone.endpoint.client import OpenAIBackbone
+from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.kinds.kind import check_backbone
 from tasks.backbone.protocol import Message, Request
 from tasks.core.errors import BackboneError, ConfigurationError
@@ -29,7 +29,7 @@ MIB = 2**20
 
 
 async def ask(settings: BackboneSettings) -> str:
-    async with OpenAIBackbone(settings) as backbone:
+    async with EndpointBackbone(settings) as backbone:
         return (await backbone.complete(ASK)).text
 
 
@@ -78,9 +78,9 @@ async def test_a_query_of_the_address_belongs_to_every_request_and_to_the_identi
     azure = settings.model_copy(update={"base_url": f"{fake_openai.base_url}/?api-version=2024-10-21"})
     assert await ask(azure) == "reply to: q"
     assert (fake_openai.requests[0].query, fake_openai.probes) == ("api-version=2024-10-21", 1)
-    identity = OpenAIBackbone(azure).identity
+    identity = EndpointBackbone(azure).identity
     assert identity["base_url"] == f"{fake_openai.base_url}?api-version=2024-10-21"
-    assert OpenAIBackbone(settings).identity["base_url"] == fake_openai.base_url
+    assert EndpointBackbone(settings).identity["base_url"] == fake_openai.base_url
 
 
 async def test_headers_come_from_the_environment_and_appear_nowhere_else(
@@ -98,7 +98,7 @@ async def test_headers_come_from_the_environment_and_appear_nowhere_else(
     assert headers["api-key"] == AZURE_KEY and "authorization" not in headers
     caught = await failure(azure)
     assert "the key *** cannot be used" in str(caught)
-    told = [caplog.text, str(caught), repr(OpenAIBackbone(azure).identity), azure.model_dump_json()]
+    told = [caplog.text, str(caught), repr(EndpointBackbone(azure).identity), azure.model_dump_json()]
     assert not [text for text in told if AZURE_KEY in text]
 
 

@@ -18,7 +18,7 @@ from tasks.backbone.cache.backbone import CachedBackbone
 from tasks.backbone.cache.room import NoRoomError
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
 from tasks.backbone.endpoint import limiter
-from tasks.backbone.endpoint.client import OpenAIBackbone
+from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.protocol import Message, Reply, Request
 from tasks.core.errors import BackboneError, StoreError
 from tasks.settings.backbone import BackboneSettings
@@ -39,7 +39,7 @@ def cache(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ReplyCache
 
 @pytest.fixture
 async def backbone(settings: BackboneSettings, cache: ReplyCache) -> AsyncIterator[CachedBackbone]:
-    async with OpenAIBackbone(settings) as client:
+    async with EndpointBackbone(settings) as client:
         yield CachedBackbone(client, cache, "fake")
 
 
@@ -130,7 +130,7 @@ async def asking_ten(
 ) -> AsyncIterator[list[asyncio.Task[Reply]]]:
     """Ask ten questions, two at a time, and yield once the first two are asked; wait for all at the end."""
     fake_openai.latency = 0.5
-    async with OpenAIBackbone(settings.model_copy(update={"concurrency": 2})) as client:
+    async with EndpointBackbone(settings.model_copy(update={"concurrency": 2})) as client:
         backbone = CachedBackbone(client, cache, "fake")
         calls = [asyncio.create_task(backbone.complete(asking(str(number)))) for number in range(10)]
         await asyncio.to_thread(fake_openai.wait_for, 2)
@@ -223,7 +223,9 @@ async def test_draining_sends_nothing_more_and_gives_up_what_takes_too_long(
 ) -> None:
     monkeypatch.setattr(limiter, "ALONE_S", 0.0)
     fake_openai.script(reply("in time", delay=1.0), hang())
-    async with OpenAIBackbone(settings.model_copy(update={"concurrency": 2, "timeout_s": 3600.0})) as client:
+    async with EndpointBackbone(
+        settings.model_copy(update={"concurrency": 2, "timeout_s": 3600.0})
+    ) as client:
         backbone = CachedBackbone(client, cache)
         calls = [asyncio.create_task(backbone.complete(asking(str(number)))) for number in range(20)]
         await asyncio.to_thread(fake_openai.wait_for, 2)
@@ -245,7 +247,7 @@ async def test_a_cache_that_cannot_be_read_stops_before_buying_again(
     with open_reply_cache(tmp_path / "replies.sqlite") as cache:
         for file in tmp_path.glob("replies.sqlite*"):
             file.write_bytes(b"overwritten by somebody else" * 1000)
-        async with OpenAIBackbone(settings) as client:
+        async with EndpointBackbone(settings) as client:
             with pytest.raises(StoreError, match="reply cache"):
                 await CachedBackbone(client, cache).complete(asking())
     assert fake_openai.requests == []

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from tasks.backbone.endpoint import limiter, retry_policy
-from tasks.backbone.endpoint.client import OpenAIBackbone
+from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.protocol import Message, Reply, Request, request_key
 from tasks.core.errors import BackboneError, ConfigurationError
 from tasks.core.outcome import Usage
@@ -50,7 +50,7 @@ def asking(text: str = "q", **changes: object) -> Request:
 
 
 async def ask(settings: BackboneSettings, request: Request | None = None) -> Reply:
-    async with OpenAIBackbone(settings) as backbone:
+    async with EndpointBackbone(settings) as backbone:
         return await backbone.complete(request or asking())
 
 
@@ -79,7 +79,7 @@ async def test_a_reply_brings_its_text_and_its_bill(
     assert call.cost_usd == pytest.approx((36 * 1.0 + 64 * 0.5 + 20 * 2.0) / 1e6)
     assert (call.model, call.cached, call.retries) == ("fake-1", False, 0)
     assert 0.02 <= call.seconds < 60
-    async with OpenAIBackbone(settings) as backbone:
+    async with EndpointBackbone(settings) as backbone:
         assert call.request == request_key(backbone.identity, asking())
 
 
@@ -296,7 +296,7 @@ async def test_requests_that_wait_for_their_turn_at_a_server_that_does_one_at_a_
         return await behave(how, body, writer)
 
     behave, fake_openai._behave = fake_openai._behave, one_at_a_time  # type: ignore[method-assign]
-    async with OpenAIBackbone(settings) as backbone:
+    async with EndpointBackbone(settings) as backbone:
         replies = await asyncio.gather(*(backbone.complete(asking(str(number))) for number in range(6)))
     assert max(reply.call.seconds for reply in replies) > settings.timeout_s
     assert len(fake_openai.requests) == 6
@@ -309,7 +309,7 @@ async def test_replies_that_came_while_this_process_stood_still_are_not_asked_fo
 ) -> None:
     fake_openai.always(Behaviour(content="x" * 500_000, delay=0.3, drip=drip))
     requests = [asking(str(number)) for number in range(8)]
-    async with OpenAIBackbone(settings.model_copy(update={"timeout_s": 1.0})) as backbone:
+    async with EndpointBackbone(settings.model_copy(update={"timeout_s": 1.0})) as backbone:
         calls = [asyncio.create_task(backbone.complete(each)) for each in requests]
         while len(fake_openai.requests) < len(requests):
             await asyncio.sleep(0.001)
@@ -357,7 +357,7 @@ async def test_one_rate_limit_with_a_time_holds_everybody(
     fake_openai: FakeOpenAI, settings: BackboneSettings
 ) -> None:
     fake_openai.script(rate_limit(retry_after=0.3))
-    async with OpenAIBackbone(settings.model_copy(update={"concurrency": 1})) as backbone:
+    async with EndpointBackbone(settings.model_copy(update={"concurrency": 1})) as backbone:
         await asyncio.gather(*(backbone.complete(asking(str(number))) for number in range(4)))
     first, *others = fake_openai.requests
     assert min(other.at for other in others) - first.at >= 0.29
@@ -368,7 +368,7 @@ async def test_a_request_that_is_repeated_goes_before_those_that_were_never_sent
 ) -> None:
     fake_openai.latency = 0.05
     fake_openai.script(server_error())
-    async with OpenAIBackbone(settings.model_copy(update={"concurrency": 1})) as backbone:
+    async with EndpointBackbone(settings.model_copy(update={"concurrency": 1})) as backbone:
         await asyncio.gather(*(backbone.complete(asking(str(number))) for number in range(5)))
     assert fake_openai.prompts == ["0", "1", "0", "2", "3", "4"]
 
@@ -386,7 +386,7 @@ async def test_requests_in_flight_never_exceed_the_concurrency(
     fake_openai: FakeOpenAI, settings: BackboneSettings
 ) -> None:
     fake_openai.latency = 0.02
-    async with OpenAIBackbone(settings.model_copy(update={"concurrency": 5})) as backbone:
+    async with EndpointBackbone(settings.model_copy(update={"concurrency": 5})) as backbone:
         await asyncio.gather(*(backbone.complete(asking(str(number))) for number in range(30)))
     assert fake_openai.most_in_flight == 5
 
@@ -396,7 +396,7 @@ async def test_an_overloaded_endpoint_gets_fewer_requests_at_once_and_every_answ
 ) -> None:
     fake_openai.latency, fake_openai.capacity = 0.02, 4
     settings = settings.model_copy(update={"concurrency": 32, "retries": 20})
-    async with OpenAIBackbone(settings) as backbone:
+    async with EndpointBackbone(settings) as backbone:
         replies = await asyncio.gather(*(backbone.complete(asking(str(number))) for number in range(150)))
     assert {answer.text for answer in replies} == {f"reply to: {number}" for number in range(150)}
     refused = len(fake_openai.requests) - 150
@@ -440,7 +440,7 @@ async def test_what_no_request_can_survive_ends_the_run_at_once(
 ) -> None:
     behaviour, advice = FATAL[name]
     fake_openai.always(behaviour)
-    async with OpenAIBackbone(settings) as backbone:
+    async with EndpointBackbone(settings) as backbone:
         for _ in range(3):
             with pytest.raises(BackboneError) as caught:
                 await backbone.complete(asking())
@@ -453,7 +453,7 @@ async def test_an_exhausted_quota_wakes_and_fails_those_that_wait_without_a_call
     fake_openai: FakeOpenAI, settings: BackboneSettings
 ) -> None:
     fake_openai.script(rate_limit(retry_after=600), Behaviour(**vars(quota_exhausted()) | {"delay": 0.05}))
-    async with OpenAIBackbone(settings.model_copy(update={"concurrency": 2})) as backbone:
+    async with EndpointBackbone(settings.model_copy(update={"concurrency": 2})) as backbone:
         started = time.monotonic()
         outcomes = await asyncio.gather(
             *(backbone.complete(asking(str(number))) for number in range(50)), return_exceptions=True
@@ -478,7 +478,7 @@ async def test_a_prompt_that_is_too_long_fails_alone(
 ) -> None:
     said = "This model's maximum context length is 8192 tokens, your messages have 9000"
     fake_openai.script(error(400, said, code="context_length_exceeded"))
-    async with OpenAIBackbone(settings) as backbone:
+    async with EndpointBackbone(settings) as backbone:
         with pytest.raises(BackboneError, match="exceeds the model's context") as caught:
             await backbone.complete(asking())
         assert not caught.value.transient and not caught.value.fatal
@@ -499,7 +499,7 @@ async def test_after_winding_down_nothing_is_sent_but_what_is_in_flight_comes_ba
 ) -> None:
     monkeypatch.setattr(limiter, "ALONE_S", 0.0)
     fake_openai.latency = 1.0
-    async with OpenAIBackbone(settings.model_copy(update={"concurrency": 2})) as backbone:
+    async with EndpointBackbone(settings.model_copy(update={"concurrency": 2})) as backbone:
         calls = [asyncio.create_task(backbone.complete(asking(str(number)))) for number in range(10)]
         await asyncio.to_thread(fake_openai.wait_for, 2)
         backbone.wind_down()
@@ -514,7 +514,7 @@ async def test_a_cancelled_request_gives_its_place_back(
 ) -> None:
     monkeypatch.setattr(limiter, "ALONE_S", 0.0)
     fake_openai.script(hang(), hang())
-    async with OpenAIBackbone(settings.model_copy(update={"concurrency": 2})) as backbone:
+    async with EndpointBackbone(settings.model_copy(update={"concurrency": 2})) as backbone:
         calls = [asyncio.create_task(backbone.complete(asking(str(number)))) for number in range(6)]
         await asyncio.to_thread(fake_openai.wait_for, 2)
         for call in (*calls[:2], calls[3]):
@@ -543,7 +543,7 @@ async def test_the_key_appears_in_no_error_and_no_log(
     told_to_the_user += [repr(vars(record)) for record in caplog.records]
     assert not [text for text in told_to_the_user if KEY in text]
     assert caught.__cause__ is None
-    assert KEY not in repr(OpenAIBackbone(settings).identity)
+    assert KEY not in repr(EndpointBackbone(settings).identity)
 
 
 async def test_attempts_are_logged(
@@ -561,7 +561,7 @@ def test_a_key_that_no_header_can_hold_is_said_before_any_call_and_not_repeated(
 ) -> None:
     monkeypatch.setenv("FAKE_API_KEY", value)
     with pytest.raises(ConfigurationError, match=r"FAKE_API_KEY.* not allowed in an API key") as caught:
-        OpenAIBackbone(settings)
+        EndpointBackbone(settings)
     assert "abc" not in str(caught.value)
 
 
@@ -574,13 +574,13 @@ def test_a_missing_key_is_said_before_any_call(
     else:
         monkeypatch.setenv("FAKE_API_KEY", value)
     with pytest.raises(ConfigurationError, match="FAKE_API_KEY"):
-        OpenAIBackbone(make_settings(fake_openai))
+        EndpointBackbone(make_settings(fake_openai))
 
 
 @pytest.mark.parametrize("url", [f"https://me:{KEY}@host/v1", f"https://host/v1?key={KEY}"])
 def test_a_key_in_the_address_is_refused_and_not_repeated(settings: BackboneSettings, url: str) -> None:
     with pytest.raises(ConfigurationError, match="api_key_env") as caught:
-        OpenAIBackbone(settings.model_copy(update={"base_url": url}))
+        EndpointBackbone(settings.model_copy(update={"base_url": url}))
     assert KEY not in str(caught.value)
 
 
@@ -588,9 +588,9 @@ def test_the_same_model_under_two_names_and_with_other_limits_has_one_identity(
     settings: BackboneSettings,
 ) -> None:
     other = settings.model_copy(update={"name": "other", "concurrency": 1, "timeout_s": 1.0})
-    assert OpenAIBackbone(settings).identity == OpenAIBackbone(other).identity
+    assert EndpointBackbone(settings).identity == EndpointBackbone(other).identity
     warmer = settings.model_copy(update={"temperature": 1.0})
-    assert OpenAIBackbone(settings).identity != OpenAIBackbone(warmer).identity
+    assert EndpointBackbone(settings).identity != EndpointBackbone(warmer).identity
 
 
 async def test_openai_variables_in_the_environment_do_not_move_a_backbone(

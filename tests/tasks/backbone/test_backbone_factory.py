@@ -8,7 +8,7 @@ import pytest
 
 from tasks.backbone.cache.backbone import CachedBackbone
 from tasks.backbone.cache.store import open_reply_cache
-from tasks.backbone.endpoint.client import OpenAIBackbone
+from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.kinds.kind import check_backbone
 from tasks.backbone.kinds.opening import Layers, open_backbone, source_of
 from tasks.backbone.protocol import Message, Request
@@ -40,7 +40,7 @@ async def test_without_a_cache_every_reply_is_paid(
     fake_openai: FakeOpenAI, settings: BackboneSettings
 ) -> None:
     async with open_backbone(settings) as backbone:
-        assert isinstance(source_of(backbone), OpenAIBackbone)
+        assert isinstance(source_of(backbone), EndpointBackbone)
         await backbone.complete(ASK)
         await backbone.complete(ASK)
     assert len(fake_openai.requests) == 2
@@ -114,7 +114,7 @@ def test_the_backbones_that_come_along_are_valid_and_say_what_they_need(
     if settings.prices is not None:
         assert settings.prices.source and settings.prices.model == settings.model
     if settings.kind == "openai":
-        identity = str(OpenAIBackbone(settings).identity)
+        identity = str(EndpointBackbone(settings).identity)
         assert settings.model in identity and "sk-something" not in identity
 
 

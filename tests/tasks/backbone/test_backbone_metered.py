@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from tasks.backbone.cache.backbone import CachedBackbone
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
-from tasks.backbone.endpoint.client import OpenAIBackbone
+from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.offline import OfflineBackbone
 from tasks.backbone.protocol import Message
@@ -53,7 +53,7 @@ def cache(tmp_path: Path) -> Iterator[ReplyCache]:
 
 @pytest.fixture
 async def inner(settings: BackboneSettings, cache: ReplyCache) -> AsyncIterator[CachedBackbone]:
-    async with OpenAIBackbone(settings) as client:
+    async with EndpointBackbone(settings) as client:
         yield CachedBackbone(client, cache)
 
 
@@ -180,7 +180,7 @@ async def test_an_open_map_is_asked_for_without_strictness(
     fake_openai: FakeOpenAI, settings: BackboneSettings
 ) -> None:
     fake_openai.script(reply('{"descriptions": {"a": "the a"}}'))
-    async with OpenAIBackbone(settings.model_copy(update={"response_mode": "json_schema"})) as client:
+    async with EndpointBackbone(settings.model_copy(update={"response_mode": "json_schema"})) as client:
         found = await MeteredBackbone(client).ask_json(ASK, DescribedReply)
     assert found == DescribedReply(descriptions={"a": "the a"})
     assert fake_openai.requests[0].body["response_format"]["json_schema"]["strict"] is False

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tasks.backbone.endpoint import key_command
-from tasks.backbone.endpoint.client import OpenAIBackbone
+from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.kinds.kind import check_backbone
 from tasks.backbone.protocol import Message, Request
 from tasks.core.errors import BackboneError, ConfigurationError
@@ -36,7 +36,7 @@ async def test_an_expired_token_is_replaced_and_no_message_holds_one(
     fake_openai: FakeOpenAI, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = make_settings(fake_openai, api_key_env=None, api_key_command=counting(tmp_path))
-    async with OpenAIBackbone(settings) as backbone:
+    async with EndpointBackbone(settings) as backbone:
         await backbone.complete(ASKED)
         await backbone.complete(ASKED)
         monkeypatch.setattr(key_command, "KEPT_S", 0.0)
@@ -68,7 +68,7 @@ async def test_a_program_that_prints_no_key_is_reported_before_anything_is_sent(
     settings = make_settings(fake_openai, api_key_env=None, api_key_command=program)
     with pytest.raises(ConfigurationError, match=why):
         check_backbone(settings)
-    async with OpenAIBackbone(settings) as backbone:
+    async with EndpointBackbone(settings) as backbone:
         with pytest.raises(BackboneError, match=why) as caught:
             await backbone.complete(ASKED)
     assert (

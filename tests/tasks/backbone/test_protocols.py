@@ -17,7 +17,7 @@ from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.check.known import KnownEndpoint, KnownEndpoints
 from tasks.backbone.check.response_mode import find_response_mode
 from tasks.backbone.endpoint import retry_policy
-from tasks.backbone.endpoint.client import OpenAIBackbone
+from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.endpoint.formats.choice import format_of
 from tasks.backbone.endpoint.formats.identity import identity_of
 from tasks.backbone.kinds.kind import check_backbone
@@ -74,7 +74,7 @@ def settings_for(server: FakeOpenAI, **changes: Any) -> BackboneSettings:
 
 
 async def ask(settings: BackboneSettings, request: Request = ASKED) -> Reply:
-    async with OpenAIBackbone(settings) as backbone:
+    async with EndpointBackbone(settings) as backbone:
         return await backbone.complete(request)
 
 
@@ -202,7 +202,7 @@ async def test_what_passes_is_asked_again_and_its_answer_bought_once(
     settings = settings_for(server, retries=len(PASSING[on]))
     for again in (0, 1):
         with open_reply_cache(tmp_path / "replies.sqlite") as cache:
-            async with OpenAIBackbone(settings) as client:
+            async with EndpointBackbone(settings) as client:
                 reply = await CachedBackbone(client, cache).complete(ASKED)
         assert reply.text.startswith("reply to: ### Database") and reply.call.cached == bool(again)
         assert len(server.requests) == len(PASSING[on]) + 1
@@ -248,7 +248,7 @@ async def test_a_refusal_that_stays_fails_retryably(server: FakeOpenAI) -> None:
 
 async def test_requests_at_once_stay_within_the_limit_and_none_is_lost(server: FakeOpenAI) -> None:
     server.capacity, server.latency = 2, 0.002
-    async with OpenAIBackbone(settings_for(server, concurrency=8, retries=50)) as backbone:
+    async with EndpointBackbone(settings_for(server, concurrency=8, retries=50)) as backbone:
         requests = [Request((Message("user", str(number)),)) for number in range(20)]
         replies = await asyncio.gather(*map(backbone.complete, requests))
     assert [each.text for each in replies] == [f"reply to: {number}" for number in range(20)]

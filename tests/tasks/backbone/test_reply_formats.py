@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from tasks.backbone.endpoint.client import OpenAIBackbone
+from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.kinds.kind import check_backbone
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.offline import OfflineBackbone
@@ -120,7 +120,7 @@ def test_the_keys_of_paid_replies_and_stages_are_those_of_before_there_were_form
     settings: BackboneSettings,
 ) -> None:
     settings = settings.model_copy(update={"base_url": "http://127.0.0.1:1/v1"})
-    backbone = OpenAIBackbone(settings)
+    backbone = EndpointBackbone(settings)
     request = Request(translated(CONVERSATION, REPLY_FORMATS.get("json")(), SqlReply), reply_schema(SqlReply))
     assert (
         request_key(backbone.identity, request)
@@ -181,7 +181,7 @@ async def test_formats_are_asked_for_and_read_over_http(
         "json_with_reasoning": '{"reasoning": "one", "sql": "SELECT 1"}',
         "fenced": "One.\n```sql\nSELECT 1\n```",
     }
-    async with OpenAIBackbone(settings) as client:
+    async with EndpointBackbone(settings) as client:
         for name, text in said.items():
             fake_openai.script(reply(text))
             backbone = MeteredBackbone(client, ReplyFormats(name))
@@ -199,7 +199,7 @@ async def test_thoughts_in_a_field_of_their_own_are_kept_and_not_taken_for_the_a
 ) -> None:
     message = {"role": "assistant", "content": '{"sql": "SELECT 2"}', field: 'Not {"sql": "SELECT 1"}.'}
     fake_openai.always(Behaviour(choice={"message": message}))
-    async with OpenAIBackbone(settings) as client:
+    async with EndpointBackbone(settings) as client:
         backbone = MeteredBackbone(client)
         assert await backbone.ask_json(CONVERSATION, SqlReply) == SqlReply(sql="SELECT 2")
         assert await backbone.ask_text(CONVERSATION) == '{"sql": "SELECT 2"}'
@@ -213,7 +213,7 @@ async def test_thoughts_alone_are_no_answer_and_the_note_says_so(
 ) -> None:
     message = {"role": "assistant", "content": None, "reasoning_content": "SELECT 1 would do"}
     fake_openai.always(Behaviour(choice={"message": message, "finish_reason": "length"}))
-    async with OpenAIBackbone(settings) as client:
+    async with EndpointBackbone(settings) as client:
         backbone = MeteredBackbone(client, ReplyFormats("fenced"))
         assert await backbone.ask_json(CONVERSATION, SqlReply) is None
     assert "thoughts without an answer" in backbone.notes[-1]
@@ -255,7 +255,7 @@ def test_the_output_limit_has_one_value_under_two_names() -> None:
     with pytest.raises(ValueError, match="one limit under two names"):
         BackboneSettings(name="x", max_tokens=1, max_completion_tokens=1)
     read = BackboneSettings(name="x", max_completion_tokens=9)
-    same = OpenAIBackbone(read).identity
-    assert same == OpenAIBackbone(BackboneSettings(name="x", max_tokens=9)).identity
-    effort = OpenAIBackbone(read.model_copy(update={"reasoning_effort": "low"})).identity
+    same = EndpointBackbone(read).identity
+    assert same == EndpointBackbone(BackboneSettings(name="x", max_tokens=9)).identity
+    effort = EndpointBackbone(read.model_copy(update={"reasoning_effort": "low"})).identity
     assert effort != same and "reasoning_effort" not in same

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tasks.backbone.endpoint import limiter, probe, retry_policy
-from tasks.backbone.endpoint.client import OpenAIBackbone
+from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.endpoint.failures import Refusal
 from tasks.backbone.endpoint.redirects import Target
 from tasks.backbone.endpoint.retry_policy import UNREACHABLE_S, RetryPolicy, longest_call, longest_call_s
@@ -32,7 +32,7 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def failure(settings: BackboneSettings) -> BackboneError:
-    async with OpenAIBackbone(settings) as backbone:
+    async with EndpointBackbone(settings) as backbone:
         with pytest.raises(BackboneError) as caught:
             await backbone.complete(ASK)
     return caught.value
@@ -94,7 +94,7 @@ async def test_a_redirect_on_the_same_host_is_followed(
     fake_openai: FakeOpenAI, settings: BackboneSettings
 ) -> None:
     fake_openai.script(moved("/v1/chat/completions", 308))
-    async with OpenAIBackbone(settings) as backbone:
+    async with EndpointBackbone(settings) as backbone:
         reply = await backbone.complete(ASK)
     assert (reply.text, reply.call.retries) == ("reply to: q", 1)
 
@@ -136,7 +136,7 @@ async def test_an_endpoint_that_is_not_there_stops_all_questions_with_one_messag
     monkeypatch.setattr(retry_policy, "FIRST_PAUSE_S", 0.1)
     settings = settings.model_copy(update={"base_url": closed_port, "max_wait_s": 60.0})
     started = time.monotonic()
-    async with OpenAIBackbone(settings) as backbone:
+    async with EndpointBackbone(settings) as backbone:
         calls = (backbone.complete(Request((Message("user", str(n)),))) for n in range(40))
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
     assert time.monotonic() - started < 30  # one pause may be 60 s
@@ -165,7 +165,7 @@ def test_an_unreachable_endpoint_is_given_up_within_thirty_seconds_by_default() 
 async def test_a_lost_connection_of_an_endpoint_that_has_answered_costs_its_question_only(
     fake_openai: FakeOpenAI, settings: BackboneSettings
 ) -> None:
-    async with OpenAIBackbone(settings) as backbone:
+    async with EndpointBackbone(settings) as backbone:
         await backbone.complete(ASK)
         fake_openai.always(dropped())
         with pytest.raises(BackboneError) as caught:
@@ -190,7 +190,7 @@ async def test_an_endpoint_that_answers_nothing_at_all_stops_the_run_before_a_re
     monkeypatch.setattr(probe, "PROBE_S", 0.2)
     fake_openai.models = None
     settings = settings.model_copy(update={"timeout_s": 3600.0, "concurrency": 4})
-    async with OpenAIBackbone(settings) as backbone:
+    async with EndpointBackbone(settings) as backbone:
         calls = (backbone.complete(Request((Message("user", str(n)),))) for n in range(20))
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
     assert fake_openai.requests == [] and fake_openai.probes == 1
@@ -209,7 +209,7 @@ async def test_a_server_that_does_one_thing_at_a_time_is_waited_for_until_the_ti
     fake_openai.models, fake_openai.latency, fake_openai.one_at_a_time = models, 0.5, True
     settings = settings.model_copy(update={"timeout_s": 60.0, "concurrency": 4})
     other = settings.model_copy(update={"model": "eliminator"})
-    async with OpenAIBackbone(settings) as backbone, OpenAIBackbone(other) as eliminator:
+    async with EndpointBackbone(settings) as backbone, EndpointBackbone(other) as eliminator:
         calls = [
             asyncio.create_task(each.complete(Request((Message("user", str(n)),))))
             for n in range(3)
@@ -223,7 +223,7 @@ async def test_a_server_that_does_one_thing_at_a_time_is_waited_for_until_the_ti
 async def test_an_endpoint_is_asked_once_whether_it_answers(
     fake_openai: FakeOpenAI, settings: BackboneSettings
 ) -> None:
-    async with OpenAIBackbone(settings) as backbone:
+    async with EndpointBackbone(settings) as backbone:
         await asyncio.gather(*(backbone.complete(Request((Message("user", str(n)),))) for n in range(9)))
     assert fake_openai.probes == 1
 
@@ -245,7 +245,7 @@ async def test_an_implausible_retry_after_is_replaced_by_a_pause_of_our_own(
     fake_openai: FakeOpenAI, settings: BackboneSettings
 ) -> None:
     fake_openai.script(error(429, "slow down", retry_after="1e400"), error(429, "slow", retry_after="nan"))
-    async with OpenAIBackbone(settings) as backbone:
+    async with EndpointBackbone(settings) as backbone:
         assert (await backbone.complete(ASK)).text == "reply to: q"
     assert len(fake_openai.requests) == 3
 
@@ -357,7 +357,7 @@ async def test_a_refused_parameter_names_our_setting_in_one_line_and_nothing_is_
     changes, status, body, advice = REFUSED[name]
     fake_openai.always(Behaviour(status, body))
     settings = settings.model_copy(update=changes)
-    async with OpenAIBackbone(settings) as backbone:
+    async with EndpointBackbone(settings) as backbone:
         calls = (backbone.complete(Request((Message("user", str(n)),), schema={})) for n in range(20))
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
     assert len(fake_openai.requests) == 1
@@ -390,7 +390,7 @@ async def test_an_endpoint_without_capacity_is_asked_again(
 ) -> None:
     said = "Flex tier capacity exceeded: max_tokens must be lower now, or try again later"
     fake_openai.script(error(status, said, code="capacity_exceeded"))
-    async with OpenAIBackbone(settings.model_copy(update={"max_tokens": 100})) as backbone:
+    async with EndpointBackbone(settings.model_copy(update={"max_tokens": 100})) as backbone:
         reply = await backbone.complete(ASK)
     assert (reply.text, reply.call.retries) == ("reply to: q", 1)
 
@@ -400,7 +400,7 @@ async def test_requests_of_one_kind_wait_for_the_first_answer_only(
 ) -> None:
     monkeypatch.setattr(limiter, "ALONE_S", 60.0)
     fake_openai.latency = 0.2
-    async with OpenAIBackbone(settings) as backbone:
+    async with EndpointBackbone(settings) as backbone:
         first = asyncio.create_task(backbone.complete(ASK))
         await asyncio.to_thread(fake_openai.wait_for, 1)
         others = [
@@ -418,6 +418,6 @@ async def test_a_first_request_that_takes_long_holds_nobody(
 ) -> None:
     monkeypatch.setattr(limiter, "ALONE_S", 0.05)
     fake_openai.latency = 1.0
-    async with OpenAIBackbone(settings) as backbone:
+    async with EndpointBackbone(settings) as backbone:
         await asyncio.gather(*(backbone.complete(Request((Message("user", str(n)),))) for n in range(9)))
     assert fake_openai.most_in_flight == 9

@@ -8,7 +8,7 @@ import pytest
 from tasks.backbone.check import response_mode
 from tasks.backbone.check.known import KnownEndpoints
 from tasks.backbone.check.response_mode import find_response_mode
-from tasks.backbone.endpoint.client import OpenAIBackbone
+from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.endpoint.formats.identity import identity_of
 from tasks.backbone.protocol import Message, Request
 from tasks.core.errors import BackboneError, ConfigurationError
@@ -189,7 +189,7 @@ async def test_a_model_without_a_system_role_is_found_and_gets_its_instructions_
     request = Request(
         (Message("system", "Write SQL."), Message("user", "How many?"), Message("assistant", "1"))
     )
-    async with OpenAIBackbone(found) as backbone:
+    async with EndpointBackbone(found) as backbone:
         await backbone.complete(request)
     sent = fake_openai.requests[-1].body["messages"]
     assert sent == [
@@ -203,7 +203,7 @@ async def test_without_auto_the_refusal_names_the_setting_of_the_system_role(
     fake_openai: FakeOpenAI, settings: BackboneSettings
 ) -> None:
     fake_openai.always(error(400, "System role not supported"))
-    async with OpenAIBackbone(settings.model_copy(update={"response_mode": "text"})) as backbone:
+    async with EndpointBackbone(settings.model_copy(update={"response_mode": "text"})) as backbone:
         with pytest.raises(BackboneError, match=r"backbone\.system_role=false") as refused:
             await backbone.complete(Request((Message("system", "Write SQL."), Message("user", "How many?"))))
     assert refused.value.fatal and len(fake_openai.requests) == 1
