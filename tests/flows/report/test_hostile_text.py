@@ -88,7 +88,7 @@ def sweep(stream: TextIO) -> None:
 
 def judged(stream: TextIO) -> None:
     stored = two_runs(3, 2, 6)[0]
-    found = Judged(stored, EVIL, stored.rows, failures={EVIL: EVIL})
+    found = Judged(run=stored, backbone=EVIL, rows=stored.rows, failures={EVIL: EVIL})
     print_document(judged_document(found, EVIL), stream)
 
 
