@@ -10,6 +10,7 @@ import pytest
 from flows.deployed.forms import EvaluationForm, RerunForm
 from flows.evaluation import deployment as evaluation_deployment
 from flows.nights import flow as nights
+from flows.nights.limits import NightLimits
 from flows.rerun import deployment as rerun_deployment
 from flows.runtime.control import Control
 from tasks.core.errors import CrosscheckError
@@ -82,7 +83,7 @@ async def test_a_rerun_of_nothing_says_so(home: Home, monkeypatch: pytest.Monkey
 
 
 async def test_an_evaluation_of_the_nightly_flow_is_one(home: Home, registered: dict[str, Any]) -> None:
-    entry = await nights._evaluate(EvaluationForm(), home, "tonight", ask_again=True)
+    entry = await nights._evaluate(EvaluationForm(), home, "tonight", (NightLimits(), 1), ask_again=True)
     assert entry.problem == "read"
     assert set(registered) == {"host", "pid", "nightly", "flow_run"}
     assert list(home.runs.iterdir()) == []

@@ -8,6 +8,7 @@ NAMES = frozenset({"sqlite", "postgres", "postgresql", "mysql", "mariadb", "duck
 ELSEWHERE = {
     "tasks/backbone/offline/prompt/reading.py": "the dialect's notes in prompts, read by the stand-in for a model",
     "tasks/backbone/replies/sql_text.py": "the languages of fenced blocks",
+    "tasks/backbone/batches/store.py": "the batches, beside the replies",
     "tasks/backbone/cache": "the store of replies",
     "tasks/settings/home.py": "the store of replies",
     "tasks/tracking": "MLflow's store and the warehouse",
