@@ -125,7 +125,8 @@ def _glance(night: Night, worst_first: Sequence[tuple[int, Entry]], board: str) 
     cost = night.cost
     took = duration((night.finished - night.started).total_seconds())
     of_budget = "" if night.budget_usd is None else f" of a budget of {money(night.budget_usd)}"
-    saved = [
+    saved = [f"list price {money(cost.list_usd)}"] if cost.list_usd else []
+    saved += [
         f"{money(usd)} saved by {what}"
         for what, usd in (
             ("the provider's prompt cache", cost.prompt_cache_usd),
