@@ -125,16 +125,6 @@ def _glance(night: Night, worst_first: Sequence[tuple[int, Entry]], board: str) 
     cost = night.cost
     took = duration((night.finished - night.started).total_seconds())
     of_budget = "" if night.budget_usd is None else f" of a budget of {money(night.budget_usd)}"
-    saved = [f"list price {money(cost.list_usd)}"] if cost.list_usd else []
-    saved += [
-        f"{money(usd)} saved by {what}"
-        for what, usd in (
-            ("the provider's prompt cache", cost.prompt_cache_usd),
-            ("the tier", cost.tier_usd),
-            ("the reply cache", cost.reply_cache_usd),
-        )
-        if usd
-    ]
     spent = (Span(money(cost.cost_usd), "strong"), f" for {counted(cost.calls or 0, 'paid call')}{of_budget}")
     todo = tuple(
         Sentence((line, *((" ", Span(code, "code")) if code else ()))) for line, code in words.todo(night)
@@ -147,7 +137,7 @@ def _glance(night: Night, worst_first: Sequence[tuple[int, Entry]], board: str) 
             (
                 Sentence(spent),
                 Sentence(f"{number(cost.cached_calls)} answered by the cache; {took}", "note"),
-                *((Sentence("; ".join(saved), "note"),) if saved else ()),
+                *((Sentence(saved, "note"),) if (saved := words.saved(cost)) else ()),
             ),
         ),
         Card("What do I do?", todo),

@@ -4,7 +4,8 @@ import datetime
 import shlex
 from collections.abc import Iterator
 
-from tasks.core.wording import DASH, counted, counts, duration, p_value, percent, points
+from tasks.core.wording import DASH, counted, counts, duration, money, p_value, percent, points
+from tasks.scoring.cost import Cost
 from tasks.scoring.statistics.noise import POWER
 from tasks.tracking.night.entry import Entry
 from tasks.tracking.night.night import Night
@@ -195,3 +196,16 @@ def _chosen(night: Night) -> str:
     wanted, limit = night.matrix.get("questions"), night.matrix.get("limit")
     parts = [*([str(wanted)] if wanted else []), *([f"the first {limit:,}"] if limit else [])]
     return ", ".join(parts)
+
+
+def saved(cost: Cost) -> str:
+    """Return the list price of the paid calls and what was saved, as a clause; "" if it is unknown or nothing."""
+    if not cost.list_usd and not cost.reply_cache_usd:
+        return ""
+    parts = (
+        ("the provider's prompt cache", cost.prompt_cache_usd),
+        ("the tier", cost.tier_usd),
+        ("the reply cache", cost.reply_cache_usd),
+    )
+    savings = [f"{money(usd)} saved by {what}" for what, usd in parts if usd]
+    return "; ".join([f"List price {money(cost.list_usd)}", *savings])

@@ -126,4 +126,6 @@ def costs_table(night: Night) -> Table:
         total = ("all", "", "", number(cost.calls), number(cost.cached_calls), money(cost.cost_usd))
         rows += [None, (*total, *[""] * (len(headers) - len(total)))]
     remark = "Cached calls were answered by the cache or by an earlier run. Seconds are of paid calls."
+    if saved := words.saved(night.cost):
+        remark = f"{remark} {saved}."
     return Table("Cost and failures", headers, tuple(rows), remark, keep=4, wide=True)

@@ -266,7 +266,7 @@ async def test_one_model_under_two_names_is_refused_before_it_is_asked(
             settings = settings_of(both, n(2), WARM, backbone=str(tmp_path / "c.yaml"))
             check_candidates(settings)
             await answered(settings, museum)
-    assert [each.prompt for each in model.server.requests] == [PROBE.messages[0].content]
+    assert [each.prompt for each in model.server.requests] == [PROBE.messages[-1].content]
 
 
 async def test_a_recording_serves_every_candidate_of_every_backbone(
