@@ -84,14 +84,14 @@ class Session:
             if settings.backbone.tier == BATCH:
                 control.progress.step(BATCHES)
             layers = Layers(
-                replies,
-                control.budget,
-                observations,
-                known,
-                pace,
-                batches or unseen,
-                control.progress.step,
-                control.stop_now,
+                cache=replies,
+                budget=control.budget,
+                observations=observations,
+                endpoints=known,
+                pace=pace,
+                shown=batches or unseen,
+                report=control.progress.step,
+                stop_now=control.stop_now,
             )
             own_settings = await with_response_mode(settings.backbone, layers)
             settings = settings.model_copy(update={"backbone": own_settings})

@@ -135,6 +135,13 @@ PROMISES: dict[str, Promise] = {
         "promises/test_death.py",
         answers=True,
     ),
+    "batches": Promise(
+        "Processes that submit batches of requests are killed (SIGKILL) while they submit, wait and collect: the same "
+        "command collects what was paid for, on both protocols",
+        16,
+        "promises/test_batch_death.py",
+        answers=True,
+    ),
     "launcher": Promise(
         "An evaluation in shards that is interrupted, or whose own process is killed, goes on with the same command; "
         "what its shards answered meanwhile is kept",

@@ -1,6 +1,5 @@
 """Processes that submit batches are killed at any moment: the provider's ledger has each request once."""
 
-import os
 import random
 import subprocess
 import sys
@@ -9,51 +8,66 @@ from pathlib import Path
 
 import pytest
 
+from tests.promises.table import PROMISES
+from tests.support.counting import Count
 from tests.support.fake_batches import FakeAnthropicBatches, FakeOpenAIBatches
 
 ROOT = Path(__file__).parents[2]
 QUESTIONS = 20
-KILLS = int(os.environ.get("CROSSCHECK_BATCH_KILLS", "8"))
+SERVERS = {"openai": FakeOpenAIBatches, "anthropic": FakeAnthropicBatches}
+KILLS = PROMISES["batches"].faults // len(SERVERS)
 """SIGKILLs for each protocol."""
+EXPECTED = sorted(f"reply to: {stage} {n}" for stage in ("first", "second") for n in range(QUESTIONS))
+
+
+def killed_or_ended(arguments: list[str], begun: Path, limit: float | None) -> tuple[bool, str]:
+    """Run the process, and kill it so many seconds after its first request.
+
+    Returns:
+        Whether it was killed, and its output.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.support.batch_process", *arguments],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    while not begun.exists() and process.poll() is None:
+        time.sleep(0.005)
+    begun.unlink(missing_ok=True)
+    end = time.monotonic() + (limit or 0)
+    while limit is not None and process.poll() is None and time.monotonic() < end:
+        time.sleep(0.002)
+    killed = limit is not None and process.poll() is None
+    if killed:
+        process.kill()
+    output, _ = process.communicate(timeout=60)
+    return killed, output
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["openai", "anthropic"])
-def test_nothing_is_bought_twice_by_processes_that_are_killed(kind: str, tmp_path: Path) -> None:
-    dice = random.Random(kind)
-    with FakeAnthropicBatches() if kind == "anthropic" else FakeOpenAIBatches() as server:
-        server.seconds = 0.3
-        arguments = [kind, server.base_url, "", str(QUESTIONS)]
-        kills, rounds, moments = 0, 0, set()
+@pytest.mark.promise("batches")
+def test_nothing_is_bought_twice_by_processes_that_are_killed(tmp_path: Path, count: Count) -> None:
+    moments: set[tuple[int, int]] = set()
+    for kind, server_of in SERVERS.items():
+        dice, kills, rounds = random.Random(kind), 0, 0
         while kills < KILLS:
-            folder = tmp_path / f"{rounds}"
+            folder = tmp_path / f"{kind} {rounds}"
             folder.mkdir()
-            arguments[2] = str(folder)
-            server.ledger.clear()
-            server.batches.clear()
-            rounds += 1
-            while True:
-                process = subprocess.Popen(
-                    [sys.executable, "-m", "tests.support.batch_process", *arguments],
-                    cwd=ROOT,
-                    stdout=subprocess.PIPE,
-                    text=True,
-                )
-                while not (folder / "begun").exists() and process.poll() is None:
-                    time.sleep(0.005)
-                began, limit = time.monotonic(), dice.uniform(0.0, 1.0)
-                while kills < KILLS and process.poll() is None and time.monotonic() - began < limit:
-                    time.sleep(0.002)
-                if kills < KILLS and process.poll() is None:
-                    process.kill()
-                    kills += 1
-                    moments.add((len(server.batches), len(server.ledger)))
-                (folder / "begun").unlink(missing_ok=True)
-                output, _ = process.communicate(timeout=60)
-                if process.returncode == 0:
-                    break
-            answers = sorted(output.splitlines())
-            asked = [f"{stage} {n}" for stage in ("first", "second") for n in range(QUESTIONS)]
-            assert answers == sorted(f"reply to: {text}" for text in asked)
-            assert set(server.ledger.values()) == {1} and len(server.ledger) == 2 * QUESTIONS
+            rounds, killed, names = rounds + 1, True, []
+            with server_of() as server:
+                server.seconds = 0.3
+                arguments = [kind, server.base_url, str(folder), str(QUESTIONS)]
+                while killed:
+                    limit = dice.uniform(0.0, 1.0) if kills < KILLS else None
+                    killed, output = killed_or_ended(arguments, folder / "begun", limit)
+                    if killed:
+                        kills += 1
+                        names.append(f"{kind}, kill {kills}")
+                        moments.add((len(server.batches), len(server.ledger)))
+                for name in names:
+                    with count.fault(name):
+                        assert sorted(output.splitlines()) == EXPECTED
+                twice = sum(times - 1 for times in server.ledger.values())
+                count.answers(lost=len(EXPECTED) - len(server.ledger), twice=twice)
     assert len(moments) > 2, "all processes were killed at the same moment"
