@@ -10,6 +10,8 @@ import pytest
 from tests.support.in_process import run
 from tests.support.scored_home import OTHER, scored_home
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory, built_demo: Path) -> Path:

@@ -11,6 +11,8 @@ import pytest
 from tests.support.in_process import run
 from tests.tasks.tracking.page_parts import EVIL
 
+pytestmark = pytest.mark.slow
+
 AGREED = ("1", "2", "3")
 """Questions on which the systems a and b have one result that is not the gold's; c is with them on the first only."""
 

@@ -21,6 +21,8 @@ from tests.support.prefect_home import Served, prefect_api, prefect_home
 
 __all__ = ["prefect_api", "prefect_home"]
 
+pytestmark = pytest.mark.slow
+
 EVIL = "http://evil.example"
 
 

@@ -36,6 +36,8 @@ from tests.support.slow_storage import FarFileSystem, Network, network
 
 __all__ = ["network", "prefect_api", "prefect_home"]
 
+pytestmark = pytest.mark.slow
+
 URL = "far://bucket/stages"
 QUESTION = Question("1", "How many?", "shop")
 RAN: list[str] = []

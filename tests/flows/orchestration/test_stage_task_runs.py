@@ -25,6 +25,8 @@ from tests.support.prefect_home import in_flow, prefect_api, prefect_home
 
 __all__ = ["prefect_api", "prefect_home"]
 
+pytestmark = pytest.mark.slow
+
 ANSWERS: dict[str, Callable[[], Awaitable[str]]] = {}
 """What the stage does for a question, by its id."""
 

@@ -36,6 +36,8 @@ from tests.support.stage_bench import ENDLESS, Bench
 
 __all__ = ["prefect_api", "prefect_home"]
 
+pytestmark = pytest.mark.slow
+
 THREE, TWO, NONE, BROKEN = (
     "SELECT name FROM museum",
     "SELECT name FROM museum WHERE city IS NOT NULL",

@@ -16,6 +16,8 @@ from tests.support.command_line import CommandLine
 from tests.support.in_process import run
 from tests.support.scored_home import OTHER, scored_home
 
+pytestmark = pytest.mark.slow
+
 CANARY, HOST = "canary-5f0c4e", "canary-host-77"
 
 

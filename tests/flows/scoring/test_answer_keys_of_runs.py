@@ -23,6 +23,8 @@ from tasks.tracking.warehouse.runs import Warehouse
 from tests.support.in_process import run
 from tests.tasks.tracking.night_samples import START, entry_of
 
+pytestmark = pytest.mark.slow
+
 NOW_RIGHT, NOW_WRONG, WITHDRAWN = ("1", "2"), ("3", "4"), ("5",)
 """What the overlay does to the answers of the run `corrected`: five flips, and two corrections without one."""
 OTHER = "SELECT 'another answer'"

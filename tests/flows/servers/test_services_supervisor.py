@@ -13,6 +13,8 @@ from flows.runtime.signals import stopped_by_signals
 from flows.servers.services import Service
 from flows.servers.supervisor import MAX_EARLY_EXITS, ServiceFailedError, Supervisor
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 
 

@@ -22,6 +22,8 @@ from tests.tasks.tracking.samples import make_run
 
 __all__ = ["prefect_api", "prefect_home"]
 
+pytestmark = pytest.mark.slow
+
 RUN = make_run()
 FAILED = Outcome("7", None, failure=Failure("backbone_error", "", "no answer", True))
 

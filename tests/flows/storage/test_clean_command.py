@@ -22,6 +22,8 @@ from tasks.tracking.warehouse.runs import Warehouse
 from tests.flows.storage.old_folder import OLD, REPORT, YOUNG, copy_of, make_folder, run_id
 from tests.support.in_process import run
 
+pytestmark = pytest.mark.slow
+
 KEEP = ("--keep", "30d", "--keep-runs", "1")
 """The young run is the latest of its combination, so that the old one is not kept."""
 

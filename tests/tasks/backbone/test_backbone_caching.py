@@ -26,6 +26,8 @@ from tests.support.disk import mounted
 from tests.support.fake_openai import FakeOpenAI, error, hang, reply
 from tests.support.postgres import disconnect_everybody, execute, new_database
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 
 

@@ -24,6 +24,8 @@ from tasks.scoring.execution.rules import DEFAULT_RULES
 from tests.support import mariadb, postgres
 from tests.support.unchanged import verify_unchanged
 
+pytestmark = pytest.mark.slow
+
 TABLES = (
     "CREATE TABLE town (id INTEGER PRIMARY KEY, name VARCHAR(50))",
     "CREATE TABLE shop (id INTEGER PRIMARY KEY, town INTEGER REFERENCES town (id), size DECIMAL(9, 1))",

@@ -19,6 +19,8 @@ from tasks.scoring.execution.rules import RULES, GoldOrder
 from tasks.sql.transpiling import transpile
 from tests.support import mariadb, postgres
 
+pytestmark = pytest.mark.slow
+
 NAN = float("nan")
 
 EVERYWHERE: dict[str, Any] = {

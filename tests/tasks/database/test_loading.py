@@ -24,6 +24,8 @@ from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.schema import ColumnDescription
 from tests.support import mariadb, postgres
 
+pytestmark = pytest.mark.slow
+
 SHOP = """
 CREATE TABLE town (id INTEGER PRIMARY KEY, Name TEXT, "Area (km2)" REAL, founded DATE);
 CREATE TABLE shop (

@@ -20,6 +20,8 @@ from tasks.tracking.mlflow.empty_store import create_store
 from tasks.tracking.mlflow.store import find_store
 from tests.support.command_line import ROOT
 
+pytestmark = pytest.mark.slow
+
 
 def schema(database: Path) -> list[str]:
     with closing(sqlite3.connect(database)) as connection:

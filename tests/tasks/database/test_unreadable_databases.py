@@ -19,6 +19,8 @@ from tasks.retrieval.values.index import ValueIndex
 from tasks.scoring.execution.accuracy import Judge
 from tests.support import mariadb, postgres
 
+pytestmark = pytest.mark.slow
+
 ROWS = 200_000
 ALL = "SELECT sum(length(name)), count(*) FROM town"
 EXPECTED = ((100 * ROWS, ROWS),)

@@ -17,6 +17,8 @@ from tasks.settings.home import find_conf
 from tasks.settings.load import load_backbone_settings
 from tests.tasks.finetuning.conftest import TEMPLATE, pair
 
+pytestmark = pytest.mark.slow
+
 TAUGHT = tuple(pair(number) for number in range(2))
 
 

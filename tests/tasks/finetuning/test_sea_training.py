@@ -19,6 +19,8 @@ from tasks.finetuning.settings import FinetuningSettings
 from tasks.finetuning.training import Trained, last_checkpoint, train
 from tests.tasks.finetuning.conftest import TEMPLATE, pair
 
+pytestmark = pytest.mark.slow
+
 PAIRS = tuple(pair(number) for number in range(16))
 TAUGHT = tuple(pair(number, sql="1") for number in range(4))
 

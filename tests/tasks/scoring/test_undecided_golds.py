@@ -12,6 +12,8 @@ from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.golds.undecided import Decision, decide
 from tests.support.in_process import run
 
+pytestmark = pytest.mark.slow
+
 ROWS = [
     # name, team, age, height, code, score
     ("Ann", "red", 30, None, "9", 1.2),

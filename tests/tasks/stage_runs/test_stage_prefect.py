@@ -34,6 +34,8 @@ from tests.support.stage_bench import QUESTION, Bench
 
 __all__ = ["prefect_api", "prefect_home"]
 
+pytestmark = pytest.mark.slow
+
 CONDITIONS = '{"conditions": ["of Lyon"]}'
 OTHER = '{"conditions": ["sold something"]}'
 

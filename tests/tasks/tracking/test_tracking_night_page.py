@@ -23,6 +23,8 @@ from tests.tasks.tracking.comparison_samples import score, stored, two_runs
 from tests.tasks.tracking.night_samples import REFUSED, a_night, unanswered
 from tests.tasks.tracking.page_parts import EVIL, Page, hostile_runs
 
+pytestmark = pytest.mark.slow
+
 
 def render(night: Night, warehouse: Warehouse) -> str:
     return html(night_document(night, warehouse))

@@ -34,6 +34,8 @@ from tasks.tracking.warehouse.stored import StoredRun
 from tests.tasks.tracking.comparison_samples import score, stored
 from tests.tasks.tracking.night_samples import unanswered as without_answer
 
+pytestmark = pytest.mark.slow
+
 START = datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC)
 QUESTIONS = 60
 Rights = Callable[[int], bool]

@@ -23,6 +23,8 @@ from tasks.tracking.mlflow.tracker import Tracker
 from tests.support.postgres import new_database
 from tests.tasks.tracking.samples import make_report, make_run, report_of
 
+pytestmark = pytest.mark.slow
+
 CLOSED = Store("http://127.0.0.1:9")
 SECRET = "sk-very-secret"
 
