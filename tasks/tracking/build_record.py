@@ -12,6 +12,7 @@ from typing import Any
 from tasks.core.errors import CrosscheckError
 from tasks.core.wording import storable
 from tasks.scoring.report import Report
+from tasks.settings.evaluation import HARMLESS
 from tasks.tracking.evaluation import KINDS, EvaluationRun
 from tasks.tracking.parameters import flatten, redact, secrets_of
 from tasks.tracking.run_record import RunRecord, read_record
@@ -99,7 +100,11 @@ def _clean(fields: Mapping[str, Any]) -> RunRecord:
 
 
 def _changes(run: EvaluationRun) -> tuple[str, ...] | None:
-    """Return the settings that differ from those of the same names without `--set`, or from those of any endpoint."""
+    """Return the settings that differ from those of the same names without `--set`.
+
+    A backbone of a file that cannot be read by its name is compared with any endpoint: without its prices, and without
+    what has no influence on an answer.
+    """
     from tasks.settings.assemble import EvaluationChoice, evaluation_settings  # imports YAML
     from tasks.settings.backbone import BackboneSettings
 
@@ -107,6 +112,7 @@ def _changes(run: EvaluationRun) -> tuple[str, ...] | None:
         choice = EvaluationChoice(benchmark=run.benchmark, backbone=backbone, pipeline=run.pipeline)
         return evaluation_settings(choice)
 
+    skipped: tuple[str, ...] = ()
     try:
         defaults = defaults_of(run.backbone)
     except CrosscheckError:
@@ -115,11 +121,18 @@ def _changes(run: EvaluationRun) -> tuple[str, ...] | None:
         try:
             unnamed = {"backbone": BackboneSettings(name=run.backbone)}
             defaults = defaults_of("offline").model_copy(update=unnamed)
+            skipped = ("backbone.prices", *HARMLESS)
         except CrosscheckError:  # a benchmark or a pipeline of a file, or predictions made elsewhere
             return None
     default = flatten({kind: getattr(defaults, kind).model_dump(mode="json") for kind in KINDS})
     now = flatten({kind: run.settings.get(kind) or {} for kind in KINDS})
-    return tuple(sorted(f"{key}={value}" for key, value in now.items() if default.get(key) != value))
+    return tuple(
+        sorted(
+            f"{key}={value}"
+            for key, value in now.items()
+            if default.get(key) != value and not key.startswith(skipped)
+        )
+    )
 
 
 def _question_set(run: EvaluationRun, report: Report) -> str:

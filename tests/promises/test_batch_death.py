@@ -70,4 +70,4 @@ def test_nothing_is_bought_twice_by_processes_that_are_killed(tmp_path: Path, co
                         assert sorted(output.splitlines()) == EXPECTED
                 twice = sum(times - 1 for times in server.ledger.values())
                 count.answers(lost=len(EXPECTED) - len(server.ledger), twice=twice)
-    assert len(moments) > 2, "all processes were killed at the same moment"
+    assert len(moments) > 1, "all processes were killed at the same moment"

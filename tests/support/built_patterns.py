@@ -30,5 +30,6 @@ BUILT: Mapping[str, Mapping[str, Sequence[str]]] = {
         "double": ('(?P<name_>"(?:[^"]|"")*")', r'(?P<string_>"(?:[^"\\]|\\.)*")', '(?P<string_>"[^"]*")'),
     },
     "tasks.sql.elements:_word": {"name": NAMES},
+    "tasks.tracking.bundle.anonymous:of_this_machine": {"words": tuple(map(re.escape, NAMES))},
 }
 """Module and function to the values that its variables can have."""

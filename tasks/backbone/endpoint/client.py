@@ -159,21 +159,22 @@ class EndpointBackbone:
             self._end(BackboneError(self.message(message), transient=True, fatal=True, retried=True))
         return None if error is None or self._over else self._lost(error)
 
+    @property
+    def _open(self) -> Connections:
+        assert self._connections is not None, "used outside of `async with`"
+        return self._connections
+
     async def _ask_for_models(self) -> None:
         try:
-            await self._send(Target(self._access.url("models"), "get"))
+            await self._open.send(Target(self._access.url("models"), "get"))
         except TooLongAnswerError:
             return
-
-    async def _send(self, target: Target, body: Mapping[str, Any] | None = None) -> HttpAnswer:
-        assert self._connections is not None, "used outside of `async with`"
-        return await self._connections.send(target, None if target.method == "get" else body)
 
     async def _answer(self, target: Target, body: Mapping[str, Any]) -> Answer | Refusal:
         """Send one request and read its answer."""
         try:
             async with self._queue.turn():
-                answer = await self._send(target, body)
+                answer = await self._open.send(target, body)
         except Exception as error:
             return self._lost(error)
         self._probe.answered()
@@ -186,10 +187,9 @@ class EndpointBackbone:
     ) -> HttpAnswer | Refusal:
         """Send a request that is none for a reply, without retries; without a body and an upload it is a GET."""
         target = Target(path if "://" in path else self._access.url(path), "post" if body else "get")
-        assert self._connections is not None, "used outside of `async with`"
         try:
             async with deadline(self._settings.timeout_s):
-                answer = await self._connections.send(target, body, upload)
+                answer = await self._open.send(target, body, upload)
         except Exception as error:
             return self._lost(error)
         return self._refused(target, answer) or answer
