@@ -15,8 +15,8 @@ from tasks.tracking.parameters import HIDDEN, redact
 PUBLIC_HOSTS = ("api.openai.com", "api.deepseek.com", "localhost", "127.0.0.1", "[::1]")
 """Hosts that name no machine of a user."""
 
-_FILE_URL = re.compile(r"([A-Za-z][\w+.-]*):///+[^\s\"'`<>]+")
-_URL = re.compile(r"([A-Za-z][\w+.-]*)://([^\s/?#\"'`<>]+)")
+_FILE_URL = re.compile(r"([A-Za-z][\w+.-]{0,31}):///+[^\s\"'`<>]+")
+_URL = re.compile(r"([A-Za-z][\w+.-]{0,31})://([^\s/?#\"'`<>]+)")
 _PATH = re.compile(
     r"(?<![\w.*/@\\-])(?:[A-Za-z]:[\\/]|~?/(?!/)[^\s\"'`<>|,;()\[\]{}/]+/)[^\s\"'`<>|,;()\[\]{}]+"
 )
