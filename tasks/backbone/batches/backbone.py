@@ -11,6 +11,7 @@ from typing import Any
 from tasks.backbone.batches.patience import KEPT, PatientProvider
 from tasks.backbone.batches.provider import BatchProvider, Item, RefusedError, Result
 from tasks.backbone.batches.store import BatchStore, KeptBatch
+from tasks.backbone.batches.submission import signs_of_life, submitted_elsewhere
 from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.endpoint.formats.answer import Answer
 from tasks.backbone.endpoint.formats.choice import format_of
@@ -98,17 +99,15 @@ class BatchBackbone:
 
     async def __aexit__(self, *_: object) -> None:
         self.wind_down()
-        tasks = [*self._tasks, *filter(None, [self._collecting])]
-        for task in tasks:
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def wind_down(self) -> None:
         """Submit nothing more; requests that wait for a batch fail, and the batch goes on at the provider."""
         self.inner.wind_down()
         self._stop.set()
-        for key in list(self._waiting):
-            self._fail([key], BackboneError(self.inner.message(KEPT), transient=True, retried=True))
+        self._fail(self._waiting, BackboneError(self.inner.message(KEPT), transient=True, retried=True))
 
     async def complete(self, request: Request) -> Reply:
         """Answer one request.
@@ -135,7 +134,7 @@ class BatchBackbone:
         self._queue += keys
         self._arrived.set()
         if self._collecting is None or self._collecting.done():
-            self._collecting = asyncio.create_task(self._collect())
+            self._collecting = self._spawn(self._collect(), self._waiting)
 
     async def _collect(self) -> None:
         """Submit the queue whenever no request has come for a while."""
@@ -164,7 +163,7 @@ class BatchBackbone:
             self._queue.pop(0)
         return items
 
-    def _spawn(self, work: Awaitable[None], keys: Sequence[str]) -> asyncio.Task[None]:
+    def _spawn(self, work: Awaitable[None], keys: Iterable[str]) -> asyncio.Task[None]:
         """Run work in a task; its failure is that of the requests with these keys."""
 
         async def run() -> None:
@@ -191,14 +190,15 @@ class BatchBackbone:
         mine = [item for item in items if item.key in owned]
         if not mine:
             return
-        try:
-            batch_id = await self._provider.submit(mine, token, began)
-        except RefusedError as error:
-            await asyncio.to_thread(self._store.release, token, owned)
-            raise self._provider.failure(error.refusal) from None
+        async with signs_of_life(self._store, token):
+            try:
+                batch_id = await self._provider.submit(mine, token, began)
+            except RefusedError as error:
+                await asyncio.to_thread(self._store.release, token, owned)
+                raise self._provider.failure(error.refusal) from None
         await asyncio.to_thread(self._store.submitted, token, batch_id)
         log.info("%s: batch %s has %s", self._settings.name, batch_id, counted(len(mine), "request"))
-        self._watch(KeptBatch(token, batch_id, began, len(mine)))
+        self._watch(KeptBatch(token, batch_id, began, len(mine), 0))
 
     def _watch(self, kept: KeptBatch) -> None:
         """Wait for a batch in a task of its own, once."""
@@ -230,7 +230,9 @@ class BatchBackbone:
             await self._again(kept.token, keys)
 
     async def _collect_from(self, kept: KeptBatch, keys: Sequence[str]) -> None:
-        batch_id = kept.batch_id or await self._provider.find(kept.token, kept.submitted_at, kept.requests)
+        batch_id = kept.batch_id or (
+            await submitted_elsewhere(kept, keys[0], self._store, self._provider) if keys else None
+        )
         if batch_id is None:  # it was never submitted
             await self._again(kept.token, keys)
             return
@@ -250,9 +252,8 @@ class BatchBackbone:
         results = await self._provider.results(state)
         answered = {result.key: result for result in results if result.status}
         lost = [key for key in keys if key not in answered]
-        for key in keys:
-            if key in answered:
-                await self._settle(kept.token, answered[key])
+        for result in answered.values():
+            await self._settle(kept.token, result)
         if lost:
             await asyncio.to_thread(self._store.release, kept.token, lost)
             message = (
@@ -293,7 +294,7 @@ class BatchBackbone:
         self._enqueue(key for key in keys if key in self._waiting)
 
     def _fail(self, keys: Iterable[str], error: Exception) -> None:
-        for key in keys:
+        for key in list(keys):
             waiting = self._waiting.pop(key, None)
             if waiting is not None and not waiting.future.done():
                 waiting.future.set_exception(error)

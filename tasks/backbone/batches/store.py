@@ -34,6 +34,7 @@ _BATCH = Table(
     Column("batch_id", Text),
     Column("submitted_at", Double, nullable=False),
     Column("requests", Integer, nullable=False),
+    Column("beats", Integer, nullable=False),
     comment="Crosscheck's batches: the token, the provider's id, when it was submitted (seconds), and its size",
 )
 _REQUEST = Table(
@@ -57,6 +58,7 @@ class KeptBatch:
     batch_id: str | None  # the provider's id; None if it was not kept
     submitted_at: float  # when it was submitted at the earliest, in seconds since the epoch
     requests: int  # its size
+    beats: int  # grows while a process submits it
 
 
 class BatchStore:
@@ -87,7 +89,7 @@ class BatchStore:
         wanted = wanted.where(_REQUEST.c.key == key, _BATCH.c.endpoint == self._endpoint)
         with self._transaction() as connection:
             row = connection.execute(wanted).first()
-        return KeptBatch(row.token, row.batch_id, row.submitted_at, row.requests) if row else None
+        return KeptBatch(row.token, row.batch_id, row.submitted_at, row.requests, row.beats) if row else None
 
     def begin(self, token: str, keys: Sequence[str]) -> list[str]:
         """Note a batch before it is submitted, and return the requests that are in no other one: those to submit."""
@@ -101,8 +103,13 @@ class BatchStore:
             ours = select(_REQUEST.c.key).where(_REQUEST.c.token == token)
             owned = set(connection.execute(ours).scalars())
             row = {"token": token, "endpoint": self._endpoint, "submitted_at": time.time()}
-            connection.execute(insert(_BATCH), row | {"requests": len(owned)})
+            connection.execute(insert(_BATCH), row | {"requests": len(owned), "beats": 0})
         return [key for key in keys if key in owned]
+
+    def beat(self, token: str) -> None:
+        """Note that a process is submitting a batch."""
+        with self._transaction() as connection:
+            connection.execute(update(_BATCH).where(_BATCH.c.token == token).values(beats=_BATCH.c.beats + 1))
 
     def submitted(self, token: str, batch_id: str) -> None:
         """Note the provider's id of a batch."""

@@ -1,6 +1,7 @@
 """Batches against servers of both protocols that keep a ledger of what they charge for."""
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,11 +9,14 @@ from typing import Any
 import pytest
 from anthropic.types import Message as AnthropicMessage
 from anthropic.types.messages import MessageBatch, MessageBatchIndividualResponse
-from openai.types import Batch, FileObject
+from openai.types import Batch as OpenAIBatch
+from openai.types import FileObject
 
+from tasks.backbone.batches import submission
 from tasks.backbone.cache.sqlite import SqliteReplyCache
+from tasks.backbone.endpoint.formats.identity import address_of, identity_of
 from tasks.backbone.kinds.opening import Layers, open_backbone
-from tasks.backbone.protocol import Message, Reply, Request
+from tasks.backbone.protocol import Message, Reply, Request, request_key
 from tasks.core.errors import BackboneError
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.protocols import MessagesSettings
@@ -77,6 +81,41 @@ async def test_another_process_waits_for_the_batch_of_the_first(server: Server, 
     replies = await ask(tmp_path, settings_of(server), 10)
     assert texts(await first) == texts(replies) == [f"reply to: question {n}" for n in range(10)]
     assert len(server.batches) == 1 and bought_once(server, 10)
+
+
+async def test_a_process_waits_for_the_id_that_another_one_is_about_to_get(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submission, "BEAT_S", 0.05)
+    answered, first = server._answered, threading.Event()
+
+    async def slowly(request: str, *given: Any) -> bool:
+        if request.startswith("POST") and "batches" in request:
+            first.set()
+            await asyncio.sleep(
+                0.7
+            )  # the other process looks for the batch meanwhile, and must not submit it
+        return await answered(request, *given)
+
+    monkeypatch.setattr(server, "_answered", slowly)
+    submitting = asyncio.create_task(ask(tmp_path, settings_of(server), 5))
+    await asyncio.to_thread(first.wait)
+    replies = await ask(tmp_path, settings_of(server), 5)
+    assert texts(await submitting) == texts(replies)
+    assert len(server.batches) == 1 and bought_once(server, 5)
+
+
+async def test_a_batch_that_a_dead_process_never_submitted_is_submitted(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submission, "BEAT_S", 0.05)
+    monkeypatch.setattr(submission, "DEAD_S", 0.2)
+    settings = settings_of(server)
+    request = Request((Message("user", "question 0"),))
+    with SqliteReplyCache(tmp_path / "replies.sqlite") as cache:
+        cache.batches(address_of(settings)).begin("dead", [request_key(identity_of(settings), request)])
+    assert texts(await ask(tmp_path, settings, 1)) == ["reply to: question 0"]
+    assert len(server.batches) == 1
 
 
 async def test_a_batch_whose_id_was_not_received_is_found_again(server: Server, tmp_path: Path) -> None:
@@ -163,7 +202,7 @@ async def test_the_answers_of_the_servers_are_those_that_the_sdks_know(tmp_path:
     with FakeOpenAIBatches() as openai_server:
         await ask(tmp_path, settings_of(openai_server), 2)
         shown = openai_server._shown(openai_server.batches["batch_0"])
-        Batch.model_validate(shown, strict=False)
+        OpenAIBatch.model_validate(shown, strict=False)
         FileObject.model_validate(openai_server._file("x"))
         line = openai_server.batches["batch_0"].requests[0]
         assert (line["method"], line["url"]) == ("POST", "/v1/chat/completions")
