@@ -48,17 +48,16 @@ from tasks.tracking.mlflow.package import Completion
 from tasks.tracking.warehouse.runs import Warehouse
 
 _OF_THE_SCORE = (
-    *(
-        "rule",
-        "timeout_s",
-        "test_suite",
-        "soft_f1",
-        "dialect",
-        "transpile_gold",
-        "find_undecided",
-        "quarantine",
-    ),
-    *("metrics", "answer_keys"),
+    "rule",
+    "timeout_s",
+    "test_suite",
+    "soft_f1",
+    "dialect",
+    "transpile_gold",
+    "find_undecided",
+    "quarantine",
+    "metrics",
+    "answer_keys",
 )
 """Settings that decide a score. They are the bundle's; where files, databases and code are is decided here."""
 _KEPT = ("rerun", "recorded", "replay", "predictions", "judge", "fatal")
@@ -71,9 +70,8 @@ class ImportChoice:
 
     file: Path
     sha256: str | None = None  # expected digest of its manifest
-    benchmark: str | None = (
-        None  # name or file of the benchmark's settings; None: the bundle's, if known here
-    )
+    # name or file of the benchmark's settings; None: the bundle's, if known here
+    benchmark: str | None = None
     overrides: tuple[str, ...] = ()  # `benchmark.key=value`
     replies: Path | None = None  # file for the replies, a recording
 

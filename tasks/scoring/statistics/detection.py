@@ -65,7 +65,10 @@ def _recall(wrong: Sequence[Labelled]) -> Ratio:
 
 
 def accuracy_in_words(accuracy: Ratio | None) -> str:
-    """Say how often a judge's opinion was that of people, or that this was not measured."""
+    """Say how often a judge's opinion was that of people, or that this was not measured.
+
+    It is measured without the gold SQL, which a judge of a run's answers sees.
+    """
     if accuracy is None:
         return "its accuracy is not measured (crosscheck judge --measure nl2sql-bugs)"
-    return f"its accuracy on NL2SQL-BUGs is {percent(accuracy)} ({counts(accuracy)})"
+    return f"its accuracy on NL2SQL-BUGs, without the gold, is {percent(accuracy)} ({counts(accuracy)})"

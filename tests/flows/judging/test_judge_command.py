@@ -185,7 +185,7 @@ def test_a_judge_is_measured_on_labelled_answers_and_every_display_names_its_acc
     fake_openai.answer = plain
     again = run("judge", name, *words, "--json")
     assert again.json["cost"]["calls"] == 0 and again.json["measured_accuracy"]["total"] == 135
-    said = f"its accuracy on NL2SQL-BUGs is {100 * found['accuracy']['ex']:.2f} %"
+    said = f"its accuracy on NL2SQL-BUGs, without the gold, is {100 * found['accuracy']['ex']:.2f} %"
     page = tmp_path / "run.html"
     assert run("report", name, "--html", str(page), "--no-mlflow").code == 0
     client = mlflow.MlflowClient(judged.mlflow["tracking_uri"])
