@@ -176,11 +176,16 @@ class FakeOpenAIBatches(_Batches):
 
 
 class FakeAnthropicBatches(_Batches, FakeAnthropic):
-    """Anthropic's messages and message batches."""
+    """Anthropic's messages and message batches; `asked` has the first lines of all requests."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
 
     async def _answered(
         self, first: str, headers: dict[str, str], payload: bytes, writer: asyncio.StreamWriter
     ) -> bool:
+        self.asked.append(first)
         method, target, _ = first.split(" ", 2)
         path, _, _ = target.partition("?")
         match method, path.removeprefix("/v1/messages/batches").split("/"):

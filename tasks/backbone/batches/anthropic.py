@@ -4,6 +4,7 @@ import datetime
 import json
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import quote
 
 from tasks.backbone.batches.provider import (
     BatchState,
@@ -64,21 +65,21 @@ class AnthropicBatches:
 
     async def state(self, batch_id: str) -> BatchState:
         """Return the state of a batch."""
-        batch = await json_from(self._exchange, f"{PATH}/{batch_id}")
+        batch = await json_from(self._exchange, f"{PATH}/{quote(batch_id, safe='')}")
         status, counts = str(batch.get("processing_status")), batch.get("request_counts") or {}
-        url = batch.get("results_url")
         return BatchState(
             status == "ended",
             status,
             sum(counts.values()) - (counts.get("processing") or 0),
-            (str(url),) if status == "ended" and url else (),
+            # the place of `results_url`, which is not followed: the key would go to whatever it names
+            (f"{PATH}/{quote(batch_id, safe='')}/results",) if status == "ended" else (),
         )
 
     async def results(self, state: BatchState) -> Sequence[Result]:
         """Return the answers in the file of results."""
         found = []
-        for url in state.results:
-            found += [_result(line) for line in lines(await text_from(self._exchange, url))]
+        for path in state.results:
+            found += [_result(line) for line in lines(await text_from(self._exchange, path))]
         return found
 
 

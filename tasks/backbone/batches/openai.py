@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import quote
 
 from tasks.backbone.batches.provider import (
     BatchState,
@@ -74,12 +75,12 @@ class OpenAIBatches:
             oldest = min((each.get("created_at") or 0 for each in batches), default=0)
             if not page.get("has_more") or oldest < since:
                 break
-            path = f"batches?limit=100&after={_id(batches[-1])}"
+            path = f"batches?limit=100&after={quote(_id(batches[-1]), safe='')}"
         return None
 
     async def state(self, batch_id: str) -> BatchState:
         """Return the state of a batch."""
-        batch = await json_from(self._exchange, f"batches/{batch_id}")
+        batch = await json_from(self._exchange, f"batches/{quote(batch_id, safe='')}")
         status, counts = str(batch.get("status")), batch.get("request_counts") or {}
         files = [batch.get(name) for name in ("output_file_id", "error_file_id")]
         errors = [each for each in (batch.get("errors") or {}).get("data") or () if isinstance(each, dict)]
@@ -88,7 +89,9 @@ class OpenAIBatches:
             status in ENDED,
             status,
             (counts.get("completed") or 0) + (counts.get("failed") or 0),
-            tuple(f"files/{file}/content" for file in files if file) if status in ENDED else (),
+            tuple(f"files/{quote(str(file), safe='')}/content" for file in files if file)
+            if status in ENDED
+            else (),
             (said or "no reason is given") if status == "failed" else "",
             any(each.get("code") == QUEUE_FULL for each in errors),
         )

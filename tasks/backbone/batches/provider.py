@@ -10,7 +10,7 @@ from tasks.backbone.endpoint.failures import Refusal
 from tasks.core.errors import CrosscheckError
 
 Exchange = Callable[[str, Mapping[str, Any] | None, Upload | None], Awaitable[HttpAnswer | Refusal]]
-"""Sends one request: path or URL, body, file; a GET without a body."""
+"""Sends one request: path below the base URL, body, file; a GET without a body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class BatchState:
     ended: bool  # whether nothing more will be answered
     status: str  # in the provider's words
     answered: int  # requests that have an answer
-    # paths or URLs of files with answers; () before the end, and where there are none
+    # paths of files with answers; () before the end, and where there are none
     results: tuple[str, ...] = ()
     refused: str = ""  # why the batch was refused as a whole, "" if it was not
     queue_full: bool = False  # whether that was because too many tokens wait in the provider's queue

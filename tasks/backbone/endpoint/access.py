@@ -70,8 +70,10 @@ class Access:
         return self.headers.get("authorization", "").removeprefix(BEARER)
 
     def url(self, path: str) -> str:
-        """Return the URL of a path below the base URL."""
-        return urlunsplit(self.base._replace(path=f"{self.base.path.rstrip('/')}/{path}"))
+        """Return the URL of a path below the base URL; a query of the path is added to that of the base."""
+        below, _, query = path.partition("?")
+        query = "&".join(filter(None, (self.base.query, query)))
+        return urlunsplit(self.base._replace(path=f"{self.base.path.rstrip('/')}/{below}", query=query))
 
     def clean(self, text: str) -> str:
         """Return a text without the secrets, and without anything that looks like one."""

@@ -186,7 +186,7 @@ class EndpointBackbone:
         self, path: str, body: Mapping[str, Any] | None = None, upload: Upload | None = None
     ) -> HttpAnswer | Refusal:
         """Send a request that is none for a reply, without retries; without a body and an upload it is a GET."""
-        target = Target(path if "://" in path else self._access.url(path), "post" if body else "get")
+        target = Target(self._access.url(path), "post" if body else "get")
         try:
             async with deadline(self._settings.timeout_s):
                 answer = await self._open.send(target, body, upload)

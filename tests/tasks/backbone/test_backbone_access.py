@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tasks.backbone.endpoint import connection
+from tasks.backbone.endpoint.access import Access
 from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.kinds.kind import check_backbone
 from tasks.backbone.protocol import Message, Request
@@ -226,3 +227,9 @@ def endless(length: str) -> Iterator[str]:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
     finally:
         listener.close()
+
+
+def test_a_query_of_a_path_is_added_to_that_of_the_address() -> None:
+    access = Access.of(BackboneSettings(name="m", base_url="https://host.example/v1?api-version=1"))
+    assert access.url("batches?limit=100") == "https://host.example/v1/batches?api-version=1&limit=100"
+    assert access.url("models") == "https://host.example/v1/models?api-version=1"

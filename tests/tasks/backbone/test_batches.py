@@ -198,6 +198,19 @@ async def test_a_batch_that_is_refused_ends_the_run_with_its_reason(
     assert "The model is not available in batches" in texts(replies)[0]
 
 
+async def test_the_key_goes_to_no_address_that_an_answer_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEY", "sk-secret")
+    with FakeAnthropicBatches() as server, FakeAnthropicBatches() as other:
+        shown = server._shown
+        elsewhere = {"results_url": f"{other.base_url}/messages/batches/x/results"}
+        monkeypatch.setattr(server, "_shown", lambda batch: shown(batch) | elsewhere)
+        settings = settings_of(server, api_key_env="KEY")
+        assert texts(await ask(tmp_path, settings, 1)) == ["reply to: question 0"]
+        assert other.requests == [] and not other.asked
+
+
 async def test_the_answers_of_the_servers_are_those_that_the_sdks_know(tmp_path: Path) -> None:
     with FakeOpenAIBatches() as openai_server:
         await ask(tmp_path, settings_of(openai_server), 2)
