@@ -19,13 +19,13 @@ def review_item(
     question: Question, gold: tuple[str, Execution], proposed: tuple[str, Execution], why: str
 ) -> ReviewItem:
     """Return what a reviewer sees of a question: its gold SQL and a proposed one, each with its result, and why."""
-    asked: list[Block] = [Sentence(Span(question.text, "strong"))]
+    head: list[Block] = [Sentence(Span(question.text, "strong"))]
     if question.evidence:
-        asked.append(Sentence(f"Evidence: {question.evidence}"))
-    asked.append(Sentence(f"Question {question.id}, database {question.database_id}"))
+        head.append(Sentence(f"Evidence: {question.evidence}"))
+    head.append(Sentence(f"Question {question.id}, database {question.database_id}"))
     answers = (*_answer("Gold", *gold), *_answer("Proposed", *proposed), Sentence(f"Why: {why}"))
     return ReviewItem(
-        question.id, markdown(Document("", tuple(asked))), markdown(Document("", answers)), proposed[0]
+        question.id, markdown(Document("", tuple(head))), markdown(Document("", answers)), proposed[0]
     )
 
 

@@ -221,7 +221,7 @@ def _item(view: RunView, row: QuestionScore, variants: Mapping[str, Variant], pa
 
 
 def _opinion(row: QuestionScore) -> tuple[Block, ...]:
-    """Return what a model thinks of the answer, with its measured accuracy; () where it was not asked."""
+    """Return what a model thinks of the answer, with its measured accuracy; () without an opinion."""
     if (opinion := row.opinion) is None:
         return ()
     said = f"opinion of {opinion.model}: {'right' if opinion.right else 'wrong'}, {opinion.reason}"

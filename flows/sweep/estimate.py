@@ -152,8 +152,8 @@ def _priced(questions: int, parts: Sequence[_Part], cell: Cell) -> Estimate:
     """Return the estimate with its cost at the backbones' prices; unknown if there is an eliminator."""
     if not parts:
         return Estimate(questions, None, None, None, None)
-    asked = [(part, one) for part, one in zip(parts, cell.backbones, strict=True) if part.calls]
-    costs = [cost(part.usage, prices_for(one), one.tier) for part, one in asked]
+    used = [(part, one) for part, one in zip(parts, cell.backbones, strict=True) if part.calls]
+    costs = [cost(part.usage, prices_for(one), one.tier) for part, one in used]
     known = [usd for usd in costs if usd is not None]
     unknown = len(known) < len(costs) or asks_eliminator(cell.settings)
     return Estimate(

@@ -67,8 +67,9 @@ class FlexBackbone:
                 return _with_retries(await self.inner.complete(replace(request, tier=FLEX)), refusals)
             except NoCapacityError as error:
                 refusals += 1
-                asked = error.retry_after_s
-                seconds = pause * random.uniform(0.5, 1.0) if asked is None else asked
+                seconds = error.retry_after_s
+                if seconds is None:
+                    seconds = pause * random.uniform(0.5, 1.0)
                 pause = min(LONGEST_PAUSE_S, 2 * pause)
                 if loop.time() + seconds > until:
                     log.info("no capacity in the tier flex: sent in the standard tier (%s)", error)

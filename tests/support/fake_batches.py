@@ -142,7 +142,9 @@ class FakeOpenAIBatches(_Batches):
         for name, lines in (("output_file_id", batch.results), ("error_file_id", batch.errors)):
             if ended and lines:
                 files[name] = f"{batch.id}-{name}"
-                self.files[files[name]] = "".join(json.dumps(line) + "\n" for line in lines)
+                self.files[files[name]] = "".join(
+                    json.dumps(line, ensure_ascii=False) + "\n" for line in lines
+                )
         errors = {"object": "list", "data": [batch.refused]} if batch.refused else None
         return {
             "id": batch.id, "object": "batch", "endpoint": "/v1/chat/completions", "errors": errors,
@@ -202,7 +204,9 @@ class FakeAnthropicBatches(_Batches, FakeAnthropic):
             case "GET", ["", name] if name in self.batches:
                 self._send(writer, 200, self._shown(self.batches[name]))
             case "GET", ["", name, "results"]:
-                content = "".join(json.dumps(line) + "\n" for line in self.batches[name].results).encode()
+                content = "".join(
+                    json.dumps(line, ensure_ascii=False) + "\n" for line in self.batches[name].results
+                ).encode()
                 writer.write(f"HTTP/1.1 200 OK\r\ncontent-length: {len(content)}\r\n\r\n".encode() + content)
             case _:
                 return await super()._answered(first, headers, payload, writer)

@@ -10,13 +10,11 @@ from tasks.backbone.batches.provider import (
     BatchState,
     Exchange,
     Item,
-    RefusedError,
     Result,
+    id_of,
     json_from,
-    lines,
-    text_from,
+    results_from,
 )
-from tasks.backbone.endpoint.failures import Refusal
 from tasks.backbone.endpoint.formats.answer import part
 
 PATH = "messages/batches"
@@ -48,7 +46,7 @@ class AnthropicBatches:
     async def submit(self, items: Sequence[Item], token: str) -> str:
         """Create a batch of the requests."""
         requests = [{"custom_id": item.key, "params": item.body} for item in items]
-        return _id(await json_from(self._exchange, PATH, {"requests": requests}))
+        return id_of(await json_from(self._exchange, PATH, {"requests": requests}))
 
     async def find(self, token: str, since: float, requests: int) -> str | None:
         """Return the id of the first batch of this size since that time.
@@ -60,7 +58,7 @@ class AnthropicBatches:
         for batch in reversed([each for each in page.get("data") or () if isinstance(each, dict)]):
             counts = batch.get("request_counts") or {}
             if _seconds(batch) >= since - CLOCKS_S and sum(counts.values()) == requests:
-                return _id(batch)
+                return id_of(batch)
         return None
 
     async def state(self, batch_id: str) -> BatchState:
@@ -77,10 +75,7 @@ class AnthropicBatches:
 
     async def results(self, state: BatchState) -> Sequence[Result]:
         """Return the answers in the file of results."""
-        found = []
-        for path in state.results:
-            found += [_result(line) for line in lines(await text_from(self._exchange, path))]
-        return found
+        return await results_from(self._exchange, state, _result)
 
 
 def _seconds(batch: dict[str, Any]) -> float:
@@ -88,12 +83,6 @@ def _seconds(batch: dict[str, Any]) -> float:
         return datetime.datetime.fromisoformat(str(batch.get("created_at"))).timestamp()
     except ValueError:
         return 0.0
-
-
-def _id(batch: dict[str, Any]) -> str:
-    if not isinstance(batch.get("id"), str):
-        raise RefusedError(Refusal("garbled", "the answer about a batch has no id"))
-    return str(batch["id"])
 
 
 def _result(line: dict[str, Any]) -> Result:

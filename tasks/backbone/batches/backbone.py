@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tasks.backbone.batches.patience import KEPT, PatientProvider
 from tasks.backbone.batches.provider import BatchProvider, Item, RefusedError, Result
+from tasks.backbone.batches.retrying import KEPT, RetryingProvider
 from tasks.backbone.batches.store import BatchStore, KeptBatch
 from tasks.backbone.batches.submission import signs_of_life, submitted_elsewhere
 from tasks.backbone.endpoint.client import EndpointBackbone
@@ -77,7 +77,7 @@ class BatchBackbone:
         self.inner, self._settings = inner, settings
         self._format = format_of(settings)
         self._stop = asyncio.Event()
-        self._provider = PatientProvider(provider, settings, inner.message, self._stop)
+        self._provider = RetryingProvider(provider, settings, inner.message, self._stop)
         self._store, self._pace = store, pace
         self._shown, self._report = shown, report
         self._most = provider.most_requests
@@ -267,7 +267,7 @@ class BatchBackbone:
         """Give an answer to the request that waits for it, or send the request again."""
         waiting = self._waiting.get(result.key)
         if waiting is None:
-            return  # it stays at the provider until it is asked for
+            return  # the provider keeps it until it is needed
         outcome = (
             self.inner.read(result.text)
             if 200 <= result.status < 300

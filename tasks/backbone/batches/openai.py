@@ -9,14 +9,12 @@ from tasks.backbone.batches.provider import (
     BatchState,
     Exchange,
     Item,
-    RefusedError,
     Result,
+    id_of,
     json_from,
-    lines,
-    text_from,
+    results_from,
 )
 from tasks.backbone.endpoint.connection import Upload
-from tasks.backbone.endpoint.failures import Refusal
 
 WINDOW = "24h"
 NAME = "crosscheck"
@@ -61,7 +59,7 @@ class OpenAIBatches:
                 "metadata": {NAME: token},
             },
         )
-        return _id(batch)
+        return id_of(batch)
 
     async def find(self, token: str, since: float, requests: int) -> str | None:
         """Return the id of the batch whose metadata have the token."""
@@ -71,11 +69,11 @@ class OpenAIBatches:
             batches = [each for each in page.get("data") or () if isinstance(each, dict)]
             for batch in batches:
                 if (batch.get("metadata") or {}).get(NAME) == token:
-                    return _id(batch)
+                    return id_of(batch)
             oldest = min((each.get("created_at") or 0 for each in batches), default=0)
-            if not page.get("has_more") or oldest < since:
+            if not batches or not page.get("has_more") or oldest < since:
                 break
-            path = f"batches?limit=100&after={quote(_id(batches[-1]), safe='')}"
+            path = f"batches?limit=100&after={quote(id_of(batches[-1]), safe='')}"
         return None
 
     async def state(self, batch_id: str) -> BatchState:
@@ -98,16 +96,7 @@ class OpenAIBatches:
 
     async def results(self, state: BatchState) -> Sequence[Result]:
         """Return the answers in the output file and in the error file."""
-        found = []
-        for path in state.results:
-            found += [_result(line) for line in lines(await text_from(self._exchange, path))]
-        return found
-
-
-def _id(content: dict[str, Any]) -> str:
-    if not isinstance(content.get("id"), str):
-        raise RefusedError(Refusal("garbled", "the answer about a batch has no id"))
-    return str(content["id"])
+        return await results_from(self._exchange, state, _result)
 
 
 def _result(line: dict[str, Any]) -> Result:

@@ -116,14 +116,35 @@ async def text_from(
     return answer.text
 
 
-def lines(text: str) -> list[dict[str, Any]]:
-    """Return the objects in a file of JSON lines; a line that is none is left out, and its request has no answer."""
+def id_of(content: Mapping[str, Any]) -> str:
+    """Return the id in what a provider says about a batch.
+
+    Raises:
+        RefusedError: there is none.
+    """
+    if not isinstance(content.get("id"), str):
+        raise RefusedError(Refusal("garbled", "the answer about a batch has no id"))
+    return str(content["id"])
+
+
+async def results_from(
+    exchange: Exchange, state: BatchState, read: Callable[[dict[str, Any]], Result]
+) -> Sequence[Result]:
+    """Return the answers in the files of a batch, each line as it is read.
+
+    A line that is no object with an id is left out, and its request has no answer.
+
+    Raises:
+        RefusedError: a file cannot be had.
+    """
     found = []
-    for line in text.splitlines():
-        try:
-            content = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(content, dict) and isinstance(content.get("custom_id"), str):
-            found.append(content)
+    for path in state.results:
+        # not `splitlines`, which also splits at separators such as U+2028 inside of a reply
+        for line in (await text_from(exchange, path)).split("\n"):
+            try:
+                content = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(content, dict) and isinstance(content.get("custom_id"), str):
+                found.append(read(content))
     return found

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from tasks.backbone.batches.patience import PatientProvider
+from tasks.backbone.batches.retrying import RetryingProvider
 from tasks.backbone.batches.store import BatchStore, KeptBatch
 
 BEAT_S = 2.0
@@ -31,7 +31,7 @@ async def signs_of_life(store: BatchStore, token: str) -> AsyncIterator[None]:
 
 
 async def submitted_elsewhere(
-    kept: KeptBatch, key: str, store: BatchStore, provider: PatientProvider
+    kept: KeptBatch, key: str, store: BatchStore, provider: RetryingProvider
 ) -> str | None:
     """Return the id of a batch that another process was to submit; None if that process died before.
 

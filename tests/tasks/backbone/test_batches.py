@@ -198,6 +198,12 @@ async def test_a_batch_that_is_refused_ends_the_run_with_its_reason(
     assert "The model is not available in batches" in texts(replies)[0]
 
 
+async def test_a_reply_with_separators_of_lines_is_one_reply(server: Server, tmp_path: Path) -> None:
+    text = "SELECT '\u2028 \x85 \x0b \x1c é'\n-- end"
+    server.answer = lambda body: text
+    assert texts(await ask(tmp_path, settings_of(server), 1)) == [text]
+
+
 async def test_the_key_goes_to_no_address_that_an_answer_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

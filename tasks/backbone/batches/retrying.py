@@ -1,4 +1,4 @@
-"""Questions to a provider of batches, repeated while it does not answer."""
+"""Requests about batches, which are repeated while the provider does not answer."""
 
 import asyncio
 import time
@@ -13,12 +13,12 @@ from tasks.settings.backbone import BackboneSettings
 
 KEPT = "The batches under way are kept: the same command collects their answers."
 SILENT_S = 900.0
-"""Seconds after which an endpoint that does not answer questions about a batch ends the run."""
+"""Seconds after which an endpoint that does not answer requests about a batch ends the run."""
 
 T = TypeVar("T")
 
 
-class PatientProvider:
+class RetryingProvider:
     """Interface for batches that repeats what fails for a reason that may pass.
 
     Args:
@@ -58,7 +58,7 @@ class PatientProvider:
 
     async def find(self, token: str, since: float, requests: int) -> str | None:
         """Look for a batch whose id was not received; as `BatchProvider.find`."""
-        return await self._asked(lambda: self._provider.find(token, since, requests))
+        return await self._retried(lambda: self._provider.find(token, since, requests))
 
     async def ended(self, batch_id: str, report: Callable[[str], object]) -> BatchState:
         """Return the state of a batch once it has ended; until then, report how far it is.
@@ -67,7 +67,7 @@ class PatientProvider:
             RefusedError: the provider does not have the batch.
         """
         while True:
-            state = await self._asked(lambda: self._provider.state(batch_id))
+            state = await self._retried(lambda: self._provider.state(batch_id))
             report(f"batch {batch_id}: {state.status}, {counted(state.answered, 'request')} answered")
             if state.ended:
                 return state
@@ -79,13 +79,13 @@ class PatientProvider:
         Raises:
             RefusedError: the provider no longer has them.
         """
-        return await self._asked(lambda: self._provider.results(state))
+        return await self._retried(lambda: self._provider.results(state))
 
-    async def _asked(self, ask: Callable[[], Awaitable[T]]) -> T:
+    async def _retried(self, send: Callable[[], Awaitable[T]]) -> T:
         since, tries = time.monotonic(), 0
         while True:
             try:
-                return await ask()
+                return await send()
             except RefusedError as error:
                 tries += 1
                 if error.missing:
@@ -112,5 +112,6 @@ class PatientProvider:
         raise BackboneError(self._message(KEPT), transient=True, retried=True)
 
     def _pause(self, refusal: Refusal, tries: int) -> float:
-        asked = refusal.retry_after_s
-        return min(self._settings.max_wait_s, 2.0 ** (tries - 1)) if asked is None else asked
+        if refusal.retry_after_s is not None:
+            return refusal.retry_after_s
+        return min(self._settings.max_wait_s, 2.0 ** (tries - 1))
