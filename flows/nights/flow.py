@@ -85,7 +85,7 @@ async def nightly(
             name: with `ask_again`, its paid replies are reused.
         keep: Cleaning of the working folder after the nightly run, as `crosscheck clean`: what of old runs is kept;
             left out: it is not cleaned.
-        finish_by: Time by which it shall have ended, "07:00". Requests to backbones of the tier "flex" or "batch" are
+        finish_by: Time by which it must end, "07:00". Requests to backbones of the tier "flex" or "batch" are
             sent in the standard tier while an evaluation would end after its share of the time; left out: no limit.
         budget_usd: Limit on the cost of its model calls in US dollars, in equal shares for the evaluations; left out:
             no limit.

@@ -22,7 +22,7 @@ class NightLimits:
     Each evaluation gets an equal share of what is left; what it does not use is left for those after it.
     """
 
-    finish_by: datetime.datetime | None = None  # when the nightly run shall have ended; None: no limit
+    finish_by: datetime.datetime | None = None  # when the nightly run must end; None: no limit
     left_usd: float | None = None  # what may still be spent, in US dollars; None: no limit
 
     @property

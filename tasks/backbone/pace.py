@@ -11,13 +11,13 @@ LEAST = 3
 
 
 class Pace:
-    """Progress of a run towards the time by which it shall have ended.
+    """Progress of a run towards the time by which it must end.
 
     The remaining questions are expected to take the time that the answered ones have taken on average. Requests that
     are sent in the standard tier make a late run faster, so it returns to the cheaper tier as soon as it is on time.
 
     Args:
-        finish_by: time by which the run shall have ended, with a time zone; None: it has no such time.
+        finish_by: time by which the run must end, with a time zone; None: it has no such time.
         now: returns seconds since the epoch.
     """
 
@@ -38,7 +38,7 @@ class Pace:
 
     @property
     def late(self) -> bool:
-        """Whether the run would end too late at its present rate."""
+        """Whether the run would end too late at its current rate."""
         if self._finish_by is None:
             return False
         now = self._now()
