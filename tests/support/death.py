@@ -66,7 +66,8 @@ class Deaths:
         moments: what the processes were doing when they were killed.
         took: seconds that the last process spent on each of that.
         said: what the processes printed.
-        titles: command lines of the processes, and the environments of those that run SQL.
+        titles: command lines of the processes, and the environments of those that run SQL, looked at twice a
+            second.
     """
 
     command_line: CommandLine
@@ -80,7 +81,7 @@ class Deaths:
     moments: Counter[str] = field(default_factory=Counter)
     took: dict[str, float] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
-    titles: list[str] = field(default_factory=list)
+    titles: set[str] = field(default_factory=set)
 
     def stored(self) -> set[str]:
         """Return the conversations whose replies are in the reply cache."""
@@ -135,7 +136,7 @@ class Deaths:
         stored, asked = self.stored(), len(self.server.requests)
         process = self.command_line.start(*self.arguments)
         out, err, alive, at = b"", b"", False, None
-        self.took, seen = {}, time.monotonic()
+        self.took, seen, look = {}, time.monotonic(), 0.0
         try:
             while process.poll() is None:
                 more_out, more_err = _printed(process)
@@ -144,12 +145,14 @@ class Deaths:
                 phase = self.phase(err.decode(errors="replace"), sent)
                 self.took[phase] = self.took.get(phase, 0.0) + now - seen
                 seen = now
+                if now >= look:
+                    self._look_at(process.pid)
+                    look = now + 0.5
                 if at is None and moment.phase in ("", phase) and sent >= moment.requests:
                     at = now + moment.pause
                 if at is not None and now >= at and not alive:
                     alive = True
                     self.moments[phase] += 1
-                    self._look_at(process.pid)
                     act(process)
             last_out, last_err = process.communicate(timeout=300)
         except BaseException:
@@ -166,9 +169,9 @@ class Deaths:
             process = psutil.Process(pid)
             for each in (process, *process.children(recursive=True)):
                 with suppress(psutil.Error):
-                    self.titles += each.cmdline()
+                    self.titles.update(each.cmdline())
                     if "tasks.database.sandbox.worker" in each.cmdline():
-                        self.titles += map(str, each.environ().items())
+                        self.titles.update(map(str, each.environ().items()))
 
     def _count(self, stored: set[str], asked: int) -> None:
         now = [_asked(each) for each in self.server.requests[asked:]]
