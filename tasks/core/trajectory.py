@@ -1,0 +1,46 @@
+"""Turns of an agent: a model that calls tools until it submits a query. No I/O.
+
+A trajectory is the sequence of an agent's turns about one question. A turn is a stage: its record's value is a `Turn`,
+and its model calls are those of the record.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+ToolError = Literal["", "unknown_tool", "not_json", "wrong_arguments", "failed", "refused"]
+"""Why a tool call gave no result: no tool of that name; arguments that are not JSON, or of other types than the tool's
+schema; an error of the tool, such as SQL that the database refuses; a call beyond a limit. "": it gave one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call of a tool in a turn, and its result."""
+
+    name: str  # as the model wrote it
+    arguments: str  # as the model wrote them: JSON, or text that is not
+    result: str | None = None  # what the model was told; None where that is not known
+    error: ToolError = ""
+    sql: str | None = None  # the SQL that it executed or submitted; None for another tool
+    id: str = ""  # by which the model's protocol pairs a call with its result
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One reply of the model with its tool calls.
+
+    Attributes:
+        text: what the model wrote beside its tool calls.
+        calls: its tool calls, in order.
+        sql: the answer if the agent is stopped after this turn; None while there is none.
+        submitted: whether the model submitted its answer in this turn.
+    """
+
+    text: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    sql: str | None = None
+    submitted: bool = False
+
+    @property
+    def errors(self) -> int:
+        """How many of its tool calls failed."""
+        return sum(bool(call.error) for call in self.calls)
