@@ -107,6 +107,9 @@ GROUPS = {
             "flows.servers.command", "Run Prefect's server, MLflow's server and a worker for nightly runs."
         ),
         "status": Command("flows.storage.command", "Show what the working folder holds, and its size."),
+        "batches": Command(
+            "flows.storage.batches_command", "Show or cancel the batches submitted to a model's provider."
+        ),
         "cache": Command("flows.storage.cache_command", "Show, remove or export cached model replies."),
         "clean": Command(
             "flows.storage.clean_command", "Remove the data of old runs from the working folder."

@@ -64,7 +64,7 @@ class _Batches(FakeOpenAI):
 
     def _ended(self, batch: Batch) -> bool:
         """Return whether a batch has ended; answer its requests at that moment."""
-        if batch.status in ("failed", "ended"):
+        if batch.status in ("failed", "ended") or batch.results or batch.errors:
             return True
         stopped = batch.status in ("expired", "cancelled")
         if not stopped and time.time() < batch.created_at + self.seconds:
@@ -118,6 +118,9 @@ class FakeOpenAIBatches(_Batches):
                 self._send(writer, 200, {"object": "list", "data": data, "has_more": False})
             case "GET", ["batches", name] if name in self.batches:
                 self._send(writer, 200, self._shown(self.batches[name]))
+            case "POST", ["batches", name, "cancel"] if name in self.batches:
+                self.batches[name].status = self.batches[name].status or "cancelled"
+                self._send(writer, 200, self._shown(self.batches[name]))
             case "GET", ["files", name, "content"]:
                 writer.write(
                     f"HTTP/1.1 200 OK\r\ncontent-length: {len(self.files[name].encode())}\r\n\r\n".encode()
@@ -146,11 +149,13 @@ class FakeOpenAIBatches(_Batches):
                     json.dumps(line, ensure_ascii=False) + "\n" for line in lines
                 )
         errors = {"object": "list", "data": [batch.refused]} if batch.refused else None
+        status = {"ended": "completed", "": "in_progress"}.get(batch.status, batch.status)
         return {
             "id": batch.id, "object": "batch", "endpoint": "/v1/chat/completions", "errors": errors,
             "input_file_id": "file-0", "completion_window": "24h", "metadata": batch.metadata,
-            "status": {"ended": "completed", "": "in_progress"}.get(batch.status, batch.status),
+            "status": status,
             "created_at": int(batch.created_at), **files,
+            **({f"{status}_at": int(batch.created_at) + 90} if ended else {}),
             "request_counts": {
                 "total": len(batch.requests), "completed": len(batch.results), "failed": len(batch.errors)
             },
@@ -203,6 +208,9 @@ class FakeAnthropicBatches(_Batches, FakeAnthropic):
                 self._send(writer, 200, {"data": data, "has_more": False, **ids})
             case "GET", ["", name] if name in self.batches:
                 self._send(writer, 200, self._shown(self.batches[name]))
+            case "POST", ["", name, "cancel"] if name in self.batches:
+                self.batches[name].status = self.batches[name].status or "cancelled"
+                self._send(writer, 200, self._shown(self.batches[name]))
             case "GET", ["", name, "results"]:
                 content = "".join(
                     json.dumps(line, ensure_ascii=False) + "\n" for line in self.batches[name].results
@@ -215,13 +223,16 @@ class FakeAnthropicBatches(_Batches, FakeAnthropic):
 
     def _shown(self, batch: Batch) -> Body:
         ended = self._ended(batch)
+
+        def at(seconds: int) -> str:
+            return datetime.datetime.fromtimestamp(batch.created_at + seconds, datetime.UTC).isoformat()
+
         kinds = Counter(line["result"]["type"] for line in batch.results)
         counts = {name: kinds[name] for name in ("succeeded", "errored", "canceled", "expired")}
         return {
             "id": batch.id, "type": "message_batch", "processing_status": "ended" if ended else "in_progress",
-            "created_at": datetime.datetime.fromtimestamp(batch.created_at, datetime.UTC).isoformat(),
-            "expires_at": datetime.datetime.fromtimestamp(batch.created_at + 86400, datetime.UTC).isoformat(),
-            "ended_at": None, "archived_at": None, "cancel_initiated_at": None,
+            "created_at": at(0), "expires_at": at(86400),
+            "ended_at": at(90) if ended else None, "archived_at": None, "cancel_initiated_at": None,
             "request_counts": {"processing": len(batch.requests) - len(batch.results), **counts},
             "results_url": f"{self.base_url}/messages/batches/{batch.id}/results" if ended else None,
         }  # fmt: skip

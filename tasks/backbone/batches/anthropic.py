@@ -63,24 +63,36 @@ class AnthropicBatches:
 
     async def state(self, batch_id: str) -> BatchState:
         """Return the state of a batch."""
-        batch = await json_from(self._exchange, f"{PATH}/{quote(batch_id, safe='')}")
-        status, counts = str(batch.get("processing_status")), batch.get("request_counts") or {}
-        return BatchState(
-            status == "ended",
-            status,
-            sum(counts.values()) - (counts.get("processing") or 0),
-            # the place of `results_url`, which is not followed: the key would go to whatever it names
-            (f"{PATH}/{quote(batch_id, safe='')}/results",) if status == "ended" else (),
-        )
+        return _state(await json_from(self._exchange, _path(batch_id)))
 
     async def results(self, state: BatchState) -> Sequence[Result]:
         """Return the answers in the file of results."""
         return await results_from(self._exchange, state, _result)
 
+    async def cancel(self, batch_id: str) -> BatchState:
+        """Have the batch cancelled (API reference, "Cancel a Message Batch")."""
+        return _state(await json_from(self._exchange, f"{_path(batch_id)}/cancel", {}))
 
-def _seconds(batch: dict[str, Any]) -> float:
+
+def _path(batch_id: str) -> str:
+    return f"{PATH}/{quote(batch_id, safe='')}"
+
+
+def _state(batch: dict[str, Any]) -> BatchState:
+    status, counts = str(batch.get("processing_status")), batch.get("request_counts") or {}
+    return BatchState(
+        status == "ended",
+        status,
+        sum(counts.values()) - (counts.get("processing") or 0),
+        _seconds(batch, "ended_at") - _seconds(batch) if batch.get("ended_at") else None,
+        # the place of `results_url`, which is not followed: the key would go to whatever it names
+        (f"{_path(id_of(batch))}/results",) if status == "ended" else (),
+    )
+
+
+def _seconds(batch: dict[str, Any], name: str = "created_at") -> float:
     try:
-        return datetime.datetime.fromisoformat(str(batch.get("created_at"))).timestamp()
+        return datetime.datetime.fromisoformat(str(batch.get(name))).timestamp()
     except ValueError:
         return 0.0
 

@@ -198,7 +198,7 @@ class BatchBackbone:
                 raise self._provider.failure(error.refusal) from None
         await asyncio.to_thread(self._store.submitted, token, batch_id)
         log.info("%s: batch %s has %s", self._settings.name, batch_id, counted(len(mine), "request"))
-        self._watch(KeptBatch(token, batch_id, began, len(mine), 0))
+        self._watch(KeptBatch(token, batch_id, began, len(mine)))
 
     def _watch(self, kept: KeptBatch) -> None:
         """Wait for a batch in a task of its own, once."""
@@ -239,6 +239,8 @@ class BatchBackbone:
         if kept.batch_id is None:
             await asyncio.to_thread(self._store.submitted, kept.token, batch_id)
         state = await self._provider.ended(batch_id, self._report)
+        if state.seconds is not None and not state.refused:
+            await asyncio.to_thread(self._store.ended, kept.token, state.seconds)
         if state.refused and state.queue_full and kept.requests > 1:
             log.warning("%s: batch %s: %s", self._settings.name, batch_id, state.refused)
             self._most = max(1, min(self._most, kept.requests // 2))

@@ -28,6 +28,7 @@ class BatchState:
     ended: bool  # whether nothing more will be answered
     status: str  # in the provider's words
     answered: int  # requests that have an answer
+    seconds: float | None = None  # from its submission to its end by the provider's clock; None before
     # paths of files with answers; () before the end, and where there are none
     results: tuple[str, ...] = ()
     refused: str = ""  # why the batch was refused as a whole, "" if it was not
@@ -81,6 +82,10 @@ class BatchProvider(Protocol):
 
     async def results(self, state: BatchState) -> Sequence[Result]:
         """Return the answers of an ended batch."""
+        ...
+
+    async def cancel(self, batch_id: str) -> BatchState:
+        """Have the provider end a batch, and return its state. Answers that it has by its end can be collected."""
         ...
 
 

@@ -67,7 +67,7 @@ class RetryingProvider:
             RefusedError: the provider does not have the batch.
         """
         while True:
-            state = await self._retried(lambda: self._provider.state(batch_id))
+            state = await self.state(batch_id)
             report(f"batch {batch_id}: {state.status}, {counted(state.answered, 'request')} answered")
             if state.ended:
                 return state
@@ -80,6 +80,22 @@ class RetryingProvider:
             RefusedError: the provider no longer has them.
         """
         return await self._retried(lambda: self._provider.results(state))
+
+    async def state(self, batch_id: str) -> BatchState:
+        """Return the state of a batch.
+
+        Raises:
+            RefusedError: the provider does not have the batch.
+        """
+        return await self._retried(lambda: self._provider.state(batch_id))
+
+    async def cancel(self, batch_id: str) -> BatchState:
+        """Have the provider end a batch, and return its state.
+
+        Raises:
+            RefusedError: the provider does not have the batch.
+        """
+        return await self._retried(lambda: self._provider.cancel(batch_id))
 
     async def _retried(self, send: Callable[[], Awaitable[T]]) -> T:
         since, tries = time.monotonic(), 0

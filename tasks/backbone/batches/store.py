@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import (
     Column,
@@ -11,6 +12,7 @@ from sqlalchemy import (
     Engine,
     Integer,
     MetaData,
+    Row,
     Table,
     Text,
     delete,
@@ -35,7 +37,8 @@ _BATCH = Table(
     Column("submitted_at", Double, nullable=False),
     Column("requests", Integer, nullable=False),
     Column("beats", Integer, nullable=False),
-    comment="Crosscheck's batches: the token, the provider's id, when it was submitted (seconds), and its size",
+    Column("seconds", Double),
+    comment="Crosscheck's batches: the token, the provider's id, when it was submitted, its size, and how long it took",
 )
 _REQUEST = Table(
     "batch_request",
@@ -58,7 +61,8 @@ class KeptBatch:
     batch_id: str | None  # the provider's id; None if it was not kept
     submitted_at: float  # when it was submitted at the earliest, in seconds since the epoch
     requests: int  # its size
-    beats: int  # grows while a process submits it
+    beats: int = 0  # grows while a process submits it
+    seconds: float | None = None  # how long it took; None before its end is known
 
 
 class BatchStore:
@@ -89,7 +93,15 @@ class BatchStore:
         wanted = wanted.where(_REQUEST.c.key == key, _BATCH.c.endpoint == self._endpoint)
         with self._transaction() as connection:
             row = connection.execute(wanted).first()
-        return KeptBatch(row.token, row.batch_id, row.submitted_at, row.requests, row.beats) if row else None
+        return _kept(row) if row else None
+
+    def kept(self) -> list[KeptBatch]:
+        """Return the batches of the endpoint, the latest first."""
+        wanted = (
+            select(_BATCH).where(_BATCH.c.endpoint == self._endpoint).order_by(_BATCH.c.submitted_at.desc())
+        )
+        with self._transaction() as connection:
+            return [_kept(row) for row in connection.execute(wanted)]
 
     def begin(self, token: str, keys: Sequence[str]) -> list[str]:
         """Note a batch before it is submitted, and return the requests that are in no other one: those to submit."""
@@ -116,6 +128,11 @@ class BatchStore:
         with self._transaction() as connection:
             connection.execute(update(_BATCH).where(_BATCH.c.token == token).values(batch_id=batch_id))
 
+    def ended(self, token: str, seconds: float) -> None:
+        """Note how long a batch took."""
+        with self._transaction() as connection:
+            connection.execute(update(_BATCH).where(_BATCH.c.token == token).values(seconds=seconds))
+
     def release(self, token: str, keys: Iterable[str]) -> None:
         """Take requests out of their batch, which has no answer to them: they may be submitted in another one."""
         released = sorted(keys)
@@ -133,6 +150,10 @@ class BatchStore:
 
     def _transaction(self) -> "_Transaction":
         return _Transaction(self._engine, self._place)
+
+
+def _kept(row: Row[Any]) -> KeptBatch:
+    return KeptBatch(row.token, row.batch_id, row.submitted_at, row.requests, row.beats, row.seconds)
 
 
 class _Transaction:

@@ -185,8 +185,8 @@ class EndpointBackbone:
     async def exchange(
         self, path: str, body: Mapping[str, Any] | None = None, upload: Upload | None = None
     ) -> HttpAnswer | Refusal:
-        """Send a request that is none for a reply, without retries; without a body and an upload it is a GET."""
-        target = Target(self._access.url(path), "post" if body else "get")
+        """Send a request that is none for a reply, without retries; without a body it is a GET."""
+        target = Target(self._access.url(path), "get" if body is None else "post")
         try:
             async with deadline(self._settings.timeout_s):
                 answer = await self._open.send(target, body, upload)

@@ -6,15 +6,13 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import dataclass, field
 from typing import Any
 
-from tasks.backbone.batches.anthropic import AnthropicBatches
 from tasks.backbone.batches.backbone import BatchBackbone, Shown, unseen
-from tasks.backbone.batches.openai import OpenAIBatches
+from tasks.backbone.batches.choice import provider_of
 from tasks.backbone.cache.backbone import CachedBackbone
 from tasks.backbone.cache.store import ReplyCache
 from tasks.backbone.check.known import KnownEndpoints
 from tasks.backbone.check.response_mode import find_response_mode
 from tasks.backbone.endpoint.client import EndpointBackbone
-from tasks.backbone.endpoint.formats.choice import format_of
 from tasks.backbone.endpoint.formats.identity import address_of
 from tasks.backbone.endpoint.samples import SampledBackbone
 from tasks.backbone.kinds.kind import kind_of
@@ -105,13 +103,7 @@ def _tiered(endpoint: EndpointBackbone, settings: BackboneSettings, layers: Laye
         )
     if layers.cache is None:
         raise ConfigurationError(f"backbone.tier={settings.tier}: batches are kept beside the reply cache.")
-    wire = format_of(settings)
-    provider = (
-        AnthropicBatches(endpoint.exchange)
-        if wire.sdk == "anthropic"
-        else OpenAIBatches(endpoint.exchange, wire.path)
-    )
-    store = layers.cache.batches(address_of(settings))
+    provider, store = provider_of(endpoint, settings), layers.cache.batches(address_of(settings))
     return BatchBackbone(endpoint, settings, provider, store, layers.pace, layers.shown, layers.report)
 
 
