@@ -8,6 +8,7 @@ from prefect import Flow, flow
 from prefect.runtime import flow_run
 from prefect.utilities.annotations import quote
 
+from flows.evaluation.forecast import forecast
 from flows.evaluation.session import ScoredSession
 from flows.orchestration.flow_runs import require_workers
 from flows.questions import schema_only
@@ -47,6 +48,7 @@ def evaluation_flow(
         if settings.shards > 1:
             await require_workers()
         async with ScoredSession.open(prepared, control, control.tags) as session:
+            forecasted = await forecast(session)
             shards = ShardAnswers()
             if settings.shards > 1:
                 results = session.session.results
@@ -56,7 +58,7 @@ def evaluation_flow(
                 )
             answers = await session.answer(prepared.answerable, given=shards.as_answers)
             session.raise_if_nothing_was_answered(answers)
-            facts = _note(session, answers)
+            facts = {"forecast": forecasted, **_note(session, answers)}
             answers.task_runs += shards.launches
             return quote(  # Prefect does not search it for futures: 0.5 s for a thousand questions
                 await session.finish(

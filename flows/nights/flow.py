@@ -227,6 +227,7 @@ async def _evaluate(
         unanswered=record.retryable or 0,
         failures=record.failures,
         cost=record.cost,
+        forecast_usd=record.forecast.cost_usd if record.forecast else None,
         seconds=record.seconds,
         efficiency=_efficiency(record.metrics.get("efficiency") or {}),
         notes=record.notes,

@@ -18,6 +18,7 @@ from flows.runtime.control import Control
 from tasks.backbone.batches.backbone import unseen
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
 from tasks.backbone.check.known import KnownEndpoints
+from tasks.backbone.endpoint.formats.identity import address_of
 from tasks.backbone.kinds.kind import kind_of
 from tasks.backbone.kinds.opening import Layers, open_backbone, source_of, with_response_mode
 from tasks.backbone.pace import Pace
@@ -114,6 +115,12 @@ class Session:
                     observed=observations,
                     served=source.served if isinstance(source, RecordedBackbone) else None,
                 )
+
+    @property
+    def batch_seconds(self) -> list[float]:
+        """How long earlier batches at the backbone's endpoint took, in seconds."""
+        kept = self.replies.batches(address_of(self.settings.backbone)).kept()
+        return [each.seconds for each in kept if each.seconds is not None]
 
     @property
     def recorder(self) -> Recorder | None:

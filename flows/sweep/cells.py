@@ -9,18 +9,21 @@ from typing import Any
 
 from flows.evaluation.run import run_evaluation
 from flows.orchestration.server import LocalServer
+from flows.questions.estimate import JsonFormats, Part, backbones_of, measure, priced
+from flows.questions.preparation import prepare
 from flows.report.exit_codes import ExitCode
 from flows.report.result import EvaluationResult
 from flows.runtime.control import Control, Interrupted, Progress
 from flows.runtime.folder_use import watched
 from flows.runtime.logs import logging_to
-from flows.sweep.estimate import Estimate, estimate
 from flows.sweep.plan import Cell
 from tasks.backbone.kinds.kind import kind_of
 from tasks.backbone.pricing import Budget
 from tasks.core.errors import CrosscheckError
 from tasks.core.wording import counted
 from tasks.core.wording import p_value as in_words
+from tasks.database.sandbox.workers import SqlWorkers
+from tasks.scoring.cost import Estimate
 from tasks.scoring.report import Report, is_right
 from tasks.scoring.significance import LEVEL, compare_runs, holm
 from tasks.settings.home import Home
@@ -97,8 +100,28 @@ class SweepOptions:
 
 
 def estimate_sweep(cells: Sequence[Cell], progress: Progress) -> tuple[Estimate, ...]:
-    """Estimate every cell, as `estimate` does, in an event loop of its own."""
-    return asyncio.run(estimate(cells, progress))
+    """Estimate every cell, as `estimate_cells` does, in an event loop of its own."""
+    return asyncio.run(estimate_cells(cells, progress))
+
+
+async def estimate_cells(cells: Sequence[Cell], progress: Progress) -> tuple[Estimate, ...]:
+    """Estimate every cell; cells that differ only in their backbone, but not in its reply formats, are measured once.
+
+    Raises:
+        CrosscheckError: a cell cannot start: files, questions or databases are missing.
+    """
+    measured: dict[str, tuple[Part, ...]] = {}
+    found = []
+    async with SqlWorkers() as workers:
+        for cell in cells:
+            formats = [JsonFormats.of(backbone) for backbone in backbones_of(cell.settings)]
+            key = f"{cell.settings.pipeline.model_dump_json()} {formats}"
+            preparation = prepare(cell.settings, progress, sends_requests=False)
+            if key not in measured:
+                progress.step(f"Estimating {cell.settings.pipeline.name}")
+                measured[key] = await measure(preparation, workers)
+            found.append(priced(preparation, measured[key]))
+    return tuple(found)
 
 
 def run_sweep(

@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Sequence
 
 from flows.questions.budget import selecting_calls
+from flows.questions.estimate import ASSUMED_REASONING, SAMPLE
 from flows.sweep.cells import CellResult, Sweep, estimated_usd
-from flows.sweep.estimate import ASSUMED_REASONING, SAMPLE, Estimate
 from flows.sweep.plan import Cell
 from tasks.core.wording import DASH, counted, counts, interval, money, number, percent
 from tasks.documents.model import Block, Code, Column, Document, Section, Sentence, Table
+from tasks.scoring.cost import Estimate
 from tasks.scoring.score import Accuracy
 from tasks.scoring.significance import LEVEL
 from tasks.tracking.pareto import Priced, pareto_blocks

@@ -4,11 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
-from flows.questions.candidate_backbones import check_candidates, writer_settings
-from flows.questions.eliminator import asks_eliminator
-from tasks.backbone.kinds.kind import check_backbone, kind_of
+from flows.questions.candidate_backbones import check_candidates
+from flows.questions.estimate import is_free
+from tasks.backbone.kinds.kind import check_backbone
 from tasks.core.errors import ConfigurationError
-from tasks.settings.backbone import BackboneSettings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.load import parse_override
 from tasks.settings.pipeline import has_oracle
@@ -34,16 +33,9 @@ class Cell:
         return "gold translated by sqlglot" if self.settings.benchmark.transpile_gold else ""
 
     @property
-    def backbones(self) -> tuple[BackboneSettings, ...]:
-        """Its own backbone, and those that write candidates."""
-        found = writer_settings(self.settings)
-        return (found.own, *(writer for writer in found.writers if writer.name != found.own.name))
-
-    @property
     def free(self) -> bool:
         """Whether all its calls are free."""
-        paid = any(kind_of(one).paid for one in self.backbones)
-        return not paid and not asks_eliminator(self.settings)
+        return is_free(self.settings)
 
 
 def plan_sweep(

@@ -44,6 +44,19 @@ class Cost:
     p95_s: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Estimated calls, tokens and cost of an evaluation without any cached reply; None: unknown."""
+
+    questions: int  # questions of the evaluation
+    calls: int | None = None  # model calls
+    # input_tokens, output_tokens: tokens of these calls
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None  # at the backbones' prices
+    rounds: int | None = None  # calls of a question that follow each other, the most of the sample
+
+
 def total_cost(stages: Sequence[StageRecord]) -> Cost:
     """Add up the calls of stages.
 

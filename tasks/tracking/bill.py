@@ -22,12 +22,24 @@ def bill_of_run(record: RunRecord) -> Table | None:
     ]
     if cost.flex_calls:
         remarks.append(f"answered in the tier flex: {cost.flex_calls:,} of {number(cost.calls)} paid calls")
+    if (text := forecast_in_words(record)) is not None:
+        remarks.append(text)
     right, scratch = record.score.correct, cost.from_scratch_usd
     if right and scratch is not None:
         remarks.append(
             f"per right answer: {money(scratch / right)} from scratch ({money(scratch)} / {right:,})"
         )
     return Table("Bill", headers, (*rows[:-1], None, rows[-1]), "; ".join(remarks))
+
+
+def forecast_in_words(record: RunRecord) -> str | None:
+    """Return the forecast of a run's cost beside the actual one; None if either is unknown."""
+    forecast, scratch = record.forecast, record.cost.from_scratch_usd
+    if forecast is None or forecast.cost_usd is None or scratch is None:
+        return None
+    share = f", {scratch / forecast.cost_usd:.2f} times the forecast" if forecast.cost_usd else ""
+    estimated = f"forecast: {money(forecast.cost_usd)} for {number(forecast.calls)} calls"
+    return f"{estimated}; from scratch: {money(scratch)}{share}"
 
 
 def _steps(cost: Cost) -> tuple[float | None, ...]:

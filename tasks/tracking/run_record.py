@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
-from tasks.scoring.cost import Cost
+from tasks.scoring.cost import Cost, Estimate
 from tasks.scoring.degradation import Degradation
 from tasks.scoring.report import LinkingScore, StageScore
 from tasks.scoring.score import Accuracy, Score
@@ -127,6 +127,9 @@ class RunRecord(RunHeader):
     """Schema linking by link, in the pipeline's order."""
     cost: Cost = Cost()
     """Calls, tokens and money of the whole run."""
+    forecast: Estimate | None = None
+    """Estimated before the first question, without cached replies: to compare with `cost.from_scratch_usd`; null for
+    free models and those without a price."""
     stage_costs: dict[str, Cost] = {}
     degradation: Degradation = Degradation()
     """Stages that fell back, failed or were skipped."""

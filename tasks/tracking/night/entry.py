@@ -62,6 +62,7 @@ class Entry:
     failures: Mapping[str, int] = field(default_factory=dict)
     # calls, money and seconds per paid call; unknown where the evaluation did not start
     cost: Cost = field(default_factory=Cost)
+    forecast_usd: float | None = None  # its forecast from scratch; None if unknown
     seconds: float | None = None  # how long it took
     # VES, R-VES and `ves_steps` by these names; empty where run times were not measured
     efficiency: Mapping[str, float] = field(default_factory=dict)

@@ -74,11 +74,18 @@ class Night:
             sum(cost.calls or 0 for cost in costs),
             sum(cost.cached_calls or 0 for cost in costs),
             cost_usd=total([cost.cost_usd for cost in costs]),
+            from_scratch_usd=total([cost.from_scratch_usd for cost in costs]),
             list_usd=total([cost.list_usd for cost in costs]),
             prompt_cache_usd=total([cost.prompt_cache_usd for cost in costs]),
             tier_usd=total([cost.tier_usd for cost in costs]),
             reply_cache_usd=total([cost.reply_cache_usd for cost in costs]),
         )
+
+    @computed_field
+    @property
+    def forecast_usd(self) -> float | None:
+        """Forecast of `cost.from_scratch_usd`; None if that of an evaluation is unknown. Free ones have none."""
+        return total([each.forecast_usd for each in self.entries if each.cost.from_scratch_usd != 0])
 
     @computed_field
     @property

@@ -107,6 +107,8 @@ def costs_table(night: Night) -> Table:
     measured = tuple(dict.fromkeys(name for entry in night.entries for name in entry.efficiency))
     headers = (
         *_NAMES, Column("calls paid"), Column("cached calls"), Column("paid"),
+        Column("from scratch", help="what the same answers cost without cached replies"),
+        Column("forecast", help="estimated before the first question, without cached replies"),
         Column("median", help="median seconds of a paid call"),
         Column("p95", help="95 of 100 paid calls took no longer"),
         Column("took"), Column("without an answer", "text"), *(Column(name) for name in measured),
@@ -116,6 +118,7 @@ def costs_table(night: Night) -> Table:
             entry.pipeline, entry.backbone, entry.benchmark,
             *(number(calls, missing=DASH) for calls in (entry.cost.calls, entry.cost.cached_calls)),
             DASH if entry.cost.calls is None else money(entry.cost.cost_usd),
+            *(DASH if usd is None else money(usd) for usd in (entry.cost.from_scratch_usd, entry.forecast_usd)),
             seconds(entry.cost.p50_s), seconds(entry.cost.p95_s), duration(entry.seconds), words.failures(entry),
             *(f"{entry.efficiency[name]:.2f}" if name in entry.efficiency else DASH for name in measured),
         )
@@ -123,7 +126,8 @@ def costs_table(night: Night) -> Table:
     ]  # fmt: skip
     if len(rows) > 1:
         cost = night.cost
-        total = ("all", "", "", number(cost.calls), number(cost.cached_calls), money(cost.cost_usd))
+        total = ("all", "", "", number(cost.calls), number(cost.cached_calls), money(cost.cost_usd),
+                 money(cost.from_scratch_usd), money(night.forecast_usd))  # fmt: skip
         rows += [None, (*total, *[""] * (len(headers) - len(total)))]
     remark = "Cached calls were answered by the cache or by an earlier run. Seconds are of paid calls."
     if saved := words.saved(night.cost):

@@ -55,3 +55,23 @@ def test_the_cost_that_a_gateway_reports_is_used_and_said_to_be_its_own(
     ran = demo.run("evaluate", *FOUR, "--backbone", backbone_file)
     assert "cost of 4 of 4 calls as the endpoint reported it" in ran.out
     assert "$2.0000" in ran.out
+
+
+def test_the_forecast_stands_beside_the_cost_that_the_server_charged(
+    demo: CommandLine, backbone_file: str, model: FakeOpenAI
+) -> None:
+    ran = demo.run(
+        "evaluate", "--pipeline", "rsl-sql", "--limit", "8", "--backbone", backbone_file, "--details"
+    )
+    assert ran.code == 0, ran.err
+    record = demo.run("show", "latest", "--json").json
+    forecast = record["forecast"]
+    # The model answers as the offline one does, which the sample of 8 questions is answered by: the calls are equal.
+    assert forecast["calls"] == record["cost"]["calls"] == len(model.requests)
+    assert 3 <= forecast["rounds"] <= 6
+    assert "forecast: $" in ran.out and "times the forecast" in ran.out
+    assert f"Forecast without cached replies: {forecast['calls']} calls" in ran.err
+
+
+def test_a_free_model_has_no_forecast(demo: CommandLine) -> None:
+    assert demo.run("evaluate", *FOUR, "--json").json["forecast"] is None

@@ -25,13 +25,13 @@ from flows.show.run_display import print_lists
 from flows.show.run_view import RunView
 from flows.sweep.cells import CellResult, Sweep
 from flows.sweep.display import sweep_document
-from flows.sweep.estimate import Estimate
 from tasks.benchmarks.gold_files import Gold, Golds
 from tasks.benchmarks.keys.key import AnswerKey, Entry
 from tasks.core.outcome import Failure, Outcome
 from tasks.core.records import Execution, Question
 from tasks.documents.terminal import print_document
 from tasks.scoring.build_report import build_report
+from tasks.scoring.cost import Estimate
 from tasks.scoring.golds.gold_check import GoldCheck, GoldReport
 from tasks.scoring.report import Verdict
 from tasks.settings.assemble import benchmark_settings

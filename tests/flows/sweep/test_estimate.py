@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from flows.questions.budget import check_budget, selecting_calls
+from flows.questions.estimate import ASSUMED_REASONING
 from flows.runtime.control import Progress
-from flows.sweep.estimate import ASSUMED_REASONING, estimate
+from flows.sweep.cells import estimate_cells
 from flows.sweep.plan import Cell
 from tasks.core.errors import ConfigurationError
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
@@ -31,7 +32,7 @@ async def test_reply_formats_change_the_estimate_of_input_and_output(tmp_path: P
             "backbone.reply_by_stage={initial_sql: json, preliminary_sql: json}",
         ),
     ]
-    plain, reasoning, fenced, by_stage = await estimate(cells, Progress())
+    plain, reasoning, fenced, by_stage = await estimate_cells(cells, Progress())
     assert [one.calls for one in (plain, reasoning, fenced, by_stage)] == [2, 2, 2, 2]
     assert plain.input_tokens and reasoning.input_tokens and fenced.input_tokens and plain.output_tokens
     assert reasoning.input_tokens > plain.input_tokens
@@ -42,7 +43,7 @@ async def test_reply_formats_change_the_estimate_of_input_and_output(tmp_path: P
 
 async def test_an_estimate_has_the_price_of_the_tier(tmp_path: Path) -> None:
     full, half = "{input: 2, output: 4, as_of: 2026-11-01, flex: {input: 1, output: 2}}", "backbone.tier=flex"
-    standard, flex = await estimate(
+    standard, flex = await estimate_cells(
         [cell(tmp_path, f"backbone.prices={full}"), cell(tmp_path, f"backbone.prices={full}", half)],
         Progress(),
     )
@@ -65,7 +66,7 @@ async def test_every_candidate_is_estimated_at_the_price_of_its_backbone(tmp_pat
             for named in (cheap, dear, both)
         ),
     ]
-    one, own, in_cheap, in_dear, in_both = await estimate(cells, Progress())
+    one, own, in_cheap, in_dear, in_both = await estimate_cells(cells, Progress())
     assert one.calls == 2 and own.calls == in_both.calls == 8
     assert one.input_tokens and own.input_tokens == 4 * one.input_tokens
     assert in_cheap.cost_usd and in_dear.cost_usd == pytest.approx(3 * in_cheap.cost_usd)

@@ -7,11 +7,11 @@ from typing import Any
 
 from flows.sweep.cells import CellResult, Sweep, ranks
 from flows.sweep.display import sweep_document
-from flows.sweep.estimate import Estimate
 from tasks.core.outcome import Failure, Outcome
 from tasks.core.records import Question
 from tasks.documents.terminal import print_document
 from tasks.scoring.build_report import build_report
+from tasks.scoring.cost import Estimate
 from tasks.scoring.report import QuestionScore, Report, Verdict
 from tasks.tracking.build_record import record_of
 from tests.tasks.tracking.samples import make_run

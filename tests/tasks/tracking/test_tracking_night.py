@@ -384,7 +384,7 @@ def test_the_artifact_has_the_verdict_the_numbers_and_the_commands(warehouse: Wa
     assert "\nthis run wrong, 3 rows\n\n```sql\nSELECT 3 FROM b\n```" in text
     assert text.count("```sql") == 2 * 5, "five of the 20"
     rows = [line for line in text.splitlines() if line.startswith("|")]
-    assert [line.count("|") - line.count("\\|") for line in rows] == [14] * 4 + [11] * 5
+    assert [line.count("|") - line.count("\\|") for line in rows] == [14] * 4 + [13] * 5
 
 
 def test_nothing_in_the_artifact_acts(warehouse: Warehouse) -> None:

@@ -1,4 +1,4 @@
-"""Estimate of the cost of a sweep, before it starts.
+"""Estimate of the cost of an evaluation, before its first question.
 
 A sample of questions goes through each pipeline with the free offline backbone; all prompts and replies are measured,
 four characters a token. Prompts ask for the cell's reply formats; a format that reasons adds `ASSUMED_REASONING` tokens
@@ -7,18 +7,18 @@ the number of corrections. Cached replies are not subtracted. Every candidate is
 that select among them are not in the estimate, since those of the offline backbone are equal.
 """
 
+import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import BaseModel
 
 from flows.questions.candidate_backbones import writer_settings
 from flows.questions.eliminator import asks_eliminator
-from flows.questions.preparation import Preparation, prepare
+from flows.questions.preparation import Preparation
 from flows.questions.runner import QuestionRunner, Tools
-from flows.runtime.control import Progress
-from flows.sweep.plan import Cell
+from tasks.backbone.kinds.kind import kind_of
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.offline import OfflineBackbone
 from tasks.backbone.pricing import cost, prices_for, tokens
@@ -28,6 +28,9 @@ from tasks.backbone.reply_formats import ReplyFormats
 from tasks.core.outcome import Usage
 from tasks.core.records import Question
 from tasks.database.sandbox.workers import SqlWorkers
+from tasks.scoring.cost import Estimate
+from tasks.settings.backbone import BackboneSettings
+from tasks.settings.evaluation import EvaluationSettings
 from tasks.stage_runs.question_run import QuestionRun
 
 SAMPLE = 8
@@ -35,25 +38,31 @@ SAMPLE = 8
 ASSUMED_REASONING = 250
 """Output tokens of the reasoning in a reply whose format has one: an assumption, models write from 50 to 2,000."""
 
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """Estimated calls, tokens and cost of one cell."""
-
-    questions: int  # questions of the cell
-    calls: int | None  # model calls
-    # input_tokens, output_tokens: tokens of these calls
-    input_tokens: int | None
-    output_tokens: int | None
-    cost_usd: float | None  # cost at the backbone's dated price; None: unknown
+TOGETHER_S = 0.005
+"""Seconds that a measured call takes, so that the calls which a pipeline sends at the same time overlap."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
-    """Calls of one backbone of a cell, for all questions."""
+class Part:
+    """Calls of one backbone of an evaluation, for all questions."""
 
     calls: int
     usage: Usage
+    rounds: (
+        int  # calls of a question that follow each other, those of other backbones included; the most of all
+    )
+
+
+@dataclass
+class _Rounds:
+    """Counts the calls of a question that follow each other."""
+
+    ended: int = 0  # rounds that have ended, of the question under way
+    most: int = 0  # of all questions
+
+    def end(self, number: int) -> None:
+        self.ended = max(self.ended, number)
+        self.most = max(self.most, number)
 
 
 class _JsonFormat(ReplyFormat):
@@ -70,27 +79,33 @@ class _JsonFormat(ReplyFormat):
         return self._inner.earlier_reply(content, reply_type)
 
 
-class _JsonFormats(ReplyFormats):
+class JsonFormats(ReplyFormats):
     """A backbone's reply formats, answered in JSON."""
 
     def format(self, label: str | None) -> _JsonFormat:
+        """Return the format of a stage."""
         return _JsonFormat(super().format(label))
 
 
+@dataclass
 class _Measuring:
     """Offline backbone that counts calls and tokens."""
 
-    def __init__(self, formats: ReplyFormats) -> None:
-        self._inner = OfflineBackbone()
-        self.formats = formats
-        self.calls = self.input_tokens = self.output_tokens = 0
+    formats: ReplyFormats
+    rounds: _Rounds
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    _inner: OfflineBackbone = field(default_factory=OfflineBackbone)
 
     @property
     def identity(self) -> Any:
         return self._inner.identity
 
     async def complete(self, request: Request) -> Reply:
-        reply = await self._inner.complete(request)
+        number = self.rounds.ended + 1
+        reply, _ = await asyncio.gather(self._inner.complete(request), asyncio.sleep(TOGETHER_S))
+        self.rounds.end(number)
         self.calls += 1
         self.input_tokens += sum(tokens(len(message.content)) for message in request.messages)
         self.output_tokens += tokens(len(reply.text))
@@ -100,43 +115,44 @@ class _Measuring:
         return reply
 
 
-async def estimate(cells: Sequence[Cell], progress: Progress) -> tuple[Estimate, ...]:
-    """Estimate every cell; cells that differ only in their backbone, but not in its reply formats, are measured once.
-
-    Raises:
-        CrosscheckError: a cell cannot start: files, questions or databases are missing.
-    """
-    measured: dict[str, tuple[_Part, ...]] = {}
-    found = []
-    async with SqlWorkers() as workers:
-        for cell in cells:
-            formats = [_JsonFormats.of(backbone) for backbone in cell.backbones]
-            key = f"{cell.settings.pipeline.model_dump_json()} {formats}"
-            preparation = prepare(cell.settings, progress, sends_requests=False)
-            if key not in measured:
-                progress.step(f"Estimating {cell.settings.pipeline.name}")
-                measured[key] = await _measure(preparation, cell, workers)
-            found.append(_priced(len(preparation.answerable), measured[key], cell))
-    return tuple(found)
+def backbones_of(settings: EvaluationSettings) -> tuple[BackboneSettings, ...]:
+    """Return the settings of an evaluation's own backbone, and of the others that write candidates."""
+    found = writer_settings(settings)
+    return (found.own, *(writer for writer in found.writers if writer.name != found.own.name))
 
 
-async def _measure(preparation: Preparation, cell: Cell, workers: SqlWorkers) -> tuple[_Part, ...]:
-    """Measure the calls of each of a cell's backbones; () where a question of the sample has no answer."""
-    measuring = {one.name: _Measuring(_JsonFormats.of(one)) for one in cell.backbones}
+def is_free(settings: EvaluationSettings) -> bool:
+    """Return whether all calls of an evaluation are free."""
+    return not asks_eliminator(settings) and not any(kind_of(one).paid for one in backbones_of(settings))
+
+
+async def estimate(preparation: Preparation, workers: SqlWorkers) -> Estimate:
+    """Estimate the cost of an evaluation."""
+    return priced(preparation, await measure(preparation, workers))
+
+
+async def measure(preparation: Preparation, workers: SqlWorkers) -> tuple[Part, ...]:
+    """Measure the calls of each of an evaluation's backbones; () where a question of the sample has no answer."""
+    settings, rounds = preparation.settings, _Rounds()
+    measuring = {one.name: _Measuring(JsonFormats.of(one), rounds) for one in backbones_of(settings)}
     own, *_ = backbones = {name: MeteredBackbone(one, one.formats) for name, one in measuring.items()}
-    writers = tuple(backbones[one.name] for one in writer_settings(cell.settings).writers)
+    writers = tuple(backbones[one.name] for one in writer_settings(settings).writers)
     eliminator = MeteredBackbone(measuring[own])
     tools = Tools(backbones[own], workers, eliminator=eliminator, writers=writers)
-    runner = QuestionRunner(preparation.settings, preparation.inputs, tools)
+    runner = QuestionRunner(settings, preparation.inputs, tools)
     sample = _spread(preparation.answerable)
-    outcomes = [await runner.run(QuestionRun(question)) for question in sample]
-    if not sample or any(outcome.failure for outcome in outcomes):
+    for question in sample:
+        rounds.ended = 0
+        if (await runner.run(QuestionRun(question))).failure:
+            return ()
+    if not sample:
         return ()
     factor = len(preparation.answerable) / len(sample)
     return tuple(
-        _Part(
+        Part(
             round(one.calls * factor),
             Usage(input=round(one.input_tokens * factor), output=round(one.output_tokens * factor)),
+            rounds.most,
         )
         for one in measuring.values()
     )
@@ -148,18 +164,20 @@ def _spread(questions: Sequence[Question]) -> list[Question]:
     return [questions[place * len(questions) // SAMPLE] for place in range(SAMPLE)]
 
 
-def _priced(questions: int, parts: Sequence[_Part], cell: Cell) -> Estimate:
-    """Return the estimate with its cost at the backbones' prices; unknown if there is an eliminator."""
+def priced(preparation: Preparation, parts: Sequence[Part]) -> Estimate:
+    """Return measured calls with their cost at the backbones' prices; unknown if there is an eliminator."""
+    settings, questions = preparation.settings, len(preparation.answerable)
     if not parts:
-        return Estimate(questions, None, None, None, None)
-    used = [(part, one) for part, one in zip(parts, cell.backbones, strict=True) if part.calls]
+        return Estimate(questions)
+    used = [(part, one) for part, one in zip(parts, backbones_of(settings), strict=True) if part.calls]
     costs = [cost(part.usage, prices_for(one), one.tier) for part, one in used]
     known = [usd for usd in costs if usd is not None]
-    unknown = len(known) < len(costs) or asks_eliminator(cell.settings)
+    unknown = len(known) < len(costs) or asks_eliminator(settings)
     return Estimate(
         questions,
         sum(part.calls for part in parts),
         sum(part.usage.input or 0 for part in parts),
         sum(part.usage.output or 0 for part in parts),
-        0.0 if cell.free else None if unknown else sum(known),
+        0.0 if is_free(settings) else None if unknown else sum(known),
+        max(part.rounds for part in parts),
     )
