@@ -17,11 +17,11 @@ from flows.cli.commands import COMMANDS
 ROOT = Path(__file__).parents[1]
 
 ORDER = {
-    "tasks": """core documents settings database sql backbone stage_runs benchmarks retrieval scoring tracking stages
-    finetuning""",
+    "tasks": """core documents settings database sql backbone stage_runs benchmarks retrieval scoring tracking plots
+    stages finetuning""",
     "flows": """report runtime cli pipelines orchestration deployed questions sharding benchmarks scoring gold results
-    servers storage judging leaderboard descriptions finetuning reproduction answer check show evaluation nights rerun
-    sweep noise api""",
+    servers storage judging leaderboard descriptions finetuning reproduction answer check plot show evaluation nights
+    rerun sweep noise api""",
 }
 """The folders of tasks/ and of flows/ from the bottom up: each imports from the ones before it only.
 

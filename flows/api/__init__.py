@@ -2,12 +2,12 @@
 
 Everything else in `flows` and `tasks` may change between releases.
 
-The functions `answer`, `available`, `compare`, `evaluate`, `noise`, `predictions`, `query`, `rerun`, `runs`, `score`
-and `sweep` are the methods of a `Crosscheck` with the default working folder and data folder.
+The functions `answer`, `available`, `compare`, `evaluate`, `noise`, `plot`, `predictions`, `query`, `rerun`, `runs`,
+`score` and `sweep` are the methods of a `Crosscheck` with the default working folder and data folder.
 """
 
 from flows.api.crosscheck import Crosscheck
-from flows.api.records import Comparison, DatabaseAnswer, Sweep
+from flows.api.records import Comparison, DatabaseAnswer, Run, Sweep
 from flows.pipelines.baselines import few_shot
 from flows.pipelines.context import Context
 from flows.pipelines.pipeline import pipeline
@@ -36,6 +36,7 @@ available = _default.available
 compare = _default.compare
 evaluate = _default.evaluate
 noise = _default.noise
+plot = _default.plot
 predictions = _default.predictions
 query = _default.query
 rerun = _default.rerun
@@ -69,6 +70,7 @@ __all__ = [
     "Reply",
     "ReplyFormat",
     "Request",
+    "Run",
     "RunRecord",
     "ScoredRun",
     "Split",
@@ -86,6 +88,7 @@ __all__ = [
     "metric",
     "noise",
     "pipeline",
+    "plot",
     "predictions",
     "query",
     "request_key",

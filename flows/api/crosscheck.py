@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flows.api.inputs import Ids, Settings, arguments_named, as_file, grid_axes, ids, overrides, text
-from flows.api.records import DatabaseAnswer, Sweep
+from flows.api.records import DatabaseAnswer, Run, Sweep
 from flows.api.results import Results
 from flows.api.threads import in_thread, restored_environment
 from flows.runtime.control import Control
@@ -58,7 +58,7 @@ class Crosscheck(Results):
         questions: Ids | None = None,
         limit: int | None = None,
         settings: Settings | None = None,
-    ) -> RunRecord:
+    ) -> Run:
         """Evaluate a pipeline on a benchmark, as `crosscheck evaluate` does.
 
         Args:
@@ -81,7 +81,7 @@ class Crosscheck(Results):
         tags = self._labels()
         with self._progress() as progress, restored_environment():
             control = Control(progress, tags=tags)
-            return in_thread(lambda: run_evaluation(chosen, control), [control]).record
+            return Run.of(in_thread(lambda: run_evaluation(chosen, control), [control]).record)
 
     def rerun(
         self,
@@ -92,7 +92,7 @@ class Crosscheck(Results):
         from_stage: str | None = None,
         fresh: bool = False,
         settings: Settings | None = None,
-    ) -> RunRecord:
+    ) -> Run:
         """Ask some questions of a run again, and merge the answers into a new run, as `crosscheck rerun` does.
 
         >>> crosscheck.rerun(run).notes
@@ -133,11 +133,11 @@ class Crosscheck(Results):
         plan = plan_rerun(wanted)
         if not plan.again:
             note = f"There is no question to repeat ({plan.selection})."
-            return plan.parent.record.model_copy(update={"notes": (note,)})
+            return Run.of(plan.parent.record.model_copy(update={"notes": (note,)}))
         tags = self._labels()
         with self._progress() as progress, restored_environment():
             control = Control(progress, tags=tags)
-            return in_thread(lambda: run_rerun(plan, control), [control]).record
+            return Run.of(in_thread(lambda: run_rerun(plan, control), [control]).record)
 
     def sweep(
         self,
@@ -241,7 +241,7 @@ class Crosscheck(Results):
         name: str | None = None,
         questions: Ids | None = None,
         settings: Settings | None = None,
-    ) -> RunRecord:
+    ) -> Run:
         """Score the predictions of any system, as `crosscheck score` does.
 
         >>> made = crosscheck.score({1: "SELECT 1", 2: None}, name="mine", questions=[1, 2])
@@ -280,4 +280,4 @@ class Crosscheck(Results):
                 folders=Folders(find_data(text(self.data)), self._home),
             )
             with logging_to(self._home):
-                return in_thread(lambda: run_score(wanted, progress)).record
+                return Run.of(in_thread(lambda: run_score(wanted, progress)).record)

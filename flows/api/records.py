@@ -2,16 +2,67 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from tasks.core.wording import DASH, counts, interval, percent
+from tasks.scoring.cost import in_words
 from tasks.tracking.run_record import RunRecord
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from pandas import DataFrame
 
     from flows.answer.answering import Answered
     from flows.sweep.cells import Sweep as Swept
     from tasks.tracking.comparison.run_comparison import RunComparison
+
+
+class Run(RunRecord):
+    """The record of a run, with figures and a table for notebooks."""
+
+    @classmethod
+    def of(cls, record: RunRecord) -> "Run":
+        """Return a record as this class."""
+        return cls.model_construct(set(record.model_fields_set), **vars(record))
+
+    def plot(
+        self,
+        *others: RunRecord,
+        kind: str = "stages",
+        columns: Literal[1, 2] = 1,
+        file: str | Path | None = None,
+    ) -> "Figure":
+        """Draw a figure of this run and of others, as `crosscheck plot` does.
+
+        Args:
+            others: further runs, which are drawn after this one.
+            kind: stages, pareto, trend, causes or difficulty; `Crosscheck.plot` also draws noise.
+            columns: columns of a paper that the figure takes.
+            file: where to write it, too: a name that ends in .pdf, .svg or .png. None: nowhere.
+
+        Raises:
+            CrosscheckError: there is no such kind, or the figure cannot be drawn of these runs.
+        """
+        from tasks.plots.plot import plot_records
+
+        return written(plot_records((self, *others), kind, columns), file)
+
+    def _repr_html_(self) -> str:
+        score = self.score
+        rows = {
+            "run": f"{self.run_id} ({self.status})",
+            "benchmark": self.benchmark,
+            "backbone": self.backbone,
+            "pipeline": self.pipeline,
+            f"execution accuracy ({self.rule})": f"{percent(score)} ({counts(score)})",
+            "95 % interval": interval(*score.interval) if score.interval else DASH,
+            "cost": in_words(self.cost),
+        }
+        return str(
+            frame([{"": name, " ": value} for name, value in rows.items()], ("", " ")).to_html(index=False)
+        )
 
 
 @dataclass(frozen=True)
@@ -27,7 +78,7 @@ class Sweep:
     """
 
     id: str
-    runs: tuple[RunRecord | None, ...]
+    runs: tuple[Run | None, ...]
     estimated_usd: float | None
     spent_usd: float | None
     details: Mapping[str, Any] = field(repr=False)
@@ -36,7 +87,7 @@ class Sweep:
     def of(cls, swept: "Swept") -> "Sweep":
         """Return the record of a sweep."""
         details = swept.as_object()
-        runs = tuple(done.evaluated.record if done.evaluated else None for done in swept.cells)
+        runs = tuple(Run.of(done.evaluated.record) if done.evaluated else None for done in swept.cells)
         return cls(swept.id, runs, details["estimated_usd"], details["spent_usd"], details)
 
     @property
@@ -58,6 +109,9 @@ class Sweep:
             for cell, run in zip(self.details["cells"], self.runs, strict=True)
         ]
         return frame(rows, list(rows[0]))
+
+    def _repr_html_(self) -> str:
+        return str(self.table.to_html(index=False))
 
 
 @dataclass(frozen=True)
@@ -130,6 +184,10 @@ class Comparison:
         interval = (result.low, result.high)
         return cls(result.difference, interval, result.p_value, result.better, result.verdict, details, found)
 
+    def _repr_html_(self) -> str:
+        flips = self.flips[["question_id", "change", "database", "difficulty"]]
+        return f"<p>{escape(self.verdict)}</p>{flips.to_html(index=False)}"
+
     @property
     def flips(self) -> "DataFrame":
         """Questions that one run has right and the other wrong, with both SQLs and the gold's."""
@@ -147,6 +205,15 @@ class Comparison:
         from tasks.tracking.comparison.document import comparison_document
 
         return html(comparison_document(self._found))
+
+
+def written(figure: "Figure", file: str | Path | None) -> "Figure":
+    """Write a figure to a file, if one is named, and return it."""
+    from tasks.plots.style import save
+
+    if file is not None:
+        save(figure, Path(file))
+    return figure
 
 
 def frame(objects: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> "DataFrame":

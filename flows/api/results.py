@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from flows.api.inputs import Settings, arguments_named, overrides, text
-from flows.api.records import Comparison, frame
+from flows.api.records import Comparison, frame, written
 from flows.runtime.control import Progress
 from tasks.settings.home import Home, find_home
 from tasks.tracking.run_record import RunRecord
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from pandas import DataFrame
 
     from tasks.settings.evaluation import EvaluationSettings
@@ -141,6 +142,31 @@ class Results(Folder):
         runs = self._warehouse.runs()
         parent = repeated_run(self._find(run), runs).run_id
         return measure(self._read(parent), [self._read(each.run_id) for each in repeats_of(parent, runs)])
+
+    def plot(
+        self,
+        *runs: RunRecord | str,
+        kind: str = "stages",
+        columns: Literal[1, 2] = 1,
+        file: str | Path | None = None,
+    ) -> "Figure":
+        """Draw a figure of runs, as `crosscheck plot` does.
+
+        >>> crosscheck.plot(run, kind="difficulty").axes[0].get_ylabel()
+        'execution accuracy (%)'
+
+        Args:
+            runs: runs, or what names one, as in `compare`.
+            kind: stages, pareto, trend, causes, difficulty, or noise (of one run, which `noise` measures).
+            columns: columns of a paper that the figure takes.
+            file: where to write it, too: a name that ends in .pdf, .svg or .png. None: nowhere.
+
+        Raises:
+            CrosscheckError: there is no such run or kind, or the figure cannot be drawn of these runs.
+        """
+        from tasks.plots.plot import plot
+
+        return written(plot(self._warehouse, [self._find(each) for each in runs], kind, columns), file)
 
     def runs(self) -> "DataFrame":
         """Return all runs, newest first; the columns are those of the table `runs` (`crosscheck query --schema`).

