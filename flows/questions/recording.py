@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tasks.backbone.cache.entry import LENGTH
 from tasks.backbone.cache.store import ReplyCache
 from tasks.backbone.kinds.kind import kind_of
 from tasks.backbone.protocol import digest_of_canonical
@@ -16,6 +17,7 @@ from tasks.backbone.recordings.file import (
     write_recording,
 )
 from tasks.backbone.recordings.observed import Observation, Observations
+from tasks.backbone.stored_text import TOOL_CALLS
 from tasks.core.errors import ConfigurationError
 from tasks.core.files import file_digest
 from tasks.core.outcome import Call, Outcome
@@ -33,6 +35,7 @@ class _RecordedText:
     request: str
     text: str
     truncated: bool
+    tool_calls: bool = False
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,7 @@ def recorded_replies(
     """
     by_place, by_key = {}, {}
     for seen in observed:
-        recorded = _RecordedText(seen.digest, seen.exchange.reply, seen.truncated)
+        recorded = _RecordedText(seen.digest, seen.exchange.reply, seen.truncated, seen.tool_calls)
         by_place[seen.place] = by_key[seen.key] = recorded
     for question in questions:
         for record in outcomes[question.id].stages:
@@ -131,6 +134,7 @@ def recorded_replies(
                     model=call.model,
                     usage=call.usage,
                     truncated=found.truncated,
+                    tool_calls=found.tool_calls,
                 )
 
 
@@ -138,7 +142,8 @@ def _cached(cache: ReplyCache, call: Call) -> _RecordedText | None:
     entry = cache.entry(call.request)
     if entry is None:
         return None
-    return _RecordedText(digest_of_canonical(entry.request), entry.text, entry.finish == "length")
+    called = entry.finish.startswith(TOOL_CALLS)
+    return _RecordedText(digest_of_canonical(entry.request), entry.text, LENGTH in entry.finish, called)
 
 
 def check_record(settings: EvaluationSettings, questions: Collection[str]) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from tasks.core.outcome import STANDARD, Call
+from tasks.core.trajectory import ToolCall
 
 Role = Literal["system", "user", "assistant"]
 
@@ -20,6 +21,18 @@ class Message:
     # characters at its beginning that it has in common, with all messages before it, with requests about other
     # questions; a provider's prefix cache is told so. It is in no key.
     shared: int = field(default=0, compare=False)
+    # tools that the assistant called in it, with their results; a result is sent behind the message, in the form of
+    # the protocol
+    calls: tuple[ToolCall, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool that the model may call."""
+
+    name: str
+    description: str  # for the model
+    parameters: Mapping[str, Any] = field(hash=False)  # JSON schema of the object of its arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +55,9 @@ class Request:
         temperature: None for the backbone's own setting.
         sample: index among repeated samples of one request; 0 is the first. Part of the cache key, so that
             asking again (after an unreadable reply, or a `--fresh` re-run) is a different request.
+        tools: tools that the model may call, instead of or beside a text; () for none.
+        known: how many of the first messages an earlier request of the conversation had. Keys and stored requests have
+            their digest in place of them, so that a conversation is stored once and not once per turn.
         origin: who asks; None outside of a question's path. No part of the request: in no key, never sent.
         tier: service tier in which it is sent; in no key.
     """
@@ -51,6 +67,8 @@ class Request:
     temperature: float | None = None
     sample: int = 0
     origin: Origin | None = field(default=None, compare=False)
+    tools: tuple[Tool, ...] = ()
+    known: int = 0
     tier: str = field(default=STANDARD, compare=False)
 
 
@@ -62,11 +80,13 @@ class Reply:
         text: the reply's text, never None ("" for an empty reply).
         call: the bill of the request.
         truncated: True when the model stopped at its token limit.
+        calls: tools that the model calls, without results; () for none.
     """
 
     text: str
     call: Call
     truncated: bool = False
+    calls: tuple[ToolCall, ...] = ()
 
 
 class Backbone(Protocol):
@@ -116,13 +136,35 @@ def digest_of_canonical(canonical: Mapping[str, Any]) -> str:
     return _sha256(_canonical({name: value for name, value in canonical.items() if name != "backbone"}))
 
 
+def messages_of(canonical: Mapping[str, Any]) -> tuple[Message, ...]:
+    """Return the messages of a request from its canonical form, without those that were known before."""
+    return tuple(
+        Message(role, content, calls=tuple(ToolCall(*call) for calls in called for call in calls))
+        for role, content, *called in canonical["messages"]
+    )
+
+
 def _asked(request: Request) -> dict[str, Any]:
-    return {
-        "messages": [[message.role, message.content] for message in request.messages],
+    """Return what identifies a request; tools and known messages are in it where there are some."""
+    messages = [_said(message) for message in request.messages]
+    asked: dict[str, Any] = {
+        "messages": messages[request.known :],
         "schema": request.schema,
         "temperature": request.temperature,
         "sample": request.sample,
     }
+    if request.known:
+        asked["known"] = _sha256(_canonical({"messages": messages[: request.known]}))
+    if request.tools:
+        tools = [[tool.name, tool.description, tool.parameters] for tool in request.tools]
+        asked["tools"] = _sha256(_canonical({"tools": tools})) if request.known else tools
+    return asked
+
+
+def _said(message: Message) -> list[Any]:
+    """Return a message without the ids of its tool calls, which a model draws at random."""
+    calls = [[call.name, call.arguments, call.result] for call in message.calls]
+    return [message.role, message.content, calls] if calls else [message.role, message.content]
 
 
 def _canonical(content: Mapping[str, Any]) -> str:

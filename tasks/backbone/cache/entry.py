@@ -14,10 +14,13 @@ from sqlalchemy.dialects.postgresql import BYTEA
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from tasks.backbone.protocol import Reply, Request, canonical_request
+from tasks.backbone.stored_text import TOOL_CALLS, stored_text, with_calls
 from tasks.core.errors import StoreError, first_problem
 from tasks.core.outcome import Call, Usage
 from tasks.core.wording import shorten
 
+LENGTH = "length"
+"""Why a reply ended: at the token limit."""
 LAYOUT = 1
 """Version of the table's layout: SQLite's `user_version`, in PostgreSQL the end of the table's comment."""
 COMMENT = "Crosscheck's replies, layout "
@@ -85,8 +88,10 @@ class Entry:
     backbone: str  # name of the backbone that sent the request
     created_at: str  # when it came, UTC, ISO 8601
     usage: Usage  # tokens, as reported then
-    text: str  # the reply
-    finish: str  # "length" when the model stopped at its token limit, else "stop"
+    text: str  # the reply; with tool calls, a JSON object with the keys text and tool_calls
+    # "length" when the model stopped at its token limit, "tool_calls" when it called tools, both with a blank between
+    # them, else "stop"
+    finish: str
     seconds: float  # how long it took, retries included
     retries: int  # attempts beyond the first
     cost_usd: float | None  # what was paid, at the price of that day; None when that was unknown
@@ -149,8 +154,8 @@ def row_of(reply: Reply, request: Request, identity: Mapping[str, Any], backbone
         "key": call.request,
         "backbone": backbone,
         "created_at": timestamp(),
-        "text": reply.text,
-        "finish": "length" if reply.truncated else "stop",
+        "text": stored_text(reply),
+        "finish": _finish(reply),
         "request": zlib.compress(sent, 1),
         **{name: getattr(call, name) for name in _COPIED},
         **{f"{name}_tokens": getattr(call.usage, name) for name in _USAGE},
@@ -181,7 +186,18 @@ def reply_of(row: Mapping[str, Any]) -> Reply | DamagedEntry:
         return DamagedEntry(row["key"], _NO_TEXT)
     copied = {name: row[name] for name in _COPIED}
     call = Call(request=row["key"], usage=Usage(**_usage(row)), cached=False, **copied)
-    return Reply(row["text"], call, truncated=row["finish"] == "length")
+    reply = Reply(row["text"], call, truncated=LENGTH in row["finish"])
+    if not row["finish"].startswith(TOOL_CALLS):
+        return reply
+    try:
+        return with_calls(reply)
+    except ValueError as error:
+        return DamagedEntry(row["key"], str(error))
+
+
+def _finish(reply: Reply) -> str:
+    reasons = [*([TOOL_CALLS] if reply.calls else ()), *([LENGTH] if reply.truncated else ())]
+    return " ".join(reasons) or "stop"
 
 
 def _usage(row: Mapping[str, Any]) -> dict[str, Any]:

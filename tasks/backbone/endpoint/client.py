@@ -240,7 +240,7 @@ class EndpointBackbone:
             prompt_cache_usd=price.prompt_cache_usd if reported is None else 0.0,
         )
         log.debug("%s: replied after %.2f s, %d retries", self._settings.name, seconds, retries)
-        return Reply(answer.text, call, answer.truncated)
+        return Reply(answer.text, call, answer.truncated, answer.calls)
 
     def _pause_or_raise(self, refusal: Refusal, requests: int) -> float:
         """Return the seconds until the next request; raise where there is none."""

@@ -43,6 +43,8 @@ class RecordedReply:
     model: str = ""  # the model that answered, "" when unknown
     usage: Usage = field(default_factory=Usage)  # tokens as they were reported, each None when unknown
     truncated: bool = False  # whether the model stopped at its token limit
+    # whether the reply called tools: its text is then an object of text and calls (`tasks.backbone.stored_text`)
+    tool_calls: bool = False
 
     @property
     def place(self) -> ReplyPosition:
@@ -110,7 +112,10 @@ def write_recording(
     try:
         with atomic_write(Path(path)) as draft, draft.open("w", encoding="utf-8", errors="replace") as file:
             for reply in replies:
-                file.write(json.dumps(asdict(reply), ensure_ascii=False) + "\n")
+                line = asdict(reply)
+                if not reply.tool_calls:
+                    del line["tool_calls"]  # as in recordings without any
+                file.write(json.dumps(line, ensure_ascii=False) + "\n")
                 count += 1
             file.flush()
             os.fsync(file.fileno())

@@ -7,14 +7,15 @@ from typing import Any
 
 from tasks.backbone.protocol import Backbone, Message, Reply, Request, request_digest
 from tasks.backbone.recordings.file import ReplyPosition
+from tasks.backbone.stored_text import stored_text
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A request's messages and the reply to them."""
+    """A request's messages, those that an earlier one of the conversation had left out, and the reply to them."""
 
     messages: tuple[Message, ...]
-    reply: str
+    reply: str  # as it is stored (`tasks.backbone.stored_text`)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class Observation:
     digest: str  # the request's `request_digest`, by which recordings know it
     exchange: Exchange  # messages and reply; without messages where only replies are kept
     truncated: bool  # whether the model stopped at its token limit
+    tool_calls: bool = False  # whether it called tools
 
 
 class Observations:
@@ -48,8 +50,11 @@ class Observations:
             place=ReplyPosition(origin.question, origin.stage, origin.round) if origin else None,
             key=reply.call.request,
             digest=request_digest(request) if self._recorded else "",
-            exchange=Exchange(request.messages if self._traced else (), reply.text),
+            exchange=Exchange(
+                request.messages[request.known :] if self._traced else (), stored_text(reply)
+            ),
             truncated=reply.truncated,
+            tool_calls=bool(reply.calls),
         )
         self._observed.setdefault(origin.question if origin else "", []).append(observation)
 

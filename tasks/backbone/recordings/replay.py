@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from tasks.backbone.protocol import Origin, Reply, Request, request_digest, request_key
 from tasks.backbone.recordings.file import RecordedReply, Recording, ReplyPosition, read_recording
+from tasks.backbone.stored_text import with_calls
 from tasks.core.errors import BackboneError, ConfigurationError
 from tasks.core.outcome import Call
 from tasks.settings.backbone import BackboneSettings
@@ -79,7 +80,11 @@ class RecordedBackbone:
             seconds=0.0,
             cost_usd=0.0,
         )
-        return Reply(found.reply, call, found.truncated)
+        reply = Reply(found.reply, call, found.truncated)
+        try:
+            return with_calls(reply) if found.tool_calls else reply
+        except ValueError as error:
+            raise BackboneError(f"{found.place} in {self.recording.path}: {error}", transient=False) from None
 
     def _by_request(self, request: Request) -> RecordedReply | None:
         digest = request_digest(request)

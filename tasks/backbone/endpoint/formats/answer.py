@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tasks.core.outcome import STANDARD, Usage
+from tasks.core.trajectory import ToolCall
 from tasks.core.wording import storable
 from tasks.settings.backbone import MOST_TOKENS
 
@@ -35,10 +36,11 @@ STANDARD_NAMES = ("default", "on_demand", "standard")
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A further reply in an answer: its text, and whether the model stopped at its token limit."""
+    """A further reply in an answer: as the fields of `Answer`."""
 
     text: str
     truncated: bool
+    calls: tuple[ToolCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class Answer:
         truncated: True when the model stopped at its token limit.
         cost_usd: cost that the endpoint reports, as gateways do; None without one.
         further: the replies behind the first one, where several were requested.
-        arguments: arguments of the first tool that the model calls, as JSON; "" if it calls none.
+        calls: tools that the model calls, without results.
         tier: service tier in which it was answered; None if the endpoint does not report it.
     """
 
@@ -63,20 +65,26 @@ class Answer:
     truncated: bool
     cost_usd: float | None = None
     further: tuple[Choice, ...] = ()
-    arguments: str = ""
+    calls: tuple[ToolCall, ...] = ()
     tier: str | None = None
+
+    @property
+    def arguments(self) -> str:
+        """Arguments of the first tool that the model calls, as JSON; "" if it calls none."""
+        return self.calls[0].arguments if self.calls else ""
 
     def split(self, count: int) -> "list[Answer]":
         """Return an answer with one reply for each of the replies, of which at most `count` were requested.
 
         The input counts for the first one, and output and a reported cost are divided: the sum is what was paid.
         """
-        found = [Choice(self.text, self.truncated), *self.further][:count]
+        found = [Choice(self.text, self.truncated, self.calls), *self.further][:count]
         return [
             replace(
                 self,
                 text=each.text,
                 truncated=each.truncated,
+                calls=each.calls,
                 further=(),
                 usage=_share(self.usage, place, len(found)),
                 cost_usd=None if self.cost_usd is None else self.cost_usd / len(found),
@@ -134,6 +142,33 @@ def object_in(text: str, what: str) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise GarbledAnswerError(f"the answer is a JSON {type(content).__name__}, not a {what}")
     return content
+
+
+def tool_call(name: Any, arguments: Any, id: Any) -> ToolCall:
+    """Return a call of a tool as a model wrote it; arguments that are no text become JSON.
+
+    >>> tool_call("run_sql", {"sql": "SELECT 1"}, None)
+    ToolCall(name='run_sql', arguments='{"sql": "SELECT 1"}', result=None, error='', sql=None, id='')
+    """
+    written = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    return ToolCall(_text(name), storable(written), id=_text(id))
+
+
+def arguments_object(arguments: str) -> dict[str, Any]:
+    """Return the arguments of a call as the object that protocols demand, also where the model wrote none.
+
+    >>> arguments_object('{"sql": "SELECT 1"}'), arguments_object("SELECT 1")
+    ({'sql': 'SELECT 1'}, {'malformed': 'SELECT 1'})
+    """
+    try:
+        found = json.loads(arguments)
+    except (ValueError, RecursionError):
+        found = None
+    return found if isinstance(found, dict) else {"malformed": arguments}
+
+
+def _text(value: Any) -> str:
+    return storable(value) if isinstance(value, str) else ""
 
 
 def part(container: Any, name: str) -> Mapping[str, Any]:

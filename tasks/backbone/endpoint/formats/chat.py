@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from tasks.backbone.endpoint.formats.answer import (
@@ -10,23 +11,28 @@ from tasks.backbone.endpoint.formats.answer import (
     Choice,
     GarbledAnswerError,
     RefusedInBodyError,
+    arguments_object,
     count,
     object_in,
     part,
     parts,
     tier_of,
+    tool_call,
 )
 from tasks.backbone.endpoint.formats.identity import OPENAI_URL, public_url, response_mode_of
 from tasks.backbone.endpoint.formats.wire import (
+    NO_TOOLS,
     Event,
     WireFormat,
     cache_key_fields,
+    function_of,
     temperature_of,
     tier_fields,
 )
-from tasks.backbone.protocol import Request
+from tasks.backbone.protocol import Message, Request
 from tasks.backbone.replies.json_text import with_thoughts
 from tasks.core.outcome import STANDARD, Usage
+from tasks.core.trajectory import ToolCall
 from tasks.core.wording import storable
 from tasks.settings.backbone import RESPONSE_MODES, BackboneSettings
 
@@ -57,17 +63,37 @@ def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
     limit = settings.max_tokens or settings.max_completion_tokens
     if limit is not None:
         body[_limit_field(settings)] = limit
+    if request.tools:
+        body["tools"] = [{"type": "function", "function": function_of(tool)} for tool in request.tools]
     if request.schema is not None:
         body |= RESPONSE_MODES.get(response_mode_of(settings))(request.schema)
     return body | tier_fields(request) | cache_key_fields(request, settings) | settings.extra_body
 
 
-def _messages(request: Request, settings: BackboneSettings) -> list[dict[str, str]]:
-    messages = [{"role": message.role, "content": message.content} for message in request.messages]
+def _messages(request: Request, settings: BackboneSettings) -> list[dict[str, Any]]:
+    messages = list(chain.from_iterable(map(_sent, request.messages)))
     if settings.system_role or [each["role"] for each in messages[:2]] != ["system", "user"]:
         return messages
     system, user, *others = messages
     return [user | {"content": f"{system['content']}\n\n{user['content']}"}, *others]
+
+
+def _sent(message: Message) -> Iterator[dict[str, Any]]:
+    """Yield a message as the protocol has it: the results of its tool calls are messages of their own."""
+    if not message.calls:
+        yield {"role": message.role, "content": message.content}
+        return
+    called = [
+        {
+            "id": call.id,
+            "type": "function",
+            "function": {"name": call.name, "arguments": json.dumps(arguments_object(call.arguments))},
+        }
+        for call in message.calls
+    ]
+    yield {"role": message.role, "content": message.content or None, "tool_calls": called}
+    for call in message.calls:
+        yield {"role": "tool", "tool_call_id": call.id, "content": call.result or ""}
 
 
 def changes_of(settings: BackboneSettings) -> dict[str, str]:
@@ -82,6 +108,7 @@ def changes_of(settings: BackboneSettings) -> dict[str, str]:
         "reasoning_effort": "set backbone.reasoning_effort to a value that it takes, or to null",
         "response_format": f"set backbone.response_mode={other_mode}",
         "n": "set backbone.samples_per_request=1",
+        **dict.fromkeys(("tools", "tool_choice", "tool choice"), NO_TOOLS),
         "service_tier": f"set backbone.tier={STANDARD}",
         limit: f"lower backbone.{own}, or set it to null and backbone.{other} instead",
     } | {name: f'take "{name}" out of backbone.extra_body' for name in settings.extra_body}
@@ -124,7 +151,7 @@ def answer_of(text: str) -> Answer:
         truncated=finish == "length",
         cost_usd=_cost(content.get("usage")),
         further=tuple(_further(choices[1:])),
-        arguments=_arguments(message),
+        calls=_calls(message),
         tier=tier_of(content),
     )
 
@@ -135,13 +162,15 @@ def _further(choices: Iterable[Any]) -> Iterator[Choice]:
         message = part(choice, "message")
         if not message or choice.get("finish_reason") in INTERRUPTED:
             return
-        yield Choice(storable(_content(message)), choice.get("finish_reason") == "length")
+        truncated = choice.get("finish_reason") == "length"
+        yield Choice(storable(_content(message)), truncated, _calls(message))
 
 
-def _arguments(message: Mapping[str, Any]) -> str:
-    calls = parts(message, "tool_calls")
-    found = part(calls[0], "function").get("arguments") if calls else ""
-    return found if isinstance(found, str) else json.dumps(found)
+def _calls(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
+    called = ((call.get("id"), part(call, "function")) for call in parts(message, "tool_calls"))
+    return tuple(
+        tool_call(function.get("name"), function.get("arguments", ""), id) for id, function in called
+    )
 
 
 def _content(message: Mapping[str, Any]) -> str:

@@ -1,22 +1,24 @@
 """Anthropic's Messages API as plain data (API reference "Messages", types of the anthropic SDK 2.12)."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tasks.backbone.endpoint.formats.answer import (
     Answer,
     GarbledAnswerError,
     RefusedInBodyError,
+    arguments_object,
     count,
     object_in,
     part,
     parts,
     texts,
     tier_of,
+    tool_call,
 )
 from tasks.backbone.endpoint.formats.identity import response_mode_of
-from tasks.backbone.endpoint.formats.wire import Event, WireFormat, merged, temperature_of
+from tasks.backbone.endpoint.formats.wire import NO_TOOLS, Event, WireFormat, merged, temperature_of
 from tasks.backbone.protocol import Message, Request
 from tasks.backbone.replies.json_text import with_thoughts
 from tasks.core.outcome import Usage
@@ -43,11 +45,19 @@ def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
         "model": settings.model,
         "max_tokens": limit + thinking if thinking >= limit else limit,
         "messages": [
-            {"role": message.role, "content": _blocks(message) if marked else message.content}
+            sent
             for message in request.messages
             if message.role != "system"
+            for sent in _sent(message, marked=marked)
         ],
     }
+    if request.tools:
+        body["tools"] = [
+            {"name": tool.name, "description": tool.description, "input_schema": dict(tool.parameters)}
+            for tool in request.tools
+        ]
+    if marked and request.messages[-1].calls:
+        body["messages"][-1]["content"][-1]["cache_control"] = CACHED
     system = "\n\n".join(message.content for message in request.messages if message.role == "system")
     if system:
         body["system"] = system
@@ -71,6 +81,25 @@ def _format(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {"format": {"type": "json_schema", "schema": named["schema"]}}
 
 
+def _sent(message: Message, *, marked: bool) -> Iterator[dict[str, Any]]:
+    """Yield a message as the protocol has it: the results of its tool calls are one message of the user."""
+    if not message.calls:
+        yield {"role": message.role, "content": _blocks(message) if marked else message.content}
+        return
+    text = [{"type": "text", "text": message.content}] if message.content.strip() else []
+    used = [
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments_object(call.arguments)}
+        for call in message.calls
+    ]
+    yield {"role": message.role, "content": [*text, *used]}
+    results = [
+        {"type": "tool_result", "tool_use_id": call.id, "content": call.result or ""}
+        | ({"is_error": True} if call.error else {})
+        for call in message.calls
+    ]
+    yield {"role": "user", "content": results}
+
+
 def _blocks(message: Message) -> str | list[dict[str, Any]]:
     if not message.shared:
         return message.content
@@ -91,6 +120,7 @@ def changes_of(settings: BackboneSettings) -> dict[str, str]:
         "output_format": mode,
         "max_tokens": "change backbone.max_tokens",
         "cache_control": "set backbone.prefix_cache=false",
+        **dict.fromkeys(("tools", "tool_use"), NO_TOOLS),
     } | {name: f'take "{name}" out of backbone.extra_body' for name in settings.extra_body}
 
 
@@ -118,6 +148,11 @@ def answer_of(text: str) -> Answer:
         model=storable(str(content.get("model") or "")),
         usage=usage_of(content.get("usage")),
         truncated=reason in TRUNCATED,
+        calls=tuple(
+            tool_call(block.get("name"), block.get("input"), block.get("id"))
+            for block in blocks
+            if block.get("type") == "tool_use" and reason != "refusal"
+        ),
         tier=tier_of(part(content, "usage")),
     )
 
@@ -152,7 +187,7 @@ MESSAGES = WireFormat(
     stream={"stream": True},
     modes=("json_schema", "text"),
     counting="messages/count_tokens",
-    counted=frozenset({"model", "messages", "system"}),
+    counted=frozenset({"model", "messages", "system", "tools"}),
     sdk="anthropic",
 )
 """Anthropic's Messages API."""

@@ -4,30 +4,35 @@ Responses are not stored at the provider (`store: false`), unless `extra_body` s
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from tasks.backbone.endpoint.formats.answer import (
     Answer,
     GarbledAnswerError,
     RefusedInBodyError,
+    arguments_object,
     count,
     object_in,
     part,
     parts,
     texts,
     tier_of,
+    tool_call,
 )
 from tasks.backbone.endpoint.formats.identity import response_mode_of
 from tasks.backbone.endpoint.formats.wire import (
+    NO_TOOLS,
     Event,
     WireFormat,
     cache_key_fields,
+    function_of,
     merged,
     temperature_of,
     tier_fields,
 )
-from tasks.backbone.protocol import Request
+from tasks.backbone.protocol import Message, Request
 from tasks.backbone.replies.json_text import with_thoughts
 from tasks.core.outcome import STANDARD, Usage
 from tasks.core.wording import storable
@@ -42,9 +47,11 @@ def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
     """Return the request's body."""
     body: dict[str, Any] = {
         "model": settings.model,
-        "input": [{"role": message.role, "content": message.content} for message in request.messages],
+        "input": list(chain.from_iterable(map(_sent, request.messages))),
         "store": False,
     }
+    if request.tools:
+        body["tools"] = [{"type": "function", "strict": False} | function_of(tool) for tool in request.tools]
     if (temperature := temperature_of(request, settings)) is not None:
         body["temperature"] = temperature
     if settings.reasoning_effort is not None:
@@ -60,6 +67,17 @@ def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
     return merged(body | fields, settings.extra_body)
 
 
+def _sent(message: Message) -> Iterator[dict[str, Any]]:
+    """Yield the items of a message: its text, its tool calls and their results are items of their own."""
+    if message.content or not message.calls:
+        yield {"role": message.role, "content": message.content}
+    for call in message.calls:
+        arguments = json.dumps(arguments_object(call.arguments))
+        yield {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": arguments}
+    for call in message.calls:
+        yield {"type": "function_call_output", "call_id": call.id, "output": call.result or ""}
+
+
 def changes_of(settings: BackboneSettings) -> dict[str, str]:
     """Return how to change each parameter that an endpoint may refuse, by its name in the request's body."""
     mode = "set backbone.response_mode=json_object (or text)"
@@ -69,6 +87,7 @@ def changes_of(settings: BackboneSettings) -> dict[str, str]:
         "service_tier": f"set backbone.tier={STANDARD}",
         "text": mode,
         "text.format": mode,
+        **dict.fromkeys(("tools", "tool_choice"), NO_TOOLS),
         "max_output_tokens": "change backbone.max_tokens (16 or more), or set it to null",
     } | {name: f'take "{name}" out of backbone.extra_body' for name in settings.extra_body}
 
@@ -110,6 +129,11 @@ def answer_of(text: str) -> Answer:
         model=storable(str(content.get("model") or "")),
         usage=usage_of(content.get("usage")),
         truncated=status == "incomplete" and not filtered,
+        calls=tuple(
+            tool_call(item.get("name"), item.get("arguments"), item.get("call_id"))
+            for item in output
+            if item.get("type") == "function_call"
+        ),
         tier=tier_of(content),
     )
 
@@ -141,6 +165,6 @@ RESPONSES = WireFormat(
     event=event_of,
     stream={"stream": True},
     counting="responses/input_tokens",
-    counted=frozenset({"model", "input"}),
+    counted=frozenset({"model", "input", "tools"}),
 )
 """OpenAI's Responses API: the only one of its codex and pro models."""

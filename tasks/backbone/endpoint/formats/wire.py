@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from tasks.backbone.endpoint.formats.answer import Answer
 from tasks.backbone.endpoint.formats.identity import OPENAI_URL, public_url
-from tasks.backbone.protocol import Request, shared_prefix_digest
+from tasks.backbone.protocol import Request, Tool, shared_prefix_digest
 from tasks.core.outcome import STANDARD, Usage
 from tasks.settings.backbone import BackboneSettings
 
@@ -52,6 +52,15 @@ class WireFormat:
     counting: str = ""
     counted: frozenset[str] = frozenset()
     sdk: Sdk = "openai"
+
+
+NO_TOOLS = "set pipeline.tools=text, so that the model writes its tool calls as text"
+"""What to change where an endpoint refuses tools."""
+
+
+def function_of(tool: Tool) -> dict[str, Any]:
+    """Return a tool as the protocols of OpenAI describe a function."""
+    return {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
 
 
 def temperature_of(request: Request, settings: BackboneSettings) -> float | None:
