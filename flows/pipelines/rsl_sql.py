@@ -10,7 +10,7 @@ from flows.pipelines.results import results
 from tasks.core.errors import ConfigurationError
 from tasks.core.records import Augmentation, CorrectionCase, FewShotQuestion, Link, Question, SqlPair
 from tasks.database.schema_view import SchemaView
-from tasks.settings.pipeline import RslSqlSettings
+from tasks.settings.pipeline import LinkedSettings, RslSqlSettings
 from tasks.stages.links import merge, unite, with_join_keys
 from tasks.stages.rsl_sql.augmentation import (
     augmentation_conditions,
@@ -59,7 +59,9 @@ async def rsl_sql(question: Question, context: RslSql) -> str | None:
     return final
 
 
-async def link_both_ways(question: Question, view: SchemaView, context: RslSql) -> tuple[str | None, Link]:
+async def link_both_ways(
+    question: Question, view: SchemaView, context: Context[LinkedSettings]
+) -> tuple[str | None, Link]:
     """Step 1: forward link, preliminary SQL, backward link; their union over all iterations."""
     settings, schema, record = context.settings.linking, view.schema, context.record
     few_shot = context.with_demonstrations(question)
@@ -88,7 +90,7 @@ async def link_both_ways(question: Question, view: SchemaView, context: RslSql) 
     return sql, with_join_keys(schema, link) if settings.keep_keys else link
 
 
-def gold_link(context: RslSql) -> Link:
+def gold_link(context: Context[LinkedSettings]) -> Link:
     """Return the gold's tables and columns, for an analysis."""
     if context.oracle is None or context.oracle.link is None:
         raise ConfigurationError(

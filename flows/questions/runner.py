@@ -14,6 +14,7 @@ from flows.pipelines.context import Context, PipelineRecord
 from flows.pipelines.pipeline import Function, pipeline_of
 from flows.questions import schema_only
 from flows.questions.demonstrations import QuestionExtras
+from flows.questions.tool_mode import with_tool_mode
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.pace import Pace
 from tasks.core.errors import BackboneError, ConfigurationError, DatabaseUnavailableError, StoreError
@@ -185,7 +186,7 @@ class QuestionRunner:
             )
         backbone = self.settings.backbone
         return Context(
-            settings=self.settings.pipeline,
+            settings=with_tool_mode(self.settings),
             runner=DatabaseRunner(database, self.tools.workers, self.settings.benchmark.timeout_s),
             demonstrations=extras.demonstrations,
             grounded=extras.grounded,

@@ -118,12 +118,17 @@ class FewShotSettings(PipelineSettings):
     """Show column descriptions."""
 
 
-class RslSqlSettings(PipelineSettings):
+class LinkedSettings(PipelineSettings):
+    """Settings of a pipeline with RSL-SQL's bidirectional linking."""
+
+    linking: LinkingSettings = LinkingSettings()
+
+
+class RslSqlSettings(LinkedSettings):
     """RSL-SQL: bidirectional linking, augmentation, selection, self-correction."""
 
     kind: str = "rsl-sql"
     name: str = "rsl-sql"
-    linking: LinkingSettings = LinkingSettings()
     augmentation: AugmentationSettings = AugmentationSettings()
     selection: SelectionSettings = SelectionSettings()
     correction: CorrectionSettings = CorrectionSettings()

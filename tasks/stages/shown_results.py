@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from tasks.core.records import Execution
 from tasks.database.rendering import BREAKS, LONGEST_VALUE
 
+EMPTY = "No rows."
+"""How a result without rows is shown."""
 LONGEST_ERROR = 500
 """Characters of an error that are shown; SQLite quotes what it cannot read, up to the whole statement."""
 
@@ -36,7 +38,7 @@ def show_result(execution: Execution | None, rows: int, *, counts: bool = False)
     if not execution.ok:
         return f"Error: {_line(execution.error, LONGEST_ERROR)}"
     if not execution.row_count:
-        return "No rows."
+        return EMPTY
     shown = execution.rows[:rows]
     lines = [_row(execution.columns), *(_row(row) for row in shown)]
     if counts:

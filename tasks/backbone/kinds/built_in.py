@@ -27,10 +27,22 @@ def _usable(settings: BackboneSettings) -> None:
     imported(format_of(settings).sdk)
 
 
-_ENDPOINT = BackboneKind(EndpointBackbone, check=_usable, endpoint=True, tiers=frozenset({FLEX, BATCH}))
+def _any(settings: BackboneSettings) -> bool:
+    return True
+
+
+def _tools(settings: BackboneSettings) -> bool:
+    return format_of(settings).tools(settings)
+
+
+_ENDPOINT = BackboneKind(
+    EndpointBackbone, check=_usable, tools=_tools, endpoint=True, tiers=frozenset({FLEX, BATCH})
+)
 
 BACKBONES.register("openai")(_ENDPOINT)
 BACKBONES.register("openai-responses")(replace(_ENDPOINT, settings=ResponsesSettings))
 BACKBONES.register("anthropic")(replace(_ENDPOINT, settings=MessagesSettings, tiers=frozenset({BATCH})))
-BACKBONES.register("offline")(BackboneKind(_offline, paid=False, samples=False))
-BACKBONES.register("replay")(BackboneKind(open_recording, check=open_recording, paid=False, replays=True))
+BACKBONES.register("offline")(BackboneKind(_offline, paid=False, samples=False, tools=_any))
+BACKBONES.register("replay")(
+    BackboneKind(open_recording, check=open_recording, paid=False, replays=True, tools=_any)
+)

@@ -26,6 +26,7 @@ class BackboneKind:
         replays: whether it answers from a recording.
         samples: whether it can answer a request again at a temperature above 0.
         tiers: service tiers beside the standard one in which it can send a request.
+        tools: returns whether a backbone with these settings calls the tools that a request offers.
         endpoint: whether it sends the requests to an endpoint, as `EndpointBackbone` does.
     """
 
@@ -35,6 +36,7 @@ class BackboneKind:
     paid: bool = True
     replays: bool = False
     samples: bool = True
+    tools: Callable[[Any], bool] = lambda settings: False
     endpoint: bool = False
     tiers: frozenset[str] = frozenset()
 

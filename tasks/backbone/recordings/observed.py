@@ -50,9 +50,7 @@ class Observations:
             place=ReplyPosition(origin.question, origin.stage, origin.round) if origin else None,
             key=reply.call.request,
             digest=request_digest(request) if self._recorded else "",
-            exchange=Exchange(
-                request.messages[request.known :] if self._traced else (), stored_text(reply)
-            ),
+            exchange=Exchange(request.messages[request.known :] if self._traced else (), stored_text(reply)),
             truncated=reply.truncated,
             tool_calls=bool(reply.calls),
         )

@@ -110,12 +110,13 @@ class ValueIndex:
             self._connection.close()
 
     def retrieve(
-        self, question_text: str, k: int = 2, bm25_top_k: int = TOP
+        self, question_text: str, k: int = 2, bm25_top_k: int = TOP, *, fill: bool = True
     ) -> Mapping[ColumnName, tuple[Value, ...]]:
         """Return the k values of each column that a question most likely means, the likeliest first.
 
         At most 10 values (`k`), of the `bm25_top_k` texts of a column that are looked at, which are at least k. By
-        column in schema order; columns without a value are absent.
+        column in schema order; columns without a value are absent. Without `fill`, a column's frequent values do not
+        take the places for which the question finds none.
         """
         if k > builder.FIRST:
             raise ValueError(
@@ -133,8 +134,9 @@ class ValueIndex:
         result = {}
         for place, column in self._columns.items():
             chosen = column.choose(by_place[place], found, bm25_top_k) if place in by_place else ()
-            every = dict.fromkeys((*chosen, *mentioned.get(place, ()), *column.first))
-            result[column.name] = tuple(every)[:k]
+            every = dict.fromkeys((*chosen, *mentioned.get(place, ()), *(column.first if fill else ())))
+            if every or fill:
+                result[column.name] = tuple(every)[:k]
         return result
 
     def _find(self, question_text: str) -> ValueMatches:
@@ -231,7 +233,9 @@ class DatabaseValues:
                 _open.popitem(last=False)  # closed once no question uses it
         return index
 
-    async def retrieve(self, question_text: str, k: int, bm25_top_k: int) -> tuple[ColumnValues, ...]:
+    async def retrieve(
+        self, question_text: str, k: int, bm25_top_k: int, *, fill: bool = True
+    ) -> tuple[ColumnValues, ...]:
         """Call `ValueIndex.retrieve` in a thread; return the likeliest values of each column.
 
         An index whose file is found to be damaged is built again.
@@ -239,13 +243,13 @@ class DatabaseValues:
 
         def ask() -> Mapping[ColumnName, tuple[Value, ...]]:
             try:
-                return self.open().retrieve(question_text, k, bm25_top_k)
+                return self.open().retrieve(question_text, k, bm25_top_k, fill=fill)
             except sqlite3.DatabaseError as error:
                 log.warning("The index of values %s is damaged (%s) and is built again.", self._path, error)
                 builder.build(self.database, self._path)
                 with _opening:
                     _open.pop(self._path, None)
-                return self.open().retrieve(question_text, k, bm25_top_k)
+                return self.open().retrieve(question_text, k, bm25_top_k, fill=fill)
 
         found = await asyncio.to_thread(ask)
         return tuple(ColumnValues(name, values) for name, values in found.items())

@@ -1,6 +1,7 @@
 """What the answers of all protocols have in common: the reply, its tokens, and what is wrong with a body."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -165,6 +166,15 @@ def arguments_object(arguments: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         found = None
     return found if isinstance(found, dict) else {"malformed": arguments}
+
+
+def tool_name(name: str) -> str:
+    """Return the name of a tool that the model invented, or not, in the letters that protocols take back.
+
+    >>> tool_name("functions.run_sql"), tool_name("")
+    ('functions_run_sql', 'unknown')
+    """
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "unknown"
 
 
 def _text(value: Any) -> str:

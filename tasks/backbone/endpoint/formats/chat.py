@@ -18,6 +18,7 @@ from tasks.backbone.endpoint.formats.answer import (
     parts,
     tier_of,
     tool_call,
+    tool_name,
 )
 from tasks.backbone.endpoint.formats.identity import OPENAI_URL, public_url, response_mode_of
 from tasks.backbone.endpoint.formats.wire import (
@@ -87,7 +88,10 @@ def _sent(message: Message) -> Iterator[dict[str, Any]]:
         {
             "id": call.id,
             "type": "function",
-            "function": {"name": call.name, "arguments": json.dumps(arguments_object(call.arguments))},
+            "function": {
+                "name": tool_name(call.name),
+                "arguments": json.dumps(arguments_object(call.arguments)),
+            },
         }
         for call in message.calls
     ]

@@ -16,6 +16,7 @@ from tasks.backbone.endpoint.formats.answer import (
     texts,
     tier_of,
     tool_call,
+    tool_name,
 )
 from tasks.backbone.endpoint.formats.identity import response_mode_of
 from tasks.backbone.endpoint.formats.wire import NO_TOOLS, Event, WireFormat, merged, temperature_of
@@ -88,7 +89,12 @@ def _sent(message: Message, *, marked: bool) -> Iterator[dict[str, Any]]:
         return
     text = [{"type": "text", "text": message.content}] if message.content.strip() else []
     used = [
-        {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments_object(call.arguments)}
+        {
+            "type": "tool_use",
+            "id": call.id,
+            "name": tool_name(call.name),
+            "input": arguments_object(call.arguments),
+        }
         for call in message.calls
     ]
     yield {"role": message.role, "content": [*text, *used]}
@@ -178,6 +184,11 @@ def event_of(event: Mapping[str, Any]) -> Event:
     return Event(bool(delta.get("text") or delta.get("thinking")), usage)
 
 
+def takes_tools(settings: BackboneSettings) -> bool:
+    """Return whether requests may offer tools: not with extended thinking, whose blocks would have to be sent back."""
+    return part(settings.extra_body, "thinking").get("type") in (None, "disabled")
+
+
 MESSAGES = WireFormat(
     path="messages",
     body=body_of,
@@ -186,6 +197,7 @@ MESSAGES = WireFormat(
     event=event_of,
     stream={"stream": True},
     modes=("json_schema", "text"),
+    tools=takes_tools,
     counting="messages/count_tokens",
     counted=frozenset({"model", "messages", "system", "tools"}),
     sdk="anthropic",

@@ -20,6 +20,7 @@ from tasks.backbone.endpoint.formats.answer import (
     texts,
     tier_of,
     tool_call,
+    tool_name,
 )
 from tasks.backbone.endpoint.formats.identity import response_mode_of
 from tasks.backbone.endpoint.formats.wire import (
@@ -73,7 +74,12 @@ def _sent(message: Message) -> Iterator[dict[str, Any]]:
         yield {"role": message.role, "content": message.content}
     for call in message.calls:
         arguments = json.dumps(arguments_object(call.arguments))
-        yield {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": arguments}
+        yield {
+            "type": "function_call",
+            "call_id": call.id,
+            "name": tool_name(call.name),
+            "arguments": arguments,
+        }
     for call in message.calls:
         yield {"type": "function_call_output", "call_id": call.id, "output": call.result or ""}
 

@@ -35,6 +35,7 @@ class WireFormat:
         modes: the response modes that the protocol has, the strictest first.
         limits: the settings by which a limit of output tokens is sent.
         takes: which of "seed", "n", "tools" and "system_role" a request may have.
+        tools: returns whether a request may offer tools, under these settings.
         counting: path at which the input tokens of a request are counted without a charge; "" if there is none.
         counted: the fields of a request's body that are counted.
         sdk: package of the provider's client.
@@ -49,6 +50,7 @@ class WireFormat:
     modes: tuple[str, ...] = ("json_schema", "json_object", "text")
     limits: tuple[str, ...] = ("max_tokens",)
     takes: frozenset[str] = frozenset()
+    tools: Callable[[BackboneSettings], bool] = lambda settings: True
     counting: str = ""
     counted: frozenset[str] = frozenset()
     sdk: Sdk = "openai"

@@ -1,0 +1,62 @@
+"""An agent: a model in a loop with tools that read the database, until it submits a query or a limit is reached."""
+
+from flows.pipelines.context import Context
+from flows.pipelines.pipeline import pipeline
+from flows.pipelines.rsl_sql import link_both_ways
+from tasks.core.errors import BackboneError
+from tasks.core.outcome import Candidate
+from tasks.core.records import Question
+from tasks.settings.agent import AgentSettings
+from tasks.stage_runs import prompts
+from tasks.stage_runs.question_run import current_question_run
+from tasks.stages.agent.conversation import Conversation
+from tasks.stages.agent.spending import Spending
+from tasks.stages.agent.toolbox import TEMPLATE, Toolbox, offered
+from tasks.stages.agent.turn import turn
+
+Agent = Context[AgentSettings]
+
+
+@pipeline(AgentSettings, name="agent")
+async def agent(question: Question, context: Agent) -> str | None:
+    """Let the model take turns until it submits, or a limit is reached; return what it submitted, else its best SQL."""
+    settings, runner, backbone = context.settings, context.runner, context.backbone
+    view = await context.view_for(question, descriptions=settings.descriptions)
+    box = Toolbox(view, context.values, settings.limits.of_tools, settings.tool_mode)
+    conversation = await opened(question, box, context)
+    while not conversation.submitted:
+        spending = Spending.of(conversation, current_question_run().records, settings.limits)
+        if spending.reached:
+            context.record.note(f"nothing was submitted: {spending.reached}")
+            break
+        try:
+            taken = await turn(conversation, spending.notice, spending.allowed, box, runner, backbone)
+        except BackboneError as error:
+            if error.fatal or error.transient or conversation.answer is None:
+                raise
+            context.record.note(f"nothing was submitted: {error}")
+            break
+        conversation = conversation.then(taken)
+        context.record.candidates.append(Candidate(f"turn_{len(conversation.turns)}", taken.sql))
+    return conversation.answer
+
+
+async def opened(question: Question, box: Toolbox, context: Agent) -> Conversation:
+    """Open the conversation as `pipeline.start` says: with the question alone, the schema, or RSL-SQL's link."""
+    start, shown, sql = context.settings.start, None, None
+    if start == "schema":
+        shown = box.view
+    elif start == "link":
+        sql, link = await link_both_ways(question, box.view, context)
+        context.record.sql("preliminary_sql", sql)
+        shown = box.view.reduced_to(link)
+    opening = prompts.messages(
+        TEMPLATE,
+        dialect=box.view.dialect_name,
+        question=question,
+        parts=shown.render() if shown else None,
+        reduced=start == "link",
+        sql=sql,
+        tools=offered(box.view.dialect_name) if box.mode == "text" else (),
+    )
+    return Conversation.opened(opening, sql)

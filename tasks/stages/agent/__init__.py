@@ -1,0 +1,1 @@
+"""Stages and tools of the pipeline `agent`."""
