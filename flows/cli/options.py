@@ -93,7 +93,7 @@ class Details:
 
     details: bool = flag(
         "--details",
-        "Show more tables: causes of errors, disagreements between comparison rules, and others.",
+        "Show everything: by rule, difficulty and database, causes, schema linking, calls, MLflow and Prefect.",
         last=True,
     )
 

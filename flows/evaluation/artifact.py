@@ -5,7 +5,7 @@ from flows.report.result import EvaluationResult
 from tasks.core.wording import percent_and_counts
 from tasks.documents.markdown import markdown
 from tasks.tracking.evaluation import EvaluationRun
-from tasks.tracking.run_document import run_document
+from tasks.tracking.run_display.document import run_document
 
 KEY = "evaluation"
 

@@ -81,7 +81,7 @@ def command(given: EvaluateOptions) -> int:
         evaluated = run_evaluation(settings, control)
     given.emit(
         json_of(evaluated.record),
-        lambda stream: print_summary(evaluated, stream, details=given.details),
+        lambda stream: print_summary(evaluated, given.folder, stream, details=given.details),
         text_too=True,
     )
     if given.open:

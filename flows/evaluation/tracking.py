@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any
@@ -29,8 +29,7 @@ from tasks.tracking.mlflow.package import Completion
 from tasks.tracking.mlflow.tracker import Tracker
 from tasks.tracking.parameters import redact
 from tasks.tracking.retention.store import size_of
-from tasks.tracking.run_record import RunHeader
-from tasks.tracking.warehouse.run_names import run_before
+from tasks.tracking.run_record import RunRecord
 from tasks.tracking.warehouse.runs import Warehouse
 
 log = logging.getLogger(__name__)
@@ -147,7 +146,7 @@ class Tracking:
         )
         notes = [*self._preparation.notes, *self._control.progress.notes, _nothing_paid(same)]
         notes.append(tracked.problem or untraced)
-        record = self._tracker.finished(notes)
+        record = self._finished(notes)
         problems = []
         try:
             await asyncio.to_thread(self._warehouse.finish, self.run, report, record)
@@ -157,13 +156,18 @@ class Tracking:
         own = self._control.own_server
         return EvaluationResult(
             report=report,
-            record=self._tracker.finished([*notes, *problems]),
+            record=self._finished([*notes, *problems]),
             mlflow=mlflow_ui(self._tracker.store, tracked),
             prefect=Ui(
                 prefect_command(self._home, own_server=own), prefect_page(str(flow_run_id()), own_server=own)
             ),
-            before=run_before(self.run.run_id, await asyncio.to_thread(self._known_runs)),
         )
+
+    def _finished(self, notes: Sequence[str]) -> RunRecord:
+        """Return the record of the finished run, with notes; the routine check of demonstrations is a remark."""
+        record = self._tracker.finished(notes)
+        checked = (self._preparation.demonstrations,) if self._preparation.demonstrations else ()
+        return record.model_copy(update={"remarks": (*record.remarks, *checked)})
 
     def _same(self, report: Report) -> str:
         """Return the id of an earlier run of which this one is a repetition without a paid call, "" if of none."""
@@ -173,12 +177,6 @@ class Tracking:
             return self._warehouse.same_answers(self.run, report.rows)
         except CrosscheckError:
             return ""
-
-    def _known_runs(self) -> tuple[RunHeader, ...]:
-        try:
-            return self._warehouse.runs()
-        except CrosscheckError:
-            return ()
 
     def _too_large(self) -> str:
         """Return a remark if the working folder is larger than its limit, or of unknown size, else ""."""

@@ -51,7 +51,8 @@ class Preparation:
     databases: Mapping[str, Database] = field(repr=False)  # the opened databases, by id
     # what each question is given besides its database, by question id
     extras: Mapping[str, QuestionExtras] = field(repr=False)
-    notes: tuple[str, ...] = ()  # remarks for the summary
+    notes: tuple[str, ...] = ()  # what a user should know, for the summary
+    demonstrations: str = ""  # where demonstrations are from, and what was removed, in sentences
     # column descriptions in prompts that a backbone wrote, as `generated_descriptions` names them
     generated: str = ""
     # missing databases whose schema is known, by id. Their questions run only in a replay, through the stages that
@@ -111,7 +112,7 @@ def prepare(settings: EvaluationSettings, progress: Progress, *, sends_requests:
     }
     schema_only = {name: schema_only_database(benchmark, name, home) for name in schemas}
     extras, guarded = demonstrations_for(questions, benchmark, settings, progress)
-    notes = [*benchmark.notes, *other_content(benchmark, databases), retriever, guarded]
+    notes = [*benchmark.notes, *other_content(benchmark, databases)]
     if has_oracle(settings.pipeline):
         extras = _with_oracles(extras, questions, benchmark, {**databases, **schema_only}, settings)
         notes.append(ORACLE_NOTE.format(", ".join(oracle_settings(settings.pipeline))))
@@ -121,7 +122,10 @@ def prepare(settings: EvaluationSettings, progress: Progress, *, sends_requests:
     if generated:
         notes.append(GENERATED_NOTE.format(generated))
     user_notes = tuple(note for note in notes if note)
-    return Preparation(settings, benchmark, questions, databases, extras, user_notes, generated, schema_only)
+    shown = " ".join(filter(None, (retriever, guarded)))
+    return Preparation(
+        settings, benchmark, questions, databases, extras, user_notes, shown, generated, schema_only
+    )
 
 
 def _check_gold(questions: Sequence[Question], benchmark: Benchmark, settings: EvaluationSettings) -> None:

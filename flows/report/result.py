@@ -16,15 +16,17 @@ class Ui:
     served: bool = False  # whether its server is running already, so that there is no command to start it
 
 
+NOWHERE = Ui()
+
+
 @dataclass(frozen=True)
 class EvaluationResult:
     """Result of an evaluation."""
 
     report: Report  # every question with its verdicts, and what the metrics found
     record: RunRecord  # the record of the run, which `--json` prints
-    mlflow: Ui = Ui()  # where MLflow shows the run
-    prefect: Ui = Ui()  # where Prefect shows its flow run; empty without one
-    before: str = ""  # id of the run before it on the same benchmark, "" if there is none
+    mlflow: Ui = NOWHERE  # where MLflow shows the run
+    prefect: Ui = NOWHERE  # where Prefect shows its flow run; empty without one
 
     @property
     def exit_code(self) -> int:

@@ -1,49 +1,91 @@
-"""The end of an evaluation: the document of the run, and what to do next."""
+"""The end of a command that made or shows a run: its first screen or all of it, and what to do next."""
 
 import shlex
 import time
+from dataclasses import dataclass
 from typing import TextIO
 
 import click
 
 from flows import STARTED
-from flows.report.result import EvaluationResult
-from tasks.documents.model import Block, Facts, Section, Sentence
+from flows.report.result import NOWHERE, EvaluationResult, Ui
+from flows.report.run_before import compared_with_run_before
+from tasks.documents.model import Block, Facts, Section, Sentence, Table
 from tasks.documents.terminal import print_document
-from tasks.tracking.run_document import run_document
+from tasks.settings.home import Home
+from tasks.tracking.run_display.document import run_document
+from tasks.tracking.run_display.overview import comparison_sentences, run_overview
+from tasks.tracking.run_record import RunRecord
 
 
-def print_summary(evaluated: EvaluationResult, stream: TextIO, *, details: bool = False) -> None:
-    """Print a run that has just ended; with `details` also the tables of every metric, and where it is shown."""
-    tables = (
-        [each for found in evaluated.report.measurements.values() for each in found.tables] if details else []
-    )
-    more: list[Block] = [Sentence(f"{command_seconds():.1f} s in all")]
-    if details:
-        shown = [("MLflow  ", evaluated.mlflow.command)]
-        if evaluated.prefect.command:
-            shown += [("Prefect ", evaluated.prefect.command), ("        ", evaluated.prefect.page)]
-        more.append(Facts(tuple(shown)))
-    more.append(Section("Next", tuple(map(Sentence, next_steps(evaluated)))))
-    print_document(run_document(evaluated.record, tuple(tables), tuple(more)), stream)
+def print_summary(evaluated: EvaluationResult, home: Home, stream: TextIO, *, details: bool = False) -> None:
+    """Print a run that has just ended."""
+    tables = tuple(each for found in evaluated.report.measurements.values() for each in found.tables)
+    shown = Shown(evaluated.record, home, tables, evaluated.mlflow, evaluated.prefect, command_seconds())
+    print_run(shown, stream, details=details)
 
 
-def next_steps(evaluated: EvaluationResult) -> list[str]:
-    """Return what to look at and what to do next: at most five lines, each a command or an address."""
-    record, home = evaluated.record, _home()
-    commands = [
-        (f"crosscheck show {record.run_id} --wrong", "the wrong answers"),
-        (f"crosscheck report {record.run_id} --open", "every question on a page"),
-    ]
+@dataclass(frozen=True)
+class Shown:
+    """A run to be printed."""
+
+    record: RunRecord
+    home: Home
+    tables: tuple[Table, ...] = ()  # those of its metrics
+    mlflow: Ui = NOWHERE
+    prefect: Ui = NOWHERE
+    seconds: float | None = None  # how long the command took that made it; None: it was made before
+
+
+def print_run(shown: Shown, stream: TextIO, *, details: bool = False) -> None:
+    """Print the first screen of a run; with `details` everything, with the tables of every metric."""
+    record = shown.record
+    compared = compared_with_run_before(record.run_id, shown.home)
+    steps = next_steps(record, compared.a.run_id if compared else "")
+    if not details:
+        hint = f"crosscheck show {record.run_id} --details{_home()}"
+        more = (
+            Section("Next", tuple(map(Sentence, steps))),
+            Sentence(f"{hint}  # all tables, MLflow", "note"),
+        )
+        print_document(run_overview(record, compared, more, seconds=shown.seconds), stream)
+        return
+    end: list[Block] = [*(comparison_sentences(compared) if compared else ())]
+    if shown.seconds is not None:
+        end.append(Sentence(f"{shown.seconds:.1f} s total"))
+    if places := _places(shown):
+        end.append(Facts(tuple(places)))
+    end.append(Section("Next", tuple(map(Sentence, steps))))
+    print_document(run_document(record, shown.tables, tuple(end)), stream)
+
+
+def next_steps(record: RunRecord, before: str = "") -> list[str]:
+    """Return the two commands to continue with, each with its reason.
+
+    Args:
+        record: the run.
+        before: id of the run before it, "" if there is none.
+    """
+    run_id = record.run_id
     if record.retryable:
-        commands.append((f"crosscheck rerun {record.run_id}", f"asks {record.retryable:,} again"))
-    elif evaluated.before:
-        commands.append((f"crosscheck compare {evaluated.before} {record.run_id}", "with the run before"))
-    if evaluated.mlflow.page and not evaluated.mlflow.served:
-        commands.append(("crosscheck up", "starts MLflow, then open"))
-    width = max(len(command) for command, _ in commands)
-    lines = [f"{command:<{width}}{home}  # {why}" for command, why in commands]
-    return [*lines, evaluated.mlflow.page] if evaluated.mlflow.page else lines
+        first = (f"crosscheck rerun {run_id}", f"asks {record.retryable:,} again")
+    elif (record.correct or 0) < (record.total or 0):
+        first = (f"crosscheck show {run_id} --wrong", "the wrong answers")
+    else:
+        first = (f"crosscheck show {run_id} --details", "by difficulty and database")
+    if before:
+        second = (f"crosscheck compare {before} {run_id}", "with the run before")
+    else:
+        second = (f"crosscheck report {run_id} --open", "every question on a page")
+    width = max(len(command) for command, _ in (first, second))
+    return [f"{command:<{width}}{_home()}  # {why}" for command, why in (first, second)]
+
+
+def _places(shown: Shown) -> list[tuple[str, str]]:
+    """Return where MLflow and Prefect show the run."""
+    places = [("MLflow  ", shown.mlflow.command), ("        ", shown.mlflow.page)]
+    places += [("Prefect ", shown.prefect.command), ("        ", shown.prefect.page)]
+    return [(name, text) for name, text in places if text]
 
 
 def _home() -> str:

@@ -96,7 +96,7 @@ def command(given: RerunOptions) -> int:
         evaluated = run_rerun(plan, Control(progress, tags=labels))
     given.emit(
         json_of(evaluated.record),
-        lambda stream: print_summary(evaluated, stream, details=given.details),
+        lambda stream: print_summary(evaluated, given.folder, stream, details=given.details),
         text_too=True,
     )
     return evaluated.exit_code

@@ -115,7 +115,7 @@ def command(given: ScoreOptions) -> int:
         scored = run_score(settings, progress)
     given.emit(
         json_of(scored.record),
-        lambda stream: print_summary(scored, stream, details=given.details),
+        lambda stream: print_summary(scored, given.folder, stream, details=given.details),
         text_too=True,
     )
     return scored.exit_code

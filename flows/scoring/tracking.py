@@ -17,7 +17,6 @@ from tasks.tracking.mlflow.package import Completion
 from tasks.tracking.mlflow.store import Store, ui_command, ui_url
 from tasks.tracking.mlflow.tracker import Tracker
 from tasks.tracking.run_record import Tracked
-from tasks.tracking.warehouse.run_names import run_before
 from tasks.tracking.warehouse.runs import Warehouse
 
 
@@ -47,18 +46,16 @@ def log_score(
     tracker = Tracker(home)
     tracker.start(run)
     tracked = tracker.finish(report, completion)
-    notes, before = [*notes, tracked.problem], ""
+    notes = [*notes, tracked.problem]
     warehouse = Warehouse(home.warehouse)
     try:
         warehouse.finish(run, report, tracker.finished(notes))
-        before = run_before(run.run_id, warehouse.runs())
     except CrosscheckError as error:
         notes.append(f"The warehouse does not have this run: {error}")
     return EvaluationResult(
         report=report,
         record=tracker.finished(notes),
         mlflow=mlflow_ui(tracker.store, tracked),
-        before=before,
     )
 
 

@@ -10,7 +10,7 @@ from tasks.core.errors import ConfigurationError
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShowOptions(options.Files):
+class ShowOptions(options.Details, options.Files):
     """Options of `crosscheck show`."""
 
     run: str = options.argument(metavar="RUN")
@@ -26,11 +26,14 @@ class ShowOptions(options.Files):
     "show",
     epilog="\b\nExamples:\n"
     "  crosscheck show latest\n"
-    "      scores by stage, difficulty and database, causes, cost, and the wrong questions\n"
+    "      score, problems, stages, cost and the comparison with the run before\n"
+    "  crosscheck show latest --details\n"
+    "      also by difficulty and database, causes, calls, and the wrong questions\n"
     "  crosscheck show latest~1 --wrong --limit 100\n"
     "  crosscheck show 20261121-020000-3f9a1c 717\n"
-    "      a question: SQL and verdict of each stage, prompts, replies, result and gold side by side\n"
+    "      a question: verdict, predicted and gold SQL with their difference, both results, stages\n"
     "  crosscheck show latest 717 --prompts\n"
+    "      also whole prompts and replies\n"
     "\b\nRUN is an id, its beginning, MLflow's id, `latest` or `latest~1`; `crosscheck runs` lists the runs.\n"
     "\b\nExit codes: 0 shown; 2 bad input.",
 )
@@ -55,10 +58,9 @@ def command(given: ShowOptions) -> None:
         found = question_as_object(shown) if given.as_json else {}
         given.emit(found, lambda stream: print_question(shown, stream, whole=given.prompts))
         return
+    from flows.report.summary import Shown, print_run
     from flows.show.run_display import print_lists
-    from flows.show.run_view import run_as_object, view_run
-    from tasks.documents.terminal import print_document
-    from tasks.tracking.run_document import run_document
+    from flows.show.run_view import mlflow_of, run_as_object, view_run
 
     view = view_run(stored, given.folders)
     only = given.wrong or given.unanswered
@@ -67,8 +69,13 @@ def command(given: ShowOptions) -> None:
 
     def show(stream: TextIO) -> None:
         if not only:
-            print_document(run_document(view.record), stream)
-        print_lists(view, listed, given.limit, stream)
+            print_run(
+                Shown(view.record, given.folder, mlflow=mlflow_of(view, given.folders)),
+                stream,
+                details=given.details,
+            )
+        if only or given.details:
+            print_lists(view, listed, given.limit, stream)
 
     first = {kind: rows[: given.limit] for kind, rows in listed.items()}
     given.emit(run_as_object(view, first) if given.as_json else {}, show)

@@ -37,7 +37,8 @@ from tasks.scoring.significance import PairedTest
 from tasks.scoring.statistics.detection import accuracy_in_words
 from tasks.scoring.variants import Variant, find_variants
 from tasks.tracking.predictions import answer_in_words
-from tasks.tracking.run_document import run_tables, variant_sentences
+from tasks.tracking.run_display.document import variant_sentences
+from tasks.tracking.run_display.tables import run_tables
 from tasks.tracking.run_record import RunRecord
 
 TONES: dict[str, Tone] = {"wrong": "bad", "unanswered": "doubt", "right": "better", "not scored": "quiet"}

@@ -5,8 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from flows.report.result import NOWHERE, Ui
 from flows.results.paper_runs import schemas_of
 from flows.runtime.folders import Folders
+from flows.scoring.tracking import mlflow_ui
 from tasks.core.errors import CrosscheckError
 from tasks.database.schema import Schema
 from tasks.scoring.build_report import build_report
@@ -15,6 +17,7 @@ from tasks.scoring.metrics.causes import is_unanswered
 from tasks.scoring.report import QuestionScore, is_right
 from tasks.tracking.build_record import record_of
 from tasks.tracking.evaluation import FINISHED
+from tasks.tracking.mlflow.store import find_store
 from tasks.tracking.predictions import status
 from tasks.tracking.run_record import RunRecord, json_of
 from tasks.tracking.warehouse.stored import StoredRun
@@ -50,6 +53,11 @@ class RunView:
         """Wrong questions by cause, most frequent first; one question may have several."""
         found = self.record.metrics.get("errors") or {}
         return {name: count for name, count in sorted(found.items(), key=lambda each: -each[1]) if count}
+
+
+def mlflow_of(view: "RunView", folders: Folders) -> Ui:
+    """Return where MLflow shows a run; nothing where it does not have it."""
+    return mlflow_ui(find_store(folders.home), view.record.mlflow) if view.record.mlflow.run_id else NOWHERE
 
 
 def causes_of(view: RunView, row: QuestionScore) -> tuple[str, ...]:

@@ -26,9 +26,9 @@ class GuardedPool:
         """Sentence for the user about what was removed."""
         total = len(self.pool) + self.removed
         if not self.removed:
-            return f"None of {total:,} demonstrations is in the evaluated split."
+            return f"No demonstration comes from the evaluated questions ({total:,} checked)."
         return (
-            f"{self.removed:,} of {total:,} demonstrations are in the evaluated split and are not used: "
+            f"{self.removed:,} of {total:,} demonstrations come from the evaluated questions and are not used: "
             f"{self.by_question:,} by their question, {self.by_sql:,} by their SQL alone."
         )
 

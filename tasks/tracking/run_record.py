@@ -150,7 +150,7 @@ class RunRecord(RunHeader):
     metrics: dict[str, Any] = {}
     """What each metric found; null where it does not apply."""
     remarks: tuple[str, ...] = ()
-    """What the metrics found, in sentences."""
+    """What the metrics found, and where demonstrations are from, in sentences."""
     notes: tuple[str, ...] = ()
     """What a user should know of this run, in sentences."""
     changes: tuple[str, ...] | None = None

@@ -4,14 +4,14 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from tasks.core.wording import counted, shorten
+from tasks.core.wording import counted
 from tasks.documents.model import Table
 from tasks.scoring.error_classes import ERROR_CLASSES, ErrorClass, classify, dac_counts
 from tasks.scoring.metric import METRICS, ScoredRun, metric
 from tasks.scoring.report import Measurement, QuestionScore
 from tasks.scoring.score import Accuracy
 
-MOST_CAUSES, MOST_IDS = 5, 10
+MOST_CAUSES = 5
 DAC_ROWS = {
     "table": "DAC: table, wrong or missing",
     "column": "DAC: column, wrong or missing",
@@ -85,12 +85,9 @@ def errors_dac(run: ScoredRun) -> Measurement | None:
 @METRICS.register("unanswered")
 @metric("Questions without SQL", unit="questions", better="lower", order=900)
 def unanswered(run: ScoredRun) -> Measurement:
-    """Count the questions that were asked, or handed in, without a SQL."""
+    """Count the questions that were asked, or handed in, without a SQL; `run_problems` says them."""
     ids = unanswered_questions(run)
-    line = f"{counted(len(ids), 'question')} without SQL: {shorten(ids, MOST_IDS)}"
-    return Measurement(
-        further={"questions/unanswered": len(ids)}, data=list(ids), lines=(line,) if ids else ()
-    )
+    return Measurement(further={"questions/unanswered": len(ids)}, data=list(ids), lines=())
 
 
 def _some_gold_sql(run: ScoredRun) -> bool:

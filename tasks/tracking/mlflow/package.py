@@ -22,7 +22,7 @@ from tasks.tracking.mlflow.figures import change_figure, stage_figure
 from tasks.tracking.mlflow.metrics import Measure, measures
 from tasks.tracking.parameters import flatten
 from tasks.tracking.predictions import FILE, table
-from tasks.tracking.run_document import run_document
+from tasks.tracking.run_display.document import run_document
 from tasks.tracking.run_record import RunRecord, TaskRunCounts, Tracked, json_of
 from tasks.tracking.submission import submission
 

@@ -22,12 +22,13 @@ from tasks.core.outcome import Call, Usage
 from tasks.core.wording import counts, percent
 from tasks.documents.model import Table
 from tasks.documents.terminal import BOUNDLESS, make_grid, open_console, print_blocks, show
+from tasks.settings.home import Home
 from tasks.tracking.build_record import record_of
 from tests.support.command_line import CommandLine, Ran
 from tests.support.terminal import Screen, run_in_terminal
 from tests.tasks.tracking.samples import make_report, make_run
 
-NAMES = ("augmentation_conditions", "preliminary_sql", "4_self_correction", "strict recall")
+STAGES = ("1_preliminary_sql", "2_augmented_sql", "3_binary_selection", "4_self_correction")
 COLOURS = re.compile(r"\x1b\[(?:\d+;)*(?:3|4|9|10)\d(?:;\d+)*m")
 
 
@@ -64,22 +65,23 @@ def test_an_evaluation_in_a_narrow_terminal_leaves_only_its_summary(demo: Comman
     assert any("Waiting for Prefect's server" in line for line in screen.seen)
     assert any(re.search(r"\d/4 .*(calls|Asking|Scoring)", line) for line in screen.seen)
     assert not screen.cursor_hidden
-    first, run, _, _, headline, *lines = [line for line in screen.text.splitlines() if line]
+    first, run, headline, *lines = [line for line in screen.text.splitlines() if line]
+    assert len(screen.text.splitlines()) <= 40
     assert first == "demo · offline · rsl-sql"
     assert re.fullmatch(
         r"execution accuracy .* of 4, rule bird, 95 % interval [\d.]+ to [\d.]+ %\)", headline
     )
-    assert all(name in screen.text for name in NAMES), "a name was cut"
+    assert all(name in screen.text for name in STAGES), "a name was cut"
     assert not any("…" in line or line.startswith((" " * 20 + "4)", "Reading", "⠋")) for line in lines)
-    assert re.search(r"^augmentation_conditions +\d+ +\d+ +0 +0 +\$0\.0000", screen.text, re.M)
+    assert re.search(r"^paid \$0\.0000, \$0\.0000 from scratch \(\d+ calls paid, ", screen.text, re.M)
     assert "Traceback" not in screen.raw
     assert "WARNING" not in screen.raw
     assert COLOURS.search(screen.raw)
-    run_id = run.removeprefix("run ")
+    run_id = run.removeprefix("run ").partition(",")[0]
     assert re.search(
-        rf"^Next\ncrosscheck show {run_id} --wrong +# the wrong answers\n"
+        rf"^Next\ncrosscheck show {run_id} --(wrong|details) +# .*\n"
         rf"crosscheck report {run_id} --open +# every question on a page\n"
-        r"crosscheck up +# starts MLflow, then open\nhttp://127.0.0.1:5000/#/experiments/",
+        rf"crosscheck show {run_id} --details  # ",
         screen.text,
         re.M,
     )
@@ -127,10 +129,10 @@ def test_a_remark_below_a_narrow_table_is_as_wide_as_the_page() -> None:
     assert stream.getvalue().splitlines()[-1] == remark
 
 
-def test_shares_of_linking_have_their_counts_and_means_the_number_of_questions() -> None:
+def test_shares_of_linking_have_their_counts_and_means_the_number_of_questions(tmp_path: Path) -> None:
     stream, report = io.StringIO(), make_report(20)
     told = record_of(make_run(), report, seconds=1.0)
-    print_summary(EvaluationResult(report, told), stream)
+    print_summary(EvaluationResult(report, told), Home(tmp_path), stream, details=True)
     linking = report.linking[1]
     cells = (
         f"{percent(each)} ({counts(each)})"

@@ -35,6 +35,7 @@ from tasks.scoring.cost import Estimate
 from tasks.scoring.golds.gold_check import GoldCheck, GoldReport
 from tasks.scoring.report import Verdict
 from tasks.settings.assemble import benchmark_settings
+from tasks.settings.home import Home
 from tasks.tracking.build_record import record_of
 from tasks.tracking.warehouse.views import Table
 from tests.support.in_process import run
@@ -109,7 +110,8 @@ def runs(stream: TextIO) -> None:
 @pytest.mark.parametrize(
     "display",
     [
-        lambda stream: print_summary(evaluated(), stream, details=True),
+        lambda stream: print_summary(evaluated(), Home(Path("/nowhere")), stream, details=True),
+        lambda stream: print_summary(evaluated(), Home(Path("/nowhere")), stream),
         answered(Execution("ok", (EVIL,), ((EVIL,),), 1)),
         answered(Execution("ok", (EVIL,), ((EVIL * 9000,),), 1)),
         answered(Execution("error", error=EVIL)),

@@ -1,17 +1,36 @@
-"""What a summary proposes to do next."""
+"""What a summary proposes to do next: two commands."""
 
 from dataclasses import replace
 
-from flows.report.result import EvaluationResult, Ui
 from flows.report.summary import next_steps
+from tasks.scoring.build_report import build_report
+from tasks.scoring.report import is_right
 from tasks.tracking.build_record import record_of
 from tests.tasks.tracking.samples import make_report, make_run
 
-PAGE = "http://127.0.0.1:5000/#/experiments/1"
-EVALUATED = EvaluationResult(make_report(5), record_of(make_run(), make_report(5)), Ui("any words", PAGE))
+RUN = "20261121-020000-3f9a1c"
+BEFORE = "20261120-020000-3f9a1c"
 
 
-def test_mlflow_is_to_be_started_unless_a_server_answers() -> None:
-    assert any(line.startswith("crosscheck up") for line in next_steps(EVALUATED))
-    served = next_steps(replace(EVALUATED, mlflow=Ui("any words", PAGE, served=True)))
-    assert not any("crosscheck up" in line for line in served) and served[-1] == PAGE
+def steps(questions: int, before: str = "", *, only_right: bool = False) -> list[str]:
+    rows = make_report(questions).rows
+    rows = tuple(row for row in rows if is_right(row.final, "bird")) if only_right else rows
+    run = replace(make_run(), run_id=RUN)
+    return next_steps(record_of(run, build_report(rows, rule="bird", schemas={})), before)
+
+
+def commands(lines: list[str]) -> list[str]:
+    return [line.partition("  #")[0].rstrip() for line in lines]
+
+
+def test_wrong_answers_are_looked_at_and_the_run_before_compared() -> None:
+    assert commands(steps(9)) == [f"crosscheck show {RUN} --wrong", f"crosscheck report {RUN} --open"]
+    assert commands(steps(9, BEFORE))[1] == f"crosscheck compare {BEFORE} {RUN}"
+
+
+def test_what_can_be_retried_comes_first() -> None:
+    assert steps(11)[0].startswith(f"crosscheck rerun {RUN}") and "asks 1 again" in steps(11)[0]
+
+
+def test_a_run_without_a_wrong_answer_lists_none() -> None:
+    assert commands(steps(9, only_right=True))[0] == f"crosscheck show {RUN} --details"

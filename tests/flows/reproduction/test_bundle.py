@@ -228,7 +228,8 @@ def test_a_bundle_of_a_models_run_holds_its_replies_and_no_key_place_or_name(
     assert imported.code == 0, imported.err
     assert (imported.json["figures"]["differing"], imported.json["differences"]) == ([], [])
     before, after = (
-        run("show", run_id, *home).out.split("Scores")[1].splitlines() for home in (from_home, ())
+        run("show", run_id, "--details", *home).out.split("Scores")[1].splitlines()
+        for home in (from_home, ())
     )
     before = [line.replace("/srv/canary-folder/", "") for line in before]
     assert [line for line in after if "Imported from a bundle" not in line] == before

@@ -324,7 +324,10 @@ def test_a_missing_prediction_is_named_in_the_summary(demo: list[Question], tmp_
     file.write_text(as_csv(demo, gold(demo[:2])), encoding="utf-8")
     ran = run("score", "--predictions", str(file), "--limit", "3")
     assert ran.code == 0
-    assert f"1 question without SQL: {demo[2]['question_id']}" in ran.out
+    assert (
+        f"1 of 3 questions has no answer (no_answer) and counts as wrong ({demo[2]['question_id']})."
+        in ran.out
+    )
 
 
 @pytest.mark.slow

@@ -45,7 +45,7 @@ def test_all_databases_of_a_folder_must_agree_and_the_report_counts_them(
     spider: Path, tmp_path: Path
 ) -> None:
     score = ("score", "--benchmark", str(spider), "--predictions", str(tmp_path / "predicted.txt"), "--json")
-    ran = run(*score)
+    ran = run(*score, "--details")
     assert ran.code == 0, ran.err
     assert (ran.json["rule"], ran.json["correct"], ran.json["total"]) == ("spider", 1, 2)
     assert ran.json["metrics"]["test_suite"] == {

@@ -29,7 +29,7 @@ def test_what_is_not_in_the_evaluated_split_stays_in_order():
     guarded = without_leaks(pool, EVALUATED, GOLD)
     assert guarded.pool == tuple(pool)
     assert guarded.removed == 0
-    assert guarded.sentence == "None of 5 demonstrations is in the evaluated split."
+    assert guarded.sentence == "No demonstration comes from the evaluated questions (5 checked)."
 
 
 def test_a_question_of_the_split_is_removed_whatever_its_database_and_spelling():
@@ -60,7 +60,7 @@ def test_removals_are_counted_once_and_said():
     guarded = without_leaks(pool, EVALUATED, GOLD)
     assert (guarded.by_question, guarded.by_sql, guarded.removed, len(guarded.pool)) == (1, 1, 2, 1000)
     assert guarded.sentence == (
-        "2 of 1,002 demonstrations are in the evaluated split and are not used: "
+        "2 of 1,002 demonstrations come from the evaluated questions and are not used: "
         "1 by their question, 1 by their SQL alone."
     )
 

@@ -17,10 +17,11 @@ from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.result_metrics import measure_results
 from tasks.scoring.metric import METRICS, Metric, ScoredRun, find_metrics, measure
 from tasks.scoring.report import QuestionScore, Report
+from tasks.settings.home import Home
 from tasks.tracking.build_record import record_of
 from tasks.tracking.mlflow.metrics import measures
 from tasks.tracking.predictions import table
-from tasks.tracking.run_document import run_document
+from tasks.tracking.run_display.document import run_document
 from tasks.tracking.warehouse.runs import Warehouse
 from tests.tasks.scoring.samples import score
 from tests.tasks.tracking.samples import make_run
@@ -86,7 +87,7 @@ def test_a_metric_of_one_file_is_in_json_terminal_mlflow_predictions_and_warehou
     assert record.metrics["sql_length"] == expected
 
     with Path.open(tmp_path / "terminal.txt", "w") as stream:
-        print_summary(EvaluationResult(report, record), stream)
+        print_summary(EvaluationResult(report, record), Home(tmp_path), stream, details=True)
     assert "Length of the SQL: 8.50 characters (17 / 2)" in (tmp_path / "terminal.txt").read_text()
     assert "- Length of the SQL: 8.50 characters (17 / 2)" in markdown(run_document(record))
 

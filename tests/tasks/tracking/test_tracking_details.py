@@ -10,7 +10,7 @@ from tasks.scoring.report import Report
 from tasks.tracking.build_record import record_of
 from tasks.tracking.mlflow.metrics import measures
 from tasks.tracking.predictions import table
-from tasks.tracking.run_document import run_document
+from tasks.tracking.run_display.document import run_document
 from tests.tasks.tracking.samples import make_report, make_run
 
 

@@ -20,7 +20,7 @@ from tasks.settings.backbone import BackboneSettings
 from tasks.tracking.build_record import record_of, started_record
 from tasks.tracking.mlflow.metrics import measures
 from tasks.tracking.predictions import table
-from tasks.tracking.run_document import run_document
+from tasks.tracking.run_display.document import run_document
 from tasks.tracking.run_record import RunRecord, TaskRunCounts, Tracked, json_of, read_record
 from tasks.tracking.warehouse.runs import Warehouse
 from tasks.tracking.warehouse.views import query

@@ -1,0 +1,1 @@
+"""How a run is shown: its first screen, its full document, and what is wrong with it."""

@@ -1,0 +1,153 @@
+"""The tables of a run."""
+
+from collections.abc import Iterator, Mapping
+
+from tasks.core.wording import (
+    DASH,
+    counts,
+    interval,
+    money,
+    number,
+    percent,
+    seconds,
+    signed,
+)
+from tasks.documents.charts import Point, Points
+from tasks.documents.model import Column, Table
+from tasks.scoring.cost import Cost, by_endpoint
+from tasks.scoring.metrics.candidates import candidate_tables
+from tasks.scoring.metrics.causes import wrong_in_words
+from tasks.scoring.report import Ratio
+from tasks.scoring.score import DIFFERENCES, Accuracy
+from tasks.tracking.bill import bill_of_run
+from tasks.tracking.run_record import RunRecord
+
+
+def scores_table(record: RunRecord) -> Table:
+    """Return the official scores under each rule, with their intervals."""
+    official = {name: score for name, score in record.scores.items() if not score.variant}
+    named = {f"{name} (headline)" if name == record.rule else name: score for name, score in official.items()}
+    return accuracy_table("Scores", named)
+
+
+def variants_table(record: RunRecord) -> Table | None:
+    """Return the scores by answer key and the other variants, beside the official score of the same questions."""
+    rows = tuple(
+        (
+            score.title,
+            score.rule,
+            percent(score),
+            counts(score),
+            interval(*score.interval) if score.interval else DASH,
+            f"{percent(score.official)} ({counts(score.official)})" if score.official else DASH,
+            *(number(len(getattr(score.differs, name))) for name in DIFFERENCES),
+        )
+        for score in record.scores.values()
+        if score.variant
+    )
+    headers = ("", "rule", "EX", "right", "95 % interval", "official, same questions", *DIFFERENCES.values())
+    remark = "withdrawn, another text, not in the key: questions that are not in the denominator"
+    return Table("Scores by answer key and other variants", headers, rows, remark) if rows else None
+
+
+def accuracy_table(title: str, shares: Mapping[str, Accuracy]) -> Table:
+    """Describe accuracies by their names."""
+    rows = (
+        (name, percent(each), counts(each), interval(*each.interval) if each.interval else DASH, _plot(each))
+        for name, each in shares.items()
+    )
+    headers = ("", "EX", "right", "95 % interval", Column("with its interval", "plot", axis=(0.0, 100.0)))
+    return Table(title, headers, tuple(rows))
+
+
+def _plot(each: Accuracy) -> Points | str:
+    if each.ex is None or each.low is None or each.high is None:
+        return ""
+    point = Point(100 * each.ex, 100 * each.low, 100 * each.high, "b")
+    return Points((point,), f"{percent(each)} ({counts(each)})")
+
+
+def cost_cells(cost: Cost, input_tokens: int | None, output_tokens: int | None) -> tuple[str, ...]:
+    """Return the cells of a bill: calls, calls from a cache, tokens, money paid and from scratch, seconds of a call."""
+    numbers = (cost.calls, cost.cached_calls, input_tokens, output_tokens)
+    usd = (cost.cost_usd, cost.from_scratch_usd)
+    return *map(number, numbers), *map(money, usd), seconds(cost.p50_s), seconds(cost.p95_s)
+
+
+def run_tables(record: RunRecord) -> Iterator[Table]:
+    """Yield the tables of a run."""
+    if record.stages:
+        rows = (
+            (
+                stage.name,
+                percent(stage),
+                counts(stage),
+                number(stage.fixed, missing=""),
+                number(stage.broken, missing=""),
+                "" if stage.fixed is None or stage.broken is None else signed(stage.fixed - stage.broken),
+            )
+            for stage in record.stages
+        )
+        header = ("stage", "EX", "right", "fixed", "broken", "net")
+        yield Table("Execution accuracy by stage", header, tuple(rows))
+    yield scores_table(record)
+    if variants := variants_table(record):
+        yield variants
+    for title, shares in (("By difficulty", record.by_difficulty), ("By database", record.by_database)):
+        if len(shares) > 1:
+            yield accuracy_table(title, shares)
+    if record.links:
+        yield _linking(record)
+    if found := record.metrics.get("candidates"):
+        yield from candidate_tables(found)
+    causes = record.metrics.get("errors") or {}
+    if listed := sorted(
+        ((count, name) for name, count in causes.items() if count), key=lambda each: -each[0]
+    ):
+        cells = tuple((name, f"{count:,}") for count, name in listed)
+        yield Table("Causes of wrong answers", ("cause", "questions"), cells, wrong_in_words(record.score))
+    if bill := _bill(record):
+        yield bill
+    if savings := bill_of_run(record):
+        yield savings
+
+
+def _linking(record: RunRecord) -> Table:
+    def share(ratio: Ratio) -> str:
+        return f"{percent(ratio)} ({counts(ratio)})"
+
+    rows = tuple(
+        (
+            link.name,
+            *map(share, (link.nsr, link.strict_recall, link.precision)),
+            f"{link.linked:,}",
+            f"{link.avg_tables:.2f}",
+            f"{link.avg_columns:.2f}",
+            "unknown" if link.reduction is None else f"{100 * link.reduction:.1f} %",
+        )
+        for link in record.links
+    )
+    headers = ("link", "NSR", "strict recall", "precision", "linked", "tables", "columns", "reduction")
+    remark = (
+        "NSR: non-strict recall, of gold columns; tables, columns, reduction: means over the questions linked"
+    )
+    return Table("Schema linking", headers, rows, remark)
+
+
+def _bill(record: RunRecord) -> Table | None:
+    stages = [
+        (name, *_cost(cost)) for name, cost in record.stage_costs.items() if cost.calls or cost.cached_calls
+    ]
+    if not stages:
+        return None
+    headers = (
+        "stage", "calls", "from cache", "input tokens", "output tokens", "paid", "from scratch", "p50", "p95"
+    )  # fmt: skip
+    rows = (*stages, None, ("all", *_cost(record.cost)))
+    return Table("Model calls", headers, rows, "; ".join(by_endpoint(record.cost)))
+
+
+def _cost(cost: Cost) -> tuple[str, ...]:
+    if cost.calls == 0:
+        return ("0", number(cost.cached_calls), *3 * DASH, money(cost.from_scratch_usd), *2 * DASH)
+    return cost_cells(cost, cost.input_tokens, cost.output_tokens)
