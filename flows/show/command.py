@@ -52,9 +52,10 @@ def command(given: ShowOptions) -> None:
     if given.question is not None:
         from flows.show.question_display import print_question
         from flows.show.question_view import find_question, question_as_object, view_questions
+        from flows.show.result_display import COMPARED
 
         score = find_question(stored, given.question)
-        (shown,) = view_questions(stored, [score], given.folders, rows=given.rows)
+        (shown,) = view_questions(stored, [score], given.folders, rows=given.rows, compared=COMPARED)
         found = question_as_object(shown) if given.as_json else {}
         given.emit(found, lambda stream: print_question(shown, stream, whole=given.prompts))
         return

@@ -37,6 +37,7 @@ class QuestionView:
     predicted: Execution | None = None  # result of the final SQL now; None without SQL or database
     gold: Execution | None = None  # result of the gold SQL now; None without the database
     problem: str = ""  # why nothing could be executed or classified; "" if it could
+    rows: int = 5  # rows of each result that are shown; `predicted` and `gold` may have more, to compare them
 
     @property
     def right(self) -> bool:
@@ -80,9 +81,13 @@ def view_questions(
     folders: Folders,
     *,
     rows: int,
+    compared: int = 0,
     progress: Progress | None = None,
 ) -> list[QuestionView]:
-    """Find the prompts and replies of a run's questions, and execute predictions and golds for so many rows."""
+    """Find the prompts and replies of a run's questions, and execute predictions and golds.
+
+    So many `rows` of each result are shown; more are read where so many are to be `compared`.
+    """
     progress = progress or Progress()
     progress.step(f"Finding the prompts and replies of {len(scores):,} questions")
     exchanges = read_exchanges(stored, scores, folders)
@@ -90,8 +95,8 @@ def view_questions(
         benchmark = folders.benchmark_of(stored)
     except CrosscheckError as error:
         return [QuestionView(stored, score, exchanges=exchanges, problem=str(error)) for score in scores]
-    found = [QuestionView(stored, score, exchanges=exchanges) for score in scores]
-    return asyncio.run(_executed(found, benchmark, rows, progress))
+    found = [QuestionView(stored, score, exchanges=exchanges, rows=rows) for score in scores]
+    return asyncio.run(_executed(found, benchmark, max(rows, compared), progress))
 
 
 async def _executed(
@@ -160,8 +165,8 @@ def question_as_object(view: QuestionView) -> dict[str, Any]:
         "keys": {name: asdict(found) for name, found in score.keys.items()},
         "opinion": asdict(score.opinion) if score.opinion else None,
         "correct_by_variant": {each.name: now for each, now in view.variants.items()},
-        "predicted_result": result_as_object(view.predicted) if view.predicted else None,
-        "gold_result": result_as_object(view.gold) if view.gold else None,
+        "predicted_result": _result(view.predicted, view.rows),
+        "gold_result": _result(view.gold, view.rows),
         "not_executed": view.problem,
         "candidates": [
             {"stage": each.stage, "sql": each.sql} | _verdict(score.stages.get(each.stage), run.rule)
@@ -182,6 +187,10 @@ def question_as_object(view: QuestionView) -> dict[str, Any]:
         "not_stored": view.exchanges.problem,
         "notes": list(outcome.notes),
     }
+
+
+def _result(found: Execution | None, rows: int) -> dict[str, Any] | None:
+    return result_as_object(replace(found, rows=found.rows[:rows])) if found else None
 
 
 def _verdict(verdict: Verdict | None, rule: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""SQL as pages show it: key words in bold, marked where one run's SQL differs from the other's, in short lines."""
+"""SQL as pages and terminals show it: marked where one SQL differs from the other, in short lines."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 
 from markupsafe import Markup, escape
@@ -27,9 +27,20 @@ def mark_sql(sql: str, other: str | None) -> Markup:
 
     What the other run's SQL does not have is marked; without one, nothing is.
     """
+    return Markup("").join(_written(compared_tokens(sql, other)))
+
+
+def compared_tokens(sql: str, other: str | None) -> list[tuple[str, bool]]:
+    """Return the tokens of a SQL, spaces among them, each with whether the other SQL has none in its place.
+
+    Control characters are spelled out. Nothing differs from None, and nothing is compared where too little is alike.
+
+    >>> [token for token, changed in compared_tokens("SELECT a FROM t", "SELECT b FROM t") if changed]
+    ['a']
+    """
     tokens = _TOKEN.findall(visible(sql.strip()))
     changed = _changed(tokens, _TOKEN.findall(visible(other.strip()))) if other else [False] * len(tokens)
-    return Markup("").join(_written(tokens, changed))
+    return list(zip(tokens, changed, strict=True))
 
 
 def wrapped_sql(sql: str, width: int) -> str:
@@ -51,9 +62,9 @@ def wrapped_sql(sql: str, width: int) -> str:
     return "\n".join(lines)
 
 
-def _written(tokens: Sequence[str], changed: Sequence[bool]) -> Iterator[Markup]:
+def _written(tokens: Iterable[tuple[str, bool]]) -> Iterator[Markup]:
     marking = False
-    for token, mark in zip(tokens, changed, strict=True):
+    for token, mark in tokens:
         if mark != marking:
             yield Markup("<mark>") if mark else Markup("</mark>")
             marking = mark

@@ -1,5 +1,6 @@
 """Documents on a terminal: in colours where there are any, whole lines in a file or a pipe."""
 
+import re
 from collections.abc import Collection, Iterable
 from typing import TextIO
 
@@ -33,6 +34,7 @@ from tasks.documents.model import (
     Tone,
     spans,
 )
+from tasks.documents.sql_markup import compared_tokens
 from tasks.documents.text import visible
 
 BOUNDLESS = 100_000
@@ -211,17 +213,29 @@ def show(console: Console, grid: Grid, keep: int = 2) -> None:
         console.print(caption, style="table.caption", soft_wrap=False)
 
 
-def print_sql(console: Console, sql: str | None) -> None:
-    """Print a SQL, indented; on a terminal in colours."""
+def print_sql(console: Console, sql: str | None, other: str | None = None) -> None:
+    """Print a SQL, indented; on a terminal in colours.
+
+    What the other SQL does not have is underlined: on a terminal itself, elsewhere by a line of `^` below it.
+    """
     if sql is None:
         console.print("    [dim]none[/]")
         return
-    text = visible(sql.strip())
+    tokens = compared_tokens(sql, other)
+    text = "".join(token for token, _ in tokens)
+    marks = "".join(("^" if changed else " ") * len(token) for token, changed in tokens)
     if console.is_terminal:
         from rich.syntax import Syntax  # imports Pygments
 
-        coloured = Syntax(text, "sql", background_color="default", word_wrap=True)
+        coloured = Syntax("", "sql", background_color="default").highlight(text)
+        coloured.rstrip()
+        for run in re.finditer(r"\^+", marks):
+            coloured.stylize("bold underline", *run.span())
         console.print(Padding(coloured, (0, 0, 0, 4)), soft_wrap=False)
         return
-    for line in text.splitlines():
+    start = 0
+    for line in text.split("\n"):
         console.print(f"    {line}", markup=False)
+        if below := marks[start : start + len(line)].rstrip():
+            console.print(f"    {below}", markup=False)
+        start += len(line) + 1

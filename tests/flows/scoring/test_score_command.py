@@ -261,7 +261,7 @@ def test_a_metric_of_ones_own_file_is_scored(demo: list[Question], tmp_path: Pat
     file = tmp_path / "mine.json"
     file.write_text(as_bird(demo, gold(demo)), encoding="utf-8")
     own = f"benchmark.metrics=[{tmp_path}/mine.py:same_rows]"
-    ran = run("score", "--predictions", str(file), "--limit", "3", "--set", own, "--json")
+    ran = run("score", "--predictions", str(file), "--limit", "3", "--set", own, "--json", "--details")
     assert ran.code == 0, ran.err
     assert json.loads(ran.out)["metrics"]["same_rows"] == {"sum": 3.0, "total": 3, "value": 1.0}
     assert "Same number of rows: 100.00 %" in ran.err

@@ -128,8 +128,13 @@ def test_a_question_shows_prompts_replies_and_the_result_beside_the_gold_s(
     id_, (heard, *_) = score.question.id, asked.heard[score.question.id]
     short, whole = run_here("show", "latest", id_), run_here("show", "latest", id_, "--prompts")
     assert (short.code, short.err) == (0, "")
-    for text in (score.question.text, score.gold_sql, "prediction: ", "| gold: ", "(rule bird)"):
+    for text in (score.question.text, score.gold_sql, "prediction: ", "| gold: ", "rule bird"):
         assert text in short.out, text
+    places = [
+        short.out.index(title)
+        for title in ("Predicted SQL", "Gold SQL", "Results,", "SQL by stage", "Model calls")
+    ]
+    assert places == sorted(places) and "wrong" in short.out[: places[0]].splitlines()[1]
     last_line = heard.prompt.strip().splitlines()[-1]
     assert last_line in whole.out and last_line not in short.out
     found = run_here("show", "latest", id_, "--json", "--rows", "1").json
@@ -162,9 +167,10 @@ def test_replies_of_models_come_from_the_cache_and_their_absence_is_said(
     run_id = keep(home, asked, [score], paid)
     with open_reply_cache(home.replies) as cache:
         cache.put(Reply("SELECT 1", stages[0].calls[0]), request, identity, "m")
-    ran = run_here("show", "latest", score.question.id)
+    ran = run_here("show", "latest", score.question.id, "--prompts")
     assert (ran.code, ran.err) == (0, "")
     assert "Which member?" in ran.out and "SELECT 1" in ran.out
+    assert "Which member?" not in run_here("show", "latest", score.question.id).out
     assert "prompt and reply are not stored" in ran.out
     assert "1 of 2 prompts and replies are not stored" in ran.out
     assert f'"crosscheck rerun {run_id} --questions {score.question.id} --fresh"' in ran.out
