@@ -2,10 +2,17 @@
 
 import sys
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from flows.cli import options
+from flows.report.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from flows.report.result import EvaluationResult
+    from flows.runtime.control import Progress
+    from tasks.tracking.run_record import RunRecord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +34,10 @@ class EvaluateOptions(options.Evaluation, options.Pipeline, options.Labels, opti
     )
     open: bool = options.flag(
         "--open", "Write the run as a page, as `crosscheck report` does, and open it in a browser."
+    )
+    again: bool = options.flag(
+        "--again",
+        "Evaluate even if a finished run has the same settings, questions, golds, databases and code.",
     )
     genai_evaluation: bool = options.flag(
         "--genai-evaluation",
@@ -53,6 +64,8 @@ class EvaluateOptions(options.Evaluation, options.Pipeline, options.Labels, opti
     "      ends with the run's page in a browser: every question with prompts, replies and results\n"
     "  crosscheck evaluate --json > result.json\n"
     "\b\nInterrupted or failed? The same command continues; answered questions are not repeated or paid for again.\n"
+    "Made before? If nothing has changed that could change the result, the finished run is shown at once; --again\n"
+    "makes a new one.\n"
     "\b\nExit codes: 0 finished; 2 bad input or configuration; 3 some questions failed and can be retried,\n"
     "or the endpoint cannot be reached and there is no result: the same command continues; 130 interrupted, all\n"
     "answers are kept.",
@@ -64,29 +77,41 @@ def command(given: EvaluateOptions) -> int:
     Runs the pipeline's stages for every question, scores each stage, and logs the run to MLflow.
     """
     from flows.cli.progress import open_progress
-    from flows.evaluation.run import run_evaluation
-    from flows.report.summary import print_summary
+
+    with open_progress(sys.stderr) as progress:
+        progress.step(f"Evaluating {given.pipeline} with {given.backbone} on {given.benchmark}")
+        found = _evaluate(given, progress)
+
+    from flows.report.result import EvaluationResult
+    from flows.report.summary import print_repeated, print_summary
+    from tasks.tracking.run_record import json_of
+
+    def show(stream: TextIO) -> None:
+        if isinstance(found, EvaluationResult):
+            print_summary(found, given.folder, stream, details=given.details)
+        else:
+            print_repeated(found, given.folder, stream, details=given.details)
+
+    record = found.record if isinstance(found, EvaluationResult) else found
+    given.emit(json_of(record), show, text_too=True)
+    if given.open:
+        _open_page(record.run_id, given)
+    return found.exit_code if isinstance(found, EvaluationResult) else ExitCode.DONE
+
+
+def _evaluate(given: EvaluateOptions, progress: "Progress") -> "EvaluationResult | RunRecord":
+    """Evaluate; or return the record of a finished run of which this would be an exact repetition."""
+    from flows.evaluation.run import evaluate_unless_known, run_evaluation
     from flows.runtime.control import Control
     from tasks.backbone.endpoint.retry_policy import longest_call
     from tasks.backbone.kinds.kind import kind_of
-    from tasks.tracking.run_record import json_of
 
     traced = ("tracking.genai_evaluation=true",) if given.genai_evaluation else ()
-    labels = given.labels
     settings = given.settings(given.pipeline, *traced, record=given.record, shards=given.shards)
-    with open_progress(sys.stderr) as progress:
-        control = Control(progress, tags=labels)
-        if given.details and kind_of(settings.backbone).paid:
-            progress.note(longest_call(settings.backbone))
-        evaluated = run_evaluation(settings, control)
-    given.emit(
-        json_of(evaluated.record),
-        lambda stream: print_summary(evaluated, given.folder, stream, details=given.details),
-        text_too=True,
-    )
-    if given.open:
-        _open_page(evaluated.record.run_id, given)
-    return evaluated.exit_code
+    control = Control(progress, tags=given.labels)
+    if given.details and kind_of(settings.backbone).paid:
+        progress.note(longest_call(settings.backbone))
+    return run_evaluation(settings, control) if given.again else evaluate_unless_known(settings, control)
 
 
 def _open_page(run_id: str, given: EvaluateOptions) -> None:

@@ -9,6 +9,7 @@ from prefect.runtime import flow_run
 from prefect.utilities.annotations import quote
 
 from flows.evaluation.forecast import forecast
+from flows.evaluation.repeat import inputs_of
 from flows.evaluation.session import ScoredSession
 from flows.orchestration.flow_runs import require_workers
 from flows.questions import schema_only
@@ -47,7 +48,8 @@ def evaluation_flow(
         prepared = preparation or prepare(settings, control.progress)
         if settings.shards > 1:
             await require_workers()
-        async with ScoredSession.open(prepared, control, control.tags) as session:
+        inputs = inputs_of(prepared, control.tags)
+        async with ScoredSession.open(prepared, control, control.tags, inputs) as session:
             forecasted = await forecast(session)
             shards = ShardAnswers()
             if settings.shards > 1:

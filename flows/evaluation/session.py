@@ -55,9 +55,11 @@ class ScoredSession:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, preparation: Preparation, control: Control, tags: Mapping[str, str]
+        cls, preparation: Preparation, control: Control, tags: Mapping[str, str], inputs: str = ""
     ) -> "AsyncIterator[ScoredSession]":
         """Open everything; if the block raises, the records contain the status and the reason.
+
+        `inputs` is as in `EvaluationRun`.
 
         Raises:
             CrosscheckError: what cannot be opened, and what to do about it.
@@ -75,7 +77,7 @@ class ScoredSession:
                 control.progress,
             )
             tracking = await opened.enter_async_context(
-                Tracking.open(preparation, Home(Path(settings.home)), session, tags)
+                Tracking.open(preparation, Home(Path(settings.home)), session, tags, inputs)
             )
             rules, timeout_s = rules_beside(settings.benchmark.rule), settings.benchmark.timeout_s
             judge = Judge(session.tools.workers, rules, timeout_s, session.verdicts)

@@ -59,9 +59,16 @@ class Tracking:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, preparation: Preparation, home: Home, session: Session, tags: Mapping[str, str]
+        cls,
+        preparation: Preparation,
+        home: Home,
+        session: Session,
+        tags: Mapping[str, str],
+        inputs: str = "",
     ) -> "AsyncIterator[Tracking]":
         """Start a run with these further tags in MLflow and in the warehouse, with the status "running".
+
+        `inputs` is as in `EvaluationRun`.
 
         If the block raises, both record the status and the reason.
         """
@@ -74,6 +81,7 @@ class Tracking:
             tags={**tags, **_changed(settings), **_warnings(settings), **_generated(preparation)},
             keys={key.name: key.sha256 for key in benchmark.keys},
             databases=digests_of(preparation.databases),
+            inputs=inputs,
         )
         tracking = cls(run, preparation, home, session)
         await tracking._start()

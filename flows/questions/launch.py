@@ -36,7 +36,12 @@ class Launched:
 
 @contextmanager
 def launched(
-    settings: EvaluationSettings, control: Control, server: LocalServer | None = None, *, flow: str = ""
+    settings: EvaluationSettings,
+    control: Control,
+    server: LocalServer | None = None,
+    *,
+    flow: str = "",
+    preparation: "Preparation | None" = None,
 ) -> Iterator[Launched]:
     """Prepare an evaluation, and provide Prefect for as long as the block lasts.
 
@@ -49,6 +54,7 @@ def launched(
         control: progress, stop requests, tags and budget.
         server: Prefect's server; None: one is started, and stopped at the end of the block.
         flow: module of the flow, which is imported while the server starts.
+        preparation: what the settings' preparation found; None: it is made here.
 
     Raises:
         CrosscheckError: what is wrong and what to do about it.
@@ -60,7 +66,7 @@ def launched(
     with watched(home), logging_to(home), nullcontext(server) if server else LocalServer(home) as prefect:
         from flows.questions.preparation import prepare
 
-        preparation = prepare(settings, control.progress)
+        preparation = preparation or prepare(settings, control.progress)
         with importing():
             _import_while_waiting(settings, flow)
         control.progress.step("Waiting for Prefect's server")

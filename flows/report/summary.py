@@ -11,7 +11,7 @@ from flows import STARTED
 from flows.report.result import NOWHERE, EvaluationResult, Ui
 from flows.report.run_before import compared_with_run_before
 from tasks.documents.model import Block, Facts, Section, Sentence, Table
-from tasks.documents.terminal import print_document
+from tasks.documents.terminal import open_console, print_blocks, print_document
 from tasks.settings.home import Home
 from tasks.tracking.run_display.document import run_document
 from tasks.tracking.run_display.overview import comparison_sentences, run_overview
@@ -23,6 +23,23 @@ def print_summary(evaluated: EvaluationResult, home: Home, stream: TextIO, *, de
     tables = tuple(each for found in evaluated.report.measurements.values() for each in found.tables)
     shown = Shown(evaluated.record, home, tables, evaluated.mlflow, evaluated.prefect, command_seconds())
     print_run(shown, stream, details=details)
+
+
+def print_repeated(record: RunRecord, home: Home, stream: TextIO, *, details: bool = False) -> None:
+    """Print a finished run in the place of an evaluation that would be an exact repetition of it."""
+    print_blocks(
+        open_console(stream),
+        (
+            Sentence(
+                f"Nothing has changed since run {record.run_id} of {record.started:%Y-%m-%d %H:%M} UTC: settings, "
+                "questions, golds, databases, prompts, code and versions are the same. Its result follows; nothing was "
+                "asked, scored or logged. --again makes a new run.",
+                "score",
+            ),
+            Sentence(""),
+        ),
+    )
+    print_run(Shown(record, home), stream, details=details)
 
 
 @dataclass(frozen=True)

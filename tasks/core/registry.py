@@ -171,6 +171,11 @@ def defined_in(module: ModuleType) -> tuple[str, ...]:
     return tuple(name for name in vars(module) if not name.startswith("_") and name not in imported)
 
 
+def offers_extensions() -> bool:
+    """Return whether an installed package offers an implementation of any kind."""
+    return any(group.startswith("crosscheck.") for group in _entry_points(tuple(sys.path)).groups)
+
+
 def extension_place(error: BaseException) -> str:
     """Return where an exception passed through a user's own code, "" if it did not: `vote.py:14, in vote`.
 

@@ -69,6 +69,8 @@ class EvaluationRun:
     keys: Mapping[str, str] = field(default_factory=dict)
     # digest of each database that it used, by the benchmark's name of it
     databases: Mapping[str, str] = field(default_factory=dict)
+    # digest of everything that decides its result (`tasks.tracking.inputs`); "" where that is not known
+    inputs: str = ""
     # further MLflow tags, e.g. {"sweep": "nightly-2026-11-21"}; `name`, `note` and `changed` among them.
     tags: Mapping[str, str] = field(default_factory=dict)
 
@@ -150,6 +152,7 @@ def describe(
     tags: Mapping[str, str] | None = None,
     keys: Mapping[str, str] | None = None,
     databases: Mapping[str, str] | None = None,
+    inputs: str = "",
 ) -> EvaluationRun:
     """Describe an evaluation by the settings of benchmark, backbone and pipeline, as plain JSON.
 
@@ -180,6 +183,7 @@ def describe(
         user=user_name(),
         keys=keys or {},
         databases=databases or {},
+        inputs=inputs,
         tags={**(tags or {}), **translated},
     )
 

@@ -157,6 +157,11 @@ class Warehouse:
                         return str(run_id)
         return ""
 
+    def with_inputs(self, digest: str) -> tuple[StoredRun, ...]:
+        """Read the finished runs of these inputs (`EvaluationRun.inputs`), without their questions, newest first."""
+        found = f"status IN {FINISHED} AND rows_removed IS NULL AND json_extract_string(run, '$.inputs') = ?"
+        return self._without_questions(found, digest)
+
     def last_sampled(self, like: EvaluationRun) -> StoredRun | None:
         """Read the finished run with the highest sampling (`attempt`) of the same benchmark, backbone and pipeline.
 
