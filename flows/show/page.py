@@ -91,8 +91,8 @@ def render_run(view: RunView, questions: Sequence[QuestionView], links: Links | 
         _glance(view, links or Links()),
         *_notes("Stages that fell back", record.degradation.sentences),
         *_notes("What is missing on this page", [each for each in (causes, not_stored) if each]),
+        Section("Questions", (Questions(items, FILTERS, panes=True),), "questions"),
         Columns((*run_tables(record), _settings(record))),
-        Section("Questions", (Questions(items, FILTERS),), "questions"),
     ]
     state = () if record.status == "complete" else (" · ", Span(record.status, "strong"))
     footer = (
@@ -118,8 +118,11 @@ def _notes(title: str, sentences: Sequence[str]) -> tuple[Section, ...]:
 def _glance(view: RunView, links: Links) -> Cards:
     """Return what a reader asks first."""
     record, before = view.record, links.before
-    better = [Sentence("There is no earlier run of the same questions to compare it with.")]
-    broke, to_do = [], []
+    better: list[Sentence | Code] = [
+        Sentence("There is no earlier run of the same questions to compare it with.")
+    ]
+    broke: list[Sentence | Code] = []
+    to_do: list[Sentence | Code] = []
     if before:
         result = before.result
         word = {"A": "Worse", "B": "Better"}.get(result.better or "", result.headline)
@@ -130,7 +133,7 @@ def _glance(view: RunView, links: Links) -> Cards:
         better = [Sentence((Span(word, "strong"), rest))]
         flips = f"{counted(len(result.broken), 'question')} broken, {number(len(result.fixed))} fixed"
         broke.append(Sentence(f"Against the previous run: {flips}"))
-        to_do.append(_command("See what changed: ", f"crosscheck compare {before.run_id} {record.run_id}"))
+        to_do.append(Code(f"crosscheck compare {before.run_id} {record.run_id}  # what changed"))
     if links.board:
         better.append(Sentence(Span("Leaderboard", link=links.board)))
     retry = f", {number(record.retryable)} of them can be retried" if record.retryable else ""
@@ -139,22 +142,18 @@ def _glance(view: RunView, links: Links) -> Cards:
     wrong = Span(f"{len(view.wrong):,} wrong", "strong", link="#questions")
     broke.append(Sentence((wrong, f", {len(view.unanswered):,} without an answer{retry}{left}")))
     if record.retryable:
-        to_do.insert(0, _command(f"Retry {number(record.retryable)}: ", f"crosscheck rerun {record.run_id}"))
-    to_do.append(_command("See what is wrong: ", f"crosscheck show {record.run_id} --wrong"))
+        to_do.insert(0, Code(f"crosscheck rerun {record.run_id}  # retries {number(record.retryable)}"))
+    to_do.append(Code(f"crosscheck show {record.run_id} --wrong"))
     cards = {
         "Is it better?": better,
         "What broke?": broke,
         "What did it cost?": _bill(record),
-        "What do I do?": to_do,
     }
-    return Cards(tuple(Card(title, tuple(blocks)) for title, blocks in cards.items()))
+    found = [Card(title, tuple(blocks)) for title, blocks in cards.items()]
+    return Cards((*found, Card("What do I do?", tuple(to_do), wide=True)))
 
 
-def _command(why: str, command: str) -> Sentence:
-    return Sentence((why, Span(command, "code")))
-
-
-def _bill(record: RunRecord) -> list[Sentence]:
+def _bill(record: RunRecord) -> "list[Sentence | Code]":
     cost = record.cost
     paid = "(predictions made elsewhere)" if cost.calls is None else f"paid for {counted(cost.calls, 'call')}"
     tokens = (

@@ -20,7 +20,9 @@ from tasks.core import wording
 from tasks.documents.charts import Chart, Plot
 from tasks.documents.model import (
     Block,
+    Cards,
     Cell,
+    Code,
     Column,
     Document,
     Inline,
@@ -68,10 +70,17 @@ def html(document: Document) -> str:
     Questions, SQL, names and messages are hostile text: all of it is escaped, control and direction characters are
     spelled out, and the page's own policy lets a browser run nothing but the script whose digest it states.
     """
-    questions = list(_questions(document.blocks))
-    scripts = ["page.js"] if any(each.filters for each in questions) else []
-    if any(item.packed for each in questions for item in each.items):
-        scripts.append("details.js")
+    questions = [each for each in _all_blocks(document.blocks) if isinstance(each, Questions)]
+    needed = {
+        "page.js": any(each.filters for each in questions),
+        "panes.js": any(each.panes for each in questions),
+        "details.js": any(item.packed for each in questions for item in each.items),
+    }
+    scripts = [name for name, is_needed in needed.items() if is_needed]
+    if scripts and any(isinstance(each, Code) and not each.language for each in _all_blocks(document.blocks)):
+        scripts.append(
+            "copy.js"
+        )  # a page that needs no other script has none: a click selects a whole command
     style, script = (
         "\n".join((TEMPLATES / name).read_text(encoding="utf-8") for name in names)
         for names in (["page.css"], scripts)
@@ -153,12 +162,14 @@ def _span(span: Span) -> Markup:
     return Markup('<a href="{}">{}</a>').format(visible(span.link), made) if span.link else made
 
 
-def _questions(blocks: Iterable[Block]) -> Iterator[Questions]:
+def _all_blocks(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Yield blocks, and those inside of sections and cards."""
     for block in blocks:
-        if isinstance(block, Questions):
-            yield block
-        elif isinstance(block, Section):
-            yield from _questions(block.blocks)
+        yield block
+        if isinstance(block, Section):
+            yield from _all_blocks(block.blocks)
+        elif isinstance(block, Cards):
+            yield from (inner for card in block.cards for inner in card.blocks)
 
 
 def _finalize(value: object) -> object:

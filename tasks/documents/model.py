@@ -145,7 +145,8 @@ class Card:
     """A short answer to a question that a reader has."""
 
     title: Inline
-    blocks: tuple[Sentence, ...]
+    blocks: "tuple[Sentence | Code, ...]"
+    wide: bool = False  # whether it takes a line of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +235,8 @@ class Questions:
     first: int | None = None  # number of questions that a terminal and Markdown show; None for all
     rest: str = ""  # how to see the others
     note: str = ""  # a remark above the list, on pages only
+    # whether a page shows a table of the questions beside the one that is read; it needs filters
+    panes: bool = False
 
     def options(self, name: str) -> list[str]:
         """Return the values of a filter."""

@@ -3,7 +3,7 @@ r"""Whether axe-core finds a fault in pages, and whether a page is wider than a 
     npm pack axe-core && tar xzf axe-core-*.tgz
     python tests/benchmarks/check_pages.py package/axe.min.js PAGE...
 
-Chromium, headless, opens each page at 1440x900, at 390x844, and with dark colours, with every fold open. The page's policy,
+Chromium, headless, opens each page at 1440x900, 1024x768, 390x844, and with dark colours, with every fold open. The page's policy,
 which lets only its own script run, is taken out of the copy that is checked. Exit code 1: axe-core finds a violation, or
 something is wider than the window outside of a part that scrolls.
 """
@@ -18,7 +18,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-VIEWS = (("1440x900", 1440, 900, False), ("390x844", 390, 844, False), ("dark", 1440, 900, True))
+VIEWS = (
+    ("1440x900", 1440, 900, False),
+    ("1024x768", 1024, 768, False),
+    ("390x844", 390, 844, False),
+    ("dark", 1440, 900, True),
+)
 PROBE = """
 document.querySelectorAll("details.moved").forEach((each) => { each.open = true; });
 addEventListener("load", () => axe.run().then((found) => parent.postMessage(JSON.stringify({

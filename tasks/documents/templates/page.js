@@ -18,11 +18,12 @@
     });
     shown.textContent = count === flips.length ? `${count} questions` : `${count} of ${flips.length} questions`;
     document.getElementById("none").hidden = count > 0;
+    document.dispatchEvent(new Event("filtered"));
   };
   search.addEventListener("input", filter);
   selects.forEach((select) => select.addEventListener("change", filter));
   const brief = document.getElementById("brief");
-  brief.addEventListener("change", () => document.getElementById("flips").classList.toggle("brief", brief.checked));
+  brief?.addEventListener("change", () => document.getElementById("flips").classList.toggle("brief", brief.checked));
   document.querySelector(".filters").addEventListener("submit", (event) => event.preventDefault());
   filter();
 })();

@@ -165,3 +165,28 @@ def test_a_browser_unpacks_the_details_of_a_question(
     assert shown.count("prompt and reply of ") == 3
     assert "result of the gold" in shown
     assert "<script>alert" not in ran.stdout
+
+
+@pytest.mark.skipif(not shutil.which("chromium"), reason="no chromium to open the page with")
+def test_a_browser_shows_a_table_of_the_questions_beside_the_first_wrong_one(
+    home: Home, asked: OfflineRun, run_here: Callable[..., Ran], tmp_path: Path
+) -> None:
+    kept(home, asked, HOSTILE)
+    page = Path(run_here("report", "latest", "--no-mlflow", "--json").json["page"])
+    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+
+    def opened(address: str) -> str:
+        command = ["chromium", *options, "--virtual-time-budget=5000", "--dump-dom", address]
+        return subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout
+
+    shown = opened(page.as_uri())
+    table = shown.partition('<table id="list">')[2].partition("</table>")[0]
+    assert re.findall(r'href="#q-(\w+)"', table) == list(asked.heard)
+    assert table.count("aria-current") == 1 and "<script>alert" not in shown
+    read = re.findall(r'<li class="flip read" data-id="(\w+)"', shown)
+    first, second, third = asked.heard
+    assert read == [second]
+    assert re.findall(r'<li class="flip read" data-id="(\w+)"', opened(f"{page.as_uri()}#q-{third}")) == [
+        third
+    ]
+    assert first not in read
