@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from flows.answer.answering import Answered
-    from flows.sweep.cells import Sweep as Swept
+    from flows.sweep.result import Sweep as Swept
     from tasks.tracking.comparison.run_comparison import RunComparison
 
 

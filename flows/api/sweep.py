@@ -28,8 +28,9 @@ def sweep(
     Raises:
         Interrupted: the user stopped it.
     """
-    from flows.sweep.cells import CellResult, estimate_sweep, run_sweep
-    from flows.sweep.cells import Sweep as Swept
+    from flows.sweep.cells import estimate_sweep, run_sweep
+    from flows.sweep.result import CellResult
+    from flows.sweep.result import Sweep as Swept
 
     with shown("") as progress:
         estimates = in_thread(lambda: estimate_sweep(cells, progress))

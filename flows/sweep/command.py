@@ -80,11 +80,14 @@ class SweepOptions(options.Benchmark, options.Questions, options.Overrides, opti
 @options.record(SweepOptions)
 def command(given: SweepOptions) -> int:
     """Evaluate every backbone with every pipeline and every combination of settings."""
+    from flows.cli.output import write_page
     from flows.cli.progress import open_progress
     from flows.questions.budget import check_budget
-    from flows.sweep.cells import CellResult, Sweep, SweepOptions, estimate_sweep, run_sweep
+    from flows.sweep.cells import SweepOptions, estimate_sweep, run_sweep
     from flows.sweep.display import estimate_document, sweep_document
     from flows.sweep.plan import names, plan_sweep, read_grid
+    from flows.sweep.result import CellResult, Sweep
+    from tasks.documents.html import html
     from tasks.documents.terminal import print_document
     from tasks.tracking.evaluation import new_run_id
 
@@ -103,9 +106,13 @@ def command(given: SweepOptions) -> int:
             emit_json(planned.as_object() | {"sweep": None, "dry_run": True, "budget_usd": given.budget})
         return 0
     sweep = run_sweep(SweepOptions(new_run_id(), labels, given.budget), cells, estimates, _control)
+    file = given.folder.reports / f"sweep-{sweep.id}.html"
+    file.parent.mkdir(exist_ok=True)
+    document = sweep_document(sweep, str(file))
+    write_page(html(document), file)
     given.emit(
-        sweep.as_object() | {"dry_run": False},
-        lambda stream: print_document(sweep_document(sweep), stream),
+        sweep.as_object() | {"dry_run": False, "file": str(file)},
+        lambda stream: print_document(document, stream),
         text_too=True,
     )
     return sweep.exit_code

@@ -4,14 +4,21 @@ from collections.abc import Iterator, Sequence
 
 from flows.questions.budget import selecting_calls
 from flows.questions.estimate import ASSUMED_REASONING, SAMPLE
-from flows.sweep.cells import CellResult, Sweep, estimated_usd
 from flows.sweep.plan import Cell
+from flows.sweep.result import CellResult, Sweep, estimated_usd
 from tasks.core.wording import DASH, counted, counts, interval, money, number, percent
-from tasks.documents.model import Block, Code, Column, Document, Section, Sentence, Table
+from tasks.documents.model import Block, Code, Column, Document, Only, Section, Sentence, Table
+from tasks.documents.model import Cell as ModelCell
 from tasks.scoring.cost import Estimate
 from tasks.scoring.score import Accuracy
 from tasks.scoring.significance import LEVEL
 from tasks.tracking.pareto import Priced, pareto_blocks
+from tasks.tracking.run_display.tables import interval_plot
+
+AXIS = (0.0, 100.0)
+LEAST_CELLS = 4
+"""Cells of the smallest matrix: two backbones with two pipelines."""
+LETTERS = "Combinations that share a letter do not differ significantly"
 
 
 def estimate_document(
@@ -47,14 +54,21 @@ def estimate_document(
     return Document("", tuple(blocks))
 
 
-def sweep_document(sweep: Sweep) -> Document:
-    """Return every cell with its score and interval, in the order of the matrix."""
+def sweep_document(sweep: Sweep, file: str = "") -> Document:
+    """Return every cell with its score and interval, in the order of the matrix.
+
+    Args:
+        sweep: the sweep.
+        file: its page; "" for none.
+    """
     headers = (
-        "cell", "EX", "right", "95 % interval", Column("against the best", "text"), "forecast", "from scratch",
-        "paid",
+        Column("cell", "text"), Column("EX"), Column("right"), Column("95 % interval", text_only=True),
+        Column("execution accuracy", "plot", axis=AXIS), Column("letters", "text", help=LETTERS),
+        Column("versus the best", "text"), Column("forecast"), Column("from scratch"), Column("paid"),
         Column("run", "text"),
     )  # fmt: skip
-    table = Table(f"Sweep {sweep.id}", headers, tuple(_row(done, sweep) for done in sweep.cells))
+    title = f"Sweep {sweep.id}"
+    table = Table("Combinations", headers, tuple(_row(done, sweep) for done in sweep.cells), wide=True)
     priced = [
         Priced(
             done.cell.name, Accuracy(report.score.correct, report.score.total), report.cost.from_scratch_usd
@@ -62,19 +76,60 @@ def sweep_document(sweep: Sweep) -> Document:
         for done in sweep.cells
         if done.evaluated and (report := done.evaluated.report).cost.from_scratch_usd is not None
     ]
-    return Document("", (table, *pareto_blocks(priced), *_remarks(sweep)))
+    page = (Sentence(f"The page is {file}.", "note"),) if file else ()
+    blocks = (*_matrix(sweep), table, *pareto_blocks(priced), *_remarks(sweep), Only(("terminal",), page))
+    return Document(_headline(sweep), blocks, ("Crosscheck · ", title))
 
 
-def _row(done: CellResult, sweep: Sweep) -> tuple[str, ...]:
+def _headline(sweep: Sweep) -> str:
+    """Return the best score of those that are ranked; the number of combinations where none is."""
+    what = counted(len(sweep.cells), "combination")
+    for done in sweep.cells:
+        if done.evaluated and sweep.standings.against_best.get(done.cell.name, "").startswith("best"):
+            record = done.evaluated.record
+            return f"{record.benchmark}: {done.cell.name} is best of {what} with {percent(record.score)}"
+    return what
+
+
+def _matrix(sweep: Sweep) -> Iterator[Block]:
+    """Yield the scores as a matrix of backbones and pipelines with their settings, if there are several of both."""
+    if len(sweep.cells) < LEAST_CELLS:
+        return
+    found = {_place(done.cell): done for done in sweep.cells}
+    backbones, others = (list(dict.fromkeys(place[axis] for place in found)) for axis in (0, 1))
+    if len(backbones) < 2 or len(others) < 2:
+        return
+    rows = tuple(
+        (backbone, *(_score(found[backbone, other], sweep) for other in others)) for backbone in backbones
+    )
+    headers = (Column("backbone", "text"), *(Column(other) for other in others))
+    yield Table("Execution accuracy (%)", headers, rows, caption=f"{LETTERS}.")
+
+
+def _place(cell: Cell) -> tuple[str, str]:
+    return cell.settings.backbone.name, " | ".join((cell.settings.pipeline.name, *cell.varied))
+
+
+def _score(done: CellResult, sweep: Sweep) -> str:
     if done.evaluated is None:
-        return done.cell.name, DASH, "", "", "not evaluated", money(done.estimated.cost_usd), "", "", ""
+        return DASH
+    letters = sweep.standings.letters.get(done.cell.name, "")
+    return f"{percent(done.evaluated.report.score).removesuffix(' %')} {letters}".rstrip()
+
+
+def _row(done: CellResult, sweep: Sweep) -> tuple[ModelCell, ...]:
+    if done.evaluated is None:
+        unknown = ("not evaluated", money(done.estimated.cost_usd), "", "", "")
+        return done.cell.name, DASH, "", "", "", "", *unknown
     report, free = done.evaluated.report, done.cell.free
     return (
         done.cell.name,
         percent(report.score),
         counts(report.score),
         interval(*report.score.interval) if report.score.interval else DASH,
-        "not in full" if done.problem else sweep.ranks.get(done.cell.name, ""),
+        interval_plot(report.score),
+        sweep.standings.letters.get(done.cell.name, ""),
+        "not in full" if done.problem else sweep.standings.against_best.get(done.cell.name, ""),
         money(done.estimated.cost_usd),
         money(0.0 if free else report.cost.from_scratch_usd),
         money(0.0 if free or not report.cost.calls else report.cost.cost_usd),
@@ -84,9 +139,8 @@ def _row(done: CellResult, sweep: Sweep) -> tuple[str, ...]:
 
 def _remarks(sweep: Sweep) -> Iterator[Block]:
     yield Sentence(
-        "Against the best: exact McNemar tests on the same questions, p adjusted for their number (Holm). "
-        f"Inside the noise: the difference to the highest may be chance (p is {LEVEL:g} or more), so the cell is not "
-        "ranked."
+        f"Exact McNemar tests on the same questions, p adjusted for their number (Holm). {LETTERS}. Statistically "
+        f"tied: the difference to the best may be chance (p is {LEVEL:g} or more)."
     )
     for done in sweep.cells:
         failed = sum(done.evaluated.report.failures.values()) if done.evaluated else 0

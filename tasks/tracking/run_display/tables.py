@@ -53,14 +53,21 @@ def variants_table(record: RunRecord) -> Table | None:
 def accuracy_table(title: str, shares: Mapping[str, Accuracy]) -> Table:
     """Describe accuracies by their names."""
     rows = (
-        (name, percent(each), counts(each), interval(*each.interval) if each.interval else DASH, _plot(each))
+        (
+            name,
+            percent(each),
+            counts(each),
+            interval(*each.interval) if each.interval else DASH,
+            interval_plot(each),
+        )
         for name, each in shares.items()
     )
     headers = ("", "EX", "right", "95 % interval", Column("with its interval", "plot", axis=(0.0, 100.0)))
     return Table(title, headers, tuple(rows))
 
 
-def _plot(each: Accuracy) -> Points | str:
+def interval_plot(each: Accuracy) -> Points | str:
+    """Return a share with its interval as a plot; "" of no questions."""
     if each.ex is None or each.low is None or each.high is None:
         return ""
     point = Point(100 * each.ex, 100 * each.low, 100 * each.high, "b")

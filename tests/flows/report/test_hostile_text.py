@@ -23,8 +23,8 @@ from flows.results.query_display import print_rows
 from flows.results.runs_display import print_runs
 from flows.show.run_display import print_lists
 from flows.show.run_view import RunView
-from flows.sweep.cells import CellResult, Sweep
 from flows.sweep.display import sweep_document
+from flows.sweep.result import CellResult, Sweep
 from tasks.benchmarks.gold_files import Gold, Golds
 from tasks.benchmarks.keys.key import AnswerKey, Entry
 from tasks.core.outcome import Failure, Outcome

@@ -5,8 +5,9 @@ import re
 from types import SimpleNamespace
 from typing import Any
 
-from flows.sweep.cells import CellResult, Sweep, ranks
 from flows.sweep.display import sweep_document
+from flows.sweep.result import CellResult, Sweep
+from flows.sweep.standings import standings
 from tasks.core.outcome import Failure, Outcome
 from tasks.core.records import Question
 from tasks.documents.terminal import print_document
@@ -46,14 +47,16 @@ def done(
 
 
 def test_a_cell_that_is_clearly_worse_is_said_to_be_lower_and_one_close_by_is_not_ranked() -> None:
-    said = ranks([done("a", 80), done("b", 78), done("c", 50)])
-    assert said["a"] == "highest; 1 of 2 other cells inside the noise"
-    assert said["b"].startswith("inside the noise")
+    said = standings([done("a", 80), done("b", 78), done("c", 50)]).against_best
+    assert said["a"] == "best; 1 of 2 others statistically tied"
+    assert said["b"].startswith("statistically tied")
     assert said["c"].startswith("lower, p = ")
 
 
 def test_nothing_is_best_where_everything_is_noise() -> None:
-    assert ranks([done("a", 80), done("b", 79)])["a"] == "highest; 1 of 1 other cell inside the noise"
+    assert (
+        standings([done("a", 80), done("b", 79)]).against_best["a"] == "best; 1 of 1 other statistically tied"
+    )
 
 
 def test_the_table_has_an_interval_in_percent_and_costs_as_in_the_estimate() -> None:
@@ -68,38 +71,39 @@ def test_the_table_has_an_interval_in_percent_and_costs_as_in_the_estimate() -> 
 
 def test_p_values_are_adjusted_for_their_number() -> None:
     # 8 questions differ, all in one direction: p = 0.0078 alone, more than 0.05 beside nine others like it.
-    assert ranks([done("a", 80), done("b", 72)])["b"].startswith("lower")
-    many = ranks([done("a", 80), *(done(f"b{n}", 72) for n in range(9))])
-    assert many["b0"].startswith("inside the noise")
+    assert standings([done("a", 80), done("b", 72)]).against_best["b"].startswith("lower")
+    many = standings([done("a", 80), *(done(f"b{n}", 72) for n in range(9))]).against_best
+    assert many["b0"].startswith("statistically tied")
 
 
 def test_a_cell_that_was_stopped_does_not_stand_for_its_settings() -> None:
-    assert set(ranks([done("a", 80), done("b", 10, "the budget is spent"), done("c", 80)])) == {"a", "c"}
+    said = standings([done("a", 80), done("b", 10, "the budget is spent"), done("c", 80)])
+    assert set(said.against_best) == set(said.letters) == {"a", "c"}
 
 
 def test_a_cell_that_saw_the_gold_is_not_ranked_and_nothing_is_ranked_against_it() -> None:
     gold = done("gold", 99, unranked="saw the gold")
-    said = ranks([done("a", 80), gold, done("b", 50)])
-    assert said["a"] == "highest; 0 of 1 other cell inside the noise"
+    said = standings([done("a", 80), gold, done("b", 50)]).against_best
+    assert said["a"] == "best; 0 of 1 other statistically tied"
     assert said["gold"] == "not ranked: saw the gold"
-    assert ranks([done("a", 80), gold]) == {"gold": "not ranked: saw the gold"}
+    assert standings([done("a", 80), gold]).against_best == {"gold": "not ranked: saw the gold"}
 
 
 def test_a_cell_without_a_scored_question_is_not_ranked() -> None:
-    said = ranks([done("a", 80), done("lost", 0, executable=False), done("c", 50)])
-    assert said["a"] == "highest; 0 of 1 other cell inside the noise" and said["c"].startswith("lower")
+    said = standings([done("a", 80), done("lost", 0, executable=False), done("c", 50)]).against_best
+    assert said["a"] == "best; 0 of 1 other statistically tied" and said["c"].startswith("lower")
     assert said["lost"] == "not ranked: no question is scored"
-    none = ranks([done("a", 0, executable=False), done("b", 0, executable=False)])
+    none = standings([done("a", 0, executable=False), done("b", 0, executable=False)]).against_best
     assert set(none.values()) == {"not ranked: no question is scored"}
 
 
 def test_a_cell_that_shares_no_scored_question_with_the_best_is_not_ranked() -> None:
-    said = ranks([done("a", 80), done("b", 50), done("other", 10, first=1000)])
-    assert said["a"] == "highest; 0 of 1 other cell inside the noise" and said["b"].startswith("lower")
+    said = standings([done("a", 80), done("b", 50), done("other", 10, first=1000)]).against_best
+    assert said["a"] == "best; 0 of 1 other statistically tied" and said["b"].startswith("lower")
     assert said["other"] == "not ranked: it shares no scored question with the best"
 
 
 def test_a_cell_is_not_lower_by_what_was_not_answered() -> None:
-    said = ranks([done("a", 80), done("lost", 50, lost=40), done("few", 50, lost=5)])
+    said = standings([done("a", 80), done("lost", 50, lost=40), done("few", 50, lost=5)]).against_best
     assert said["lost"] == "not ranked: 40 questions without an answer"
     assert said["few"].startswith("lower, p = ")
