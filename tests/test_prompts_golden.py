@@ -44,6 +44,7 @@ from tasks.stages.rsl_sql.binary_selection import binary_selection
 from tasks.stages.rsl_sql.forward_link import forward_link
 from tasks.stages.rsl_sql.preliminary_sql import preliminary_sql
 from tasks.stages.rsl_sql.self_correction import self_correction
+from tests.support.agent_prompts import AGENT_CASES
 from tests.support.candidate_prompts import CANDIDATE_CASES
 from tests.support.dac_prompts import DAC_CASES
 from tests.support.native_prompts import NATIVE_CASES
@@ -227,6 +228,7 @@ CASES: dict[str, Case] = {
     "self_correction.no_query": correction(None, "?", "?", sql_reply(GOOD), question=PLAIN),
     "describe_columns.plain": description("museum", "name", "opened in"),
     "describe_columns.odd_names": description("museum", "city, or town", renamed="a `b`"),
+    **AGENT_CASES,
     **CANDIDATE_CASES,
     **DAC_CASES,
     **SEA_CASES,

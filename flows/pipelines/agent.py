@@ -6,7 +6,7 @@ from flows.pipelines.rsl_sql import link_both_ways
 from tasks.core.errors import BackboneError
 from tasks.core.outcome import Candidate
 from tasks.core.records import Question
-from tasks.settings.agent import AgentSettings
+from tasks.settings.pipeline import AgentSettings
 from tasks.stage_runs import prompts
 from tasks.stage_runs.question_run import current_question_run
 from tasks.stages.agent.conversation import Conversation

@@ -1,9 +1,8 @@
 """The way in which the run's model calls tools."""
 
 from tasks.backbone.kinds.kind import kind_of
-from tasks.settings.agent import AgentSettings
 from tasks.settings.evaluation import EvaluationSettings
-from tasks.settings.pipeline import PipelineSettings
+from tasks.settings.pipeline import AgentSettings, PipelineSettings
 
 
 def with_tool_mode(settings: EvaluationSettings) -> PipelineSettings:

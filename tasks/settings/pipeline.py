@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from tasks.settings.base import Settings
 from tasks.settings.stages import (
+    AgentLimits,
     AugmentationSettings,
     BiasEliminationSettings,
     CorrectionSettings,
@@ -13,6 +14,7 @@ from tasks.settings.stages import (
     ExecutionAdjustmentSettings,
     LinkingSettings,
     SelectionSettings,
+    ToolMode,
 )
 
 SchemaFormat = Literal["comment", "create_table", "m_schema", "values", "omnisql"]
@@ -211,6 +213,36 @@ class NativeSettings(PipelineSettings):
     demonstrations: NoDemonstrations = NoDemonstrations()
     descriptions: bool = True
     """Show column descriptions."""
+
+
+class AgentPromptSettings(PromptSettings):
+    """How the tools show tables."""
+
+    schema_format: SchemaFormat = "m_schema"
+    """As in every pipeline; here a line per column with type, key, description and examples."""
+
+
+class AgentSettings(LinkedSettings):
+    """A model in a loop with tools that read the schema, search values, run SQL, and submit a query."""
+
+    kind: str = "agent"
+    name: str = "agent"
+    prompt: AgentPromptSettings = AgentPromptSettings()
+    demonstrations: NoDemonstrations = NoDemonstrations()
+    descriptions: bool = True
+    """Show column descriptions."""
+    tools: ToolMode | Literal["auto"] = "auto"
+    """"native": tools of the endpoint's protocol; "text": fenced actions in the model's text, for models and endpoints
+    without tools; "auto": native where the backbone's protocol has tools."""
+    start: Literal["question", "schema", "link"] = "question"
+    """What the model is shown at first besides the question: nothing; the whole schema; or the schema reduced to
+    RSL-SQL's link (`linking`), with its preliminary SQL, which costs two calls more."""
+    limits: AgentLimits = AgentLimits()
+
+    @property
+    def tool_mode(self) -> ToolMode:
+        """How tools are called; native where that is "auto"."""
+        return "text" if self.tools == "text" else "native"
 
 
 P = TypeVar("P", bound=PipelineSettings)

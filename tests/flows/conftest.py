@@ -9,6 +9,7 @@ import yaml
 from tasks.backbone.offline import OfflineBackbone
 from tasks.backbone.protocol import Message, Request
 from tests.support import in_process
+from tests.support.agent_model import act_as_offline
 from tests.support.command_line import CommandLine, Ran, built_demo, crosscheck, prefect_server
 from tests.support.fake_openai import Body, FakeOpenAI, fake_openai
 from tests.support.own_benchmark import own_benchmark
@@ -62,6 +63,7 @@ def model(fake_openai: FakeOpenAI) -> FakeOpenAI:
         return answers[key]
 
     fake_openai.answer = answer
+    fake_openai.respond = act_as_offline
     return fake_openai
 
 

@@ -19,6 +19,7 @@ from typing import Any
 import psutil
 
 from tasks.backbone.cache.store import open_reply_cache
+from tests.support.agent_model import said, said_in
 from tests.support.command_line import CommandLine, Ran
 from tests.support.fake_openai import FakeOpenAI, Received
 
@@ -87,7 +88,7 @@ class Deaths:
         """Return the conversations whose replies are in the reply cache."""
         if isinstance(self.replies, str):
             with open_reply_cache(self.replies) as cache:
-                return {_text(entry.request["messages"]) for entry in cache.entries()}
+                return {said(entry.request) for entry in cache.entries()}
         path = self.replies or self.command_line.home / "replies.sqlite"
         if not path.exists():
             return set()
@@ -95,7 +96,7 @@ class Deaths:
             rows = (
                 connection.execute("SELECT request FROM reply").fetchall() if _has_table(connection) else []
             )
-        return {_text(json.loads(zlib.decompress(packed))["messages"]) for (packed,) in rows}
+        return {said(json.loads(zlib.decompress(packed))) for (packed,) in rows}
 
     def die(self, how: Sequence[signal.Signals], moment: Moment) -> bool:
         """Start the command and send it signals, a second apart; return whether it was alive."""
@@ -207,11 +208,7 @@ def _printed(process: _Process) -> tuple[bytes, bytes]:
 
 
 def _asked(received: Received) -> str:
-    return _text([[turn["role"], turn["content"]] for turn in received.body["messages"]])
-
-
-def _text(messages: Any) -> str:
-    return json.dumps(messages)
+    return said_in(received.body)
 
 
 def _has_table(connection: sqlite3.Connection) -> bool:

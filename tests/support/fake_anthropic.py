@@ -73,6 +73,11 @@ def said(text: str) -> Body:
     return {"type": "text", "text": text, "citations": None}
 
 
+def tool_use(name: str, arguments: Body, id: str = "toolu_1") -> Body:
+    """A content block that calls a tool."""
+    return {"type": "tool_use", "id": id, "name": name, "input": arguments, "caller": {"type": "direct"}}
+
+
 class FakeAnthropic(FakeOpenAI):
     """The server, at `/v1/messages`; `choice` of a behaviour is merged into the message."""
 

@@ -75,6 +75,20 @@ def reply(text: str, **more: Any) -> Behaviour:
     return Behaviour(content=text, **more)
 
 
+def tool_calls(*calls: tuple[str, str], text: str | None = None) -> Behaviour:
+    """A reply that calls tools, each by its name and its arguments as the model writes them.
+
+    In the form of OpenAI's guide "Function calling" and of the type `ChatCompletionMessageToolCall` of its SDK.
+    """
+    called = [
+        {"id": f"call_{place}", "type": "function", "function": {"name": name, "arguments": arguments}}
+        for place, (name, arguments) in enumerate(calls)
+    ]
+    message = {"role": "assistant", "content": text, "tool_calls": called}
+    written = "".join(arguments for _, arguments in calls)
+    return Behaviour(content=written, choice={"message": message, "finish_reason": "tool_calls"})
+
+
 def rate_limit(retry_after: float | None = None) -> Behaviour:
     """429, with the header retry-after-ms if `retry_after` (seconds) is given."""
     headers = {} if retry_after is None else {"retry_after_ms": str(retry_after * 1000)}
@@ -157,9 +171,12 @@ class Received:
 
 
 def prompt_of(body: Body) -> str:
-    """Return the text of the last message of a request, in any protocol."""
-    content = (body.get("messages") or body["input"])[-1]["content"]
-    return content if isinstance(content, str) else "".join(block["text"] for block in content)
+    """Return the text of the last message of a request, or the last tool's result, in any protocol."""
+    last = (body.get("messages") or body["input"])[-1]
+    content = last.get("content", last.get("output"))
+    if isinstance(content, str):
+        return content
+    return "".join(block.get("text", block.get("content")) for block in content)
 
 
 class FakeOpenAI:
@@ -363,7 +380,7 @@ class FakeOpenAI:
     def _reply(self, how: Behaviour, body: Body) -> Body:
         text = self.answer(body) if how.content is None else how.content
         replies = body.get("n") or 1 if self.takes_n else 1
-        asked = sum(len(message["content"]) for message in body["messages"])
+        asked = sum(len(message["content"] or "") for message in body["messages"])
         usage = (
             {"prompt_tokens": asked // 4 + 1, "completion_tokens": (len(text) // 4 + 1) * replies}
             if how.usage == {}

@@ -61,6 +61,11 @@ def thought(text: str) -> Body:
     return {"id": "rs_1", "type": "reasoning", "summary": [{"type": "summary_text", "text": text}]}
 
 
+def function_call(name: str, arguments: str, id: str = "call_1") -> Body:
+    """An output item that calls a function."""
+    return {"type": "function_call", "id": f"fc_{id}", "call_id": id, "name": name, "arguments": arguments}
+
+
 def unavailable() -> Behaviour:
     """429 as a tier without free capacity gives it."""
     return error(429, "Resource unavailable", code="resource_unavailable", type_="server_error")
@@ -78,7 +83,7 @@ class FakeResponses(FakeOpenAI):
 
     def _reply(self, how: Behaviour, body: Body) -> Body:
         text = self.answer(body) if how.content is None else how.content
-        asked, written = sum(len(str(each["content"])) for each in body["input"]) // 4 + 1, len(text) // 4 + 1
+        asked, written = sum(len(str(each)) for each in body["input"]) // 4 + 1, len(text) // 4 + 1
         usage = {
             "input_tokens": asked,
             "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},

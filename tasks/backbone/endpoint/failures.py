@@ -70,7 +70,7 @@ _LOCATION = re.compile(r"\bloc['\"]?: ?[\[(]([^\])]{0,200})")
 _REFUSED = re.compile(
     r"unsupported|not (?:supported|permitted|allowed|accepted|valid)|(?:does|do) not (?:support|accept|allow)|unknown|"
     r"unrecogni[sz]ed|unexpected|extra inputs|invalid|deprecated|must|should|only|too (?:large|small|high|low)|"
-    r"greater|less than|maximum allowed|out of range|exceed|unavailable|cannot",
+    r"greater|less than|maximum allowed|out of range|exceed|unavailable|cannot|requires",
     re.IGNORECASE,
 )
 
@@ -258,8 +258,8 @@ def _names(message: str, parameter: str) -> bool:
     found = re.search(
         rf"[`'\"]{name}[`'\"]"
         rf"|\b(?:parameters?|arguments?|fields?|options?|propert(?:y|ies))\W{{1,3}}{name}\b"
-        rf"|\b{name} (?:parameter|argument|field|option|is|are|must|should|cannot|does|has)\b"
-        rf"|(?:^|[:,] ){name}\b",
+        rf"|\b{name} (?:param|parameter|argument|field|option|is|are|must|should|cannot|does|has|requires)\b"
+        rf"|(?:^|[:,] |\bnot support ){name}\b",
         message,
     )
     return found is not None

@@ -20,8 +20,6 @@ from tasks.backbone.protocol import Message, Request
 from tasks.backbone.replies.json_text import fenced
 from tasks.core.trajectory import ToolCall
 
-ACTIONS = "actions"
-"""Heading of the section that describes fenced actions."""
 MOST_TRIES = 3
 """Queries that are run before one is submitted."""
 MOST_SEARCHES = 3
@@ -35,11 +33,6 @@ _TABLE = re.compile(r"^(`(?:[^`]|``)+`|\"(?:[^\"]|\"\")+\"|[^\s(]+) ?\(", re.MUL
 _FOUND = re.compile(r"^(.+?)\.([^.:]+|`.+?`|\".+?\"): (.+)$", re.MULTILINE)
 _VALUE = re.compile(r"\"([^\"]{2,60})\"|'([^']{2,60})'|(?<=\w )((?:[A-Z][\w'-]+ ?){1,4})")
 _PART = re.compile(r"\n\n(?=(?:Sample values|Foreign keys|Column descriptions):\n)")
-
-
-def is_agent(request: Request) -> bool:
-    """Return whether a request is a turn of a conversation with tools."""
-    return bool(request.tools) or ACTIONS in turns_of(request.messages)[0]
 
 
 def act(request: Request) -> tuple[str, tuple[ToolCall, ...]]:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tasks.backbone.offline.agent import act, is_agent
+from tasks.backbone.offline.agent import act
 from tasks.backbone.offline.prompt.reading import Prompt, read_prompt
 from tasks.backbone.offline.prompt.sections import Task, task_of
 from tasks.backbone.offline.replies import (
@@ -76,7 +76,7 @@ class OfflineBackbone:
     async def complete(self, request: Request) -> Reply:
         """Answer one request; it takes milliseconds and never waits."""
         started = time.perf_counter()
-        text, calls = act(request) if is_agent(request) else (answer(request), ())
+        text, calls = act(request) if task_of(request) == Task.TURN else (answer(request), ())
         key, seconds = request_key(self.identity, request), time.perf_counter() - started
         call = Call(key, "offline", NOTHING, cached=False, seconds=seconds, cost_usd=0.0)
         return Reply(text, call, calls=calls)

@@ -9,7 +9,7 @@ from typing import Protocol
 from tasks.backbone.protocol import Message, Reply, Tool
 from tasks.backbone.replies.json_text import fenced, without_thoughts
 from tasks.core.trajectory import ToolCall, Turn
-from tasks.settings.agent import ToolMode
+from tasks.settings.stages import ToolMode
 from tasks.stage_runs import prompts
 from tasks.stages.agent.toolbox import TEMPLATE, TOOLS, offered, parameters
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tasks.core.outcome import StageRecord
-from tasks.settings.agent import AgentLimits
+from tasks.settings.stages import AgentLimits
 from tasks.stage_runs import prompts
 from tasks.stages.agent.conversation import Conversation
 from tasks.stages.agent.toolbox import TEMPLATE

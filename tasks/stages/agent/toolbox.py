@@ -17,7 +17,7 @@ from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema import ForeignKey, Schema, Table
 from tasks.database.schema_view import SchemaView
 from tasks.retrieval.values.index import TOP, DatabaseValues
-from tasks.settings.agent import ToolLimits, ToolMode
+from tasks.settings.stages import ToolLimits, ToolMode
 from tasks.stage_runs import prompts
 from tasks.stages.shown_results import show_result
 

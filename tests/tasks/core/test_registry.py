@@ -34,7 +34,7 @@ def shapes() -> "Registry[int]":
 
 
 def test_what_ships_is_found_without_being_listed_anywhere() -> None:
-    assert PIPELINES.names() == ("dac", "few-shot", "native", "rsl-sql", "sea-sql")
+    assert PIPELINES.names() == ("agent", "dac", "few-shot", "native", "rsl-sql", "sea-sql")
     assert BACKBONES.names() == ("anthropic", "offline", "openai", "openai-responses", "replay")
     layouts = ("bird", "bird-test", "demo", "kaggle-dbqa", "spider", "spider-syn", "spider2-lite")
     assert LAYOUTS.names() == layouts

@@ -90,7 +90,7 @@ def _sent(message: Message) -> Iterator[dict[str, Any]]:
             "type": "function",
             "function": {
                 "name": tool_name(call.name),
-                "arguments": json.dumps(arguments_object(call.arguments)),
+                "arguments": json.dumps(arguments_object(call.arguments), ensure_ascii=False),
             },
         }
         for call in message.calls

@@ -73,7 +73,7 @@ def _sent(message: Message) -> Iterator[dict[str, Any]]:
     if message.content or not message.calls:
         yield {"role": message.role, "content": message.content}
     for call in message.calls:
-        arguments = json.dumps(arguments_object(call.arguments))
+        arguments = json.dumps(arguments_object(call.arguments), ensure_ascii=False)
         yield {
             "type": "function_call",
             "call_id": call.id,

@@ -31,6 +31,7 @@ class Heading(StrEnum):
     REPLY = "reply"
     QUERY = "query"
     RESPONSE = "response"
+    ACTIONS = "actions"
 
 
 class Task(StrEnum):
@@ -51,6 +52,7 @@ class Task(StrEnum):
     CONDITIONS = "conditions of the question"
     DESCRIPTIONS = "column descriptions"
     ALIGNMENT = "what each word refers to"
+    TURN = "tool calls"
 
 
 _REPLY_KEYS = {
@@ -84,6 +86,8 @@ def task_of(request: Request) -> Task:
     In that section, keys are quoted words; a fenced block of SQL is a query.
     """
     turns = turns_of(request.messages)
+    if request.tools or Heading.ACTIONS in turns[0]:
+        return Task.TURN
     last, tried = turns[-1], numbered(turns[-1], "sql")
     named = (request.schema or {}).get("properties") or _NAMED.findall(last.get(Heading.REPLY, ""))
     keys = [key for key in named if key in _REPLY_KEYS]

@@ -12,7 +12,7 @@ from flows.judging.opinion import OpinionReply
 from tasks.backbone.offline.prompt.reading import read_prompt
 from tasks.backbone.offline.prompt.schema_text import read_schema
 from tasks.backbone.offline.prompt.sections import Heading, Task, task_of
-from tasks.backbone.protocol import Message, Request
+from tasks.backbone.protocol import Message, Request, Tool
 from tasks.backbone.replies.json_schema import reply_schema
 from tasks.core.records import Demonstration
 from tasks.database.rendering import PromptParts, render
@@ -54,6 +54,7 @@ EVERYTHING = {
     "table": "baker", "columns": ["Age"], "hints": ["baker.Age"], "parts_on": ["elements", "keywords"],
     "keys": '"tables", "columns", "sql_keywords"', "max_columns_per_table": 15, "candidate": TRIED,
     "strict": False,    "demonstrations_first": False, "empty_counts": True, "votes": [5, 1],
+    "tools": [Tool("tables", "Names the tables.", {"properties": {}, "required": []})], "reduced": True,
 }  # fmt: skip
 
 
@@ -84,6 +85,7 @@ def has(**expected: Any) -> Callable[[Any], bool]:
 
 ASKED = has(evidence=QUESTION.evidence)
 SHIPPED = {
+    "agent": Shipped(Task.TURN, None, lambda p: ASKED(p) and p.current_sql),
     "preliminary_sql": Shipped(Task.QUERY, SqlReply, lambda p: ASKED(p) and p.examples and p.linked_columns),
     "augmented_sql": Shipped(Task.QUERY, SqlReply, lambda p: ASKED(p) and p.examples and p.linked_columns),
     "initial_sql": Shipped(Task.QUERY, SqlReply, lambda p: ASKED(p) and p.examples[0].sql == "SELECT 1"),
