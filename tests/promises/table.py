@@ -135,6 +135,20 @@ PROMISES: dict[str, Promise] = {
         "promises/test_death.py",
         answers=True,
     ),
+    "conversations": Promise(
+        "An agent's conversations whose process is killed (SIGKILL) go on in the middle with the same command, to the "
+        "table of an undisturbed run",
+        20,
+        "promises/test_agents.py",
+        answers=True,
+    ),
+    "agents": Promise(
+        "A hostile model in an agent's conversation (endless loops, 10,000 calls in a turn, arguments of 50 MB, no "
+        "JSON, unknown tools, SQL that writes or does not end, obeyed instructions in data, text alone): told and "
+        "counted; the question ends within its limits, nothing is changed, nothing outside the database is read",
+        18,
+        "promises/test_agents.py",
+    ),
     "batches": Promise(
         "Processes that submit batches of requests are killed (SIGKILL) while they submit, wait and collect: the same "
         "command collects what was paid for, on both protocols",
