@@ -13,13 +13,14 @@ from flows.pipelines.context import Context
 from flows.pipelines.pipeline import pipeline
 from tasks.backbone.kinds.kind import BackboneKind
 from tasks.backbone.metered import MeteredBackbone
-from tasks.backbone.protocol import Backbone, Message, Reply, Request, request_key
+from tasks.backbone.protocol import Backbone, Message, Reply, Request, Tool, request_key
 from tasks.backbone.replies.format import ReplyFormat, is_sql
 from tasks.backbone.replies.reading import Reading
 from tasks.benchmarks.layouts.base import Layout, Split
 from tasks.core.errors import BackboneError, CrosscheckError
 from tasks.core.outcome import Call, Usage
 from tasks.core.records import Answer, Question
+from tasks.core.trajectory import ToolCall
 from tasks.database.engine import Connection, Engine
 from tasks.database.loading.target import Target
 from tasks.scoring.metric import ScoredRun, metric
@@ -78,6 +79,8 @@ __all__ = [
     "StageReply",
     "Sweep",
     "Target",
+    "Tool",
+    "ToolCall",
     "Usage",
     "answer",
     "available",

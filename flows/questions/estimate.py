@@ -2,9 +2,10 @@
 
 A sample of questions goes through each pipeline with the free offline backbone; all prompts and replies are measured,
 four characters a token. Prompts ask for the cell's reply formats; a format that reasons adds `ASSUMED_REASONING` tokens
-to each reply, since the offline backbone reasons in none. A real model's replies change the length of later prompts and
-the number of corrections. Cached replies are not subtracted. Every candidate is written, by its own backbone; calls
-that select among them are not in the estimate, since those of the offline backbone are equal.
+to each reply, since the offline backbone reasons in none. A real model's replies change the length of later prompts,
+the number of corrections, and that of an agent's turns, of which the offline backbone takes few. Cached replies are not
+subtracted. Every candidate is written, by its own backbone; calls that select among them are not in the estimate, since
+those of the offline backbone are equal.
 """
 
 import asyncio
@@ -22,9 +23,10 @@ from tasks.backbone.kinds.kind import kind_of
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.offline import OfflineBackbone
 from tasks.backbone.pricing import cost, prices_for, tokens
-from tasks.backbone.protocol import Reply, Request
+from tasks.backbone.protocol import Reply, Request, sent_texts
 from tasks.backbone.replies.format import ReplyFormat
 from tasks.backbone.reply_formats import ReplyFormats
+from tasks.backbone.stored_text import stored_text
 from tasks.core.outcome import Usage
 from tasks.core.records import Question
 from tasks.database.sandbox.workers import SqlWorkers
@@ -107,8 +109,8 @@ class _Measuring:
         reply, _ = await asyncio.gather(self._inner.complete(request), asyncio.sleep(TOGETHER_S))
         self.rounds.end(number)
         self.calls += 1
-        self.input_tokens += sum(tokens(len(message.content)) for message in request.messages)
-        self.output_tokens += tokens(len(reply.text))
+        self.input_tokens += sum(tokens(len(text)) for text in sent_texts(request))
+        self.output_tokens += tokens(len(stored_text(reply)))
         stage = request.origin.stage if request.origin else None
         if request.schema is not None and self.formats.format(stage).reasons:
             self.output_tokens += ASSUMED_REASONING

@@ -19,7 +19,7 @@ from flows.runtime.control import Control, Progress
 from flows.runtime.folders import Folders
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
 from tasks.backbone.kinds.kind import check_backbone, kind_of
-from tasks.backbone.protocol import messages_of
+from tasks.backbone.protocol import messages_of, shown
 from tasks.backbone.recordings.observed import Exchange
 from tasks.benchmarks.databases import open_benchmark_database
 from tasks.core.errors import ConfigurationError, CrosscheckError
@@ -106,7 +106,7 @@ def cached_exchange(cache: ReplyCache, key: str) -> Exchange | None:
     entry = cache.entry(key)
     if entry is None:
         return None
-    return Exchange(messages_of(entry.request), entry.text)
+    return Exchange(tuple(shown(messages_of(entry.request))), entry.text)
 
 
 def _settings(stored: StoredRun, scores: Sequence[QuestionScore], folders: Folders) -> EvaluationSettings:

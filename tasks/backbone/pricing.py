@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tasks.backbone.protocol import Backbone, Reply, Request
+from tasks.backbone.protocol import Backbone, Reply, Request, sent_texts
+from tasks.backbone.stored_text import stored_text
 from tasks.core.errors import BackboneError
 from tasks.core.outcome import STANDARD, Usage
 from tasks.settings.backbone import BackboneSettings, Prices
@@ -148,8 +149,8 @@ class BudgetedBackbone:
     def _price(self, request: Request, reply: Reply) -> float:
         if reply.call.cost_usd is not None:
             return reply.call.cost_usd
-        sent = sum(len(message.content) for message in request.messages)
-        guessed = Usage(input=tokens(sent), output=tokens(len(reply.text)))
+        sent = sum(map(len, sent_texts(request)))
+        guessed = Usage(input=tokens(sent), output=tokens(len(stored_text(reply))))
         return price_of(guessed, self._settings, reply.call.tier).usd or 0.0
 
 

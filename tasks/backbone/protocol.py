@@ -2,14 +2,15 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from tasks.core.outcome import STANDARD, Call
 from tasks.core.trajectory import ToolCall
 
-Role = Literal["system", "user", "assistant"]
+Role = Literal["system", "user", "assistant", "tool"]
+"""Who speaks; "tool" only where a conversation is shown (`shown`): a request has results in the assistant's message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +135,29 @@ def shared_prefix_digest(request: Request) -> str | None:
 def digest_of_canonical(canonical: Mapping[str, Any]) -> str:
     """Return the `request_digest` of a request from its canonical form, read back from JSON."""
     return _sha256(_canonical({name: value for name, value in canonical.items() if name != "backbone"}))
+
+
+def sent_texts(request: Request) -> Iterator[str]:
+    """Yield the texts of a request: messages, tool calls with their results, and the tools on offer."""
+    for message in request.messages:
+        yield message.content
+        for call in message.calls:
+            yield from (call.arguments, call.result or "")
+    for tool in request.tools:
+        yield from (tool.description, json.dumps(tool.parameters))
+
+
+def shown(messages: Iterable[Message]) -> Iterator[Message]:
+    r"""Yield messages as texts: tool calls as lines of the assistant's message, results as messages of the tool.
+
+    >>> call = ToolCall("tables", "{}", "museum(id)")
+    >>> [(each.role, each.content) for each in shown([Message("assistant", "I look.", calls=(call,))])]
+    [('assistant', 'I look.\ntables {}'), ('tool', 'museum(id)')]
+    """
+    for message in messages:
+        lines = (message.content, *(f"{call.name} {call.arguments}" for call in message.calls))
+        yield replace(message, content="\n".join(filter(None, lines)), calls=()) if message.calls else message
+        yield from (Message("tool", call.result or "") for call in message.calls)
 
 
 def messages_of(canonical: Mapping[str, Any]) -> tuple[Message, ...]:

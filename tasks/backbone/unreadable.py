@@ -45,8 +45,9 @@ class UnreadableReplies:
             raise BackboneError(
                 f"{self._stopped_by}: none of the first {self._failed[self._stopped_by]:,} replies could be read, so "
                 "the run was stopped to avoid further cost. Change the form of the replies with backbone.reply "
-                "(json, json_with_reasoning, fenced) or backbone.response_mode (json_schema, json_object, text), or "
-                "set backbone.unreadable_limit=0 to continue regardless.",
+                "(json, json_with_reasoning, fenced) or backbone.response_mode (json_schema, json_object, text), in an "
+                "agent's turn with pipeline.tools (native, text), or set backbone.unreadable_limit=0 to continue "
+                "regardless.",
                 transient=False,
                 fatal=True,
             )

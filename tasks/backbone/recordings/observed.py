@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-from tasks.backbone.protocol import Backbone, Message, Reply, Request, request_digest
+from tasks.backbone.protocol import Backbone, Message, Reply, Request, request_digest, shown
 from tasks.backbone.recordings.file import ReplyPosition
 from tasks.backbone.stored_text import stored_text
 
@@ -50,7 +50,9 @@ class Observations:
             place=ReplyPosition(origin.question, origin.stage, origin.round) if origin else None,
             key=reply.call.request,
             digest=request_digest(request) if self._recorded else "",
-            exchange=Exchange(request.messages[request.known :] if self._traced else (), stored_text(reply)),
+            exchange=Exchange(
+                tuple(shown(request.messages[request.known :])) if self._traced else (), stored_text(reply)
+            ),
             truncated=reply.truncated,
             tool_calls=bool(reply.calls),
         )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import chain
 
 from tasks.backbone.metered import MeteredBackbone
-from tasks.backbone.protocol import Message, Request
+from tasks.backbone.protocol import Message, Reply, Request
 from tasks.backbone.replies.sql_text import read_sql
 from tasks.core.trajectory import ToolCall, Turn
 from tasks.database.sandbox.runner import DatabaseRunner
@@ -39,7 +39,7 @@ async def turn(
     mode = MODES[box.mode]
     reply = await backbone.complete(
         request_of(conversation, notice, mode, box.view.dialect_name),
-        lambda reply: any(mode.read(reply)),
+        lambda reply: not conversation.turns or _acts(mode, reply),
     )
     text, written = mode.read(reply)
     used = {call.id for earlier in conversation.turns for call in earlier.calls}
@@ -61,6 +61,12 @@ def request_of(conversation: Conversation, notice: str, mode: Mode, dialect: str
     if notice:
         messages = mode.noticed(messages, notice)
     return Request(tuple(messages), tools=mode.tools(dialect), known=known)
+
+
+def _acts(mode: Mode, reply: Reply) -> bool:
+    """Return whether a reply holds a tool call or a query: without any, the model does not know how to act."""
+    text, calls = mode.read(reply)
+    return bool(calls or read_sql(text))
 
 
 def _submits(call: ToolCall) -> bool:
