@@ -270,6 +270,7 @@ class Crosscheck(Results):
             wanted = ScoreSettings(
                 benchmark=chosen,
                 predictions=file,
+                trajectories=False,
                 reading=Reading(None, by_position=False, unwrap=False),
                 name=name or file.stem,
                 rules=read_rules(None, chosen.rule),

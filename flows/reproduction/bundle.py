@@ -30,8 +30,8 @@ from tasks.core.registry import is_in_file
 from tasks.core.wording import counted, shorten
 from tasks.database.database import digests_of, product_of
 from tasks.database.sandbox.workers import SqlWorkers
+from tasks.scoring.build_report import as_reported
 from tasks.scoring.candidate_bill import CandidateSetup
-from tasks.scoring.cost import Cost
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.rules import RULES
 from tasks.scoring.execution.verdict_cache import VerdictCache
@@ -203,7 +203,7 @@ async def _score(
     report = scorer.report(link_all=unlinked, candidates=_candidates(bundle))
     rows = tuple(replace(row, opinion=opinions[row.question.id]) for row in report.rows)
     report = replace(report, rows=rows)
-    return replace(report, cost=Cost()) if bundle.run.made_elsewhere else report
+    return as_reported(report) if bundle.run.made_elsewhere else report
 
 
 def _candidates(bundle: Bundle) -> CandidateSetup | None:

@@ -115,7 +115,7 @@ def failed_attempt(outcome: Outcome, number: int) -> tuple[StageRecord, ...]:
     )
     if not calls or outcome.failure is None:
         return ()
-    seconds, label = sum(record.seconds for record in made), f"{FAILED_ATTEMPT} {number}"
+    seconds, label = sum(record.seconds or 0.0 for record in made), f"{FAILED_ATTEMPT} {number}"
     error = outcome.failure.message
     return (
         StageRecord(FAILED_ATTEMPT, label, None, restored=False, calls=calls, seconds=seconds, error=error),

@@ -18,11 +18,15 @@ class ScoreOptions(
 ):
     """Options of `crosscheck score`."""
 
-    predictions: Path = options.path(
+    predictions: Path | None = options.path(
         "--predictions",
-        required=True,
         metavar="FILE",
         help="File with the predictions, in one of the formats below.",
+    )
+    trajectories: Path | None = options.path(
+        "--trajectories",
+        metavar="FILE",
+        help="Instead of --predictions: an agent's turns with its tools, in one of the formats below.",
     )
     sql_column: str | None = options.option(
         "--sql-column", metavar="NAME", help="Column of the predicted SQL, where several may hold it."
@@ -65,15 +69,24 @@ class ScoreOptions(
         """
         from flows.scoring.settings import ScoreSettings, read_rules
         from tasks.benchmarks.predictions.columns import Reading
+        from tasks.core.errors import ConfigurationError
         from tasks.settings.assemble import benchmark_settings
 
+        if (self.predictions is None) == (self.trajectories is None):
+            raise ConfigurationError("Give one of --predictions FILE and --trajectories FILE.")
+        file = self.predictions or self.trajectories
+        assert file is not None
+        reading = Reading(self.sql_column, self.by_position, self.unwrap)
+        if self.trajectories and reading != Reading():
+            raise ConfigurationError("--sql-column, --by-position and --unwrap are for --predictions only.")
         soft_f1 = ("benchmark.soft_f1=true",) if self.soft_f1 else ()
         benchmark = benchmark_settings(self.benchmark, (*self.overrides, *soft_f1))
         return ScoreSettings(
             benchmark=benchmark,
-            predictions=self.predictions,
-            reading=Reading(self.sql_column, self.by_position, self.unwrap),
-            name=self.name or self.predictions.stem,
+            predictions=file,
+            trajectories=self.trajectories is not None,
+            reading=reading,
+            name=self.name or file.stem,
             rules=read_rules(self.rules, benchmark.rule),
             questions=self.questions,
             limit=self.limit,
@@ -90,12 +103,18 @@ class ScoreOptions(
     "  crosscheck score --benchmark spider-dev --predictions dail-sql.txt --rules bird,spider,strict --details\n"
     "  crosscheck score --benchmark bird-dev --predictions mine.csv --efficiency --json > scores.json\n"
     "  crosscheck score --benchmark spider-dev --predictions other.csv --sql-column generated_sql --by-position\n"
+    "  crosscheck score --benchmark bird-dev --trajectories agent.jsonl --name my-agent\n"
     "\b\nFormats, recognised by their content:\n"
     "  BIRD's submission  a JSON object: question id -> SQL, tab, ----- bird -----, tab, database\n"
     "  Spider's text      one SQL per line in the order of the questions, optionally a tab and its database\n"
     "  CSV, JSON lines    with the fields question_id and sql (or predicted_sql); also a JSON list of such objects.\n"
     "                     Where several columns may hold the SQL, --sql-column says which\n"
     "  predictions.json   the artifact of an earlier run in MLflow\n"
+    "\b\nFormats of --trajectories, recognised by their content (docs/agents.md):\n"
+    "  JSON lines         question_id, and turns (text, tool_calls, sql, tokens, cost, seconds) or chat messages\n"
+    "  OpenTelemetry      spans of the GenAI conventions as JSON, with the attribute question_id\n"
+    "  ATIF               documents of Harbor's format, or the folder of a job\n"
+    "  LiveSQLBench       results of LiveSQLBench-Agent\n"
     "\b\nQuestions without a prediction count as wrong and are listed. Without ids, a file needs a line per question.\n"
     "Objects without ids need --by-position.\n"
     "\b\nExit codes: 0 scored; 2 bad input or configuration; 3 the disk of the working folder is full or read-only.",

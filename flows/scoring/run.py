@@ -21,13 +21,15 @@ from tasks.benchmarks.predictions.formats import read_predictions
 from tasks.benchmarks.predictions.link_files import read_links
 from tasks.benchmarks.predictions.pairing import Predictions, pair
 from tasks.benchmarks.selection import select
+from tasks.benchmarks.trajectories.file import read_trajectories
+from tasks.benchmarks.trajectories.imported import outcome_of
 from tasks.core.errors import DataError
 from tasks.core.outcome import Outcome
 from tasks.core.records import Link, Question
 from tasks.core.wording import counted
 from tasks.database.database import Database, open_database
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.scoring.cost import Cost
+from tasks.scoring.build_report import as_reported
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.verdict_cache import VerdictCache
 from tasks.scoring.report import Report
@@ -42,11 +44,12 @@ AT_ONCE = 64
 
 @dataclass(frozen=True)
 class Selected:
-    """Questions and databases to score, with the predictions and links of the questions."""
+    """Questions and databases to score, with what is known of the questions."""
 
     scorable: Scorable
     predictions: Predictions = field(repr=False)
     links: Mapping[str, Link] = field(repr=False)
+    trajectories: Mapping[str, Outcome] = field(repr=False)  # outcomes by question id; {} for predictions
 
 
 def run_score(settings: ScoreSettings, progress: Progress) -> EvaluationResult:
@@ -77,7 +80,8 @@ def _run(settings: ScoreSettings, progress: Progress) -> EvaluationResult:
 
 def _select(settings: ScoreSettings, progress: Progress) -> Selected:
     # first: it takes no time, the benchmark may
-    file = read_predictions(settings.predictions, settings.reading)
+    given = read_trajectories(settings.predictions) if settings.trajectories else None
+    file = given.predictions if given else read_predictions(settings.predictions, settings.reading)
     benchmark = settings.folders.benchmark(settings.benchmark, progress)
     if not benchmark.gold and not benchmark.results:
         raise DataError(
@@ -97,7 +101,10 @@ def _select(settings: ScoreSettings, progress: Progress) -> Selected:
     for note in other_content(benchmark, databases):
         progress.note(note)
     links = _links(settings.linking, benchmark, databases) if settings.linking else {}
-    return Selected(Scorable(benchmark, questions, databases), predictions, links)
+    outcomes = (
+        {each.question_id: outcome_of(each, given.sha256) for each in given.trajectories} if given else {}
+    )
+    return Selected(Scorable(benchmark, questions, databases), predictions, links, outcomes)
 
 
 def _open(benchmark: Benchmark, name: str) -> Database:
@@ -139,7 +146,7 @@ async def _score(settings: ScoreSettings, selected: Selected, progress: Progress
         efficiency = await scorer.measure_efficiency(settings.trials) if settings.trials else None
     await store
     report = scorer.report(efficiency, link_all=settings.linking is not None)
-    return replace(report, cost=Cost())  # the file does not contain the cost of the predictions
+    return as_reported(report)
 
 
 async def score_all(scorer: Scorer, questions: Sequence[Question], outcomes: Mapping[str, Outcome]) -> None:
@@ -155,7 +162,10 @@ async def score_all(scorer: Scorer, questions: Sequence[Question], outcomes: Map
 
 def _outcome(question: Question, selected: Selected) -> Outcome:
     links = {LINK: selected.links[question.id]} if question.id in selected.links else {}
-    return Outcome(question.id, selected.predictions.sqls.get(question.id), links=links)
+    known = selected.trajectories.get(question.id) or Outcome(
+        question.id, selected.predictions.sqls.get(question.id)
+    )
+    return replace(known, links=links)
 
 
 class _Judging(Progress):

@@ -15,7 +15,7 @@ class ScoreSettings:
     """Settings of scoring a file of predictions."""
 
     benchmark: BenchmarkSettings  # settings of the benchmark
-    predictions: Path  # file of the predictions
+    predictions: Path  # file of the predictions, or of the trajectories
     reading: Reading  # how it is read where its content leaves it open
     name: str  # name of the system, shown as the backbone in MLflow
     # the rules to judge by; the benchmark's own is the headline if it is among them, else the first
@@ -25,6 +25,7 @@ class ScoreSettings:
     limit: int | None
     linking: Path | None  # file of schema links, or None
     trials: int  # repeated measurements of efficiency; 0: it is not measured
+    trajectories: bool  # whether it is a file of trajectories
     folders: Folders  # where the benchmarks' files are, and the working folder
 
     @property

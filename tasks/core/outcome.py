@@ -41,7 +41,8 @@ class Call:
         model: the model that answered, as the API names it.
         usage: tokens.
         cached: True when served from the reply cache, at no cost.
-        seconds: from sending to the full reply, retries included; 0.0 when cached.
+        seconds: from sending to the full reply, retries included; 0.0 when cached; None where it was made elsewhere and
+            that is unknown.
         retries: attempts beyond the first.
         parse: how the reply was read: "json", "fenced", "repaired", "text" or "failed".
         cost_usd: what this call cost: 0.0 when cached; None when unknown.
@@ -59,7 +60,7 @@ class Call:
     model: str
     usage: Usage
     cached: bool
-    seconds: float
+    seconds: float | None
     retries: int = 0
     parse: str = "text"
     cost_usd: float | None = None
@@ -92,7 +93,7 @@ class StageRecord:
     restored: bool  # True when the result came from the stage cache, so none of its calls was made now
     calls: tuple[Call, ...] = ()  # its model calls; for a restored result, those of the run that made it
     notes: tuple[str, ...] = ()  # what was less than ideal: fallbacks, invented names, unreadable replies
-    seconds: float = 0.0  # wall time of the stage when it ran
+    seconds: float | None = 0.0  # wall time of the stage when it ran; None where that is unknown
     error: str = ""  # why it failed, "" when it did not
     replies: int = 0  # replies that it needed; a repeated request counts once
     unreadable: int = 0  # those that could not be read, even after a second request

@@ -11,6 +11,9 @@ ToolError = Literal["", "unknown_tool", "not_json", "wrong_arguments", "failed",
 """Why a tool call gave no result: no tool of that name; arguments that are not JSON, or of other types than the tool's
 schema; an error of the tool, such as SQL that the database refuses; a call beyond a limit. "": it gave one."""
 
+TURN = "turn"
+"""Stage that a turn is, and the beginning of the names of the SQL after each: "turn_1" and so on."""
+
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
@@ -19,7 +22,7 @@ class ToolCall:
     name: str  # as the model wrote it
     arguments: str  # as the model wrote them: JSON, or text that is not
     result: str | None = None  # what the model was told; None where that is not known
-    error: ToolError = ""
+    error: ToolError | None = ""  # None where an imported trajectory does not say
     sql: str | None = None  # the SQL that it executed or submitted; None for another tool
     id: str = ""  # by which the model's protocol pairs a call with its result
 
@@ -44,3 +47,17 @@ class Turn:
     def errors(self) -> int:
         """How many of its tool calls failed."""
         return sum(bool(call.error) for call in self.calls)
+
+
+def turn_step(number: int) -> str:
+    """Return the name of the SQL after a turn beside a pipeline's steps.
+
+    >>> turn_step(3), is_turn("turn_3"), is_turn("1_initial_sql")
+    ('turn_3', True, False)
+    """
+    return f"{TURN}_{number}"
+
+
+def is_turn(step: str) -> bool:
+    """Return whether a step is the SQL after a turn, not one of the pipeline's own steps."""
+    return step.startswith(f"{TURN}_") and step.removeprefix(f"{TURN}_").isdigit()

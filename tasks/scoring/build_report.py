@@ -2,13 +2,15 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from tasks.core.outcome import StageRecord
+from tasks.core.trajectory import TURN, is_turn
 from tasks.database.schema import Schema
 from tasks.scoring.candidates import bill_line, is_candidate
-from tasks.scoring.cost import total_cost
+from tasks.scoring.cost import reported_cost, total_cost
 from tasks.scoring.degradation import find_degradation
 from tasks.scoring.linking import score_links
 from tasks.scoring.report import NO_GOLD, UNGRADED, QuestionScore, Report, StageScore, is_right
@@ -73,6 +75,13 @@ def build_report(
     )
 
 
+def as_reported(report: Report) -> Report:
+    """Return the report of answers that were made elsewhere, with what their file says of their cost."""
+    records = [record for row in report.rows for record in row.outcome.stages]
+    cost = reported_cost(records)
+    return replace(report, cost=cost, stage_cost={TURN: cost} if records else {})
+
+
 def _no_gold(score: QuestionScore) -> bool:
     return not score.executable and score.final.gold_status == NO_GOLD
 
@@ -110,13 +119,14 @@ def _stage_scores(scored: Sequence[QuestionScore], rule: str) -> tuple[StageScor
 def stage_names(scored: Sequence[QuestionScore]) -> list[str]:
     """Return the stages in pipeline order, although no question need have reached all of them.
 
-    Candidates are no stages of each other: of several, the first one's steps are there, and the selection.
+    Candidates are no stages of each other: of several, the first one's steps are there, and the selection. Turns are
+    not there: the metric `turns` has their curve.
     """
     names: list[str] = []
     for score in scored:
         place = 0
         for name in score.stages:
-            if is_candidate(name):
+            if is_candidate(name) or is_turn(name):
                 continue
             if name in names:
                 place = names.index(name) + 1

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tasks.core.trajectory import TURN
 from tasks.stage_runs.question_run import split_label
 
 STEP = "candidate_"
@@ -32,12 +33,15 @@ def is_candidate(step: str) -> bool:
 
 
 def bill_line(label: str) -> str:
-    """Return under which name a stage's calls are billed: those of all candidates, and all comparisons, together.
+    """Return under which name a stage's calls are billed: all candidates, all comparisons, and all turns, together.
 
-    >>> bill_line("self_correction 2 (candidate 3)"), bill_line("compare_candidates 7")
-    ('self_correction 2', 'compare_candidates')
+    >>> bill_line("self_correction 2 (candidate 3)"), bill_line("compare_candidates 7"), bill_line("turn 12")
+    ('self_correction 2', 'compare_candidates', 'turn')
     """
-    return COMPARING if label.startswith(COMPARING) else split_label(label)[0]
+    if label.startswith(COMPARING):
+        return COMPARING
+    line = split_label(label)[0]
+    return TURN if line.startswith(f"{TURN} ") else line
 
 
 @dataclass(frozen=True, slots=True)

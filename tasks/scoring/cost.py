@@ -67,7 +67,7 @@ def total_cost(stages: Sequence[StageRecord]) -> Cost:
     needed = {call.request: call for stage in stages if stage.stage != FAILED_ATTEMPT for call in stage.calls}
     paid = [call for stage in stages for call in stage.paid_calls]
     cached = [call for stage in stages for call in stage.calls if stage.restored or call.cached]
-    seconds = sorted(call.seconds for call in paid)
+    seconds = sorted(call.seconds for call in paid if call.seconds is not None)
     savings = [_savings(call) for call in paid]
     return Cost(
         calls=len(paid),
@@ -87,6 +87,27 @@ def total_cost(stages: Sequence[StageRecord]) -> Cost:
         flex_calls=sum(call.tier == "flex" for call in paid),
         p50_s=percentile(seconds, 50),
         p95_s=percentile(seconds, 95),
+    )
+
+
+def reported_cost(stages: Sequence[StageRecord]) -> Cost:
+    """Return what the turns of imported trajectories cost: what their file says, and unknown for all else.
+
+    The model calls of turns of which only the tool calls are known are unknown, and so is their number.
+    """
+    if not stages or not all(stage.calls for stage in stages):
+        return Cost()
+    known = total_cost(stages)
+    return Cost(
+        calls=known.calls,
+        input_tokens=known.input_tokens,
+        cached_input_tokens=known.cached_input_tokens,
+        output_tokens=known.output_tokens,
+        reasoning_tokens=known.reasoning_tokens,
+        cost_usd=known.cost_usd,
+        from_scratch_usd=known.cost_usd,
+        p50_s=known.p50_s,
+        p95_s=known.p95_s,
     )
 
 

@@ -16,7 +16,9 @@ from tasks.benchmarks.files.readers import parse_json, read_text
 from tasks.benchmarks.predictions.columns import Reading, find_columns
 from tasks.core.errors import DataError
 
-Format = Literal["bird", "lines", "csv", "rows", "table", "folder"]
+Format = Literal[
+    "bird", "lines", "csv", "rows", "table", "folder", "trajectories", "opentelemetry", "atif", "livesqlbench"
+]
 FORMATS: Mapping[Format, str] = {
     "bird": "BIRD's submission: a JSON object, question id -> SQL, tab, `----- bird -----`, tab, database",
     "lines": "Spider's text: one SQL per line, in the order of the questions, each with a tab and its database or not",

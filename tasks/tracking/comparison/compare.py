@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Literal
 
 from tasks.core.errors import ConfigurationError
-from tasks.scoring.cost import Cost, total_cost
+from tasks.scoring.cost import reported_cost, total_cost
 from tasks.scoring.report import QuestionScore, is_right
 from tasks.scoring.score import CONFIDENCE, Accuracy
 from tasks.scoring.significance import compare_runs
@@ -159,7 +159,7 @@ def _side(
     only: tuple[str, ...],
 ) -> Side:
     run, records = stored.run, [record for row in rows for record in row.outcome.stages]
-    unknown = Cost() if run.made_elsewhere else None
+    unknown = reported_cost(records) if run.made_elsewhere else None
     uncached = unknown or total_cost(
         [
             replace(record, restored=False, calls=tuple(replace(call, cached=False) for call in record.calls))

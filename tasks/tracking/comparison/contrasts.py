@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from tasks.core.trajectory import is_turn
 from tasks.scoring.build_report import DIFFICULTIES
 from tasks.scoring.candidates import is_candidate
 from tasks.scoring.report import UNGRADED, QuestionScore, is_right
@@ -37,7 +38,7 @@ def by_stage(pairs: Sequence[Pair], rule: str) -> tuple[Contrast, ...]:
     in_a = dict.fromkeys(stage for pair in pairs for stage in pair.a.stages)
     in_b = dict.fromkeys(stage for pair in pairs for stage in pair.b.stages)
     contrasts = []
-    stages = (stage for stage in {*in_a, *in_b} if not is_candidate(stage))
+    stages = (stage for stage in {*in_a, *in_b} if not (is_candidate(stage) or is_turn(stage)))
     for stage in sorted(stages, key=_stage_order):
         rights_a = [is_right(pair.a.stages.get(stage), rule) for pair in pairs]
         rights_b = [is_right(pair.b.stages.get(stage), rule) for pair in pairs]

@@ -45,7 +45,7 @@ def question_span(score: QuestionScore, rule: str, exchanges: Exchanges | None) 
         kind="CHAIN",
         inputs={name: value for name, value in inputs.items() if value},
         outputs=answer,
-        seconds=sum(record.seconds for record in outcome.stages),
+        seconds=sum(record.seconds or 0.0 for record in outcome.stages),
         error=what_failed(score),
         attributes=_known(notes=list(outcome.notes), attempts=outcome.attempts, links=_links(score)),
         parts=parts,
@@ -68,7 +68,7 @@ def _stage(score: QuestionScore, record: StageRecord, exchanges: Exchanges) -> Q
         kind="CHAIN",
         inputs=None,
         outputs=record.value,
-        seconds=record.seconds,
+        seconds=record.seconds or 0.0,
         error=record.error,
         attributes=_known(
             restored=record.restored,
@@ -91,7 +91,7 @@ def _calls(question: str, record: StageRecord, exchanges: Exchanges) -> Iterator
             kind="CHAT_MODEL",
             inputs={"messages": _messages(exchange)} if exchange else NOT_KEPT,
             outputs=_reply(exchange) if exchange else NOT_KEPT,
-            seconds=call.seconds,
+            seconds=call.seconds or 0.0,
             attributes=_known(
                 paid=not (call.cached or record.restored),
                 cached=call.cached,
