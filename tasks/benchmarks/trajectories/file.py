@@ -121,10 +121,10 @@ def _objects(path: Path, content: bytes) -> Iterator[_Object]:
             ) from None
         listed = isinstance(found, list)
         for item, each in enumerate(found if listed else [found]):
-            place = f"{path}, line {number}" + (f", item {item} (from 0)" if listed else "")
+            where = f"{path}, line {number}" + (f", item {item} (from 0)" if listed else "")
             if not isinstance(each, dict):
-                raise DataError(f"{place}: must be an object, not {type(each).__name__}. {_valid()}")
-            yield _Object(place, each)
+                raise DataError(f"{where}: must be an object, not {type(each).__name__}. {_valid()}")
+            yield _Object(where, each)
 
 
 def _folder(folder: Path) -> tuple[list[_Object], str]:

@@ -25,6 +25,7 @@ from tasks.tracking.predictions import FILE, table
 from tasks.tracking.run_display.document import run_document
 from tasks.tracking.run_record import RunRecord, TaskRunCounts, Tracked, json_of
 from tasks.tracking.submission import submission
+from tasks.tracking.turn_curve import turn_figure
 
 MAX_TAG = 8000
 """MLflow's limit on the length of a tag."""
@@ -81,6 +82,7 @@ def closing(run: EvaluationRun, report: Report, record: RunRecord, completion: C
         "figures/ex_by_stage.svg": stage_figure(report, title),
         "figures/fixed_and_broken.svg": change_figure(report, title),
         "figures/candidates.svg": candidate_figure(record.metrics.get("candidates"), title),
+        "figures/turns.svg": turn_figure(record.metrics.get("turns"), title),
         FILE: table(report, run.settings.get("benchmark") or {}).encode("utf-8", "replace"),
     }
     remarks = "".join(f"- {remark}\n" for remark in completion.remarks)

@@ -17,6 +17,7 @@ from tasks.documents.model import Column, Table
 from tasks.scoring.cost import Cost, by_endpoint
 from tasks.scoring.metrics.candidates import candidate_tables
 from tasks.scoring.metrics.causes import wrong_in_words
+from tasks.scoring.metrics.turns import turn_table
 from tasks.scoring.report import Ratio
 from tasks.scoring.score import DIFFERENCES, Accuracy
 from tasks.tracking.bill import bill_of_run
@@ -97,6 +98,8 @@ def run_tables(record: RunRecord) -> Iterator[Table]:
         )
         header = ("stage", "EX", "right", "fixed", "broken", "net")
         yield Table("Execution accuracy by stage", header, tuple(rows))
+    if curve := record.metrics.get("turns"):
+        yield turn_table(curve)
     yield scores_table(record)
     if variants := variants_table(record):
         yield variants

@@ -1,0 +1,258 @@
+"""Turns of an agent: the score if it is stopped after each, their cost, and what its tool calls came to."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tasks.core.outcome import StageRecord
+from tasks.core.trajectory import TURN, turn_step
+from tasks.core.wording import DASH, counts, interval, money, number, percent, percent_and_counts, shorten
+from tasks.documents.model import Table
+from tasks.scoring.cost import total
+from tasks.scoring.metric import METRICS, ScoredRun, metric
+from tasks.scoring.report import Measurement, QuestionScore, Ratio, is_right
+from tasks.scoring.score import wilson
+from tasks.stage_runs.question_run import split_label
+
+MOST_POINTS = 50
+"""Turns of which the curve has a point each; after them it has the last turn only."""
+SHOWN = (1, 2, 3, 5, 8, 13, 21)
+"""Turns that a table shows, beside the last one."""
+MOST_IDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class TurnCost:
+    """What a turn cost, as a run without a cache would pay it; None is unknown."""
+
+    input: int | None
+    output: int | None
+    usd: float | None
+
+    @property
+    def tokens(self) -> int | None:
+        """Tokens of prompts and replies."""
+        return total([self.input, self.output])
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """What an agent did about one question.
+
+    Attributes:
+        turns: the value of each turn's record, a `Turn` as plain JSON.
+        costs: of each turn.
+        right: whether the SQL after each turn is right.
+        final: whether the final answer is right.
+    """
+
+    turns: tuple[Mapping[str, Any], ...]
+    costs: tuple[TurnCost, ...]
+    right: tuple[bool, ...]
+    final: bool
+
+    def right_after(self, turn: int) -> bool:
+        """Return whether it is right if it is stopped after a turn; behind its last turn, its last SQL counts."""
+        return bool(self.right) and self.right[min(turn, len(self.right)) - 1]
+
+    def spent(self, turn: int, unit: str) -> float | None:
+        """Return the cost up to a turn."""
+        return total([getattr(cost, unit) for cost in self.costs[:turn]])
+
+    @property
+    def lost(self) -> bool:
+        """Whether the SQL after some turn was right and the final answer is not."""
+        return any(self.right) and not self.final
+
+    @property
+    def calls(self) -> list[Mapping[str, Any]]:
+        """Its tool calls."""
+        return [call for turn in self.turns for call in turn["calls"]]
+
+    @property
+    def repeated(self) -> int:
+        """Number of tool calls with the SQL of an earlier one; submitting a SQL that was executed is no repetition."""
+        executed = [
+            " ".join(call["sql"].split())
+            for turn in self.turns
+            if not turn["submitted"]
+            for call in turn["calls"]
+            if call["sql"]
+        ]
+        return len(executed) - len(set(executed))
+
+
+@METRICS.register("turns")
+@metric("Turns", needs=(f"stage:{TURN}",), unit="questions", better=None, order=24)
+def turns(run: ScoredRun) -> Measurement:
+    """Report the curve of execution accuracy over turns, with cost, tool errors, repetitions and lost answers.
+
+    All shares are over the scored questions, those without a turn among them: a question that failed has no right SQL.
+    A question that ends before a turn has its last SQL there. `fixed` and `broken` are against the turn before. Cost up
+    to a turn is the mean over the questions that have a turn, and unknown (None) if it is unknown of any turn.
+    """
+    agents = {row.question.id: _agent(row, run.rule) for row in run.scored}
+    lost = [id_ for id_, agent in agents.items() if agent.lost]
+    found = tuple(agents.values())
+    counts_of = [len(agent.turns) for agent in found]
+    calls = [call for agent in found for call in agent.calls]
+    costs = [cost for agent in found for cost in agent.costs]
+    errors = (
+        None if any(call["error"] is None for call in calls) else [c["error"] for c in calls if c["error"]]
+    )
+    data = {
+        "turns": Ratio(sum(counts_of), len(found)).as_object(),
+        "most": max(counts_of),
+        "submitted": _share(any(turn["submitted"] for turn in agent.turns) for agent in found),
+        "lost": _share(agent.lost for agent in found) | {"questions": lost},
+        "tool_calls": len(calls),
+        "tool_errors": None if errors is None else Ratio(len(errors), len(calls)).as_object(),
+        "tool_errors_by_kind": None if errors is None else dict(Counter(errors).most_common()),
+        "repeated_queries": Ratio(
+            sum(agent.repeated for agent in found), sum(bool(call["sql"]) for call in calls)
+        ).as_object(),
+        "input_tokens_per_turn": _mean([cost.input for cost in costs]),
+        "output_tokens_per_turn": _mean([cost.output for cost in costs]),
+        "curve": [_point(found, turn) for turn in _places(max(counts_of))],
+    }
+    series = {
+        "turns/ex_after": [point["value"] for point in data["curve"]],
+        "turns/usd_after": [point["usd"] for point in data["curve"]],
+        "turns/tokens_after": [point["tokens"] for point in data["curve"]],
+    }
+    further = {
+        "turns/mean": Ratio(sum(counts_of), len(found)),
+        "turns/most": max(counts_of),
+        "turns/lost": Ratio(len(lost), len(found)),
+        "turns/submitted": _ratio(data["submitted"]),
+        "turns/tool_calls": len(calls),
+        "turns/repeated_queries": _ratio(data["repeated_queries"]),
+        **({"turns/tool_errors": _ratio(data["tool_errors"])} if data["tool_errors"] else {}),
+    }
+    return Measurement(
+        by_question={id_: len(agent.turns) for id_, agent in agents.items()},
+        further=further,
+        series={name: values for name, values in series.items() if None not in values},
+        data=data,
+        lines=_lines(data),
+    )
+
+
+def turn_table(data: Mapping[str, Any]) -> Table:
+    """Return the table of the metric's object in the summary: the score if the agent is stopped after some turns."""
+    curve = data["curve"]
+    last = curve[-1]
+    header = (
+        "stopped after turn",
+        "EX",
+        "right",
+        "95 % interval",
+        "fixed",
+        "broken",
+        "still running",
+        "cost per question",
+    )
+    rows = (
+        (
+            str(point["turn"]),
+            percent(_ratio(point)),
+            counts(_ratio(point)),
+            interval(*point["interval"]) if point["interval"] else DASH,
+            number(point["fixed"], missing=""),
+            number(point["broken"], missing=""),
+            number(point["running"]),
+            cost_in_words(point),
+        )
+        for point in curve
+        if point["turn"] in SHOWN or point is last
+    )
+    caption = "fixed, broken: against the turn before; the last SQL of a question that has ended counts"
+    return Table("Execution accuracy if the agent is stopped after a turn", header, tuple(rows), caption)
+
+
+def cost_in_words(point: Mapping[str, Any]) -> str:
+    """Return what a question cost up to a point of the curve: money, else tokens, else unknown."""
+    if point["usd"]:
+        return money(point["usd"])
+    return "unknown" if point["tokens"] is None else f"{point['tokens']:,.0f} tokens"
+
+
+def _agent(row: QuestionScore, rule: str) -> Agent:
+    records = [
+        record
+        for record in row.outcome.stages
+        if record.stage == TURN and record.value and split_label(record.label)[1] in (None, 1)
+    ]
+    right = tuple(is_right(row.stages.get(turn_step(place)), rule) for place in range(1, len(records) + 1))
+    values = tuple(record.value for record in records)
+    return Agent(values, tuple(map(_cost, records)), right, is_right(row.final, rule))
+
+
+def _cost(record: StageRecord) -> TurnCost:
+    # a turn that was retried after an error has received its first replies again
+    calls = list({call.round: call for call in record.calls}.values())
+    if not calls:
+        return TurnCost(None, None, None)
+    return TurnCost(
+        total([call.usage.input for call in calls]),
+        total([call.usage.output for call in calls]),
+        total([call.uncached_cost_usd for call in calls]),
+    )
+
+
+def _places(most: int) -> list[int]:
+    places = range(1, min(most, MOST_POINTS) + 1)
+    return [*places, *([most] if most > MOST_POINTS else [])]
+
+
+def _point(found: Sequence[Agent], turn: int) -> dict[str, Any]:
+    right = [agent.right_after(turn) for agent in found]
+    before = [agent.right_after(turn - 1) for agent in found] if turn > 1 else None
+    pairs = list(zip(before, right, strict=True)) if before else None
+    begun = [agent for agent in found if agent.turns]
+    spent = {unit: total([agent.spent(turn, unit) for agent in begun]) for unit in ("usd", "tokens")}
+    return {
+        "turn": turn,
+        **Ratio(sum(right), len(found)).as_object(),
+        "interval": list(wilson(sum(right), len(found))),
+        "fixed": None if pairs is None else sum(now and not then for then, now in pairs),
+        "broken": None if pairs is None else sum(then and not now for then, now in pairs),
+        "running": sum(len(agent.turns) >= turn for agent in found),
+        **{unit: None if value is None else value / len(begun) for unit, value in spent.items()},
+    }
+
+
+def _lines(data: Mapping[str, Any]) -> tuple[str, ...]:
+    made, lost, submitted = _ratio(data["turns"]), data["lost"], _ratio(data["submitted"])
+    ids = f" ({shorten(lost['questions'], MOST_IDS)})" if lost["questions"] else ""
+    sent, received = (_tokens(data[f"{name}_tokens_per_turn"]) for name in ("input", "output"))
+    errors = data["tool_errors"]
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in (data["tool_errors_by_kind"] or {}).items())
+    failed = "unknown how many failed" if errors is None else f"{counts(_ratio(errors))} failed"
+    return (
+        f"Turns: {made.value or 0:,.2f} per question ({made.correct:,g} / {made.total:,g}), at most {data['most']:,}; "
+        f"{counts(submitted)} questions submitted an answer",
+        f"Had it right and lost it: {percent_and_counts(_ratio(lost))}{ids}",
+        f"Tool calls: {data['tool_calls']:,}; {failed}{f' ({kinds})' if kinds else ''}; repeated queries: "
+        f"{counts(_ratio(data['repeated_queries']))}",
+        f"Tokens per turn: {sent} in, {received} out; cost per question: {cost_in_words(data['curve'][-1])}",
+    )
+
+
+def _share(values: Iterable[bool]) -> dict[str, Any]:
+    known = list(values)
+    return Ratio(sum(known), len(known)).as_object()
+
+
+def _mean(values: Sequence[int | None]) -> dict[str, Any] | None:
+    found = total(values)
+    return None if found is None else Ratio(found, len(values)).as_object()
+
+
+def _tokens(mean: Mapping[str, Any] | None) -> str:
+    return "unknown" if mean is None or mean["value"] is None else f"{mean['value']:,.0f}"
+
+
+def _ratio(plain: Mapping[str, Any]) -> Ratio:
+    return Ratio(plain["correct"], plain["total"])
