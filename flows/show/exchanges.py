@@ -47,6 +47,8 @@ def read_exchanges(stored: StoredRun, scores: Sequence[QuestionScore], folders: 
     Replies of models are in the reply cache. Those of the offline backbone and of recordings are not: such questions
     are asked again, without a cost and without changing anything, and only replies to the very same requests count.
     """
+    if stored.run.made_elsewhere:
+        return Exchanges()  # the turns of a trajectory hold all that is known
     wanted = {request: None for score in scores for request in _requests(score)}
     if not wanted:
         return Exchanges()

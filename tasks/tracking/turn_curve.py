@@ -7,7 +7,9 @@ from tasks.documents.charts import Line, LinePoint, Lines
 from tasks.documents.html import svg
 from tasks.scoring.metrics.turns import SHOWN, cost_in_words
 
-CAPTION = "Execution accuracy if the agent is stopped after a turn, with 95 % intervals (Wilson), over all scored questions"
+CAPTION = (
+    "Execution accuracy if the agent is stopped after a turn, of all scored questions, with 95 % intervals"
+)
 
 
 def turn_chart(data: Mapping[str, Any] | None) -> Lines | None:
@@ -17,7 +19,8 @@ def turn_chart(data: Mapping[str, Any] | None) -> Lines | None:
     curve = data["curve"]
     line = Line(tuple(_point(each) for each in curve), "b")
     first, last = curve[0], curve[-1]
-    label = f"{CAPTION}: {100 * first['value']:.1f} % after turn 1, {100 * last['value']:.1f} % after turn {last['turn']}"
+    start, end = (f"{100 * each['value']:.1f} % after turn {each['turn']}" for each in (first, last))
+    label = f"{CAPTION}: {start}, {end}"
     ticks = tuple(
         (float(each["turn"]), str(each["turn"])) for each in curve if each["turn"] in SHOWN or each is last
     )

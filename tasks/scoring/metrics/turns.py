@@ -11,7 +11,7 @@ from tasks.core.wording import DASH, counts, interval, money, number, percent, p
 from tasks.documents.model import Table
 from tasks.scoring.cost import total
 from tasks.scoring.metric import METRICS, ScoredRun, metric
-from tasks.scoring.report import Measurement, QuestionScore, Ratio, is_right
+from tasks.scoring.report import Measurement, QuestionScore, Ratio, Value, is_right
 from tasks.scoring.score import wilson
 from tasks.stage_runs.question_run import split_label
 
@@ -101,7 +101,7 @@ def turns(run: ScoredRun) -> Measurement:
     errors = (
         None if any(call["error"] is None for call in calls) else [c["error"] for c in calls if c["error"]]
     )
-    data = {
+    data: dict[str, Any] = {
         "turns": Ratio(sum(counts_of), len(found)).as_object(),
         "most": max(counts_of),
         "submitted": _share(any(turn["submitted"] for turn in agent.turns) for agent in found),
@@ -121,7 +121,7 @@ def turns(run: ScoredRun) -> Measurement:
         "turns/usd_after": [point["usd"] for point in data["curve"]],
         "turns/tokens_after": [point["tokens"] for point in data["curve"]],
     }
-    further = {
+    further: dict[str, Value] = {
         "turns/mean": Ratio(sum(counts_of), len(found)),
         "turns/most": max(counts_of),
         "turns/lost": Ratio(len(lost), len(found)),
