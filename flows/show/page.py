@@ -11,6 +11,7 @@ from typing import Any
 
 from flows.show.question_view import QuestionView, question_as_object
 from flows.show.run_view import RunView, causes_of
+from tasks.core.trajectory import TURN, is_turn
 from tasks.core.wording import counted, counts, duration, interval, money, number, p_value, percent, points
 from tasks.documents.html import html
 from tasks.documents.model import (
@@ -23,6 +24,7 @@ from tasks.documents.model import (
     Columns,
     Document,
     Facts,
+    Figure,
     QuestionItem,
     Questions,
     Section,
@@ -40,6 +42,8 @@ from tasks.tracking.predictions import answer_in_words
 from tasks.tracking.run_display.document import variant_sentences
 from tasks.tracking.run_display.tables import run_tables
 from tasks.tracking.run_record import RunRecord
+from tasks.tracking.turn_curve import CAPTION as TURN_CAPTION
+from tasks.tracking.turn_curve import turn_chart
 
 TONES: dict[str, Tone] = {"wrong": "bad", "unanswered": "doubt", "right": "better", "not scored": "quiet"}
 FILTERS = {
@@ -77,7 +81,7 @@ def render_run(view: RunView, questions: Sequence[QuestionView], links: Links | 
     unpacked by the browser where a reader opens it. The stages, prompts, replies and results of `questions` are on it.
     """
     record = view.record
-    objects = {each.score.question.id: question_as_object(each) for each in questions}
+    objects = {each.score.question.id: _with_one_prompt(question_as_object(each)) for each in questions}
     shared = _shared_sections(objects.values())
     packed = {id_: _pack(_with_sections(found, shared)) for id_, found in objects.items()}
     variants = find_variants(view.stored.run.settings.get("benchmark") or {}, view.stored.rows)
@@ -92,6 +96,7 @@ def render_run(view: RunView, questions: Sequence[QuestionView], links: Links | 
         *_notes("Stages that fell back", record.degradation.sentences),
         *_notes("What is missing on this page", [each for each in (causes, not_stored) if each]),
         Section("Questions", (Questions(items, FILTERS, panes=True),), "questions"),
+        *_figures(record),
         Columns((*run_tables(record), _settings(record))),
     ]
     state = () if record.status == "complete" else (" · ", Span(record.status, "strong"))
@@ -109,6 +114,11 @@ def render_run(view: RunView, questions: Sequence[QuestionView], links: Links | 
         packed=_pack(list(shared)),
     )
     return html(document)
+
+
+def _figures(record: RunRecord) -> Iterator[Figure]:
+    if chart := turn_chart(record.metrics.get("turns")):
+        yield Figure(TURN_CAPTION, chart)
 
 
 def _notes(title: str, sentences: Sequence[str]) -> tuple[Section, ...]:
@@ -178,6 +188,7 @@ def _settings(record: RunRecord) -> Section:
 
 
 def _item(view: RunView, row: QuestionScore, variants: Mapping[str, Variant], packed: str) -> QuestionItem:
+    lost = ((view.record.metrics.get("turns") or {}).get("lost") or {}).get("questions", ())
     rule, question = view.record.rule, row.question
     right = is_right(row.final, rule)
     kind = "right" if right else "unanswered" if is_unanswered(row) else "wrong"
@@ -185,9 +196,11 @@ def _item(view: RunView, row: QuestionScore, variants: Mapping[str, Variant], pa
     changes, before = [], None
     for stage, verdict in row.stages.items():
         now = is_right(verdict, rule)
-        if before is not None and now != before:
+        if before is not None and now != before and not is_turn(stage):
             changes.append(f"{'fixed' if now else 'broken'} by {stage}")
         before = now
+    if row.question.id in lost:
+        changes.append("right after a turn, and lost")
     words = {True: "right", False: "wrong", None: "not counted"}
     judged = (f"{each.title}: {words[each.judge(row, rule)]}" for each in variants.values())
     causes = causes_of(view, row) if kind == "wrong" else ()
@@ -238,6 +251,14 @@ def _keys(row: QuestionScore) -> Iterator[Answer]:
             more.append(Sentence(f"its text: {found.question} {found.evidence}".rstrip(), "note"))
         more += [Code(sql, "sql") for sql in others if sql]
         yield Answer(f"gold by the key {name}: {CHANGES_IN_WORDS[found.change]}", first, blocks=tuple(more))
+
+
+def _with_one_prompt(question: dict[str, Any]) -> dict[str, Any]:
+    """Leave out the calls of later turns, whose prompts are the conversation so far; the turns themselves are there."""
+    for stage in question["stages"]:
+        if stage["value"] and re.fullmatch(rf"{TURN} \d+|{TURN}", stage["stage"]):
+            stage["calls"] = [call for call in stage["calls"] if call["messages"] and stage["stage"] == TURN]
+    return question
 
 
 def _messages(question: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -1,15 +1,16 @@
-"""Terminal output of one question of a run: verdict, both SQLs, both results, stages, calls."""
+"""Terminal output of one question of a run: verdict, both SQLs, both results, turns, stages, calls."""
 
 from typing import TextIO
 
 from rich.console import Console
 
+from flows.show.conversation import is_turn_record, print_conversation, print_text
 from flows.show.question_view import QuestionView
 from flows.show.result_display import print_results
 from tasks.core.outcome import Call, StageRecord
+from tasks.core.trajectory import is_turn
 from tasks.core.wording import counted, money, number, seconds
 from tasks.documents.terminal import literal, open_console, print_sql
-from tasks.documents.text import visible
 from tasks.scoring.report import CHANGES_IN_WORDS, NO_GOLD, is_right
 from tasks.scoring.statistics.detection import accuracy_in_words
 from tasks.tracking.predictions import answer_in_words
@@ -22,6 +23,7 @@ def print_question(view: QuestionView, stream: TextIO, *, whole: bool) -> None:
     _print_verdict(console, view)
     _print_sqls(console, view)
     _print_results(console, view)
+    print_conversation(console, view, whole=whole)
     _print_stages(console, view)
     _print_calls(console, view, whole=whole)
 
@@ -104,7 +106,7 @@ def _print_results(console: Console, view: QuestionView) -> None:
 
 
 def _print_stages(console: Console, view: QuestionView) -> None:
-    candidates = view.score.outcome.candidates
+    candidates = [each for each in view.score.outcome.candidates if not is_turn(each.stage)]
     if candidates:
         console.print("\n[bold]SQL by stage[/]")
     before: str | None = None
@@ -124,7 +126,11 @@ def _print_stages(console: Console, view: QuestionView) -> None:
 
 def _print_calls(console: Console, view: QuestionView, *, whole: bool) -> None:
     stages = view.score.outcome.stages
-    records = [each for each in stages if each.calls or each.error or each.notes or each.skipped]
+    records = [
+        each
+        for each in stages
+        if not is_turn_record(each) and (each.calls or each.error or each.notes or each.skipped)
+    ]
     if not stages:
         console.print(
             "\n[dim]No model calls are recorded: the answer was made elsewhere, or none was asked.[/]"
@@ -143,7 +149,7 @@ def _print_calls(console: Console, view: QuestionView, *, whole: bool) -> None:
             _print_call(console, view, call, whole=whole)
     if view.exchanges.problem:
         console.print(f"[yellow]![/] {literal(view.exchanges.problem)}")
-    elif records and not whole:
+    elif stages and not whole and not view.stored.run.made_elsewhere:
         console.print("[dim]--prompts prints prompts and replies[/]")
 
 
@@ -163,14 +169,8 @@ def _print_call(console: Console, view: QuestionView, call: Call, *, whole: bool
         console.print("  [dim]prompt and reply are not stored[/]")
     elif whole:
         for message in exchange.messages:
-            _print_text(console, message.role, message.content)
-        _print_text(console, "reply", exchange.reply)
-
-
-def _print_text(console: Console, name: str, text: str) -> None:
-    console.print(f"  [cyan]{literal(name)}[/]")
-    for line in visible(text).strip().splitlines():
-        console.print(f"    {line}", markup=False)
+            print_text(console, message.role, message.content, None)
+        print_text(console, "reply", exchange.reply, None)
 
 
 def _mark(*, right: bool) -> str:

@@ -46,9 +46,22 @@
     results.append(result("result", question.predicted_result), result("result of the gold", question.gold_result));
     holder.append(results);
     if (question.not_executed) holder.append(make("p", question.not_executed, "quiet"));
-    question.candidates.forEach((each) => {
-      const verdict = each.correct === null ? "not judged" : each.correct ? "right" : each.error ? `wrong: ${each.error}` : "wrong";
-      holder.append(fold(`${each.stage.replaceAll("_", " ")}: ${verdict}`, code(each.sql ?? "no SQL")));
+    const inWords = (each) => each.correct === null ? "not judged" : each.correct ? "right" : each.error ? `wrong: ${each.error}` : "wrong";
+    const candidates = new Map(question.candidates.map((each) => [each.stage, each]));
+    question.candidates.filter((each) => !/^turn_\d+$/.test(each.stage)).forEach((each) => {
+      holder.append(fold(`${each.stage.replaceAll("_", " ")}: ${inWords(each)}`, code(each.sql ?? "no SQL")));
+    });
+    question.stages.filter((stage) => /^turn( \d+)?$/.test(stage.stage) && stage.value).forEach((stage, place) => {
+      const turn = stage.value, judged = candidates.get(`turn_${place + 1}`);
+      const verdict = turn.sql === null || !judged ? "no SQL yet" : inWords(judged);
+      const parts = turn.calls.flatMap((call) => [
+        make("h4", call.error ? `${call.name}: ${call.error.replaceAll("_", " ")}` : call.name),
+        code(call.sql ?? call.arguments),
+        ...(call.result ? [code(call.result)] : []),
+      ]);
+      const known = turn.calls.some((call) => call.sql === turn.sql);
+      const after = turn.sql === null || known ? [] : [make("h4", "SQL after this turn"), code(turn.sql)];
+      holder.append(fold(`${stage.stage}: ${verdict}${turn.submitted ? ", submitted" : ""}`, make("p", turn.text), ...parts, ...after));
     });
     question.stages.forEach((stage) => stage.calls.forEach((call, place) => {
       const parts = (call.messages ?? []).flatMap((message) => [make("h4", message.role), code(message.content.map((part) => sections[part] ?? part).join(""))]);
