@@ -3,7 +3,7 @@
 Everything else in `flows` and `tasks` may change between releases.
 
 The functions `answer`, `available`, `compare`, `evaluate`, `noise`, `plot`, `predictions`, `query`, `rerun`, `runs`,
-`score` and `sweep` are the methods of a `Crosscheck` with the default working folder and data folder.
+`score`, `score_agent` and `sweep` are the methods of a `Crosscheck` with the default working folder and data folder.
 """
 
 from flows.api.crosscheck import Crosscheck
@@ -11,6 +11,7 @@ from flows.api.records import Comparison, DatabaseAnswer, Run, Sweep
 from flows.pipelines.baselines import few_shot
 from flows.pipelines.context import Context
 from flows.pipelines.pipeline import pipeline
+from flows.scoring.agent_database import AgentDatabase
 from tasks.backbone.kinds.kind import BackboneKind
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Backbone, Message, Reply, Request, Tool, request_key
@@ -43,9 +44,11 @@ query = _default.query
 rerun = _default.rerun
 runs = _default.runs
 score = _default.score
+score_agent = _default.score_agent
 sweep = _default.sweep
 
 __all__ = [
+    "AgentDatabase",
     "Answer",
     "Backbone",
     "BackboneError",
@@ -98,6 +101,7 @@ __all__ = [
     "rerun",
     "runs",
     "score",
+    "score_agent",
     "sql_answer",
     "stage",
     "sweep",

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flows.api.inputs import Ids, Settings, arguments_named, as_file, grid_axes, ids, overrides, text
+from flows.api.inputs import Ids, Settings, arguments_named, grid_axes, ids, overrides, text
 from flows.api.records import DatabaseAnswer, Run, Sweep
-from flows.api.results import Results
+from flows.api.scores import Scores
 from flows.api.threads import in_thread, restored_environment
 from flows.runtime.control import Control
 from tasks.settings.evaluation import Only
@@ -36,7 +36,7 @@ SHOWN_ROWS = 1_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Crosscheck(Results):
+class Crosscheck(Scores):
     """A working folder, and what can be done in it. Relative paths are relative to the current folder.
 
     A method that cannot do what it is asked raises `CrosscheckError`, whose message is the one that the command line
@@ -232,53 +232,3 @@ class Crosscheck(Results):
         request = AnswerRequest(question, evidence, str(database), SHOWN_ROWS)
         with self._progress() as progress, logging_to(Home(Path(chosen.home))):
             return DatabaseAnswer.of(in_thread(lambda: asyncio.run(answer_one(chosen, request, progress))))
-
-    def score(
-        self,
-        predictions: str | Path | Mapping[Any, str | None],
-        *,
-        benchmark: str | Path = DEFAULT_BENCHMARK,
-        name: str | None = None,
-        questions: Ids | None = None,
-        settings: Settings | None = None,
-    ) -> Run:
-        """Score the predictions of any system, as `crosscheck score` does.
-
-        >>> made = crosscheck.score({1: "SELECT 1", 2: None}, name="mine", questions=[1, 2])
-        >>> made.total, made.backbone
-        (2, 'mine')
-
-        Args:
-            predictions: a file in one of the formats of `crosscheck score --help`, or each question's SQL by its id.
-            benchmark: as in `evaluate`.
-            name: name of the system; None: the file's name, or "predictions".
-            questions: as in `evaluate`.
-            settings: as in `evaluate`, of `benchmark.*` only.
-
-        Raises:
-            CrosscheckError: bad input.
-        """
-        from flows.runtime.folders import Folders
-        from flows.runtime.logs import logging_to
-        from flows.scoring.run import run_score
-        from flows.scoring.settings import ScoreSettings, read_rules
-        from tasks.benchmarks.predictions.columns import Reading
-        from tasks.settings.assemble import benchmark_settings
-
-        chosen = benchmark_settings(str(benchmark), overrides(settings))
-        with as_file(predictions) as file, self._progress() as progress:
-            wanted = ScoreSettings(
-                benchmark=chosen,
-                predictions=file,
-                trajectories=False,
-                reading=Reading(None, by_position=False, unwrap=False),
-                name=name or file.stem,
-                rules=read_rules(None, chosen.rule),
-                questions=ids(questions),
-                limit=None,
-                linking=None,
-                trials=3 if chosen.efficiency else 0,
-                folders=Folders(find_data(text(self.data)), self._home),
-            )
-            with logging_to(self._home):
-                return Run.of(in_thread(lambda: run_score(wanted, progress)).record)

@@ -74,6 +74,11 @@ class Home:
         return self.path / "judges"
 
     @property
+    def agents(self) -> Path:
+        """Trajectories of agents that were run from Python, one file for each."""
+        return self.path / "agents"
+
+    @property
     def values(self) -> Path:
         """Indexes of databases' values, one file each."""
         return self.path / "values"

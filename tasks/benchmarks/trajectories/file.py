@@ -77,10 +77,20 @@ def _read(kind: Format, objects: list[_Object], path: Path) -> Iterator[Trajecto
     for each in objects:
         if kind == "atif":
             yield atif.read(each.place, each.content, each.task)
-        elif kind == "livesqlbench":
+        if kind == "livesqlbench":
             yield from (livesqlbench.read(*one) for one in livesqlbench.results(each.place, each.content))
-        else:
-            yield own_format.read(each.place, each.content)
+    if kind == "trajectories":
+        yield from _last([own_format.read(each.place, each.content) for each in objects])
+
+
+def _last(found: list[Trajectory]) -> Iterator[Trajectory]:
+    """Yield trajectories, of a question that failed at first and was asked again the last one."""
+    by_id: dict[str, list[Trajectory]] = {}
+    for each in found:
+        earlier = by_id.setdefault(each.question_id, [])
+        by_id[each.question_id] = [*(one for one in earlier if not one.failure), each]
+    for trajectories in by_id.values():
+        yield from trajectories
 
 
 def _format(first: _Object) -> Format:

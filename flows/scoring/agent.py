@@ -1,0 +1,282 @@
+"""An agent of the user's own, a Python function, is asked every question; its answers become a file of trajectories."""
+
+import asyncio
+import fcntl
+import inspect
+import json
+import os
+import re
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+from flows.questions.pool import until_done_or_stopped
+from flows.runtime.control import Control, Interrupted
+from flows.runtime.folder_use import watched
+from flows.runtime.folders import Folders
+from flows.scoring.agent_database import AgentDatabase
+from tasks.benchmarks.databases import no_database, open_benchmark_database
+from tasks.benchmarks.predictions.pairing import unwrapped
+from tasks.benchmarks.selection import select
+from tasks.benchmarks.trajectories import own_format
+from tasks.benchmarks.trajectories.file import read_trajectories
+from tasks.core.errors import ConfigurationError, DataError, ExtensionError
+from tasks.core.files import file_digest
+from tasks.core.records import Question
+from tasks.core.registry import described
+from tasks.core.wording import counted
+from tasks.database.database import Database
+from tasks.database.sandbox.workers import SqlWorkers
+from tasks.settings.benchmark import BenchmarkSettings
+
+Agent = Callable[[Question, AgentDatabase], Any]
+"""Returns the SQL, None, or an object of Crosscheck's format for trajectories; or an awaitable of one."""
+PAUSE_S = 1.0
+"""Pause before the second attempt; it doubles with each."""
+FIRST = 5
+"""So many first questions must not all fail, or no other question is asked."""
+SAMPLE_ROWS = 3
+
+
+@dataclass(frozen=True)
+class AgentSettings:
+    """How an agent is asked."""
+
+    benchmark: BenchmarkSettings
+    name: str  # of the agent
+    questions: str | None  # which questions, as in an evaluation
+    limit: int | None
+    folders: Folders
+    trajectories: Path | None  # file that is continued and kept; None: one in the working folder
+    concurrency: int = 4  # questions at the same time
+    timeout_s: float = 600.0  # seconds for one attempt at a question
+    attempts: int = 3  # attempts at a question while the agent raises an exception
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be meant.
+
+        Raises:
+            ConfigurationError: a value is out of its range.
+        """
+        for name, least in (("concurrency", 1), ("attempts", 1), ("timeout_s", 0.001)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not value >= least:
+                raise ConfigurationError(f"{name}={value!r}: it must be a number of at least {least:g}.")
+
+
+def run_agent(agent: Agent, settings: AgentSettings, control: Control) -> Path:
+    """Ask an agent every selected question, and return the file of its trajectories.
+
+    Each answer is written when it is there; the same call continues a file that is not complete. A file of the user's
+    own is always continued: questions that it lacks, and those whose attempts all failed, are asked.
+
+    Raises:
+        CrosscheckError: bad input, or the first questions all fail.
+        Interrupted: the user stopped it.
+    """
+    if not callable(agent):
+        raise ConfigurationError(f"The agent must be a function of a question and a database, not {agent!r}.")
+    with watched(settings.folders.home):
+        control.progress.step(f"Reading {settings.benchmark.name}")
+        benchmark = settings.folders.benchmark(settings.benchmark, control.progress)
+        questions = select(benchmark.questions, limit=settings.limit, ids=settings.questions)
+        present = [each for each in questions if each.database_id not in benchmark.missing]
+        if not present:
+            raise no_database(benchmark, [each.database_id for each in questions])
+        names = dict.fromkeys(each.database_id for each in present)
+        databases = {name: open_benchmark_database(benchmark, name, SAMPLE_ROWS) for name in names}
+        unfinished = (
+            settings.folders.home.agents / f"{_plain(settings.benchmark.name)}-{_plain(settings.name)}.jsonl"
+        )
+        file = settings.trajectories or unfinished
+        with _opened(file) as output:
+            known = _answered(file, (each.id for each in present), control)
+            asking = _Asking(agent, settings, control, databases, output)
+            control.progress.questions(len(present), len(known))
+            asyncio.run(asking.ask([each for each in present if each.id not in known]))
+        if control.stop.is_set():
+            raise Interrupted(f"stopped. The answers so far are in {file}: the same call continues.")
+        if asking.fatal:
+            raise ExtensionError(asking.fatal)
+        if settings.trajectories:
+            return file
+        return file.replace(file.with_stem(f"{file.stem}-{file_digest(file)[:12]}"))
+
+
+@dataclass
+class _Asking:
+    """The questions that are asked now."""
+
+    agent: Agent
+    settings: AgentSettings
+    control: Control
+    databases: dict[str, Database]
+    output: TextIO
+    fatal: str = ""  # why no other question is asked; "" for nothing
+    done: int = 0
+    failed: int = 0
+    _agent_loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
+
+    async def ask(self, questions: list[Question]) -> None:
+        """Ask questions and write the answers; awaitables of the agent run on one loop in a thread of their own."""
+        self.control.loop = asyncio.get_running_loop()
+        threading.Thread(target=self._agent_loop.run_forever, name="agents", daemon=True).start()
+        queue = iter(questions)
+        try:
+            async with SqlWorkers() as workers:
+                count = min(int(self.settings.concurrency), len(questions))
+                tasks = [asyncio.create_task(self._work(queue, workers)) for _ in range(count)]
+                await until_done_or_stopped(tasks, self.control)
+        finally:
+            self.control.loop = None
+            ended = asyncio.run_coroutine_threadsafe(_cancel_all(), self._agent_loop)
+            with suppress(TimeoutError):  # an agent may block its loop; the thread ends with the program
+                await asyncio.wait_for(asyncio.wrap_future(ended), 1.0)
+            self._agent_loop.call_soon_threadsafe(self._agent_loop.stop)
+
+    async def _work(self, queue: Iterator[Question], workers: SqlWorkers) -> None:
+        for question in queue:
+            if self.fatal or self.control.stop.is_set():
+                return
+            line = await self._attempts(question, workers)
+            self.output.write(json.dumps(line, ensure_ascii=True) + "\n")
+            self.output.flush()
+            self.done += 1
+            self.failed += "failure" in line
+            self.control.progress.answered(failed="failure" in line, calls=())
+            if self.failed == self.done == FIRST:
+                self.fatal = (
+                    f"The agent failed at the first {FIRST} questions, the last time so: {line['failure']}"
+                )
+
+    async def _attempts(self, question: Question, workers: SqlWorkers) -> dict[str, Any]:
+        """Ask a question until the agent returns, and return the line of the file."""
+        for attempt in range(1, int(self.settings.attempts) + 1):
+            database = AgentDatabase(
+                self.databases[question.database_id],
+                workers,
+                asyncio.get_running_loop(),
+                self.settings.benchmark.timeout_s,
+            )
+            head = {"question_id": question.id, "database": question.database_id}
+            try:
+                future = self._start(question, database)
+                answer = await asyncio.wait_for(asyncio.wrap_future(future), self.settings.timeout_s)
+                return _line(head, answer, database)
+            except TimeoutError:
+                why = f"the agent did not answer within {self.settings.timeout_s:g} s"
+            except Exception as error:
+                why = described(error)
+            finally:
+                database.close("the time for this question is over")
+            if attempt < self.settings.attempts:
+                await asyncio.sleep(PAUSE_S * 2 ** (attempt - 1))
+        tried = f" ({counted(int(self.settings.attempts), 'attempt')})"
+        return head | {"turns": database.turns, "sql": None, "failure": f"{why}{tried}"}
+
+    def _start(self, question: Question, database: AgentDatabase) -> "Future[Any]":
+        """Call the agent in a thread of its own, which is left to itself where it exceeds its time."""
+        future: Future[Any] = Future()
+
+        def call() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                found = self.agent(question, database)
+                future.set_result(self._awaited(found) if inspect.isawaitable(found) else found)
+            except Exception as error:
+                future.set_exception(error)
+            except BaseException as error:  # SystemExit must not end the program
+                future.set_exception(RuntimeError(f"{type(error).__name__}: {error}"))
+
+        threading.Thread(target=call, name=f"agent {question.id}", daemon=True).start()
+        return future
+
+    def _awaited(self, value: Awaitable[Any]) -> Any:
+        """Await a value on the agents' loop, and cancel it where it exceeds its time."""
+        running = asyncio.run_coroutine_threadsafe(_await(value), self._agent_loop)
+        try:
+            return running.result(self.settings.timeout_s)
+        finally:
+            running.cancel()
+
+
+async def _await(value: Awaitable[Any]) -> Any:
+    return await value
+
+
+async def _cancel_all() -> None:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _line(head: dict[str, Any], answer: Any, database: AgentDatabase) -> dict[str, Any]:
+    """Return the line of an answer: an object of the format as it is, else the SQL with the executed queries."""
+    if isinstance(answer, dict):
+        if not answer.keys() & {"turns", "messages"}:
+            answer = {"turns": database.turns, **answer}
+        line: dict[str, Any] = json.loads(json.dumps({**head, **answer}, default=_as_json))
+    elif answer is None or isinstance(answer, str):
+        sql = answer and unwrapped(answer)
+        submits = [{"sql": sql, "submitted": True}] if sql else []
+        line = {**head, "turns": [*database.turns, *submits], "sql": sql}
+    else:
+        kind = type(answer).__name__
+        raise TypeError(
+            f"the agent returned {kind}: return the SQL as a text, None, or a dict with sql and turns or messages"
+        )
+    try:
+        own_format.read("the agent's answer", line)
+    except DataError as error:
+        raise TypeError(str(error)) from None
+    return line
+
+
+def _as_json(value: Any) -> Any:
+    """Return a message of a client's library as plain JSON, as its model dumps itself."""
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    raise TypeError(f"the agent returned a {type(value).__name__} within its answer, which JSON cannot write")
+
+
+def _answered(file: Path, ids: Iterable[str], control: Control) -> frozenset[str]:
+    """Return the ids of questions that a file answers; a line that a killed process has not finished is removed."""
+    content = file.read_bytes()
+    os.truncate(file, content.rfind(b"\n") + 1)
+    if b"\n" not in content:
+        return frozenset()
+    answered = {each.question_id for each in read_trajectories(file).trajectories if not each.failure}
+    known = answered.intersection(ids)
+    if known:
+        control.progress.note(
+            f"{counted(len(known), 'answer')} of an earlier call were taken from {file}. Without that file, every "
+            "question is asked again."
+        )
+    return frozenset(known)
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[TextIO]:
+    """Open a file to append to, for this process alone."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("a", encoding="utf-8") as opened:
+            try:
+                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise ConfigurationError(
+                    f"Another call is writing {file}. Wait until it has ended, or give this one another name."
+                ) from None
+            yield opened
+    except OSError as error:
+        raise ConfigurationError(f"{file} cannot be written: {error.strerror}.") from None
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^\w.-]+", "-", name).strip(".-") or "agent"
