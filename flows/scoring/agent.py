@@ -19,11 +19,12 @@ from flows.runtime.control import Control, Interrupted
 from flows.runtime.folder_use import watched
 from flows.runtime.folders import Folders
 from flows.scoring.agent_database import AgentDatabase
+from tasks.backbone.replies.sql_text import read_sql
 from tasks.benchmarks.databases import no_database, open_benchmark_database
-from tasks.benchmarks.predictions.pairing import unwrapped
 from tasks.benchmarks.selection import select
 from tasks.benchmarks.trajectories import own_format
 from tasks.benchmarks.trajectories.file import read_trajectories
+from tasks.benchmarks.trajectories.imported import sql_in
 from tasks.core.errors import ConfigurationError, DataError, ExtensionError
 from tasks.core.files import file_digest
 from tasks.core.records import Question
@@ -223,7 +224,7 @@ def _line(head: dict[str, Any], answer: Any, database: AgentDatabase) -> dict[st
             answer = {"turns": database.turns, **answer}
         line: dict[str, Any] = json.loads(json.dumps({**head, **answer}, default=_as_json))
     elif answer is None or isinstance(answer, str):
-        sql = answer and unwrapped(answer)
+        sql = read_sql(answer) if answer and "```" in answer else answer
         submits = [{"sql": sql, "submitted": True}] if sql else []
         line = {**head, "turns": [*database.turns, *submits], "sql": sql}
     else:
@@ -231,11 +232,28 @@ def _line(head: dict[str, Any], answer: Any, database: AgentDatabase) -> dict[st
         raise TypeError(
             f"the agent returned {kind}: return the SQL as a text, None, or a dict with sql and turns or messages"
         )
+    _add_errors(line, database)
     try:
         own_format.read("the agent's answer", line)
     except DataError as error:
         raise TypeError(str(error)) from None
     return line
+
+
+def _add_errors(line: dict[str, Any], database: AgentDatabase) -> None:
+    """Add to the tool messages of an agent whether their SQL failed, which the chat protocol does not say."""
+    messages = line.get("messages")
+    if not isinstance(messages, list) or not all(isinstance(each, dict) for each in messages):
+        return
+    calls = [call for each in messages for call in each.get("tool_calls") or () if isinstance(call, dict)]
+    failed = database.failed
+    by_id = {
+        call.get("id"): failed.get(sql_in((call.get("function") or {}).get("arguments")) or "")
+        for call in calls
+    }
+    for each in messages:
+        if each.get("role") == "tool" and by_id.get(each.get("tool_call_id")) is not None:
+            each.setdefault("error", by_id[each["tool_call_id"]])
 
 
 def _as_json(value: Any) -> Any:

@@ -81,6 +81,11 @@ class AgentDatabase:
         """The executed queries, as turns of Crosscheck's format for trajectories."""
         return [{"tool_calls": [_call(sql, found)]} for sql, found in list(self._executed)]
 
+    @property
+    def failed(self) -> Mapping[str, bool]:
+        """Whether each executed SQL failed."""
+        return {sql.strip(): not found.ok for sql, found in list(self._executed) if found}
+
     def _start(self, sql: str, rows: int) -> "Future[Execution]":
         if self._closed:
             raise AgentStoppedError(self._closed)

@@ -15,6 +15,7 @@ from tasks.benchmarks.predictions.formats import sql_or_none
 from tasks.benchmarks.trajectories.imported import ImportedTurn, ModelCall, Trajectory, as_text, tool_call
 from tasks.core.errors import DataError, first_problem
 from tasks.core.outcome import Usage
+from tasks.core.trajectory import ToolCall
 
 Tokens = Annotated[int, Field(ge=0, le=10**12)] | None
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
@@ -88,6 +89,7 @@ class MessageLine(BaseModel):
     content: Any = None
     tool_calls: list[_MessageCall] | None = None
     tool_call_id: str | None = None
+    error: bool | str | None = None
     usage: _Usage | None = None
     model: str = ""
     cost_usd: Amount = None
@@ -159,7 +161,7 @@ def _turn(line: TurnLine) -> ImportedTurn:
             each.name,
             each.arguments,
             each.result,
-            error=None if each.error is None else bool(each.error),
+            error=_failed(each.error),
             sql=each.sql,
             id=each.id,
         )
@@ -171,16 +173,24 @@ def _turn(line: TurnLine) -> ImportedTurn:
     )
 
 
+def _failed(error: bool | str | None) -> bool | None:
+    """Return whether a tool call failed, of which `error` says it, or why; None where it is unknown."""
+    return None if error is None else bool(error)
+
+
 def turns_of(messages: list[MessageLine]) -> list[ImportedTurn]:
     """Return the turns of a conversation in the chat protocol: one per message of the assistant."""
-    results = {each.tool_call_id: as_text(each.content) for each in messages if each.role == "tool"}
+    results = {each.tool_call_id: each for each in messages if each.role == "tool"}
+
+    def made(call: _MessageCall) -> ToolCall:
+        found = results.get(call.id)
+        result, error = (as_text(found.content), _failed(found.error)) if found else (None, None)
+        return tool_call(call.function.name, call.function.arguments, result, error=error, id=call.id)
+
     return [
         ImportedTurn(
             as_text(each.content) or "",
-            tuple(
-                tool_call(one.function.name, one.function.arguments, results.get(one.id), id=one.id)
-                for one in each.tool_calls or ()
-            ),
+            tuple(map(made, each.tool_calls or ())),
             call=each.call,
         )
         for each in messages

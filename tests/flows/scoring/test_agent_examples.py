@@ -1,0 +1,104 @@
+"""The agents of docs/agents.md, as they stand there, with a scripted model in the place of a paid one.
+
+The model follows OpenAI's chat completions API: it calls the tool once, and then writes the query in a fence.
+"""
+
+import importlib.util
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from crosscheck import Crosscheck
+from tests.support.command_line import ROOT
+from tests.support.fake_openai import Behaviour, Body, FakeOpenAI
+
+pytestmark = pytest.mark.slow
+
+TEXT = (ROOT / "docs" / "agents.md").read_text(encoding="utf-8")
+FILES = dict(re.findall(r"^```python\n# (\w+)\.py\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL))
+NEEDS = {
+    "openai_agent": ("openai",),
+    "langgraph_agent": ("langchain.agents", "langchain_openai"),
+    "agents_sdk_agent": ("agents.models", "openai"),
+}
+
+
+def texts(body: Body) -> str:
+    return "\n".join(str(message.get("content") or "") for message in body["messages"])
+
+
+def scripted(gold: dict[str, str]) -> Any:
+    """Answer by the question that the conversation holds."""
+
+    def respond(body: Body) -> Behaviour:
+        sql = next(sql for question, sql in gold.items() if question in texts(body))
+        usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+        if body["messages"][-1]["role"] == "tool":
+            return Behaviour(content=f"This is it:\n```sql\n{sql}\n```", usage=usage)
+        (tool,) = body["tools"]
+        call = {"name": tool["function"]["name"], "arguments": json.dumps({"sql": sql})}
+        message = {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "call_1", "type": "function", "function": call}],
+        }
+        return Behaviour(content="", choice={"message": message, "finish_reason": "tool_calls"}, usage=usage)
+
+    return respond
+
+
+def load(name: str, folder: Path) -> ModuleType:
+    file = folder / f"{name}.py"
+    file.write_text(FILES[name], encoding="utf-8")
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def available(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def test_every_example_is_run() -> None:
+    assert FILES.keys() == NEEDS.keys()
+
+
+@pytest.mark.parametrize("name", NEEDS)
+def test_an_agent_of_the_page_answers_and_its_turns_are_scored(
+    name: str, built_demo: Path, tmp_path: Path, fake_openai: FakeOpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if lacking := [module for module in NEEDS[name] if not available(module)]:
+        pytest.skip(f"{', '.join(lacking)} cannot be imported: docs/agents.md says how to install it")
+    home = tmp_path / "home"
+    shutil.copytree(built_demo, home)
+    questions = json.loads((home / "benchmarks" / "demo" / "dev.json").read_text(encoding="utf-8"))[:3]
+    gold = {each["question"]: each["SQL"] for each in questions}
+    fake_openai.respond = scripted(gold)
+    for variable, value in {
+        "OPENAI_BASE_URL": fake_openai.base_url,
+        "OPENAI_API_KEY": "sk-scripted",
+        "OPENAI_AGENTS_DISABLE_TRACING": "1",
+        "NO_PROXY": "127.0.0.1",
+    }.items():
+        monkeypatch.setenv(variable, value)
+    agent = getattr(load(name, tmp_path), name)
+    run = Crosscheck(home=home, quiet=True).score_agent(agent, limit=3, concurrency=2)
+    assert (run.correct, run.total, run.backbone) == (3, 3, name), run.failure_messages
+    assert len(fake_openai.requests) == 6
+    turns = run.metrics["turns"]
+    assert (turns["turns"]["correct"], turns["submitted"]["correct"]) == (6, 3)
+    assert turns["tool_errors"] == {"correct": 0, "total": 3, "value": 0.0}
+    tokens = None if name == "agents_sdk_agent" else 600
+    assert run.cost.input_tokens == tokens
+    assert sys.modules.get(name) is None
