@@ -5,6 +5,7 @@ is a turn. Neither tokens nor money nor the time of a turn are in it. A file wit
 """
 
 import json
+from contextlib import suppress
 from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
@@ -20,6 +21,8 @@ _NO_REPLIES = frozenset(
     }
 )
 """Texts with which the agent's program ends a session in the place of the model."""
+_CUT = "...<truncated>"
+"""Ends a result that the agent's program has cut."""
 _ERRORS = ("SQL Error:", "Error:", "Error calling", "[exec_err_flg]")
 """Begin the results of tool calls that failed."""
 
@@ -116,9 +119,11 @@ def _call(name: str, arguments: Any, result: str | None, id: str = "") -> Any:
 
 
 def _told(response: Any) -> str | None:
-    """Return a tool's result, which stands in an object, which may be cut and is then no JSON."""
-    try:
-        content = json.loads(response) if isinstance(response, str) else response
-    except (ValueError, RecursionError):
-        content = str(response).removeprefix('{"result": "')
-    return as_text(content.get("result", content)) if isinstance(content, dict) else as_text(content)
+    """Return a tool's result, which stands in an object; of one that was cut, its beginning."""
+    if not isinstance(response, str):
+        return as_text(response)
+    for text in (response, response.removesuffix(_CUT).rstrip("\\") + '…"}'):
+        with suppress(ValueError, RecursionError):
+            content = json.loads(text)
+            return as_text(content.get("result", content) if isinstance(content, dict) else content)
+    return response

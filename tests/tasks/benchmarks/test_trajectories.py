@@ -1,0 +1,512 @@
+"""Files of trajectories: what a format says becomes a turn, what it does not say is unknown, bad input is named."""
+
+import datetime
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from tasks.benchmarks.trajectories.file import TrajectoryFile, read_trajectories
+from tasks.benchmarks.trajectories.imported import MOST_CHARACTERS, MOST_TURNS, Trajectory, outcome_of, sql_in
+from tasks.core.errors import DataError
+from tasks.core.outcome import Outcome, Usage
+
+Write = Callable[..., Path]
+FULL = {
+    "text": "First the tables.",
+    "tool_calls": [
+        {"name": "run_sql", "arguments": {"sql": "SELECT 1"}, "result": "1", "error": False, "id": "a"}
+    ],
+    "model": "m-1",
+    "input_tokens": 800,
+    "cached_input_tokens": 100,
+    "output_tokens": 40,
+    "reasoning_tokens": 30,
+    "cost_usd": 0.002,
+    "seconds": 1.5,
+}
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Write objects as JSON lines, a text as it is; return the file."""
+
+    def write(*lines: Any, name: str = "agent.jsonl") -> Path:
+        texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("\n".join(texts), encoding="utf-8")
+        return file
+
+    return write
+
+
+def only(file: TrajectoryFile) -> Trajectory:
+    (found,) = file.trajectories
+    return found
+
+
+def outcome(path: Path) -> Outcome:
+    return outcome_of(only(read_trajectories(path)), "digest")
+
+
+def answers(path: Path) -> list[str | None]:
+    return [each.sql for each in only(read_trajectories(path)).own_turns]
+
+
+def run_sql(sql: str, **more: Any) -> dict[str, Any]:
+    return {"name": "run_sql", "arguments": {"sql": sql}, **more}
+
+
+def test_a_turn_becomes_a_stage_with_its_call_and_a_candidate(write: Write) -> None:
+    submit = {"tool_calls": [{"name": "submit", "arguments": {"sql": "SELECT 2"}}]}
+    found = outcome(write({"question_id": 7, "turns": [FULL, submit]}))
+    first, second = found.stages
+    assert (first.stage, first.label, second.label) == ("turn", "turn", "turn 2")
+    (call,) = first.calls
+    assert (call.model, call.usage, call.cost_usd) == ("m-1", Usage(800, 100, 40, 30), 0.002)
+    assert (call.seconds, first.seconds, call.cached, first.restored) == (1.5, 1.5, False, False)
+    assert first.value["calls"][0] | {"result": None} == {
+        "name": "run_sql",
+        "arguments": '{"sql": "SELECT 1"}',
+        "result": None,
+        "error": "",
+        "sql": "SELECT 1",
+        "id": "a",
+    }
+    assert [(each.stage, each.sql) for each in found.candidates] == [
+        ("turn_1", "SELECT 1"),
+        ("turn_2", "SELECT 2"),
+    ]
+    assert (found.sql, second.value["submitted"]) == ("SELECT 2", True)
+
+
+def test_what_a_line_does_not_say_is_unknown_and_not_zero(write: Write) -> None:
+    found = outcome(write({"question_id": "7", "turns": [{"text": "", "tool_calls": [run_sql("SELECT 1")]}]}))
+    (record,) = found.stages
+    (call,) = record.calls
+    assert call.usage == Usage() and call.cost_usd is None and call.seconds is None and record.seconds is None
+    assert record.value["calls"][0]["error"] is None and record.value["calls"][0]["result"] is None
+
+
+def test_of_tool_calls_alone_the_model_calls_are_unknown(write: Write) -> None:
+    found = outcome(write({"question_id": "7", "turns": [{"tool_calls": [run_sql("SELECT 1")]}]}))
+    assert found.stages[0].calls == ()
+
+
+@pytest.mark.parametrize(
+    ("turns", "expected"),
+    [
+        (
+            [{"text": "hm"}, {"tool_calls": [run_sql("SELECT 1")]}, {"text": "so"}],
+            [None, "SELECT 1", "SELECT 1"],
+        ),
+        ([{"tool_calls": [run_sql("SELECT 1"), run_sql("SELECT x", error=True)]}], ["SELECT 1"]),
+        ([{"tool_calls": [run_sql("SELECT 1"), run_sql("SELECT 2")]}], ["SELECT 2"]),
+        (
+            [{"text": "It is\n```sql\nSELECT 3\n```"}, {"tool_calls": [run_sql("SELECT 4")]}],
+            ["SELECT 3", "SELECT 3"],
+        ),
+        ([{"text": "SELECT 3"}], ["SELECT 3"]),
+        ([{"text": "select the best one"}], [None]),
+        ([{"sql": "SELECT 5", "tool_calls": [run_sql("SELECT 4")]}], ["SELECT 5"]),
+        (
+            [
+                {
+                    "tool_calls": [
+                        {"name": "final_answer", "arguments": {"query": "SELECT 1"}},
+                        run_sql("SELECT 2"),
+                    ]
+                }
+            ],
+            ["SELECT 1"],
+        ),
+        ([{"tool_calls": [{"name": "search", "arguments": {"query": "rivers"}}]}], [None]),
+    ],
+)
+def test_the_answer_after_a_turn_is_what_was_submitted_else_the_last_sql_that_ran(
+    turns: list[Any], expected: list[str | None], write: Write
+) -> None:
+    assert answers(write({"question_id": 7, "turns": turns})) == expected
+
+
+@pytest.mark.parametrize(
+    ("more", "sql"), [({}, "SELECT 1"), ({"sql": None}, None), ({"sql": "SELECT 9"}, "SELECT 9")]
+)
+def test_a_final_sql_of_the_line_is_the_answer_be_it_null(more: Any, sql: str | None, write: Write) -> None:
+    assert outcome(write({"question_id": 7, "turns": [FULL], **more})).sql == sql
+
+
+def test_a_failure_leaves_no_answer_and_of_a_question_asked_again_the_last_line_counts(write: Write) -> None:
+    failed = {"question_id": 7, "turns": [FULL], "failure": "no answer in time"}
+    found = outcome(write(failed))
+    assert found.sql is None and found.failure
+    assert (found.failure.kind, found.failure.message, found.failure.retryable) == (
+        "extension_error",
+        "no answer in time",
+        False,
+    )
+    again = read_trajectories(write(failed, {"question_id": 7, "turns": [FULL]}))
+    assert only(again).answer == "SELECT 1"
+
+
+def test_messages_of_the_chat_protocol_are_turns(write: Write) -> None:
+    call = {
+        "id": "c",
+        "type": "function",
+        "function": {"name": "run_sql", "arguments": '{"sql": "SELECT 1"}'},
+    }
+    broken = {"id": "d", "type": "function", "function": {"name": "run_sql", "arguments": '{"sql": '}}
+    details = {
+        "prompt_tokens": 9,
+        "completion_tokens": 4,
+        "prompt_tokens_details": {"cached_tokens": 8},
+        "x": 1,
+    }
+    messages = [
+        {"role": "system", "content": "You are an analyst."},
+        {"role": "user", "content": "How many?"},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [call, broken],
+            "usage": details,
+            "refusal": None,
+        },
+        {"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": "1"}]},
+        {"role": "tool", "tool_call_id": "d", "content": "no JSON", "error": "not JSON"},
+        {"role": "assistant", "content": "```sql\nSELECT 2\n```"},
+    ]
+    found = outcome(write({"question_id": 7, "messages": messages}))
+    first, second = found.stages
+    assert [(each["result"], each["error"], each["sql"]) for each in first.value["calls"]] == [
+        ("1", None, "SELECT 1"),
+        ("no JSON", "failed", None),
+    ]
+    assert first.calls[0].usage == Usage(9, 8, 4) and second.calls[0].usage == Usage()
+    assert (found.sql, second.value["submitted"]) == ("SELECT 2", True)
+
+
+LINE = {"question_id": 1, "turns": []}
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["{not json"], "line 1: not JSON"),
+        ([LINE, "{"], "line 2: not JSON"),
+        ([LINE, "[" * 100_000], "line 2: not JSON (nested too deeply"),
+        ([LINE, '"text"'], "line 2: must be an object, not str"),
+        ([""], "is empty"),
+        ([{"question_id": 1}], "neither turns nor messages"),
+        ([LINE, {"question_id": 2}], "line 2: write either turns or messages"),
+        ([LINE, {"question_id": 2, "turns": [], "messages": []}], "line 2: write either turns or messages"),
+        ([{"turns": []}], "line 1: question_id: Field required"),
+        ([{"question_id": True, "turns": []}], "line 1: question_id"),
+        ([{"question_id": " ", "turns": []}], "line 1: question_id: it is empty"),
+        ([{"question_id": 1, "turns": {}}], "line 1: turns"),
+        ([{"question_id": 1, "turns": [{"tool_call": []}]}], "turns.0.tool_call: Extra inputs"),
+        ([{"question_id": 1, "turns": [{"tool_calls": [{}]}]}], "turns.0.tool_calls.0.name: Field required"),
+        ([{"question_id": 1, "turns": [{"input_tokens": -1}]}], "turns.0.input_tokens"),
+        (
+            [{"question_id": 1, "turns": [{"input_tokens": "9"}]}],
+            "turns.0.input_tokens: Input should be a valid integer",
+        ),
+        (['{"question_id": 1, "turns": [{"cost_usd": NaN}]}'], "turns.0.cost_usd"),
+        (['{"question_id": 1, "turns": [{"input_tokens": 1' + "0" * 5_000 + "}]}"], "line 1: not JSON"),
+        ([{"question_id": 1, "messages": [{"content": "x"}]}], "messages.0.role: Field required"),
+        ([{"schema_version": "ATIF-v1.4", "steps": []}], "does not name its question"),
+        ([{"schema_version": "ATIF-v1.4", "steps": [{"source": "robot"}]}], "steps.0.source"),
+        ([{"results": [{"tool_trajectory": []}]}], "results[0]: the result has no instance_id"),
+        ([{"results": [3]}], "results[0]"),
+        (
+            [{"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": "a"}]}]}]}],
+            "line 1: a span of OpenTelemetry",
+        ),
+        ([{"resourceSpans": 3}], "line 1: a span of OpenTelemetry"),
+        (
+            [{"context": {}, "attributes": {}}],
+            "line 1: a span of OpenTelemetry is malformed: lacks 'start_time'",
+        ),
+        ([{"resourceSpans": []}], "no span has the attribute gen_ai.operation.name"),
+    ],
+)
+def test_bad_input_is_one_message_with_file_and_line(lines: list[Any], message: str, write: Write) -> None:
+    file = write(*lines)
+    with pytest.raises(DataError) as raised:
+        read_trajectories(file)
+    assert message in str(raised.value) and str(file) in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_file_that_is_no_utf_8_or_not_there_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "latin.jsonl"
+    file.write_bytes(b'{"question_id": 1, "turns": []}\n{"question_id": 2, "turns": ["\xe9"]}')
+    with pytest.raises(DataError, match=r"latin.jsonl, line 2: not UTF-8"):
+        read_trajectories(file)
+    with pytest.raises(DataError, match=r"absent.jsonl cannot be read: No such file"):
+        read_trajectories(tmp_path / "absent.jsonl")
+
+
+def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "huge.jsonl"
+    with file.open("wb") as opened:
+        opened.truncate(2**30 + 1)  # a sparse file
+    started = time.monotonic()
+    with pytest.raises(DataError, match="1,024 MiB, and at most 1,024 are read"):
+        read_trajectories(file)
+    assert time.monotonic() - started < 1
+
+
+def test_long_texts_are_cut_and_turns_beyond_the_limit_count_for_the_answer_only(write: Write) -> None:
+    sql = "SELECT 1 -- " + "x" * (MOST_CHARACTERS + 50)
+    loop = [{"text": "y" * (MOST_CHARACTERS + 7), "tool_calls": [run_sql(sql)]}]
+    last = {"tool_calls": [{"name": "submit", "arguments": {"sql": "SELECT 2"}}]}
+    found = outcome(write({"question_id": 1, "turns": [*loop, *([{"text": "again"}] * MOST_TURNS), last]}))
+    assert len(found.stages) == len(found.candidates) == MOST_TURNS
+    assert (found.sql, found.notes) == ("SELECT 2", ("2 further turns are not kept",))
+    value = found.stages[0].value
+    assert value["text"].endswith("… 7 more characters") and len(value["text"]) < MOST_CHARACTERS + 50
+    assert value["calls"][0]["sql"] == sql  # what is executed is not cut
+    assert len(value["calls"][0]["arguments"]) < MOST_CHARACTERS + 50
+
+
+def test_what_no_store_can_hold_is_replaced(write: Write) -> None:
+    line = '{"question_id": 1, "turns": [{"text": "a\\u0000b\\ud800", "tool_calls": [{"name": "run_sql", '
+    found = outcome(write(line + '"arguments": {"sql": "SELECT \'\\u0000\'"}}]}]}'))
+    assert found.stages[0].value["text"] == "a\ufffdb\ufffd"
+    assert found.sql == "SELECT '\ufffd'"
+
+
+@pytest.mark.parametrize(
+    "arguments", ['{"sql": "SELECT 1"', "[1]", None, 7, {"sql": 3}, {"sql": "DROP TABLE a"}]
+)
+def test_arguments_without_a_query_have_no_sql(arguments: Any) -> None:
+    assert sql_in(arguments) is None
+
+
+def atif(**more: Any) -> dict[str, Any]:
+    """A document in the form of Harbor's models (`harbor.models.trajectories`, package harbor 0.25.0)."""
+    return {
+        "schema_version": "ATIF-v1.7",
+        "session_id": "s",
+        "agent": {"name": "analyst", "version": "1", "model_name": "m-9"},
+        "steps": [
+            {"step_id": 1, "source": "user", "message": "How many?"},
+            {"step_id": 2, "source": "agent", "message": "old", "is_copied_context": True},
+            {
+                "step_id": 3,
+                "timestamp": "2026-01-01T00:00:00Z",
+                "source": "agent",
+                "message": [{"type": "text", "text": "I look."}],
+                "reasoning_content": "hm",
+                "tool_calls": [
+                    {"tool_call_id": "a", "function_name": "run_sql", "arguments": {"sql": "SELECT 1"}}
+                ],
+                "observation": {"results": [{"source_call_id": "a", "content": "1"}]},
+                "metrics": {
+                    "prompt_tokens": 100,
+                    "completion_tokens": 5,
+                    "cached_tokens": 60,
+                    "cost_usd": 0.01,
+                },
+            },
+            {"step_id": 4, "source": "agent", "message": "```sql\nSELECT 2\n```", "model_name": "m-10"},
+        ],
+        **more,
+    }
+
+
+def test_agent_steps_of_atif_are_turns(write: Write) -> None:
+    found = outcome(write(json.dumps(atif(extra={"question_id": 7}), indent=2), name="a.json"))
+    first, second = found.stages
+    assert (found.question_id, found.sql) == ("7", "SELECT 2")
+    assert (first.value["text"], first.value["calls"][0]["result"]) == ("I look.", "1")
+    assert first.value["calls"][0]["error"] is None and first.seconds is None
+    assert (first.calls[0].usage, first.calls[0].cost_usd) == (Usage(100, 60, 5), 0.01)
+    assert (first.calls[0].model, second.calls[0].model, second.calls[0].cost_usd) == ("m-9", "m-10", None)
+
+
+def test_the_trials_of_a_job_of_harbor_name_their_questions(write: Write, tmp_path: Path) -> None:
+    for task in ("local002", "local001"):
+        write(json.dumps(atif(), indent=2), name=f"job/{task}__x1/agent/trajectory.json")
+        write({"task_name": f"spider2/{task}", "trial_name": "x1"}, name=f"job/{task}__x1/result.json")
+    found = read_trajectories(tmp_path / "job")
+    assert (found.format, [each.question_id for each in found.trajectories]) == (
+        "atif",
+        ["local001", "local002"],
+    )
+    write("{", name="job/local002__x1/result.json")
+    with pytest.raises(DataError, match=r"result.json is not JSON"):
+        read_trajectories(tmp_path / "job")
+    with pytest.raises(DataError, match="holds no trajectory"):
+        read_trajectories(write("", name="none/x.txt").parent)
+
+
+def livesqlbench() -> dict[str, Any]:
+    """Results in the form of the published LiveSQLBench-Agent/examples/single_turn_samples.json (commit c39f451)."""
+
+    def event(role: str, *parts: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "type": "adk_event",
+            "author": "a",
+            "final": False,
+            "content": {"role": role, "parts": list(parts)},
+        }
+
+    def called(sql: str, id: str, name: str = "execute_sql") -> dict[str, Any]:
+        return {"type": "function_call", "name": name, "id": id, "args": {"sql": sql}}
+
+    def told(text: str, id: str) -> dict[str, Any]:
+        return {"type": "function_response", "name": "execute_sql", "id": id, "response": text}
+
+    events = [
+        {"type": "user_message", "message": "Database: alien"},
+        event("model", {"type": "text", "text": "I look."}, called("SELECT 1", "a"), called("SELECT x", "b")),
+        event("user", told('{"result": "n\\n1"}', "a"), told('{"result": "SQL Error: no x"}', "b")),
+        event("model", called("SELECT 2", "c")),
+        event("user", told('{"result": "long\\ntext...<truncated>', "c")),
+        event("model", called("SELECT 3", "d", "submit_sql")),
+        event("model", {"type": "text", "text": "Task completed."}),
+    ]
+    result = {"task_id": "alien_1", "instance_id": "alien_1", "database": "alien", "adk_events": events}
+    return {"mode": "single-turn", "metrics": {}, "results": [result]}
+
+
+def test_model_events_of_livesqlbench_agent_are_turns(write: Write) -> None:
+    found = read_trajectories(write(json.dumps(livesqlbench(), indent=2), name="eval.json"))
+    assert (found.format, only(found).question_id, only(found).database_id) == (
+        "livesqlbench",
+        "alien_1",
+        "alien",
+    )
+    assert [each.sql for each in only(found).own_turns] == ["SELECT 1", "SELECT 2", "SELECT 3"]
+    made = outcome_of(only(found), "digest")
+    assert [(each["result"], each["error"]) for each in made.stages[0].value["calls"]] == [
+        ("n\n1", ""),
+        ("SQL Error: no x", "failed"),
+    ]
+    assert made.stages[1].value["calls"][0]["result"] == "long\ntext…"
+    assert made.stages[0].calls[0].usage == Usage() and made.stages[2].value["submitted"]
+
+
+def test_tool_calls_of_livesqlbench_without_events_are_turns_with_unknown_calls(write: Write) -> None:
+    tools = [{"type": "tool", "tool": "submit_sql", "args": {"sql": "SELECT 1"}, "result": "Correct."}]
+    found = outcome(write({"instance_id": 4, "tool_trajectory": tools}))
+    assert (found.question_id, found.sql, found.stages[0].calls) == ("4", "SELECT 1", ())
+
+
+@pytest.fixture
+def spans() -> list[dict[str, Any]]:
+    """Spans of the OpenTelemetry SDK about one question, as its `to_json` writes them."""
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    tracer = provider.get_tracer("test")
+
+    def message(*parts: dict[str, Any]) -> str:
+        return json.dumps([{"role": "assistant", "parts": list(parts)}])
+
+    call = {"type": "tool_call", "id": "a", "name": "run_sql", "arguments": {"sql": "SELECT 1"}}
+    chat = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.response.model": "m-1"}
+    tokens = {"gen_ai.usage.input_tokens": 90, "gen_ai.usage.output_tokens": 9}
+    tool = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "run_sql",
+        "gen_ai.tool.call.id": "a",
+    }
+    with tracer.start_as_current_span("invoke_agent", attributes={"question_id": 7}):
+        output = {"gen_ai.output.messages": message({"type": "text", "content": "I look."}, call)}
+        with tracer.start_as_current_span("chat m", attributes={**chat, **tokens, **output}):
+            time.sleep(0.02)
+        with tracer.start_as_current_span("execute_tool run_sql", attributes=tool) as span:
+            span.set_status(trace.StatusCode.ERROR, "no such table")
+            span.set_attribute("gen_ai.tool.call.result", "no such table")
+        output = {"gen_ai.output.messages": message({"type": "text", "content": "```sql\nSELECT 2\n```"})}
+        with tracer.start_as_current_span("chat m", attributes={**chat, **output}):
+            pass
+    return [json.loads(span.to_json(indent=None)) for span in exporter.get_finished_spans()]
+
+
+def otlp(spans: list[dict[str, Any]]) -> dict[str, Any]:
+    """The same spans as OTLP's JSON encoding has them (opentelemetry-proto, trace.proto)."""
+
+    def value(found: Any) -> dict[str, Any]:
+        return {"intValue": str(found)} if isinstance(found, int) else {"stringValue": found}
+
+    def nanoseconds(moment: str) -> str:
+        at = datetime.datetime.fromisoformat(moment.replace("Z", "+00:00"))
+        return str(round(at.timestamp() * 1e6) * 1000)
+
+    found = [
+        {
+            "traceId": span["context"]["trace_id"],
+            "spanId": span["context"]["span_id"],
+            "name": span["name"],
+            "startTimeUnixNano": nanoseconds(span["start_time"]),
+            "endTimeUnixNano": nanoseconds(span["end_time"]),
+            "attributes": [{"key": key, "value": value(each)} for key, each in span["attributes"].items()],
+            "status": {"code": 2} if span["status"]["status_code"] == "ERROR" else {},
+        }
+        for span in spans
+    ]
+    return {
+        "resourceSpans": [{"resource": {"attributes": []}, "scopeSpans": [{"scope": {}, "spans": found}]}]
+    }
+
+
+@pytest.mark.parametrize("form", ["sdk", "otlp"])
+def test_spans_of_model_calls_are_turns(form: str, spans: list[dict[str, Any]], write: Write) -> None:
+    file = write(*(spans if form == "sdk" else [otlp(spans)]))
+    assert read_trajectories(file).format == "opentelemetry"
+    found = outcome(file)
+    first, second = found.stages
+    assert (found.question_id, found.sql, len(found.stages)) == ("7", "SELECT 2", 2)
+    (call,) = first.value["calls"]
+    assert (call["name"], call["sql"], call["result"], call["error"]) == (
+        "run_sql",
+        "SELECT 1",
+        "no such table",
+        "failed",
+    )
+    assert (first.calls[0].model, first.calls[0].usage) == ("m-1", Usage(90, None, 9))
+    assert first.seconds and 0.02 <= first.seconds < 5
+    assert second.calls[0].usage == Usage() and second.calls[0].cost_usd is None
+    assert [each.sql for each in found.candidates] == [None, "SELECT 2"]
+
+
+def test_spans_without_a_question_are_refused(spans: list[dict[str, Any]], write: Write) -> None:
+    for span in spans:
+        span["attributes"].pop("question_id", None)
+    with pytest.raises(DataError, match="does not name its question"):
+        read_trajectories(write(*spans))
+    for span in spans:
+        span["attributes"]["gen_ai.conversation.id"] = "12"
+    assert only(read_trajectories(write(*spans))).question_id == "12"
+
+
+def test_without_recorded_messages_the_tool_spans_are_the_calls(
+    spans: list[dict[str, Any]], write: Write
+) -> None:
+    for span in spans:
+        span["attributes"].pop("gen_ai.output.messages", None)
+        if span["name"].startswith("execute_tool"):
+            span["attributes"]["gen_ai.tool.call.arguments"] = '{"sql": "SELECT 1"}'
+    first, second = outcome(write(*spans)).stages
+    assert [call["sql"] for call in first.value["calls"]] == ["SELECT 1"] and second.value["calls"] == []
+
+
+def test_a_span_with_other_than_a_number_of_tokens_is_refused(
+    spans: list[dict[str, Any]], write: Write
+) -> None:
+    spans[0]["attributes"]["gen_ai.usage.input_tokens"] = "many"
+    with pytest.raises(
+        DataError, match=r"line 1: gen_ai.usage.input_tokens must be a whole number, not 'many'"
+    ):
+        read_trajectories(write(*spans))

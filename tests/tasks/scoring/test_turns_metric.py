@@ -1,0 +1,195 @@
+"""The figures of an agent's turns, from questions whose turns are written down here."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+import pytest
+
+from tasks.core.outcome import FAILED_ATTEMPT, Call, StageRecord, Usage
+from tasks.core.trajectory import ToolCall, ToolError, Turn
+from tasks.scoring.build_report import build_report
+from tasks.scoring.metric import ScoredRun
+from tasks.scoring.metrics.turns import MOST_POINTS, turn_table, turns
+from tasks.scoring.report import Measurement, QuestionScore
+from tasks.tracking.mlflow.metrics import measures
+from tasks.tracking.turn_curve import turn_chart, turn_figure
+from tests.tasks.scoring.samples import record, score
+
+UNKNOWN = Usage()
+
+
+def sql_call(sql: str, error: ToolError | None = "") -> ToolCall:
+    return ToolCall("run_sql", "{}", "", error, sql)
+
+
+def turn(
+    place: int, *calls: ToolCall, submitted: bool = False, candidate: int | None = None, **more: Any
+) -> StageRecord:
+    label = "turn" if place == 1 else f"turn {place}"
+    label += f" (candidate {candidate})" if candidate else ""
+    made = more.pop("calls", (Call(f"{label}", "m", Usage(100, output=10), False, 1.0, cost_usd=0.5),))
+    value = asdict(Turn("", calls, None, submitted))
+    return StageRecord("turn", label, {**value, "calls": list(value["calls"])}, False, made, **more)
+
+
+def question(
+    name: str,
+    right: Sequence[bool],
+    *records: StageRecord,
+    final: bool | None = None,
+    executable: bool = True,
+) -> QuestionScore:
+    stages = {f"turn_{place}": "bird" if good else "" for place, good in enumerate(right, 1)}
+    last = right[-1] if right else False
+    chosen = last if final is None else final
+    made = records or tuple(turn(place) for place in range(1, len(right) + 1))
+    return score(name, "bird" if chosen else "", stages=stages, records=made, executable=executable)
+
+
+def measured(*rows: QuestionScore) -> Measurement | None:
+    return turns.of(ScoredRun(build_report(rows, rule="bird", schemas={}), {}))
+
+
+def found(*rows: QuestionScore) -> Any:
+    measurement = measured(*rows)
+    assert measurement
+    return measurement.data
+
+
+def curve(data: Any, key: str) -> list[Any]:
+    return [point[key] for point in data["curve"]]
+
+
+def test_a_question_that_has_ended_counts_with_its_last_sql_and_one_without_turns_is_wrong() -> None:
+    data = found(
+        question("1", [False, True, True]),
+        question("2", [True]),
+        question("3", [True, False]),
+        question("4", [], record("other")),
+    )
+    assert curve(data, "turn") == [1, 2, 3]
+    assert [(point["correct"], point["total"]) for point in data["curve"]] == [(2, 4), (2, 4), (2, 4)]
+    assert curve(data, "fixed") == [None, 1, 0]
+    assert curve(data, "broken") == [None, 1, 0]
+    assert curve(data, "running") == [3, 2, 1]
+    assert data["turns"] == {"correct": 6, "total": 4, "value": 1.5} and data["most"] == 3
+
+
+def test_lost_is_right_after_a_turn_and_wrong_at_the_end() -> None:
+    data = found(
+        question("1", [True, False]),
+        question("2", [True, True], final=False),
+        question("3", [False, False]),
+        question("4", [False, True]),
+    )
+    assert data["lost"] == {"correct": 2, "total": 4, "value": 0.5, "questions": ["1", "2"]}
+
+
+def test_questions_that_are_not_scored_are_in_no_figure() -> None:
+    data = found(question("1", [True]), question("2", [True, True], executable=False))
+    assert (data["most"], data["turns"]["total"], curve(data, "total")) == (1, 1, [1])
+
+
+def test_the_cost_up_to_a_turn_is_the_mean_over_the_questions_that_have_one() -> None:
+    data = found(question("1", [True, True]), question("2", [True]), question("3", [], record("other")))
+    assert curve(data, "usd") == [0.5, 0.75]
+    assert curve(data, "tokens") == [110, 165]
+    assert data["input_tokens_per_turn"] == {"correct": 300, "total": 3, "value": 100}
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [(), (Call("a", "m", UNKNOWN, False, None),), (Call("a", "m", Usage(5), False, 1.0, cost_usd=None),)],
+)
+def test_what_is_unknown_of_one_turn_is_unknown_of_all_and_never_zero(calls: tuple[Call, ...]) -> None:
+    measurement = measured(question("1", [True]), question("2", [True, True], turn(1), turn(2, calls=calls)))
+    assert measurement
+    data = measurement.data
+    assert curve(data, "usd") == [0.5, None] and curve(data, "tokens") == [110, None]
+    assert data["output_tokens_per_turn"] is None
+    assert "turns/ex_after" in measurement.series and "turns/usd_after" not in measurement.series
+    assert measurement.lines and "unknown out; cost per question: unknown" in measurement.lines[-1]
+
+
+def test_a_cached_call_costs_what_it_cost_when_it_was_paid_and_a_repeated_reply_once() -> None:
+    cached = Call("a", "m", Usage(100, output=10), True, 0.0, cost_usd=0.0, from_scratch_usd=0.25)
+    again = replace(cached, cached=False, cost_usd=0.25, from_scratch_usd=None)
+    data = found(question("1", [True], turn(1, calls=(cached, again))))
+    assert curve(data, "usd") == [0.25] and curve(data, "tokens") == [110]
+
+
+def test_a_failed_attempt_of_a_rerun_is_no_turn() -> None:
+    failed = StageRecord(FAILED_ATTEMPT, "failed_attempt 1", None, False, turn(1).calls)
+    assert found(question("1", [True], failed, turn(1)))["turns"]["correct"] == 1
+
+
+def test_of_several_agents_the_first_ones_turns_are_the_curve() -> None:
+    data = found(
+        question("1", [False, True], turn(1, candidate=1), turn(2, candidate=1), turn(1, candidate=2))
+    )
+    assert (data["most"], curve(data, "correct")) == (2, [0, 1])
+
+
+def test_tool_errors_are_counted_by_kind_and_unknown_if_one_is() -> None:
+    bad = ToolCall("nope", "{", error="unknown_tool")
+    rows = [question("1", [True], turn(1, sql_call("SELECT 1"), bad, sql_call("SELECT x", "failed")))]
+    data = found(*rows)
+    assert data["tool_errors"] == {"correct": 2, "total": 3, "value": 2 / 3}
+    assert data["tool_errors_by_kind"] == {"unknown_tool": 1, "failed": 1}
+    data = found(*rows, question("2", [True], turn(1, sql_call("SELECT 1", None))))
+    assert data["tool_errors"] is data["tool_errors_by_kind"] is None and data["tool_calls"] == 4
+
+
+def test_a_query_that_was_executed_before_is_repeated_and_submitting_it_is_not() -> None:
+    first = turn(1, sql_call("SELECT 1"), sql_call("SELECT  1"))
+    last = turn(2, sql_call("SELECT 1"), submitted=True)
+    data = found(
+        question("1", [True, True], first, last), question("2", [True], turn(1, sql_call("SELECT 1")))
+    )
+    assert data["repeated_queries"] == {"correct": 1, "total": 4, "value": 0.25}
+    assert data["submitted"] == {"correct": 1, "total": 2, "value": 0.5}
+
+
+def test_a_run_without_turns_has_no_such_metric() -> None:
+    assert measured(score("1", "bird", stages={"1_sql": "bird"}, records=(record("sql"),))) is None
+
+
+def test_turns_are_no_rows_of_the_table_of_stages_and_one_line_of_the_bill() -> None:
+    rows = [question("1", [False] * 30)]
+    report = build_report(rows, rule="bird", schemas={})
+    assert report.stages == () and list(report.stage_cost) == ["turn"]
+    assert report.stage_cost["turn"].calls == 30
+
+
+def test_a_loop_of_thousands_of_turns_has_a_short_curve_and_a_short_table() -> None:
+    measurement = measured(question("1", [False] * 3_000), question("2", [True]))
+    assert measurement
+    data = measurement.data
+    assert curve(data, "turn") == [*range(1, MOST_POINTS + 1), 3_000]
+    table = turn_table(data)
+    assert [row[0] for row in table.rows if row] == ["1", "2", "3", "5", "8", "13", "21", "3000"]
+    assert measurement.lines and len(measurement.lines) <= 4
+    chart = turn_chart(data)
+    assert (
+        chart and len(chart.lines[0].points) == MOST_POINTS + 1 and b"<svg" in (turn_figure(data, "t") or b"")
+    )
+
+
+def test_the_curve_and_the_counts_are_metrics_of_mlflow() -> None:
+    rows = [question("1", [False, True], turn(1, sql_call("SELECT 1")), turn(2)), question("2", [True])]
+    report = build_report(rows, rule="bird", schemas={})
+    measurement = turns.of(ScoredRun(report, {}))
+    logged = measures(replace(report, details={"turns": measurement}))
+    steps = {(each.name, each.step): each.value for each in logged}
+    assert (steps["turns/ex_after", 1], steps["turns/ex_after", 2]) == (0.5, 1.0)
+    assert (steps["turns/usd_after", 2], steps["turns/mean", 0], steps["turns/tool_errors", 0]) == (
+        0.75,
+        1.5,
+        0.0,
+    )
+    assert not any(name.startswith("stage_ex/turn") for name, _ in steps)
+
+
+def test_no_chart_without_turns() -> None:
+    assert turn_chart(None) is None and turn_figure(None, "t") is None
