@@ -18,7 +18,7 @@ from flows.questions.pool import until_done_or_stopped
 from flows.runtime.control import Control, Interrupted
 from flows.runtime.folder_use import watched
 from flows.runtime.folders import Folders
-from flows.scoring.agent_database import AgentDatabase
+from flows.scoring.agent_database import SAMPLES, AgentDatabase
 from tasks.backbone.replies.sql_text import read_sql
 from tasks.benchmarks.databases import no_database, open_benchmark_database
 from tasks.benchmarks.selection import select
@@ -40,7 +40,6 @@ PAUSE_S = 1.0
 """Pause before the second attempt; it doubles with each."""
 FIRST = 5
 """So many first questions must not all fail, or no other question is asked."""
-SAMPLE_ROWS = 3
 
 
 @dataclass(frozen=True)
@@ -89,7 +88,7 @@ def run_agent(agent: Agent, settings: AgentSettings, control: Control) -> Path:
         if not present:
             raise no_database(benchmark, [each.database_id for each in questions])
         names = dict.fromkeys(each.database_id for each in present)
-        databases = {name: open_benchmark_database(benchmark, name, SAMPLE_ROWS) for name in names}
+        databases = {name: open_benchmark_database(benchmark, name, SAMPLES) for name in names}
         unfinished = (
             settings.folders.home.agents / f"{_plain(settings.benchmark.name)}-{_plain(settings.name)}.jsonl"
         )

@@ -8,11 +8,13 @@ from typing import Any
 
 from tasks.core.records import Execution
 from tasks.database.database import Database
+from tasks.database.rendering import render
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.database.schema_view import SchemaView
 
 MOST_QUERIES = 1_000
 """Queries that an agent may execute about one question."""
+SAMPLES = 3
+"""Sample values of each column that the schema shows."""
 ROWS = 20
 """Rows of a result that an agent gets where it asks for no other number."""
 MOST_RESULT = 10_000
@@ -49,7 +51,8 @@ class AgentDatabase:
     @cached_property
     def schema(self) -> str:
         """Its tables as CREATE TABLE statements, with keys, descriptions of the columns and sample values."""
-        return SchemaView(self._database.schema, descriptions=True).render().schema
+        known = self._database.schema
+        return render(known, "create_table", sample_rows=SAMPLES, foreign_keys=True, descriptions=True).schema
 
     @property
     def tables(self) -> Mapping[str, tuple[str, ...]]:
