@@ -24,6 +24,8 @@ PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "deployments/README.md",
 RUN_ELSEWHERE = {
     ("CONTRIBUTING.md", None): "tests/test_contributing.py",
     ("README.md", "python"): "the same calls are in docs/python.md",
+    ("docs/agents.md", "python"): "tests/flows/scoring/test_agent_examples.py",
+    ("docs/agents.md", "json"): "tests/flows/scoring/test_agent_examples.py",
     ("docs/python.md", "python"): "tests/flows/api/test_api.py",
     ("docs/warehouse.md", "sql"): "tests/flows/results/test_query_command.py",
 }

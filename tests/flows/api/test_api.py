@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from pandas import NA
 
-from flows.api import Crosscheck, CrosscheckError, inputs, results
+from flows.api import Crosscheck, CrosscheckError, inputs, results, scores
 from flows.api import crosscheck as does
 from flows.api.records import frame
 from flows.api.threads import in_thread, restored_environment
@@ -46,7 +46,9 @@ async def test_the_documented_examples_run_where_an_event_loop_runs(home: Path) 
     page = ROOT / "docs" / "python.md"
     text = page.read_text(encoding="utf-8")
     guide = doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0)
-    examples = [each for module in (does, results, inputs) for each in doctest.DocTestFinder().find(module)]
+    examples = [
+        each for module in (does, scores, results, inputs) for each in doctest.DocTestFinder().find(module)
+    ]
     for example in (guide, *examples):
         example.globs = shared
         runner.run(example, clear_globs=False)

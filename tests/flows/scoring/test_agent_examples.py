@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 
 from crosscheck import Crosscheck
+from tasks.benchmarks.trajectories import own_format
+from tasks.benchmarks.trajectories.file import read_trajectories
 from tests.support.command_line import ROOT
 from tests.support.fake_openai import Behaviour, Body, FakeOpenAI
 
@@ -68,6 +70,17 @@ def available(module: str) -> bool:
         return importlib.util.find_spec(module) is not None
     except ModuleNotFoundError:
         return False
+
+
+def test_the_object_of_the_page_is_read_with_every_key(tmp_path: Path) -> None:
+    (found,) = re.findall(r"^```json\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
+    file = tmp_path / "agent.jsonl"
+    file.write_text(json.dumps(json.loads(found)), encoding="utf-8")
+    (trajectory,) = read_trajectories(file).trajectories
+    assert (len(trajectory.turns), trajectory.answer) == (2, "SELECT name FROM museum")
+    documented = set(re.findall(r"`(\w+)`", TEXT[TEXT.index("| key |") : TEXT.index("Only `question_id`")]))
+    models = (own_format.TrajectoryLine, own_format.TurnLine, own_format.ToolCallLine)
+    assert {name for model in models for name in model.model_fields} <= documented
 
 
 def test_every_example_is_run() -> None:
