@@ -46,6 +46,8 @@ def print_conversation(console: Console, view: QuestionView, *, whole: bool) -> 
         for note in (record.error, *record.notes):
             if note:
                 console.print(f"  [yellow]![/] {literal(note)}")
+        if whole and seen[candidate] == 1:
+            _print_prompt(console, view, record)
         if turn.text.strip():
             print_text(console, "", turn.text, None if whole else TEXT_LINES)
         for call in turn.calls:
@@ -54,6 +56,14 @@ def print_conversation(console: Console, view: QuestionView, *, whole: bool) -> 
             console.print("  [cyan]SQL after this turn[/]")
             print_sql(console, turn.sql)
         before = turn.sql
+
+
+def _print_prompt(console: Console, view: QuestionView, record: StageRecord) -> None:
+    """Print what the model was told before its first turn; later prompts are the conversation itself."""
+    for call in record.calls[:1]:
+        exchange = view.exchanges.by_request.get(call.request)
+        for message in exchange.messages if exchange else ():
+            print_text(console, message.role, message.content, None)
 
 
 def print_text(console: Console, name: str, text: str, most: int | None) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from tasks.documents.charts import Line, LinePoint, Lines
 from tasks.documents.html import svg
-from tasks.scoring.metrics.turns import SHOWN, cost_in_words
+from tasks.scoring.metrics.turns import SHOWN, cost_in_words, shown_points
 
 CAPTION = (
     "Execution accuracy if the agent is stopped after a turn, of all scored questions, with 95 % intervals"
@@ -21,9 +21,7 @@ def turn_chart(data: Mapping[str, Any] | None) -> Lines | None:
     first, last = curve[0], curve[-1]
     start, end = (f"{100 * each['value']:.1f} % after turn {each['turn']}" for each in (first, last))
     label = f"{CAPTION}: {start}, {end}"
-    ticks = tuple(
-        (float(each["turn"]), str(each["turn"])) for each in curve if each["turn"] in SHOWN or each is last
-    )
+    ticks = tuple((float(each["turn"]), str(each["turn"])) for each in shown_points(data))
     return Lines((line,), label, ticks, "turn", dense=len(curve) > max(SHOWN))
 
 

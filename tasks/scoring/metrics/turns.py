@@ -135,14 +135,12 @@ def turns(run: ScoredRun) -> Measurement:
         further=further,
         series={name: values for name, values in series.items() if None not in values},
         data=data,
-        lines=_lines(data),
+        lines=turn_lines(data),
     )
 
 
 def turn_table(data: Mapping[str, Any]) -> Table:
     """Return the table of the metric's object in the summary: the score if the agent is stopped after some turns."""
-    curve = data["curve"]
-    last = curve[-1]
     header = (
         "stopped after turn",
         "EX",
@@ -164,11 +162,22 @@ def turn_table(data: Mapping[str, Any]) -> Table:
             number(point["running"]),
             cost_in_words(point),
         )
-        for point in curve
-        if point["turn"] in SHOWN or point is last
+        for point in shown_points(data)
     )
     caption = "fixed, broken: against the turn before; the last SQL of a question that has ended counts"
     return Table("Execution accuracy if the agent is stopped after a turn", header, tuple(rows), caption)
+
+
+def shown_points(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the points of the curve that a table shows."""
+    *before, last = data["curve"]
+    return [*(point for point in before if point["turn"] in SHOWN), last]
+
+
+def curve_in_words(data: Mapping[str, Any]) -> str:
+    """Return the curve as a sentence."""
+    points = (f"{point['turn']}: {percent(_ratio(point))}" for point in shown_points(data))
+    return f"EX if the agent is stopped after turn {', '.join(points)}"
 
 
 def cost_in_words(point: Mapping[str, Any]) -> str:
@@ -223,7 +232,8 @@ def _point(found: Sequence[Agent], turn: int) -> dict[str, Any]:
     }
 
 
-def _lines(data: Mapping[str, Any]) -> tuple[str, ...]:
+def turn_lines(data: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the lines of the metric's object in a summary."""
     made, lost, submitted = _ratio(data["turns"]), data["lost"], _ratio(data["submitted"])
     ids = f" ({shorten(lost['questions'], MOST_IDS)})" if lost["questions"] else ""
     sent, received = (_tokens(data[f"{name}_tokens_per_turn"]) for name in ("input", "output"))

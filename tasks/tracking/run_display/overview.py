@@ -17,6 +17,7 @@ from tasks.core.wording import (
 )
 from tasks.documents.model import Block, Column, Document, Sentence, Span, Table, plain
 from tasks.scoring.cost import by_endpoint
+from tasks.scoring.metrics.turns import curve_in_words, turn_lines
 from tasks.scoring.report import StageScore
 from tasks.settings.evaluation import labels_in_words
 from tasks.tracking.comparison.run_comparison import RunComparison
@@ -51,6 +52,7 @@ def run_overview(
         *_score(record),
         *_problems(record),
         *_waterfall(record),
+        *_turns(record),
         *_end(record, compared, seconds),
     )
     return Document(title, (*blocks, *more))
@@ -125,6 +127,13 @@ def _waterfall(record: RunRecord) -> Iterator[Block]:
     yield Sentence("")
     headers = ("stage", "EX", "right", "fixed", "broken", Column("█ kept  + fixed  × broken", "text"))
     yield Table("", headers, rows, and_more(stages, MOST_STAGES, noun="stages"))
+
+
+def _turns(record: RunRecord) -> Iterator[Block]:
+    """Yield what stopping an agent earlier would give, and what its tool calls came to."""
+    if found := record.metrics.get("turns"):
+        yield Sentence("")
+        yield from (Sentence(_cut(line, TWO_LINES)) for line in (curve_in_words(found), *turn_lines(found)))
 
 
 def bar(stage: StageScore) -> tuple[str | Span, ...]:

@@ -135,13 +135,17 @@ def test_what_the_file_does_not_say_is_unknown_on_every_display(
 
 
 def test_the_summary_has_the_curve_in_a_few_lines(demo: Questions, write: Callable[..., str]) -> None:
-    out = run("score", "--trajectories", write(*lines(demo)), "--questions", "0-5").out
+    out = run("score", "--trajectories", write(*lines(demo)), "--questions", "0-5", "--details").out
     table = out[out.index("Execution accuracy if the agent") : out.index("Scores")].strip().splitlines()
     assert len(table) == 7  # title, header, rule, three turns, caption
     assert re.search(r"\n2 +50\.00 % +3 of 6 +\S+ to \S+ % +1 +1 +3 +\$0\.0016", out)
-    assert "Had it right and lost it: 16.67 % (1/6) (1)" in out
-    assert "Tool calls: 9; 1 of 9 failed (1 failed); repeated queries: 1 of 9" in out
-    assert "Tokens per turn: 900 in, 30 out; cost per question: $0.0018" in out
+    first = run("score", "--trajectories", write(*lines(demo)), "--questions", "0-5").out
+    assert "\nEX if the agent is stopped after turn 1: 50.00 %, 2: 50.00 %, 3: 50.00 %\n" in first
+    assert "Execution accuracy if the agent" not in first and len(first.splitlines()) <= 20
+    for text in (out, first):
+        assert "Had it right and lost it: 16.67 % (1/6) (1)" in text
+        assert "Tool calls: 9; 1 of 9 failed (1 failed); repeated queries: 1 of 9" in text
+        assert "Tokens per turn: 900 in, 30 out; cost per question: $0.0018" in text
 
 
 def test_a_question_is_shown_as_a_conversation_with_the_verdict_on_each_sql(
