@@ -33,11 +33,13 @@ from tasks.documents.model import (
     Tone,
 )
 from tasks.documents.text import visible
+from tasks.scoring.candidates import bill_line
 from tasks.scoring.metrics.causes import is_unanswered
 from tasks.scoring.report import CHANGES_IN_WORDS, QuestionScore, is_right
 from tasks.scoring.significance import PairedTest
 from tasks.scoring.statistics.detection import accuracy_in_words
 from tasks.scoring.variants import Variant, find_variants
+from tasks.stage_runs.question_run import split_label
 from tasks.tracking.predictions import answer_in_words
 from tasks.tracking.run_display.document import variant_sentences
 from tasks.tracking.run_display.tables import run_tables
@@ -256,8 +258,9 @@ def _keys(row: QuestionScore) -> Iterator[Answer]:
 def _with_one_prompt(question: dict[str, Any]) -> dict[str, Any]:
     """Leave out the calls of later turns, whose prompts are the conversation so far; the turns themselves are there."""
     for stage in question["stages"]:
-        if stage["value"] and re.fullmatch(rf"{TURN} \d+|{TURN}", stage["stage"]):
-            stage["calls"] = [call for call in stage["calls"] if call["messages"] and stage["stage"] == TURN]
+        if stage["value"] and bill_line(stage["stage"]) == TURN:
+            first = split_label(stage["stage"])[0] == TURN
+            stage["calls"] = [call for call in stage["calls"] if first and call["messages"]]
     return question
 
 

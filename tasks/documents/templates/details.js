@@ -51,9 +51,14 @@
     question.candidates.filter((each) => !/^turn_\d+$/.test(each.stage)).forEach((each) => {
       holder.append(fold(`${each.stage.replaceAll("_", " ")}: ${inWords(each)}`, code(each.sql ?? "no SQL")));
     });
-    question.stages.filter((stage) => /^turn( \d+)?$/.test(stage.stage) && stage.value).forEach((stage, place) => {
-      const turn = stage.value, judged = candidates.get(`turn_${place + 1}`);
-      const verdict = turn.sql === null || !judged ? "no SQL yet" : inWords(judged);
+    const turns = new Map();
+    question.stages.forEach((stage) => {
+      const label = /^turn(?: \d+)?(?: \(candidate (\d+)\))?$/.exec(stage.stage);
+      if (!label || !stage.value) return;
+      const own = label[1] ?? "1", place = (turns.get(own) ?? 0) + 1;
+      turns.set(own, place);
+      const turn = stage.value, judged = own === "1" && candidates.get(`turn_${place}`);
+      const verdict = turn.sql === null ? "no SQL yet" : judged ? inWords(judged) : "not judged";
       const parts = turn.calls.flatMap((call) => [
         make("h4", call.error ? `${call.name}: ${call.error.replaceAll("_", " ")}` : call.name),
         code(call.sql ?? call.arguments),
