@@ -1,13 +1,14 @@
 """Files of trajectories in the formats that are known; the format follows from the content."""
 
-import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from codecs import BOM_UTF8
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from tasks.benchmarks.files.readers import parse_json
+from tasks.benchmarks.files.readers import files_digest, parse_json, read_json
 from tasks.benchmarks.predictions.formats import Entry, Format, PredictionFile
 from tasks.benchmarks.trajectories import atif, livesqlbench, opentelemetry, own_format
 from tasks.benchmarks.trajectories.imported import Trajectory
@@ -47,7 +48,7 @@ class _Object:
 
     place: str
     content: dict[str, Any]
-    task: str | None = None  # name of Harbor's task; None where there is none
+    file: Path
 
 
 def read_trajectories(path: Path) -> TrajectoryFile:
@@ -57,33 +58,43 @@ def read_trajectories(path: Path) -> TrajectoryFile:
         DataError: it cannot be read, is too large, has none of the formats, or is malformed; names file and line.
     """
     try:
-        if path.is_dir():
-            objects, digest = _folder(path)
-        else:
-            content = _bytes(path)
-            objects, digest = list(_objects(path, content)), hashlib.sha256(content).hexdigest()
+        files = _files(path)
+        objects = chain.from_iterable(map(_objects, files))
+        if (first := next(objects, None)) is None:
+            raise DataError(f"{path} holds no trajectory. {_valid()}")
+        kind = _format(first)
+        found = tuple(_read(kind, chain([first], objects), path))
+        return TrajectoryFile(path, kind, files_digest(files), found)
     except OSError as error:
         raise DataError(f"{error.filename or path} cannot be read: {error.strerror}.") from None
-    if not objects:
-        raise DataError(f"{path} holds no trajectory. {_valid()}")
-    kind = _format(objects[0])
-    return TrajectoryFile(path, kind, digest, tuple(_read(kind, objects, path)))
 
 
-def _read(kind: Format, objects: list[_Object], path: Path) -> Iterator[Trajectory]:
-    if kind == "opentelemetry":
-        yield from opentelemetry.read(str(path), [(each.place, each.content) for each in objects])
-        return
-    for each in objects:
-        if kind == "atif":
-            yield atif.read(each.place, each.content, each.task)
-        if kind == "livesqlbench":
-            yield from (livesqlbench.read(*one) for one in livesqlbench.results(each.place, each.content))
-    if kind == "trajectories":
-        yield from _last([own_format.read(each.place, each.content) for each in objects])
+def _files(path: Path) -> list[Path]:
+    """Return the file, or those of a folder: <trial>/agent/trajectory.json of the trials of Harbor's job."""
+    inside = sorted(path.rglob("trajectory.json")) or sorted(path.glob("*.json"))
+    files = inside if path.is_dir() else [path]
+    if (size := sum(file.stat().st_size for file in files)) > MOST_BYTES:
+        most = f"{MOST_BYTES // 2**20:,}"
+        raise DataError(
+            f"{path} has {size / 2**20:,.0f} MiB, and at most {most} are read. Score it in parts."
+        )
+    return files
 
 
-def _last(found: list[Trajectory]) -> Iterator[Trajectory]:
+def _read(kind: Format, objects: Iterator[_Object], path: Path) -> Iterable[Trajectory]:
+    match kind:
+        case "opentelemetry":
+            return opentelemetry.read(str(path), ((each.place, each.content) for each in objects))
+        case "atif":
+            return (atif.read(each.place, each.content, _task(each.file)) for each in objects)
+        case "livesqlbench":
+            found = (livesqlbench.results(each.place, each.content) for each in objects)
+            return (livesqlbench.read(*one) for one in chain.from_iterable(found))
+        case _:
+            return _last(own_format.read(each.place, each.content) for each in objects)
+
+
+def _last(found: Iterable[Trajectory]) -> Iterator[Trajectory]:
     """Yield trajectories, of a question that failed at first and was asked again the last one."""
     by_id: dict[str, list[Trajectory]] = {}
     for each in found:
@@ -109,67 +120,47 @@ def _format(first: _Object) -> Format:
     )
 
 
-def _objects(path: Path, content: bytes) -> Iterator[_Object]:
-    """Yield the objects of a file of JSON lines, of a JSON list, or the one of a JSON document."""
+def _objects(path: Path) -> Iterator[_Object]:
+    """Yield the objects of a file of JSON lines, one after the other, or those of a JSON document of several lines."""
+    with path.open("rb") as file:
+        lines = ((number, line) for number, line in enumerate(file, 1) if line.strip())
+        number, first = next(lines, (1, b""))
+        first = first.removeprefix(BOM_UTF8)
+        if not first.strip():
+            raise DataError(f"{path} is empty. {_valid()}")
+        if first.strip() in (b"{", b"["):
+            yield from _parsed(path, number, b"".join((first, *file)))
+            return
+        for place, line in chain([(number, first)], lines):
+            yield from _parsed(path, place, line)
+
+
+def _parsed(path: Path, number: int, content: bytes) -> Iterator[_Object]:
+    """Yield the object of JSON text that begins at a line of a file, or those of a list."""
     try:
-        text = content.decode("utf-8-sig")
+        found = parse_json(content.decode())
     except UnicodeDecodeError as error:
-        place = content[: error.start].count(b"\n") + 1
+        place = number + content[: error.start].count(b"\n")
         raise DataError(f"{path}, line {place}: not UTF-8. Save the file as UTF-8.") from None
-    lines = {number: line for number, line in enumerate(text.split("\n"), 1) if line.strip()}
-    if not lines:
-        raise DataError(f"{path} is empty. {_valid()}")
-    if len(lines) > 1 and next(iter(lines.values())).strip() in ("{", "["):
-        lines = {1: text}  # a document of several lines
-    for number, line in lines.items():
-        try:
-            found = parse_json(line)
-        except json.JSONDecodeError as error:
-            at = f"line {number + error.lineno - 1}"
-            raise DataError(
-                f"{path}, {at}: not JSON ({error.msg} in column {error.colno}). {_valid()}"
-            ) from None
-        listed = isinstance(found, list)
-        for item, each in enumerate(found if listed else [found]):
-            where = f"{path}, line {number}" + (f", item {item} (from 0)" if listed else "")
-            if not isinstance(each, dict):
-                raise DataError(f"{where}: must be an object, not {type(each).__name__}. {_valid()}")
-            yield _Object(where, each)
-
-
-def _folder(folder: Path) -> tuple[list[_Object], str]:
-    """Read the trajectories of the trials of Harbor's job: <trial>/agent/trajectory.json beside <trial>/result.json."""
-    files = sorted(folder.rglob("trajectory.json")) or sorted(folder.glob("*.json"))
-    if sum(file.stat().st_size for file in files) > MOST_BYTES:
-        raise DataError(f"{folder} is larger than {MOST_BYTES // 2**20:,} MiB. Score it in parts.")
-    contents = [_bytes(file) for file in files]
-    objects = [
-        _Object(each.place, each.content, _task(file))
-        for file, content in zip(files, contents, strict=True)
-        for each in _objects(file, content)
-    ]
-    return objects, hashlib.sha256(b"\0".join(contents)).hexdigest()
+    except json.JSONDecodeError as error:
+        place = number + error.lineno - 1
+        raise DataError(
+            f"{path}, line {place}: not JSON ({error.msg} in column {error.colno}). {_valid()}"
+        ) from None
+    listed = isinstance(found, list)
+    for item, each in enumerate(found if listed else [found]):
+        where = f"{path}, line {number}" + (f", item {item} (from 0)" if listed else "")
+        if not isinstance(each, dict):
+            raise DataError(f"{where}: must be an object, not {type(each).__name__}. {_valid()}")
+        yield _Object(where, each, path)
 
 
 def _task(file: Path) -> str | None:
-    """Return the name of the task of Harbor's trial, without the name of its data set."""
+    """Return the name of the task of Harbor's trial, without the name of its data set; None without a trial."""
     result = file.parent.parent / "result.json"
-    if not result.is_file():
-        return None
-    try:
-        content = parse_json(_bytes(result).decode("utf-8-sig"))
-    except ValueError:
-        raise DataError(f"{result} is not JSON in UTF-8.") from None
+    content = read_json(result) if file.name == "trajectory.json" and result.is_file() else None
     name = content.get("task_name") if isinstance(content, dict) else None
     return str(name).rpartition("/")[2] if name else None
-
-
-def _bytes(path: Path) -> bytes:
-    if (size := path.stat().st_size) > MOST_BYTES:
-        raise DataError(
-            f"{path} has {size / 2**20:,.0f} MiB, and at most {MOST_BYTES // 2**20:,} are read. Score it in parts."
-        )
-    return path.read_bytes()
 
 
 def _valid() -> str:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from tasks.backbone.replies.sql_text import read_sql
@@ -73,13 +73,7 @@ class Trajectory:
             ended = ended or submitted
             executed = [call.sql for call in each.calls if call.sql and not call.error]
             sql = given or (executed[-1] if executed and not (ended and turns and sql) else sql)
-            calls = tuple(
-                replace(
-                    call, arguments=shortened(call.arguments), result=call.result and shortened(call.result)
-                )
-                for call in each.calls
-            )
-            turns.append(Turn(shortened(each.text), calls, sql, submitted))
+            turns.append(Turn(shortened(each.text), each.calls, sql, submitted))
         return tuple(turns)
 
     @property
@@ -157,7 +151,7 @@ def tool_call(
     known = sql_or_none(storable(sql)) if sql else sql_in(arguments)
     told = as_text(result)
     failed: ToolError | None = None if error is None else "failed" if error else ""
-    return ToolCall(storable(name), storable(written), told and storable(told), failed, known, id)
+    return ToolCall(shortened(name), shortened(written), told and shortened(told), failed, known, id)
 
 
 def sql_in(arguments: Any) -> str | None:

@@ -56,7 +56,7 @@ def is_span(content: dict[str, Any]) -> bool:
     )
 
 
-def read(path: str, objects: Sequence[tuple[str, dict[str, Any]]]) -> list[Trajectory]:
+def read(path: str, objects: Iterable[tuple[str, dict[str, Any]]]) -> list[Trajectory]:
     """Read the trajectories of spans.
 
     Raises:
