@@ -1,19 +1,42 @@
 """Runs an evaluation: what `crosscheck evaluate`, `crosscheck sweep` and the Python interface call."""
 
+import asyncio
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from flows.orchestration.killed_runs import registered
 from flows.orchestration.server import LocalServer
 from flows.questions.launch import launched
 from flows.report.result import EvaluationResult
 from flows.runtime.control import Control
+from flows.runtime.folder_use import watched
 from flows.runtime.logs import logging_to
+from flows.runtime.running_servers import find_running_servers
+from flows.runtime.signals import stopping_on_signals
+from tasks.backbone.kinds.kind import kind_of
 from tasks.settings.evaluation import EvaluationSettings
-from tasks.settings.home import Home
+from tasks.settings.home import STAGES, Home
 from tasks.tracking.run_record import RunRecord
 
 if TYPE_CHECKING:
     from flows.questions.preparation import Preparation
+
+
+def evaluate_unless_known(settings: EvaluationSettings, control: Control) -> EvaluationResult | RunRecord:
+    """Evaluate; or, where a finished run is exactly that evaluation, return its record, without any server.
+
+    Raises:
+        CrosscheckError: as `run_evaluation`.
+    """
+    from flows.evaluation.repeat import find_repeated, is_like_a_run, may_repeat
+
+    if not (may_repeat(settings) and is_like_a_run(settings)):
+        return run_evaluation(settings, control)
+    preparation = _prepare(settings, control)
+    control.progress.step("Looking for a finished run of the same settings, questions and code")
+    known = find_repeated(preparation, control.tags)
+    return known or run_evaluation(settings, control, preparation=preparation)
 
 
 def run_evaluation(
@@ -24,10 +47,16 @@ def run_evaluation(
 ) -> EvaluationResult:
     """Evaluate, in the present thread; `server` and `preparation` are as in `launched`.
 
+    Prefect's server is started only where a stage has to run, or one runs already.
+
     Raises:
         CrosscheckError: what is wrong and what to do about it.
         Interrupted: the user stopped it (a subclass).
     """
+    if server is None and _may_be_restored(settings):
+        preparation = preparation or _prepare(settings, control)
+        if found := _evaluate_restored(preparation, control):
+            return found
     with launched(
         settings, control, server, flow="flows.evaluation.flow", preparation=preparation
     ) as prefect:
@@ -36,20 +65,41 @@ def run_evaluation(
         return prefect.loop.run(evaluation_flow(control, prefect.preparation)(settings)).unquote()
 
 
-def evaluate_unless_known(settings: EvaluationSettings, control: Control) -> EvaluationResult | RunRecord:
-    """Evaluate; or, where a finished run is exactly that evaluation, return its record, without any server.
-
-    Raises:
-        CrosscheckError: as `run_evaluation`.
-    """
-    from flows.evaluation.repeat import find_repeated, may_be_known
-
-    if not may_be_known(settings):
-        return run_evaluation(settings, control)
+def _prepare(settings: EvaluationSettings, control: Control) -> "Preparation":
     from flows.questions.preparation import prepare
 
     with logging_to(Home(Path(settings.home))):
-        preparation = prepare(settings, control.progress)
-        control.progress.step("Looking for a finished run of the same settings, questions and code")
-        known = find_repeated(preparation, control.tags)
-    return known or run_evaluation(settings, control, preparation=preparation)
+        return prepare(settings, control.progress)
+
+
+def _may_be_restored(settings: EvaluationSettings) -> bool:
+    """Return whether it is worth looking for the results of all stages before a server is started.
+
+    A server that runs already is to show the evaluation, and a killed run is marked as such with one.
+    """
+    from flows.evaluation.repeat import is_like_a_run
+
+    home = Home(Path(settings.home))
+    return (
+        settings.record is None
+        and settings.shards == 1
+        and not kind_of(settings.backbone).replays
+        and not (os.environ.get("PREFECT_API_URL") or os.environ.get(STAGES))
+        and not any(home.runs.glob("*.json"))
+        and not find_running_servers(home)
+        and is_like_a_run(settings)
+    )
+
+
+def _evaluate_restored(preparation: "Preparation", control: Control) -> EvaluationResult | None:
+    """Evaluate without Prefect if every stage can be restored; None if one has to run."""
+    from flows.evaluation.evaluating import evaluate_prepared, restored_outcomes
+
+    home = Home(Path(preparation.settings.home))
+    with watched(home), logging_to(home), asyncio.Runner() as loop:
+        control.progress.step("Restoring the results of earlier runs")
+        outcomes = loop.run(restored_outcomes(preparation, control))
+        if outcomes is None:
+            return None
+        with stopping_on_signals(control, loop.get_loop()), registered(home, control):
+            return loop.run(evaluate_prepared(preparation, control, outcomes))

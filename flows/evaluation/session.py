@@ -55,18 +55,26 @@ class ScoredSession:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, preparation: Preparation, control: Control, tags: Mapping[str, str], inputs: str = ""
+        cls,
+        preparation: Preparation,
+        control: Control,
+        tags: Mapping[str, str],
+        *,
+        inputs: str = "",
+        in_prefect: bool = True,
     ) -> "AsyncIterator[ScoredSession]":
         """Open everything; if the block raises, the records contain the status and the reason.
 
-        `inputs` is as in `EvaluationRun`.
+        `inputs` is as in `EvaluationRun`, `in_prefect` as in `Session.open`.
 
         Raises:
             CrosscheckError: what cannot be opened, and what to do about it.
         """
         settings = preparation.settings
         async with AsyncExitStack() as opened:
-            session = await opened.enter_async_context(Session.open(settings, control, traced=True))
+            session = await opened.enter_async_context(
+                Session.open(settings, control, in_prefect=in_prefect, traced=True)
+            )
             settings = session.settings
             preparation = replace(preparation, settings=settings)
             await check_keys(
@@ -96,6 +104,7 @@ class ScoredSession:
         score: Score | None = None,
         reruns: Mapping[str, RerunSpec] | None = None,
         given: Answers | None = None,
+        restored: Mapping[str, Outcome] | None = None,
     ) -> Awaitable[Answers]:
         """Run questions through the pipeline and score them.
 
@@ -104,12 +113,14 @@ class ScoredSession:
             score: awaited with each outcome; None: the scorer's own.
             reruns: how questions are asked again, by id.
             given: outcomes of shards: questions without an answer, which are not asked again.
+            restored: outcomes that have been restored already; None: they are looked for.
 
         Raises:
             Interrupted: the user asked to stop.
         """
         runner = self.session.runner(self.preparation.inputs, run=self.tracking.run.run_id, reruns=reruns)
-        return answer_all(questions, runner, self.session.control, score or self.scorer.score, given)
+        control = self.session.control
+        return answer_all(questions, runner, control, score or self.scorer.score, given, restored)
 
     async def finish(
         self,
@@ -145,7 +156,8 @@ class ScoredSession:
             tags={**tags, DATABASES_CHANGED: shorten(changed, 5)} if changed else tags,
         )
         result = await self.tracking.finish(report, answers, completion)
-        await show_in_prefect(self.tracking.run, result)
+        if self.session.control.flow_run:
+            await show_in_prefect(self.tracking.run, result)
         return result
 
     def raise_if_nothing_was_answered(self, answers: Answers) -> None:

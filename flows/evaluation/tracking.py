@@ -9,11 +9,10 @@ from typing import Any
 
 from flows.evaluation.tracing import Tracing
 from flows.orchestration.artifacts import prefect_command, prefect_page
-from flows.orchestration.flow_runs import flow_run_id
 from flows.questions.pool import Answers
 from flows.questions.preparation import Preparation
 from flows.questions.session import Session
-from flows.report.result import EvaluationResult, Ui
+from flows.report.result import NOWHERE, EvaluationResult, Ui
 from flows.runtime.control import Interrupted
 from flows.runtime.process import import_in_background
 from flows.scoring.tracking import mlflow_ui
@@ -167,8 +166,11 @@ class Tracking:
             record=self._finished([*notes, *problems]),
             mlflow=mlflow_ui(self._tracker.store, tracked),
             prefect=Ui(
-                prefect_command(self._home, own_server=own), prefect_page(str(flow_run_id()), own_server=own)
-            ),
+                prefect_command(self._home, own_server=own),
+                prefect_page(self._control.flow_run, own_server=own),
+            )
+            if self._control.flow_run
+            else NOWHERE,
         )
 
     def _finished(self, notes: Sequence[str]) -> RunRecord:

@@ -38,12 +38,16 @@ class PersistedResults(StageStore, Protocol):
         ...
 
 
-def open_results(home: Home) -> PersistedResults:
+def open_results(home: Home, *, in_prefect: bool = True) -> PersistedResults:
     """Open the stage results, and check that they can be read and written, before the first paid call.
+
+    Without Prefect they are those in the working folder's database: its server may know another storage.
 
     Raises:
         ConfigurationError: they cannot.
     """
+    if not in_prefect:
+        return StageDatabase(home.stage_results)
     from flows.orchestration.storage import storage_in_use
 
     storage = storage_in_use(home)

@@ -1,7 +1,7 @@
 """The pool that runs all questions: restores what earlier runs answered, then asks the rest."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -46,6 +46,7 @@ async def answer_all(
     control: Control,
     score: Score,
     given: Answers | None = None,
+    restored: Mapping[str, Outcome] | None = None,
 ) -> Answers:
     """Run every question through the pipeline, with as many requests in flight as the backbone allows.
 
@@ -55,14 +56,19 @@ async def answer_all(
         control: progress and stop requests.
         score: awaited with each outcome, outside of the pool, so that scoring does not delay the backbone.
         given: outcomes of shards: questions without an answer, which are not run again.
+        restored: outcomes that have been restored already; None: they are looked for, in a task run.
 
     Raises:
         Interrupted: the user stopped it; what is answered is persisted and was scored.
     """
     answers = given or Answers()
     known = dict(answers.outcomes)
-    found = await restore_answers([question for question in questions if question.id not in known], runner)
-    answers.task_runs += 1
+    found = restored
+    if found is None:
+        found = await restore_answers(
+            [question for question in questions if question.id not in known], runner
+        )
+        answers.task_runs += 1
     answers.restored = sum(map(_is_restored, found.values()))
     control.progress.questions(len(questions), answers.restored)
     async with _scoring(score) as scored:
@@ -97,19 +103,36 @@ async def answer_all(
 async def restore_answers(questions: Sequence[Question], runner: QuestionRunner) -> dict[str, Outcome]:
     """Restore, in one task run, the questions whose every stage has a persisted result; return outcomes by id."""
     found: dict[str, Outcome] = {}
+
+    async def restore() -> None:
+        found.update(await _restored(questions, runner))
+
+    await in_task_run("restore", "restore persisted results", restore)
+    return found
+
+
+async def restore_everything(
+    questions: Sequence[Question], runner: QuestionRunner
+) -> dict[str, Outcome] | None:
+    """Restore questions without Prefect; None as soon as one of them has a stage without a persisted result.
+
+    Raises:
+        StoreError: the persisted results cannot be read.
+    """
+    first = await _restored(questions[:1], runner)
+    found = first and first | await _restored(questions[1:], runner)
+    return found if len(found) == len(questions) else None
+
+
+async def _restored(questions: Sequence[Question], runner: QuestionRunner) -> dict[str, Outcome]:
     gate = asyncio.Semaphore(MOST_RESTORING)
 
-    async def restore(question: Question) -> None:
+    async def restore(question: Question) -> Outcome | None:
         async with gate:
-            outcome = await runner.restore(question)
-        if outcome:
-            found[question.id] = outcome
+            return await runner.restore(question)
 
-    async def restore_all() -> None:
-        await asyncio.gather(*map(restore, questions))
-
-    await in_task_run("restore", "restore persisted results", restore_all)
-    return found
+    outcomes = await asyncio.gather(*map(restore, questions))
+    return {question.id: each for question, each in zip(questions, outcomes, strict=True) if each}
 
 
 def databases_first(questions: Sequence[Question]) -> list[Question]:
@@ -142,14 +165,15 @@ class _Pool:
         self._scored = scored
         most = max(runner.settings.backbone.concurrency, DEAD_AFTER)
         self._detectors = (dead_endpoint(most), broken_extension(most))
-        self._backpressure = RecorderBackpressure(flow_run_id())
+        in_prefect = runner.persistence.task_runs is not None
+        self._backpressure = RecorderBackpressure(flow_run_id()) if in_prefect else None
 
     async def work(self) -> None:
         """Run questions until the queue is empty or the user asks to stop."""
         task_runs = self._runner.persistence.task_runs
         while self._queue and not self._control.stop.is_set():
             question = self._queue.pop()
-            if task_runs:
+            if task_runs and self._backpressure:
                 await self._backpressure.wait(task_runs.begun)
             try:
                 async with self._after_first(question.database_id):

@@ -58,21 +58,28 @@ class Session:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, settings: EvaluationSettings, control: Control, *, persistent: bool = True, traced: bool = False
+        cls,
+        settings: EvaluationSettings,
+        control: Control,
+        *,
+        persistent: bool = True,
+        in_prefect: bool = True,
+        traced: bool = False,
     ) -> "AsyncIterator[Session]":
         """Open the resources of one run, and close them in reverse order, calls in flight first.
 
         Args:
             settings: settings of the evaluation.
             control: progress, stop requests and budget.
-            persistent: whether stages run as Prefect tasks, whose results are persisted.
+            persistent: whether stages run as Prefect tasks, whose results are persisted, and are restored.
+            in_prefect: whether a flow is running; otherwise persistent stages can only be restored.
             traced: whether MLflow gets traces of the questions.
 
         Raises:
             CrosscheckError: what cannot be opened, and what to do about it.
         """
         home = Home(Path(settings.home))
-        results = open_results(home) if persistent else None
+        results = open_results(home, in_prefect=in_prefect) if persistent else None
         with (
             closing(results) if results else nullcontext(),
             open_reply_cache(find_replies(home)) as replies,
@@ -81,7 +88,7 @@ class Session:
             observations = _observations(settings, traced=traced)
             known = KnownEndpoints(home.endpoints, control.progress.note)
             pace = _pace(settings.backbone)
-            batches = BatchRuns() if persistent else None
+            batches = BatchRuns() if persistent and in_prefect else None
             if settings.backbone.tier == BATCH:
                 control.progress.step(BATCHES)
             layers = Layers(
@@ -111,7 +118,7 @@ class Session:
                     replies=replies,
                     verdicts=verdicts,
                     results=results,
-                    task_runs=TaskRuns(results) if results else None,
+                    task_runs=TaskRuns(results) if results and in_prefect else None,
                     observed=observations,
                     served=source.served if isinstance(source, RecordedBackbone) else None,
                 )
@@ -147,6 +154,8 @@ class Session:
 
     async def recorded(self, task_runs: int) -> int:
         """Wait until Prefect has recorded the flow run's task runs; return how many it has."""
+        if not task_runs:
+            return 0
         return await wait_until_recorded(flow_run_id(), task_runs, self.control)
 
 

@@ -58,6 +58,7 @@ class Control:
     tags: Mapping[str, str] = field(default_factory=dict)  # further MLflow tags of the run
     budget: Budget | None = None  # limit on the cost; None without a limit
     loop: asyncio.AbstractEventLoop | None = None  # the event loop of the flow runs, once it runs
+    flow_run: str = ""  # Prefect's id of the running flow run; "" without one
     own_server: bool = False  # whether this command has started Prefect's server, which then ends with it
     take_signals: Callable[[], None] = lambda: None  # lets Ctrl-C and SIGTERM set `stop` and `stop_now`
     # adds ids to the file from which later commands clean up after a killed process
@@ -79,5 +80,6 @@ class Control:
 
     def begin_flow_run(self, id_: str) -> None:
         """Register a starting flow run, and reinstall the signal handlers, which Prefect replaces for SIGTERM."""
+        self.flow_run = id_
         self.take_signals()
         self.register(flow_run=id_)
