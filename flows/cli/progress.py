@@ -7,12 +7,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 from flows.runtime.control import Progress
-from tasks.core.outcome import Call
 from tasks.core.wording import counted, duration, money
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
     from rich.progress import ProgressColumn
+
+    from tasks.core.outcome import Call
 
 LINE_EVERY_S = 15.0
 SETTLED_S = 2.0
@@ -75,7 +76,7 @@ class _Counting(Progress):
         self.total, self.done, self._restored = total, restored, restored
         self._began = time.monotonic()
 
-    def answered(self, *, failed: bool, calls: Sequence[Call]) -> None:
+    def answered(self, *, failed: bool, calls: "Sequence[Call]") -> None:
         """Count an answered or failed question."""
         self.done += 1
         self.failed += failed
@@ -139,7 +140,7 @@ class LiveProgress(_Counting):
         self._bars.columns = tuple(self._counting)
         self._bars.update(self._step, total=total, completed=restored, description=f"{self._prefix}Asking")
 
-    def answered(self, *, failed: bool, calls: Sequence[Call]) -> None:
+    def answered(self, *, failed: bool, calls: "Sequence[Call]") -> None:
         """Count an answered or failed question and update the bar."""
         super().answered(failed=failed, calls=calls)
         self._bars.update(self._step, completed=self.done, description=f"{self._prefix}{self.text}")
@@ -175,7 +176,7 @@ class LineProgress(_Counting):
         self.begin(total, restored, noun)
         self._show(noun, lambda: f"{counted(total, noun)}, {restored:,} restored from earlier runs")
 
-    def answered(self, *, failed: bool, calls: Sequence[Call]) -> None:
+    def answered(self, *, failed: bool, calls: "Sequence[Call]") -> None:
         """Count an answered or failed question, and print the counts if the last line is old enough."""
         super().answered(failed=failed, calls=calls)
         self._show(self.noun, lambda: f"{self.done:,} of {counted(self.total, self.noun)} · {self.text}")

@@ -1,5 +1,6 @@
 """Recognises an evaluation that a finished run has made already, so that its result is shown at once."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,16 +10,18 @@ from flows.questions.eliminator import eliminator_settings
 from flows.questions.preparation import Preparation
 from tasks.backbone.kinds.kind import kind_of
 from tasks.core.errors import CrosscheckError
-from tasks.core.registry import is_in_file, offers_extensions
+from tasks.core.registry import offers_extensions
 from tasks.database.engine import engine_of
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
 from tasks.tracking.evaluation import DATABASES_CHANGED, KINDS
 from tasks.tracking.inputs import inputs_digest
 from tasks.tracking.mlflow.store import find_store
-from tasks.tracking.parameters import flatten
 from tasks.tracking.run_record import RunRecord
 from tasks.tracking.warehouse.runs import Warehouse
+
+_OWN_FILE = re.compile(r"\.py:\w")
+"""What a name of the form `path/to/file.py:attribute` has."""
 
 
 def may_repeat(settings: EvaluationSettings) -> bool:
@@ -27,16 +30,14 @@ def may_repeat(settings: EvaluationSettings) -> bool:
     It does not where code of the user's own is used (a file, an installed package), where a recording is written or
     served, where run times are measured, and where other processes or MLflow are to get something.
     """
-    texts = map(
-        str, flatten({kind: getattr(settings, kind).model_dump(mode="json") for kind in KINDS}).values()
-    )
+    chosen = [getattr(settings, kind).model_dump_json() for kind in KINDS]
     return not (
         settings.record
         or settings.shards > 1
         or settings.tracking.genai_evaluation
         or settings.benchmark.efficiency
         or kind_of(settings.backbone).replays
-        or any(is_in_file(part) for text in texts for part in text.split())
+        or any(_OWN_FILE.search(text) for text in chosen)
         or offers_extensions()
     )
 

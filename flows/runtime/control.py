@@ -7,11 +7,14 @@ commands hand it to the function that makes the flow (`flows.evaluation.flow.eva
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from flows.report.exit_codes import ExitCode
-from tasks.backbone.pricing import Budget
 from tasks.core.errors import CrosscheckError
-from tasks.core.outcome import Call
+
+if TYPE_CHECKING:  # a display is opened before the rest is imported
+    from tasks.backbone.pricing import Budget
+    from tasks.core.outcome import Call
 
 
 class Interrupted(CrosscheckError):  # noqa: N818 - a signal, not an error
@@ -36,7 +39,7 @@ class Progress:
     def questions(self, total: int, restored: int, noun: str = "question") -> None:
         """Show the number of questions, or of what else the noun names, and of completely restored ones."""
 
-    def answered(self, *, failed: bool, calls: Sequence[Call]) -> None:
+    def answered(self, *, failed: bool, calls: "Sequence[Call]") -> None:
         """Count a question that has its outcome, with its paid calls."""
 
     def judged(self, *, correct: bool) -> None:
@@ -56,7 +59,7 @@ class Control:
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     stop_now: asyncio.Event = field(default_factory=asyncio.Event)  # set when calls in flight are cancelled
     tags: Mapping[str, str] = field(default_factory=dict)  # further MLflow tags of the run
-    budget: Budget | None = None  # limit on the cost; None without a limit
+    budget: "Budget | None" = None  # limit on the cost; None without a limit
     loop: asyncio.AbstractEventLoop | None = None  # the event loop of the flow runs, once it runs
     flow_run: str = ""  # Prefect's id of the running flow run; "" without one
     own_server: bool = False  # whether this command has started Prefect's server, which then ends with it

@@ -92,7 +92,10 @@ def _remarks(record: RunRecord) -> Iterator[Block]:
     if record.prefect.task_runs is not None:
         ran, recorded = record.prefect.task_runs, record.prefect.recorded
         written = "all" if recorded == ran else f"{recorded or 0:,}"
-        yield Bullets((f"Prefect: {counted(ran, 'task run')}, {written} recorded",))
+        what = (
+            f"{counted(ran, 'task run')}, {written} recorded" if ran else "not used, every stage was restored"
+        )
+        yield Bullets((f"Prefect: {what}",))
 
 
 def _measured(judge: Mapping[str, Any]) -> Ratio | None:

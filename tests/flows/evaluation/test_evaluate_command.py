@@ -84,7 +84,7 @@ def test_a_second_identical_run_makes_no_call_and_finds_the_same(
 ) -> None:
     first = demo.run("evaluate", "--backbone", backbone_file, "--limit", "5", "--json").json
     asked = len(model.requests)
-    again = demo.run("evaluate", "--backbone", backbone_file, "--limit", "5", "--json")
+    again = demo.run("evaluate", "--backbone", backbone_file, "--limit", "5", "--json", "--again")
     second = again.json
     assert (first["same_as"], second["same_as"]) == (None, first["run_id"])
     assert f"The same as run {first['run_id']}" in again.err and "nothing was paid" in again.err
@@ -128,6 +128,8 @@ def test_a_server_that_fails_on_one_question_fails_that_question_and_a_rerun_men
     assert mended.code == 0
     assert "crosscheck rerun" not in artifact_of(mended, prefect_server)["data"]
     assert mended.json["answered"] == 4
+    shown = demo.run("evaluate", "--backbone", backbone_file, "--limit", "4", "--json", *settings)
+    assert shown.json == mended.json and "Nothing has changed since run" in shown.err
     again = [
         body for body, count in (bodies(model) - before).items() if body in before and poison not in body
     ]
