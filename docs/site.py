@@ -19,6 +19,10 @@ ELSEWHERE = {
     "SECURITY.md": "security.md",
     "CHANGELOG.md": "changelog.md",
     "deployments/README.md": "operating.md",
+    **{
+        f"flows/help/topics/{name}.md": f"help-{name}.md"
+        for name in ("causes", "ci", "exit-codes", "json", "workers")
+    },
 }
 """Pages outside of docs/, with their places on the site."""
 REFERENCE = """# Reference of the Python interface

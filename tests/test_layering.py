@@ -21,7 +21,7 @@ ORDER = {
     stages finetuning""",
     "flows": """report runtime cli pipelines orchestration deployed questions sharding benchmarks scoring gold results
     servers storage judging leaderboard descriptions finetuning reproduction answer check plot show evaluation nights
-    rerun sweep noise api""",
+    rerun sweep noise help api""",
 }
 """The folders of tasks/ and of flows/ from the bottom up: each imports from the ones before it only.
 

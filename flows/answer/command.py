@@ -66,6 +66,7 @@ class AnswerOptions(options.Backbone, options.Pipeline, options.Overrides, optio
 
 @click.command(
     "answer",
+    cls=options.GroupedCommand,
     epilog="\b\nExamples:\n"
     '  crosscheck answer "How many heroes are from Marvel?" --database superhero.sqlite --backbone openai\n'
     '  crosscheck answer "Which city has most customers?" --database postgresql://reader@db/shop --backbone openai\n'

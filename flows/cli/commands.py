@@ -18,8 +18,7 @@ GROUPS = {
             "Evaluate every backbone with every pipeline and every combination of settings.",
         ),
         "rerun": Command(
-            "flows.rerun.command",
-            "Repeat some questions of a run and merge the answers into a new run.",
+            "flows.rerun.command", "Repeat some questions of a run and merge the answers into a new run."
         ),
         "answer": Command("flows.answer.command", "Answer one question on your own database."),
         "score": Command("flows.scoring.command", "Score the predictions of any system."),
@@ -37,18 +36,6 @@ GROUPS = {
             "flows.results.tables_command", "Print the tables of the RSL-SQL, SEA-SQL or DAC paper for runs."
         ),
         "plot": Command("flows.plot.command", "Draw a figure of runs for a paper: PDF, SVG or PNG."),
-        "judge": Command(
-            "flows.judging.command",
-            "Ask a model whether the wrong answers of a run are wrong. The score stays the same.",
-        ),
-        "export": Command(
-            "flows.results.export_command",
-            "Write all results to Parquet files, or one run for an official evaluator or as a bundle for others.",
-        ),
-        "log": Command(
-            "flows.results.log_command",
-            "Log a finished run to MLflow, if MLflow could not be reached before.",
-        ),
     },
     "Compare": {
         "compare": Command(
@@ -66,9 +53,6 @@ GROUPS = {
         "baseline": Command(
             "flows.nights.baseline_command", "Pin the run that nightly runs are compared with, or move it."
         ),
-        "reproduce": Command(
-            "flows.reproduction.command", "Compute published figures with Crosscheck and print both."
-        ),
     },
     "Benchmarks and models": {
         "list": Command("flows.cli.list_command", "List the available benchmarks, backbones and pipelines."),
@@ -76,31 +60,18 @@ GROUPS = {
             "flows.check.command", "Find out what a model's endpoint can do, and which settings it needs."
         ),
         "init-benchmark": Command(
-            "flows.benchmarks.command",
-            "Create your own benchmark from questions, their SQL and a database.",
-        ),
-        "load": Command(
-            "flows.benchmarks.load_command",
-            "Copy a benchmark's SQLite databases into PostgreSQL, MySQL, MariaDB or DuckDB.",
-        ),
-        "prepare": Command(
-            "flows.descriptions.command",
-            "Prepare a benchmark for evaluations: descriptions, indexes, checks.",
+            "flows.benchmarks.command", "Create your own benchmark from questions, their SQL and a database."
         ),
         "verify-gold": Command(
             "flows.gold.command",
             "Run every gold SQL of a benchmark and list those that fail, are slow or return nothing.",
         ),
         "golds": Command(
-            "flows.gold.golds_command",
-            "Find gold SQL that may be wrong, and compare answer keys.",
+            "flows.gold.golds_command", "Find gold SQL that may be wrong, and compare answer keys."
         ),
-        "import": Command(
-            "flows.reproduction.import_command",
-            "Score a bundle from elsewhere again, or convert outputs of other systems into a recording.",
-        ),
-        "finetune": Command(
-            "flows.finetuning.command", "Train and evaluate the small model for bias elimination in SEA-SQL."
+        "judge": Command(
+            "flows.judging.command",
+            "Ask a model whether the wrong answers of a run are wrong. The score stays the same.",
         ),
     },
     "Operate": {
@@ -115,6 +86,37 @@ GROUPS = {
         "clean": Command(
             "flows.storage.clean_command", "Remove the data of old runs from the working folder."
         ),
+    },
+    "Less often": {
+        "prepare": Command(
+            "flows.descriptions.command",
+            "Prepare a benchmark for evaluations: descriptions, indexes, checks.",
+        ),
+        "load": Command(
+            "flows.benchmarks.load_command",
+            "Copy a benchmark's SQLite databases into PostgreSQL, MySQL, MariaDB or DuckDB.",
+        ),
+        "export": Command(
+            "flows.results.export_command",
+            "Write all results to Parquet files, or one run for an official evaluator or as a bundle for others.",
+        ),
+        "import": Command(
+            "flows.reproduction.import_command",
+            "Score a bundle from elsewhere again, or convert outputs of other systems into a recording.",
+        ),
+        "reproduce": Command(
+            "flows.reproduction.command", "Compute published figures with Crosscheck and print both."
+        ),
+        "finetune": Command(
+            "flows.finetuning.command", "Train and evaluate the small model for bias elimination in SEA-SQL."
+        ),
+        "log": Command(
+            "flows.results.log_command",
+            "Log a finished run to MLflow, if MLflow could not be reached before.",
+        ),
+    },
+    "Help": {
+        "help": Command("flows.help.command", "Explain a topic: causes, json, exit-codes, ci, workers."),
     },
 }
 COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}

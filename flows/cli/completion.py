@@ -1,11 +1,15 @@
 """Completion of values in the shell: names of benchmarks, backbones and pipelines, runs, files and folders."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
 
 from tasks.core.errors import CrosscheckError
+
+if TYPE_CHECKING:
+    from tasks.tracking.run_record import RunHeader
 
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
@@ -41,9 +45,17 @@ def _runs(context: click.Context, _parameter: click.Parameter, begun: str) -> li
         return []
     known = [
         ("latest", "the last finished run"),
-        *((run.run_id, f"{run.backbone} | {run.pipeline}") for run in runs),
+        *((run.run_id, _described(run)) for run in runs),
     ]
     return [CompletionItem(name, help=text) for name, text in known if name.startswith(begun)]
+
+
+def _described(run: "RunHeader") -> str:
+    """Describe a run for the shell: its score, if it has one, and what was evaluated."""
+    from tasks.core.wording import percent_and_counts
+
+    score = percent_and_counts(run.accuracy) if run.accuracy else run.status
+    return f"{score}  {run.backbone} | {run.pipeline} on {run.benchmark}"
 
 
 def _path(kind: str) -> Complete:

@@ -22,6 +22,30 @@ from flows.cli import completion
 T = TypeVar("T")
 
 _place = count()
+OPTIONS = "Options"
+"""Heading of the options that name none."""
+
+
+class Option(click.Option):
+    """An option with the heading under which the help of a `GroupedCommand` lists it."""
+
+    def __init__(self, *names: Any, group: str = OPTIONS, **attributes: Any) -> None:
+        super().__init__(*names, **attributes)
+        self.group = group
+
+
+class GroupedCommand(click.Command):
+    """Command whose help lists options under headings, in the order of their first options."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options by their groups."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            if shown := parameter.get_help_record(ctx):
+                groups.setdefault(getattr(parameter, "group", OPTIONS), []).append(shown)
+        for title, listed in groups.items():
+            with formatter.section(title):
+                formatter.write_dl(listed)
 
 
 def option(*names: str, last: bool = False, **attributes: Any) -> Any:
@@ -30,8 +54,10 @@ def option(*names: str, last: bool = False, **attributes: Any) -> Any:
     Args:
         names: names of the option, for example `--limit`.
         last: whether `--help` lists it after the command's own options.
-        attributes: further keyword arguments of `click.option`; `--help` shows a default.
+        attributes: `group`, its heading in the help of a `GroupedCommand`, and further keyword arguments of
+            `click.option`; `--help` shows a default.
     """
+    attributes.setdefault("cls", Option)
     attributes.setdefault("show_default", bool(attributes.get("default")))
     return _declared(click.option, names, attributes, last=last)
 

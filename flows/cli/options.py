@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from flows.cli import completion
+from flows.cli.fields import GroupedCommand as GroupedCommand
 from flows.cli.fields import argument as argument
 from flows.cli.fields import flag as flag
 from flows.cli.fields import number as number
@@ -29,6 +30,15 @@ if TYPE_CHECKING:
     from tasks.tracking.warehouse.stored import StoredRun
 
 
+EVALUATED, LABELS, OUTPUT, FOLDERS = (
+    "Benchmark, model and pipeline",
+    "Labels, to find the run later",
+    "Output",
+    "Folders",
+)
+"""Headings of options in the help of commands that have many."""
+
+
 def _make_default(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """Set the working folder of this process and its child processes to `--home`."""
     if value:
@@ -42,6 +52,7 @@ class Benchmark:
 
     benchmark: str = option(
         "--benchmark",
+        group=EVALUATED,
         shell_complete=completion.names("benchmark"),
         default=DEFAULT_BENCHMARK,
         metavar="NAME",
@@ -55,6 +66,7 @@ class Backbone:
 
     backbone: str = option(
         "--backbone",
+        group=EVALUATED,
         shell_complete=completion.names("backbone"),
         default=DEFAULT_BACKBONE,
         metavar="NAME",
@@ -68,6 +80,7 @@ class Pipeline:
 
     pipeline: str = option(
         "--pipeline",
+        group=EVALUATED,
         shell_complete=completion.names("pipeline"),
         default=DEFAULT_PIPELINE,
         metavar="NAME",
@@ -79,9 +92,10 @@ class Pipeline:
 class Questions:
     """Options that select questions of the benchmark."""
 
-    limit: int | None = number("--limit", help="Use only the first N questions.")
+    limit: int | None = number("--limit", group=EVALUATED, help="Use only the first N questions.")
     questions: str | None = option(
         "--questions",
+        group=EVALUATED,
         metavar="IDS",
         help="Use only these questions: ids and ranges, `717-845,900`, or @FILE.",
     )
@@ -95,6 +109,7 @@ class Details:
         "--details",
         "Show everything: by rule, difficulty and database, causes, schema linking, calls, MLflow and Prefect.",
         last=True,
+        group=OUTPUT,
     )
 
 
@@ -103,7 +118,7 @@ class Overrides:
     """Option of commands that configure an evaluation."""
 
     overrides: tuple[str, ...] = set_option(
-        "Change one setting: benchmark.*, backbone.*, pipeline.* or tracking.*.", last=True
+        "Change one setting: benchmark.*, backbone.*, pipeline.* or tracking.*.", group=EVALUATED
     )
 
 
@@ -111,7 +126,9 @@ class Overrides:
 class BenchmarkOverrides:
     """Option of commands that configure a benchmark alone."""
 
-    overrides: tuple[str, ...] = set_option("Change one setting of the benchmark: benchmark.*.", last=True)
+    overrides: tuple[str, ...] = set_option(
+        "Change one setting of the benchmark: benchmark.*.", group=EVALUATED
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +138,7 @@ class Data:
     data: str | None = option(
         "--data",
         last=True,
+        group=FOLDERS,
         metavar="FOLDER",
         help="Folder of the benchmarks' files. [default: CROSSCHECK_DATA, else ./data]",
     )
@@ -133,6 +151,7 @@ class Folder:
     home: str | None = option(
         "--home",
         last=True,
+        group=FOLDERS,
         metavar="FOLDER",
         callback=_make_default,
         help="Working folder for caches, stores and results. [default: CROSSCHECK_HOME, else .crosscheck]",
@@ -183,6 +202,7 @@ class Json:
         "--json",
         "Print one JSON object to standard output, and everything else to standard error.",
         last=True,
+        group=OUTPUT,
     )
 
     def emit(self, value: Any, show: Callable[[TextIO], None], *, text_too: bool = False) -> None:
@@ -224,16 +244,17 @@ class Labels:
     """Options of commands that make runs."""
 
     name: str | None = option(
-        "--name", last=True, metavar="TEXT", help="Name of the run in MLflow and in lists."
+        "--name", last=True, group=LABELS, metavar="TEXT", help="Name of the run in MLflow and in lists."
     )
     tag: tuple[str, ...] = option(
         "--tag",
         last=True,
+        group=LABELS,
         multiple=True,
         metavar="KEY=VALUE",
         help="Tag of the run, for `crosscheck runs --tag`. May be given several times.",
     )
-    note: str | None = option("--note", last=True, metavar="TEXT", help="Remark on the run.")
+    note: str | None = option("--note", last=True, group=LABELS, metavar="TEXT", help="Remark on the run.")
 
     @property
     def labels(self) -> dict[str, str]:

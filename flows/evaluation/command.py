@@ -47,6 +47,7 @@ class EvaluateOptions(options.Evaluation, options.Pipeline, options.Labels, opti
 
 @click.command(
     "evaluate",
+    cls=options.GroupedCommand,
     epilog="\b\nExamples:\n"
     "  crosscheck evaluate\n"
     "      the demo benchmark with the offline backbone: no key, no network\n"

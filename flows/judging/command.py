@@ -48,6 +48,7 @@ class JudgeOptions(options.Questions, options.Files):
 
 @click.command(
     "judge",
+    cls=options.GroupedCommand,
     epilog="\b\nExamples:\n"
     "  crosscheck judge latest --backbone openai\n"
     "  crosscheck judge 20261121-020000-3f9a1c --backbone openai --all --limit 50 --budget 0.5\n"

@@ -38,6 +38,7 @@ class NoiseOptions(options.Labels, options.Page, options.Data):
 
 @click.command(
     "noise",
+    cls=options.GroupedCommand,
     epilog="\b\nExamples:\n"
     "  crosscheck noise latest --dry-run\n"
     "      what five repeats of the last run are expected to cost\n"

@@ -50,6 +50,7 @@ class RerunOptions(options.Labels, options.Details, options.Files):
 
 @click.command(
     "rerun",
+    cls=options.GroupedCommand,
     epilog="\b\nExamples:\n"
     "  crosscheck rerun latest\n"
     "      retries the failed questions of the last run and keeps its other answers\n"

@@ -98,6 +98,7 @@ class ScoreOptions(
 
 @click.command(
     "score",
+    cls=options.GroupedCommand,
     epilog="\b\nExamples:\n"
     "  crosscheck score --benchmark bird-dev --predictions predict_dev.json --questions 717-845\n"
     "  crosscheck score --benchmark spider-dev --predictions dail-sql.txt --rules bird,spider,strict --details\n"

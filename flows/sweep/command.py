@@ -66,6 +66,7 @@ class SweepOptions(options.Benchmark, options.Questions, options.Overrides, opti
 
 @click.command(
     "sweep",
+    cls=options.GroupedCommand,
     epilog="\b\nExamples:\n"
     "  crosscheck sweep --backbones offline --pipelines rsl-sql,few-shot,zero-shot\n"
     "  crosscheck sweep --benchmark bird-dev --backbones openai,deepseek --pipelines rsl-sql --dry-run\n"

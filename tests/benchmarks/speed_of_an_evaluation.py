@@ -13,7 +13,7 @@ no cache, no SQL, no scoring), and evaluates again from the cache. It prints
 - the share of plain: the plain loop's time over the evaluation's, from the opening of its stores until everything is
   recorded and logged, and over that of the whole command;
 - milliseconds of CPU per call: of the command without Prefect's server, of that server, and of the plain loop;
-- bytes of Prefect's database per call, and the time of the cached re-run;
+- bytes of Prefect's database per call, the time of the cached re-run (`--again`), and that of showing the finished run;
 - the share of ideal (calls x latency / in flight, over the time) of the plain loop, of the evaluation, and of naive
   Prefect: a task for every request, with retries and a persisted result (a fifth of the requests).
 
@@ -43,9 +43,11 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.protocol import Message, Request
+from tasks.benchmarks.benchmark import load_benchmark
+from tasks.benchmarks.databases import open_benchmark_database
 from tasks.documents.html import Scale, render
 from tasks.settings.backbone import BackboneSettings
-from tests.benchmarks.local_api import local_api
+from tests.benchmarks.local_api import local_api, replies_as_in_life
 from tests.support.command_line import CommandLine
 
 GRID = ((1.0, 32), (1.0, 128), (0.1, 64))
@@ -174,6 +176,8 @@ class Cell:
     """Seconds of naive Prefect, were it to send all requests; 0: not measured."""
     first: Measured
     again: Measured
+    shown: Measured
+    """The same command once more, which shows the run of `again`."""
     database: int
     """Bytes that Prefect's database has grown by."""
 
@@ -197,7 +201,9 @@ class Cell:
             f"{self.database * per_call / 1e6:.2f} KB of Prefect's database, {result['prefect']['recorded']} of "
             f"{result['prefect']['task_runs']} task runs recorded\n"
             f"  cached re-run: {self.again.seconds:.1f} s, CPU {self.again.cpu_s + self.again.server_cpu_s:.1f} s, "
-            f"{self.again.result['calls']} calls\n  share of ideal: {ideal}"
+            f"{self.again.result['cost']['calls']} calls; the finished run shown: {self.shown.seconds:.1f} s, CPU "
+            f"{self.shown.cpu_s + self.shown.server_cpu_s:.1f} s\n  EX {result['correct']} of {result['total']}; "
+            f"share of ideal: {ideal}"
         )
 
     def row(self) -> str:
@@ -219,7 +225,8 @@ HEADER = (
 
 
 def compare(chosen: argparse.Namespace, latency: float, in_flight: int) -> Cell:
-    with tempfile.TemporaryDirectory() as folder, local_api(latency, chosen.tail) as url:
+    reply = as_in_life(chosen) if chosen.golds else '{"sql": "SELECT 1"}'
+    with tempfile.TemporaryDirectory() as folder, local_api(latency, chosen.tail, reply) as url:
         backbone = Path(folder) / "local.yaml"
         settings = {"model": "local", "base_url": url, "concurrency": in_flight, "unreadable_limit": 0}
         backbone.write_text(yaml.safe_dump(settings), encoding="utf-8")
@@ -233,7 +240,9 @@ def compare(chosen: argparse.Namespace, latency: float, in_flight: int) -> Cell:
         size = database_bytes(command.home) - size
         requests, questions = requests_in(command.home), first.result["questions"]
         plain_s, plain_cpu_s = plain(requests, questions, url, in_flight)
-        again = measure(command, *arguments, *limit)
+        again = measure(command, *arguments, *limit, "--again")
+        shown = measure(command, *arguments, *limit)
+        assert shown.result["run_id"] == again.result["run_id"], "nothing was evaluated"
         part = requests[: max(len(requests) // NAIVE_PART, min(questions, len(requests)))]
         naive_s = 0.0
         if not chosen.no_naive:
@@ -241,10 +250,28 @@ def compare(chosen: argparse.Namespace, latency: float, in_flight: int) -> Cell:
             with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
                 seconds = process.submit(naive, part, questions, url, in_flight).result()
             naive_s = seconds * len(requests) / len(part)
-    calls = first.result["calls"]
-    cell = Cell(latency, in_flight, calls, plain_s, plain_cpu_s, naive_s, first, again, size)
+    calls = first.result["cost"]["calls"]
+    cell = Cell(latency, in_flight, calls, plain_s, plain_cpu_s, naive_s, first, again, shown, size)
     print(cell.lines(), flush=True)
     return cell
+
+
+def as_in_life(chosen: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """Return replies with the golds of the benchmark."""
+    from tasks.settings.assemble import benchmark_settings
+    from tasks.settings.home import find_conf
+
+    with tempfile.TemporaryDirectory() as folder:
+        data, conf = Path(chosen.data), find_conf()
+        benchmark = load_benchmark(
+            benchmark_settings(chosen.benchmark, ()), data=data, home=Path(folder), conf=conf
+        )
+        named = dict.fromkeys(question.database_id for question in benchmark.questions)
+        opened = {
+            name: open_benchmark_database(benchmark, name, 0) for name in named if benchmark.exists(name)
+        }
+        schemas = {**benchmark.schemas, **{name: database.schema for name, database in opened.items()}}
+        return replies_as_in_life(benchmark, schemas)
 
 
 def chart(cells: Sequence[Cell]) -> str:
@@ -302,6 +329,11 @@ def main() -> None:
         "--tail", type=float, default=0.0, help="sigma of the latencies' log-normal distribution"
     )
     options.add_argument("--in-flight", type=int, default=32)
+    options.add_argument(
+        "--golds",
+        action="store_true",
+        help="reply with the golds, which are executed and scored, not with SELECT 1",
+    )
     options.add_argument("--grid", action="store_true", help=f"latencies and numbers in flight: {GRID}")
     options.add_argument("--no-naive", action="store_true", help="do not measure naive Prefect")
     options.add_argument("--chart", type=Path, help="SVG file for the efficiency of every cell")

@@ -44,6 +44,9 @@ def test_runs_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert values("show", "l") == ["latest"]
     Warehouse(tmp_path / "warehouse.duckdb").finish(make_run(), make_report(2))
     assert values("show", "") == ["latest", make_run().run_id]
+    shell = ShellComplete(crosscheck, {}, "crosscheck", "_CROSSCHECK_COMPLETE")
+    (_, run) = shell.get_completions(["show"], "")
+    assert run.help == "50.00 % (1/2)  weak-1 | rsl-sql on bird-dev"
     assert values("compare", "latest", make_run().run_id[:4]) == [make_run().run_id]
 
 

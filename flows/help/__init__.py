@@ -1,0 +1,1 @@
+"""The command `help` and its topics, which are pages of the documentation, too."""

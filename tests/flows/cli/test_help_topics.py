@@ -1,0 +1,59 @@
+"""`crosscheck help`: its topics say what the program does, and are pages of the documentation."""
+
+import re
+
+import pytest
+
+from flows.cli.commands import COMMANDS
+from flows.help.command import topic_text, topics
+from flows.report.exit_codes import ExitCode
+from tasks.scoring.error_classes import ERROR_CLASSES
+from tasks.tracking.run_record import RunRecord
+from tests.support.command_line import ROOT
+from tests.support.in_process import run
+
+
+def first_cells(topic: str) -> list[str]:
+    """The first cell of every row of the tables of a topic."""
+    return re.findall(r"^\| `?([\w-]+)`? \|", topic_text(topic), re.MULTILINE)
+
+
+def test_every_cause_every_code_and_every_field_is_explained() -> None:
+    assert sorted(set(first_cells("causes")) - {"cause"}) == sorted(ERROR_CLASSES)
+    codes = {int(cell) for cell in first_cells("exit-codes") if cell.isdigit()}
+    assert codes == {int(code) for code in ExitCode}
+    assert [cell for cell in first_cells("json") if cell != "field"] == [
+        *(name for name in RunRecord.model_fields),
+    ]
+
+
+def test_without_a_topic_all_are_listed_and_each_is_printed() -> None:
+    listed = run("help").out
+    for name, title in topics().items():
+        assert re.search(rf"^  {name} +{re.escape(title)}$", listed, re.MULTILINE)
+        ran = run("help", name)
+        assert ran.code == 0 and ran.out.startswith(f"# {title}\n")
+
+
+def test_a_command_is_explained_as_by_its_own_help() -> None:
+    assert run("help", "runs").out == run("runs", "--help").out
+    assert set(COMMANDS).isdisjoint(topics())
+
+
+def test_an_unknown_topic_is_one_message() -> None:
+    ran = run("help", "causs")
+    assert ran.code == 2 and 'Did you mean "causes"?' in ran.err and ran.out == ""
+
+
+def test_the_pages_are_on_the_site_and_in_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    for name in topics():
+        assert f": help-{name}.md\n" in navigation
+        assert f"flows/help/topics/{name}.md" in readme
+
+
+@pytest.mark.parametrize("name", topics())
+def test_a_topic_fits_the_width_of_a_page(name: str) -> None:
+    text = (ROOT / f"flows/help/topics/{name}.md").read_text(encoding="utf-8")
+    assert max(len(line) for line in text.splitlines() if not line.startswith("|")) <= 131
