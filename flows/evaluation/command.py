@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from flows.runtime.control import Progress
     from tasks.tracking.run_record import RunRecord
 
+MOST_NAME = 80
+"""Characters of a name in the first line of progress."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateOptions(options.Evaluation, options.Pipeline, options.Labels, options.Details):
@@ -80,7 +83,8 @@ def command(given: EvaluateOptions) -> int:
     from flows.cli.progress import open_progress
 
     with open_progress(sys.stderr) as progress:
-        progress.step(f"Evaluating {given.pipeline} with {given.backbone} on {given.benchmark}")
+        names = [name[:MOST_NAME] for name in (given.pipeline, given.backbone, given.benchmark)]
+        progress.step("Evaluating {} with {} on {}".format(*names))
         found = _evaluate(given, progress)
 
     from flows.report.result import EvaluationResult

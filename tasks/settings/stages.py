@@ -241,10 +241,10 @@ class AgentLimits(ToolLimits):
     """Replies of the model to a question, at most; the last time it is asked to submit."""
     calls: int = Field(60, ge=1, le=100_000)
     """Tool calls for a question that are executed; later ones are refused, except that of `submit`."""
-    tokens: int | None = Field(None, ge=1)
+    tokens: int | None = Field(None, ge=1, le=10**9)
     """Input and output tokens of a question's model calls from which on no further turn begins; null: no limit. A call
     whose tokens the endpoint does not report counts none."""
-    usd: float | None = Field(None, gt=0)
+    usd: float | None = Field(None, gt=0, le=10_000)
     """Cost of a question's model calls in USD, without the reply cache, from which on no further turn begins; null: no
     limit. A call whose cost is unknown counts none."""
 

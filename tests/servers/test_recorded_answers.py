@@ -34,7 +34,7 @@ ADVICE = {
     "wrong key": "key in SERVER_KEY is not accepted",
     "long prompt": "exceeds the model's context",
 }
-FATAL = {"unknown model", "wrong key", "json_schema"}
+FATAL = {"unknown model", "wrong key", "json_schema", "tools"}
 """Refusals that every other request would get too, so that the run ends."""
 NO_USAGE = {"llama-cpp-python"}
 """Servers whose streams end without the token counts."""

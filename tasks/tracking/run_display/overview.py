@@ -90,8 +90,8 @@ def _score(record: RunRecord) -> Iterator[Block]:
         yield Sentence(_cut(f"{each.title}: {percent(each)} ({counts(each)}{same})", LINE))
     if rest := and_more(variants, MOST_VARIANTS, noun="scores"):
         yield Sentence(rest, "note")
-    if record.translations:
-        yield Sentence(_cut("; ".join(record.translations), LINE), "score")
+    for translated in record.translations:
+        yield Sentence(_cut(translated, LINE), "score")
 
 
 def _problems(record: RunRecord) -> Iterator[Block]:

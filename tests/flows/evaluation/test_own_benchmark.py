@@ -152,7 +152,8 @@ def test_a_folder_that_cannot_be_written_is_one_message(
     monkeypatch.setenv("CROSSCHECK_HOME", "")
     ran = in_process.run(*command.split())
     assert ran.code == 2
-    assert ran.err.startswith("crosscheck: The working folder /proc/.crosscheck cannot be made: ")
+    message = ran.err.splitlines()[-1]
+    assert message.startswith("crosscheck: The working folder /proc/.crosscheck cannot be made: ")
     assert "--home" in ran.err
     assert ran.out == ""
 

@@ -27,7 +27,7 @@ def scored(tmp_path: Path, built_demo: Path, monkeypatch: pytest.MonkeyPatch) ->
         "--set", "benchmark.efficiency=true",
     )  # fmt: skip
     assert ran.code == 0, ran.err
-    assert "Efficiency over 5 questions, 4 timed" in ran.err
+    assert "Efficiency over 5 questions, 4 timed" in run("show", "latest", "--details").out
     return str(ran.json["run_id"])
 
 

@@ -147,6 +147,7 @@ def test_a_metric_without_what_it_needs_is_unknown_and_not_zero() -> None:
     assert {name for name, one in found.items() if one is None} == {
         "selection", "strict_recall_or_correct", "exact_match", "soft_f1", "efficiency",
         "test_suite", "spider_postprocessed", "exact_match_official", "candidates",
+        "turns",
     }  # fmt: skip
 
 

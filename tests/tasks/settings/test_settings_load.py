@@ -253,7 +253,7 @@ def differences(first: dict[str, Any], second: dict[str, Any], prefix: str = "")
         ("pipeline.kind=rslsql", 'there is no pipeline "rslsql". Did you mean "rsl-sql"?'),
         (
             "pipeline.kind=",
-            "which pipeline this is about is missing. Valid: dac, few-shot, native, rsl-sql, sea-sql.",
+            "which pipeline this is about is missing. Valid: agent, dac, few-shot, native, rsl-sql, sea-sql.",
         ),
         ("pipeline.kind=few-shot", None),
         ("benchmark.revision=1.0", "valid string, not 1.0. Put it in quotes."),
