@@ -81,7 +81,8 @@ class Scores(Results):
         >>> def agent(question, database):
         ...     found = database.execute("SELECT count(*) FROM work")
         ...     return "SELECT title FROM work" if found.ok else None
-        >>> crosscheck.score_agent(agent, questions=[1, 2]).metrics["turns"]["tool_calls"]
+        >>> turns = crosscheck.score_agent(agent, questions=[1, 2]).metrics["turns"]
+        >>> turns["tool_calls"]
         2
 
         Args:

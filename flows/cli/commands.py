@@ -78,6 +78,7 @@ GROUPS = {
         "up": Command(
             "flows.servers.command", "Run Prefect's server, MLflow's server and a worker for nightly runs."
         ),
+        "nights": Command("flows.nights.schedule_command", "Schedule nightly runs: write, deploy, show."),
         "status": Command("flows.storage.command", "Show what the working folder holds, and its size."),
         "batches": Command(
             "flows.storage.batches_command", "Show or cancel the batches submitted to a model's provider."

@@ -3,9 +3,11 @@
 The names offered are those in the configuration folder when the flow was deployed.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from tasks.settings.evaluation import Labels, Only
 from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_BENCHMARK, DEFAULT_PIPELINE, find_conf
@@ -21,7 +23,36 @@ BackboneName = Annotated[str, Field(json_schema_extra={"enum": _names("backbone"
 PipelineName = Annotated[str, Field(json_schema_extra={"enum": _names("pipeline")})]
 
 
-class Choice(Labels):
+class Form(Labels):
+    """A form: what is chosen comes first, labels last, and what may be left out has the type that it has otherwise."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Return the schema of which Prefect's UI makes the form: it cannot show a type that is "or null"."""
+        schema = handler(core_schema)
+        found = handler.resolve_ref_schema(schema)
+        others = [name for name in found["properties"] if name not in (*_FIRST, *Labels.model_fields)]
+        order = (*_FIRST, *others, *Labels.model_fields)
+        fields = found["properties"]
+        found["properties"] = {name: _without_null(fields[name]) for name in order if name in fields}
+        return schema
+
+
+_FIRST = ("benchmark", "benchmarks", "backbone", "backbones", "pipeline", "pipelines", "limit", "run", "only")
+"""Fields with which forms begin."""
+
+
+def _without_null(field: dict[str, Any]) -> dict[str, Any]:
+    types = [each for each in field.get("anyOf", ()) if each != {"type": "null"}]
+    if len(types) != 1 or len(types) == len(field["anyOf"]):
+        return field
+    rest = {name: value for name, value in field.items() if name not in ("anyOf", "default")}
+    return {**rest, **types[0]}
+
+
+class Choice(Form):
     """Parameters that all evaluations of a form share."""
 
     overrides: list[str] = Field([])
@@ -71,7 +102,7 @@ class Matrix(Choice):
         ]
 
 
-class RerunForm(Labels):
+class RerunForm(Form):
     """Parameters of a re-run: the run, and the questions to ask again."""
 
     run: str = "latest"

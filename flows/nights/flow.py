@@ -22,7 +22,7 @@ from flows.evaluation.flow import evaluation_flow
 from flows.nights.limits import CONTINUES, OVER, NightLimits, night_limits
 from flows.orchestration.artifacts import prefect_page, show_markdown
 from flows.orchestration.automations import notify
-from flows.orchestration.timetable import name_of, read_timetable
+from flows.orchestration.schedule import name_of, read_timetable
 from flows.report.result import EvaluationResult
 from flows.runtime.control import Control, Interrupted
 from flows.storage.display import in_words

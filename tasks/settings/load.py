@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -18,6 +18,8 @@ from tasks.settings.kinds import BACKBONE, BENCHMARK, PIPELINE, Kind
 from tasks.settings.pipeline import PipelineSettings
 from tasks.settings.price_list import with_listed_prices
 from tasks.settings.yaml_files import load_yaml, read_yaml, yaml_problem
+
+T = TypeVar("T", bound=BaseModel)
 
 KINDS: Mapping[str, Kind | None] = {
     "benchmark": BENCHMARK,
@@ -127,6 +129,19 @@ def _validated(kind: str, path: Path, content: dict[str, Any], overrides: Iterab
         return model.model_validate(content)
     except ValidationError as error:
         raise ConfigurationError(_explain(error, model, path, where)) from None
+
+
+def read_settings(model: type[T], path: Path) -> T:
+    """Read a YAML file as settings of a model.
+
+    Raises:
+        ConfigurationError: it cannot be read, or has an unknown or wrong value.
+    """
+    content = read_yaml(path)
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        raise ConfigurationError(_explain(error, model, path, {})) from None
 
 
 def _absolute(value: Any, folder: Path) -> Any:

@@ -1,0 +1,167 @@
+"""`crosscheck nights`."""
+
+import asyncio
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from flows.cli import options
+
+if TYPE_CHECKING:
+    from flows.orchestration.schedule import NightsStatus
+    from tasks.documents.model import Document
+    from tasks.tracking.night.night import Night
+
+NAME = "nights.yaml"
+_file = options.argument(
+    required=False, metavar="[FILE]", default=NAME, type=click.Path(dir_okay=False, path_type=Path)
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class InitOptions(options.Output):
+    """Options of `crosscheck nights init`."""
+
+    file: Path = _file
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeployOptions(options.Output):
+    """Options of `crosscheck nights deploy`."""
+
+    file: Path = _file
+
+
+@click.group(
+    "nights",
+    epilog="\b\nExamples:\n  crosscheck nights init\n  crosscheck up\n      in another shell\n"
+    "  crosscheck nights deploy\n  crosscheck nights status\n"
+    "\b\n`crosscheck night` shows the results.",
+)
+def command() -> None:
+    """Schedule nightly runs: a matrix of evaluations, each compared with its baseline.
+
+    The file nights.yaml has the schedule, the matrix and the limits. It is yours: no update of Crosscheck changes it.
+    """
+
+
+@command.command("init", epilog="\b\nExample:\n  crosscheck nights init")
+@options.record(InitOptions)
+def init(given: InitOptions) -> None:
+    """Write a FILE to begin with (nights.yaml)."""
+    from flows.nights.nights_file import TEMPLATE
+    from tasks.core.errors import ConfigurationError
+
+    try:
+        with given.file.open("x", encoding="utf-8") as file:
+            file.write(TEMPLATE)
+    except FileExistsError:
+        raise ConfigurationError(f"{given.file} exists. Name another file, or edit it.") from None
+    except OSError as error:
+        raise ConfigurationError(f"{given.file} cannot be written: {error.strerror}.") from None
+    given.emit(
+        {"file": str(given.file)},
+        lambda stream: click.echo(
+            f"Written to {given.file}. Edit it, then: crosscheck nights deploy", stream
+        ),
+    )
+
+
+@command.command(
+    "deploy",
+    epilog="\b\nExamples:\n  crosscheck nights deploy\n  crosscheck nights deploy team/nights.yaml\n"
+    "\b\nExit codes: 0 deployed; 1 Prefect's server does not answer; 2 bad input.",
+)
+@options.record(DeployOptions)
+def deploy(given: DeployOptions) -> None:
+    """Deploy the nightly runs of FILE (nights.yaml).
+
+    It replaces an earlier schedule at Prefect's server: that of `crosscheck up` for this working folder, or of
+    PREFECT_API_URL.
+    """
+    from flows.nights.nights_file import read_nights
+
+    nights = read_nights(given.file)
+    _use_server(given)
+    from flows.deployed.worker import settings_of
+    from flows.orchestration.schedule import deploy_nights, read_status
+    from flows.servers.services import POOL
+
+    for each in nights.matrix.evaluations:
+        settings_of(each)
+
+    async def run() -> "NightsStatus":
+        await deploy_nights(POOL, nights.schedule, nights.timezone, nights.parameters)
+        return await read_status(POOL)
+
+    status = asyncio.run(run())
+    _show(given, status, None)
+
+
+@command.command(
+    "status", epilog="\b\nExamples:\n  crosscheck nights status\n  crosscheck nights status --json"
+)
+@options.record(options.Output)
+def status(given: options.Output) -> None:
+    """Show the schedule, the next run, workers and the last result."""
+    _use_server(given)
+    from flows.orchestration.schedule import read_status
+    from flows.servers.services import POOL
+    from tasks.tracking.night.night_file import all_nights
+
+    nights = all_nights(given.read_folder)
+    _show(given, asyncio.run(read_status(POOL)), nights[0] if nights else None)
+
+
+def _use_server(given: options.Output) -> None:
+    """Set PREFECT_API_URL to the server of `crosscheck up`, if no other is named; Prefect reads it when imported."""
+    from flows.orchestration.settings import CLIENT
+    from flows.runtime.running_servers import find_running_servers
+    from tasks.core.errors import ConfigurationError
+
+    running = find_running_servers(given.read_folder)
+    if not os.environ.get("PREFECT_API_URL"):
+        if running is None:
+            raise ConfigurationError(
+                "No server of Prefect runs for this working folder. Start one with `crosscheck up`, or name one with "
+                "PREFECT_API_URL."
+            )
+        os.environ["PREFECT_API_URL"] = running.addresses.prefect_api
+    os.environ.update(CLIENT)
+
+
+def _show(given: options.Output, status: "NightsStatus", last: "Night | None") -> None:
+    from dataclasses import asdict
+
+    from pydantic_core import to_jsonable_python
+
+    from tasks.documents.terminal import print_document
+
+    found = asdict(status) | {"last": {"name": last.name, "colour": last.colour} if last else None}
+    given.emit(to_jsonable_python(found), lambda stream: print_document(_document(status, last), stream))
+
+
+def _document(status: "NightsStatus", last: "Night | None") -> "Document":
+    from tasks.documents.model import Block, Document, Facts, Sentence
+
+    if not status.deployed:
+        return Document("Nightly runs", (Sentence("None is deployed: crosscheck nights deploy", "warning"),))
+    expected = f"{status.expected.astimezone():%Y-%m-%d %H:%M}" if status.expected else "none is scheduled"
+    facts = [
+        ("schedule", status.schedule or "none"),
+        ("next", expected),
+        ("workers", ", ".join(status.workers) or "none is online"),
+        ("running", f"{status.running:,}"),
+    ]
+    if last is not None:
+        colour = "" if last.verdict.startswith(last.colour) else f"{last.colour}. "
+        facts.append(("last", f"{last.name}: {colour}{last.verdict}"))
+    blocks: list[Block] = [Facts(tuple(facts))]
+    if not status.workers:
+        blocks.append(Sentence("No worker is online, so no nightly run starts: crosscheck up", "error"))
+    if status.late:
+        blocks.append(Sentence(f"Late: {status.late:,} nightly runs should have started.", "error"))
+    return Document("Nightly runs", tuple(blocks))

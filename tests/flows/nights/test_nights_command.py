@@ -1,0 +1,96 @@
+"""`crosscheck nights`: the user's file, and its deployment to a real server of Prefect."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from flows.deployed.forms import EvaluationForm, Matrix, RerunForm
+from flows.nights.nights_file import TEMPLATE, NightsFile, read_nights
+from flows.nights.schedule_command import NAME
+from flows.servers.services import POOL
+from tasks.core.errors import ConfigurationError
+from tests.support.command_line import Ran
+from tests.support.schedule import ask
+
+
+def written(folder: Path, text: str) -> Path:
+    file = folder / NAME
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def test_the_file_to_begin_with_is_valid_and_holds_only_parameters_of_the_flow(tmp_path: Path) -> None:
+    nights = read_nights(written(tmp_path, TEMPLATE))
+    assert nights.schedule == "30 1 * * *" and nights.matrix.pipelines == ["few-shot", "rsl-sql"]
+    assert set(nights.parameters) == {"matrix", "ask_again", "gate", "keep"}
+    commented = TEMPLATE.replace("# budget_usd", "budget_usd").replace("# finish_by", "finish_by")
+    assert read_nights(written(tmp_path, commented)).budget_usd == 50
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("matrx: {}", 'there is no key "matrx". Did you mean "matrix"?'),
+        ("timezone: Europe/Brlin", '"Europe/Brlin" is no time zone'),
+        ("budget_usd: -1", "greater than 0"),
+        ("schedule: 5", "valid string"),
+        ("schedule: [", "is not YAML"),
+    ],
+)
+def test_wrong_files_are_named_with_the_key(change: str, message: str, tmp_path: Path) -> None:
+    key = change.partition(":")[0]
+    lines = [line for line in TEMPLATE.splitlines() if not line.startswith(f"{key}:")]
+    file = written(tmp_path, "\n".join([*lines, change]))
+    with pytest.raises(ConfigurationError, match=r"nights\.yaml") as caught:
+        read_nights(file)
+    assert message in str(caught.value)
+
+
+def test_a_missing_file_and_an_existing_one_are_said(run_here: Callable[..., Ran], tmp_path: Path) -> None:
+    missing = run_here("nights", "deploy", str(tmp_path / "none.yaml"))
+    assert missing.code == 2 and "`crosscheck nights init` writes one" in missing.err
+    file = tmp_path / "mine.yaml"
+    assert run_here("nights", "init", str(file)).code == 0
+    again = run_here("nights", "init", str(file))
+    assert again.code == 2 and "exists" in again.err
+    assert NightsFile.model_validate(yaml.safe_load(file.read_text(encoding="utf-8")))
+
+
+def test_forms_begin_with_what_is_chosen_and_show_no_null() -> None:
+    for form, first in ((Matrix, "benchmarks"), (EvaluationForm, "benchmark"), (RerunForm, "run")):
+        properties = form.model_json_schema()["properties"]
+        assert next(iter(properties)) == first and list(properties)[-3:] == ["name", "tags", "note"]
+        assert not [name for name, each in properties.items() if "null" in str(each)]
+    assert RerunForm.model_json_schema()["properties"]["only"]["enum"][0] == "errors"
+
+
+@pytest.mark.slow
+def test_a_file_is_deployed_and_its_schedule_replaced(
+    run_here: Callable[..., Ran], prefect_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PREFECT_API_URL", prefect_server)
+    file = written(tmp_path, TEMPLATE)
+    first = run_here("nights", "deploy", str(file), "--json")
+    assert first.code == 0, first.err
+    assert first.json["deployed"] and "T01:30:00" in first.json["expected"]
+    file.write_text(TEMPLATE.replace("30 1 * * *", "15 4 * * *"), encoding="utf-8")
+    assert run_here("nights", "deploy", str(file)).code == 0
+    shown = run_here("nights", "status", "--json").json
+    assert shown["schedule"] == "15 4 * * * (UTC)" and "T04:15:00" in shown["expected"]
+    found = {each["name"]: each for each in ask(f"{prefect_server}/deployments/filter", {})}
+    assert {"nightly", "evaluate", "rerun", "shard"} <= set(found)
+    assert (
+        found["nightly"]["work_pool_name"] == POOL
+        and found["nightly"]["global_concurrency_limit"]["limit"] == 1
+    )
+    assert found["nightly"]["parameters"]["matrix"]["pipelines"] == ["few-shot", "rsl-sql"]
+    wrong = written(tmp_path, TEMPLATE.replace("30 1", "99 1"))
+    refused = run_here("nights", "deploy", str(wrong))
+    assert refused.code == 2 and "no cron expression" in refused.err
+    unknown = written(tmp_path, TEMPLATE.replace("rsl-sql", "rsl-sq"))
+    assert "rsl-sq" in run_here("nights", "deploy", str(unknown)).err
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:1/api")
+    away = run_here("nights", "status")
+    assert away.code == 1 and "Prefect's server does not answer" in away.err and "Traceback" not in away.err
