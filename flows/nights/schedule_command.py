@@ -118,7 +118,7 @@ def status(given: options.Output) -> None:
 
 def _use_server(given: options.Output) -> None:
     """Set PREFECT_API_URL to the server of `crosscheck up`, if no other is named; Prefect reads it when imported."""
-    from flows.orchestration.settings import CLIENT
+    from flows.orchestration.settings import CLIENT, apply
     from flows.runtime.running_servers import find_running_servers
     from tasks.core.errors import ConfigurationError
 
@@ -129,8 +129,8 @@ def _use_server(given: options.Output) -> None:
                 "No server of Prefect runs for this working folder. Start one with `crosscheck up`, or name one with "
                 "PREFECT_API_URL."
             )
-        os.environ["PREFECT_API_URL"] = running.addresses.prefect_api
-    os.environ.update(CLIENT)
+        apply({"PREFECT_API_URL": running.addresses.prefect_api})
+    apply(CLIENT)
 
 
 def _show(given: options.Output, status: "NightsStatus", last: "Night | None") -> None:

@@ -11,7 +11,7 @@ from flows.nights.nights_file import TEMPLATE, NightsFile, read_nights
 from flows.nights.schedule_command import NAME
 from flows.servers.services import POOL
 from tasks.core.errors import ConfigurationError
-from tests.support.command_line import Ran
+from tests.support.command_line import CommandLine, Ran
 from tests.support.schedule import ask
 
 
@@ -68,16 +68,16 @@ def test_forms_begin_with_what_is_chosen_and_show_no_null() -> None:
 
 @pytest.mark.slow
 def test_a_file_is_deployed_and_its_schedule_replaced(
-    run_here: Callable[..., Ran], prefect_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    crosscheck: CommandLine, prefect_server: str, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("PREFECT_API_URL", prefect_server)
+    crosscheck.environment = {**crosscheck.environment, "PREFECT_API_URL": prefect_server}
     file = written(tmp_path, TEMPLATE)
-    first = run_here("nights", "deploy", str(file), "--json")
+    first = crosscheck.run("nights", "deploy", str(file), "--json")
     assert first.code == 0, first.err
     assert first.json["deployed"] and "T01:30:00" in first.json["expected"]
     file.write_text(TEMPLATE.replace("30 1 * * *", "15 4 * * *"), encoding="utf-8")
-    assert run_here("nights", "deploy", str(file)).code == 0
-    shown = run_here("nights", "status", "--json").json
+    assert crosscheck.run("nights", "deploy", str(file)).code == 0
+    shown = crosscheck.run("nights", "status", "--json").json
     assert shown["schedule"] == "15 4 * * * (UTC)" and "T04:15:00" in shown["expected"]
     found = {each["name"]: each for each in ask(f"{prefect_server}/deployments/filter", {})}
     assert {"nightly", "evaluate", "rerun", "shard"} <= set(found)
@@ -87,10 +87,10 @@ def test_a_file_is_deployed_and_its_schedule_replaced(
     )
     assert found["nightly"]["parameters"]["matrix"]["pipelines"] == ["few-shot", "rsl-sql"]
     wrong = written(tmp_path, TEMPLATE.replace("30 1", "99 1"))
-    refused = run_here("nights", "deploy", str(wrong))
+    refused = crosscheck.run("nights", "deploy", str(wrong))
     assert refused.code == 2 and "no cron expression" in refused.err
     unknown = written(tmp_path, TEMPLATE.replace("rsl-sql", "rsl-sq"))
-    assert "rsl-sq" in run_here("nights", "deploy", str(unknown)).err
-    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:1/api")
-    away = run_here("nights", "status")
+    assert "rsl-sq" in crosscheck.run("nights", "deploy", str(unknown)).err
+    crosscheck.environment = {**crosscheck.environment, "PREFECT_API_URL": "http://127.0.0.1:1/api"}
+    away = crosscheck.run("nights", "status")
     assert away.code == 1 and "Prefect's server does not answer" in away.err and "Traceback" not in away.err
