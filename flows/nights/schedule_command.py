@@ -73,7 +73,7 @@ def init(given: InitOptions) -> None:
 @command.command(
     "deploy",
     epilog="\b\nExamples:\n  crosscheck nights deploy\n  crosscheck nights deploy team/nights.yaml\n"
-    "\b\nExit codes: 0 deployed; 1 Prefect's server does not answer; 2 bad input.",
+    "\b\nExit codes: 0 deployed; 2 bad input, or no answer of Prefect's server.",
 )
 @options.record(DeployOptions)
 def deploy(given: DeployOptions) -> None:

@@ -93,4 +93,4 @@ def test_a_file_is_deployed_and_its_schedule_replaced(
     assert "rsl-sq" in crosscheck.run("nights", "deploy", str(unknown)).err
     crosscheck.environment = {**crosscheck.environment, "PREFECT_API_URL": "http://127.0.0.1:1/api"}
     away = crosscheck.run("nights", "status")
-    assert away.code == 1 and "Prefect's server does not answer" in away.err and "Traceback" not in away.err
+    assert away.code == 2 and "Prefect's server does not answer" in away.err and "Traceback" not in away.err
