@@ -116,6 +116,7 @@ class ScoreOptions(
     "  OpenTelemetry      spans of the GenAI conventions as JSON, with the attribute question_id\n"
     "  ATIF               documents of Harbor's format, or the folder of a job\n"
     "  LiveSQLBench       results of LiveSQLBench-Agent\n"
+    "  Spider 2.0         results of Spider-Agent-TC, a file or their folder\n"
     "\b\nQuestions without a prediction count as wrong and are listed. Without ids, a file needs a line per question.\n"
     "Objects without ids need --by-position.\n"
     "\b\nExit codes: 0 scored; 2 bad input or configuration; 3 the disk of the working folder is full or read-only.",

@@ -17,7 +17,17 @@ from tasks.benchmarks.predictions.columns import Reading, find_columns
 from tasks.core.errors import DataError
 
 Format = Literal[
-    "bird", "lines", "csv", "rows", "table", "folder", "trajectories", "opentelemetry", "atif", "livesqlbench"
+    "bird",
+    "lines",
+    "csv",
+    "rows",
+    "table",
+    "folder",
+    "trajectories",
+    "opentelemetry",
+    "atif",
+    "livesqlbench",
+    "spider_agent",
 ]
 FORMATS: Mapping[Format, str] = {
     "bird": "BIRD's submission: a JSON object, question id -> SQL, tab, `----- bird -----`, tab, database",

@@ -10,7 +10,7 @@ from typing import Any
 
 from tasks.benchmarks.files.readers import files_digest, parse_json, read_json
 from tasks.benchmarks.predictions.formats import Entry, Format, PredictionFile
-from tasks.benchmarks.trajectories import atif, livesqlbench, opentelemetry, own_format
+from tasks.benchmarks.trajectories import atif, livesqlbench, opentelemetry, own_format, spider_agent
 from tasks.benchmarks.trajectories.imported import Trajectory
 from tasks.core.errors import DataError
 
@@ -19,6 +19,7 @@ FORMATS: Mapping[Format, str] = {
     "opentelemetry": "OpenTelemetry spans of the GenAI conventions as JSON, of an OTLP exporter or of the Python SDK",
     "atif": "ATIF documents, or a folder of Harbor's trials",
     "livesqlbench": "results of LiveSQLBench-Agent",
+    "spider_agent": "results of Spider-Agent-TC, a file or their folder",
 }
 MOST_BYTES = 2**30
 """Size of a file, and of all files of a folder, from which on it is not read."""
@@ -52,7 +53,7 @@ class _Object:
 
 
 def read_trajectories(path: Path) -> TrajectoryFile:
-    """Read a file of trajectories, or a folder of ATIF documents.
+    """Read a file of trajectories, or a folder of them.
 
     Raises:
         DataError: it cannot be read, is too large, has none of the formats, or is malformed; names file and line.
@@ -70,7 +71,7 @@ def read_trajectories(path: Path) -> TrajectoryFile:
 
 
 def _files(path: Path) -> list[Path]:
-    """Return the file, or those of a folder: <trial>/agent/trajectory.json of the trials of Harbor's job."""
+    """Return the file, or those of a folder: agent/trajectory.json of the trials of Harbor's job, else *.json."""
     inside = sorted(path.rglob("trajectory.json")) or sorted(path.glob("*.json"))
     files = inside if path.is_dir() else [path]
     if (size := sum(file.stat().st_size for file in files)) > MOST_BYTES:
@@ -90,6 +91,8 @@ def _read(kind: Format, objects: Iterator[_Object], path: Path) -> Iterable[Traj
         case "livesqlbench":
             found = (livesqlbench.results(each.place, each.content) for each in objects)
             return (livesqlbench.read(*one) for one in chain.from_iterable(found))
+        case "spider_agent":
+            return spider_agent.read((each.place, each.content) for each in objects)
         case _:
             return _last(own_format.read(each.place, each.content) for each in objects)
 
@@ -112,6 +115,8 @@ def _format(first: _Object) -> Format:
         return "opentelemetry"
     if livesqlbench.is_result(content):
         return "livesqlbench"
+    if spider_agent.is_rollout(content):
+        return "spider_agent"
     if "turns" in content or "messages" in content:
         return "trajectories"
     named = ", ".join(map(str, content)) or "nothing"

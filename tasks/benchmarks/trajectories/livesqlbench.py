@@ -1,4 +1,4 @@
-"""Results of LiveSQLBench-Agent (bird-bench/livesqlbench), which BIRD-Interact's agents write, too.
+"""Results of LiveSQLBench-Agent (bird-bench/livesqlbench).
 
 A file holds an object with `results`, one per question, and in each the events of Google's ADK: an event of the model
 is a turn. Neither tokens nor money nor the time of a turn are in it. A file without events has the tool calls alone.

@@ -403,6 +403,63 @@ def test_tool_calls_of_livesqlbench_without_events_are_turns_with_unknown_calls(
     assert (found.question_id, found.sql, found.stages[0].calls) == ("4", "SELECT 1", ())
 
 
+def rollout(index: int, terminated: bool, **more: Any) -> dict[str, Any]:
+    """A rollout in the form of the published methods/spider-agent-tc/results/claude-3-7-sonnet-...-exp4 (10ac9ad)."""
+
+    def said(text: str, name: str, **arguments: str) -> dict[str, Any]:
+        return {"role": "assistant", "content": text, "tool_calls": [{"name": name, "arguments": arguments}]}
+
+    def told(name: str, text: str) -> dict[str, Any]:
+        return {"role": "tool", "content": f"EXECUTION RESULT of [{name}]:\n{text}"}
+
+    conversation = [
+        {"role": "system", "content": "You are a database expert."},
+        {"role": "user", "content": "Question: How many?"},
+        said("I look.", "execute_bash", command="cat DDL.csv"),
+        told("execute_bash", "Command execution failed"),
+        {"role": "assistant", "content": "Hm.", "tool_calls": []},
+        {"role": "user", "content": "Please follow the <tool_call> tag format"},
+        said("I try.", "execute_snowflake_sql", sql="SELECT 1"),
+        told("execute_snowflake_sql", "SQL Error: 000904 (42000): invalid identifier"),
+        said("Again.", "execute_snowflake_sql", sql="SELECT 2"),
+        told("execute_snowflake_sql", "Query executed successfully"),
+        *([said("Done.", "terminate", answer="-- best\nSELECT 2")] if terminated else []),
+    ]
+    return {
+        "instance_id": "local003",
+        "rollout_idx": index,
+        "conversation": conversation,
+        "terminated": terminated,
+        "final_messages": [],
+        **more,
+    }
+
+
+def test_assistant_messages_of_spider_agent_are_turns_and_terminate_submits(write: Write) -> None:
+    file = write(json.dumps([rollout(0, False), rollout(1, True)], indent=2), name="results/local003.json")
+    assert read_trajectories(file.parent).format == read_trajectories(file).format == "spider_agent"
+    found = outcome(file)
+    assert (found.question_id, found.sql, len(found.stages)) == ("local003", "-- best\nSELECT 2", 5)
+    calls = [call for record in found.stages for call in record.value["calls"]]
+    assert [(call["name"], call["error"], call["sql"]) for call in calls] == [
+        ("execute_bash", "failed", None),
+        ("execute_snowflake_sql", "failed", "SELECT 1"),
+        ("execute_snowflake_sql", "", "SELECT 2"),
+        ("terminate", "", "-- best\nSELECT 2"),
+    ]
+    assert [each.sql for each in found.candidates] == [None, None, None, "SELECT 2", "-- best\nSELECT 2"]
+    assert found.stages[-1].value["submitted"] and found.stages[0].calls[0].usage == Usage()
+
+
+def test_a_rollout_of_spider_agent_that_did_not_terminate_has_no_answer(write: Write) -> None:
+    found = outcome(write(json.dumps([rollout(0, False)], indent=2)))
+    assert found.sql is None and found.candidates[-1].sql == "SELECT 2" and found.failure is None
+    failed = {"instance_id": "a", "rollout_idx": 0, "error": "ERROR: no response", "terminated": False}
+    assert (found := outcome(write(failed))).failure and found.failure.message == "ERROR: no response"
+    with pytest.raises(DataError, match=r"line 1: conversation.0.role: Field required \(Spider-Agent-TC\)"):
+        read_trajectories(write({"instance_id": "a", "conversation": [{}]}))
+
+
 @pytest.fixture
 def spans() -> list[dict[str, Any]]:
     """Spans of the OpenTelemetry SDK about one question, as its `to_json` writes them."""
