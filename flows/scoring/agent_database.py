@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from tasks.core.records import Execution
+from tasks.core.wording import counted
 from tasks.database.database import Database
 from tasks.database.rendering import render
 from tasks.database.sandbox.workers import SqlWorkers
@@ -117,5 +118,5 @@ def _call(sql: str, found: Execution | None) -> dict[str, Any]:
     if not found.ok:
         return call | {"error": True, "result": found.error or found.status}
     rows = [" | ".join(map(str, row)) for row in (found.columns, *found.rows)]
-    more = [f"({found.row_count:,} rows)"]
-    return call | {"error": False, "result": "\n".join((*rows, *more))[:MOST_RESULT]}
+    count = f"({counted(found.row_count or 0, 'row')})"
+    return call | {"error": False, "result": "\n".join((*rows, count))[:MOST_RESULT]}

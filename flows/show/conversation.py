@@ -42,7 +42,8 @@ def print_conversation(console: Console, view: QuestionView, *, whole: bool) -> 
         same = seen[candidate] > 1 and turn.sql == before and turn.sql is not None
         state = _state(turn, verdict, view.stored.run.rule) + (", the same SQL as before" if same else "")
         submitted = ", submitted" if turn.submitted else ""
-        console.print(f"\n[bold]{literal(record.label)}[/]  {state}{submitted}  [dim]{_spent(record)}[/]")
+        spent = f"  [dim]{found}[/]" if (found := _spent(record)) else ""
+        console.print(f"\n[bold]{literal(record.label)}[/]  {state}{submitted}{spent}")
         for note in (record.error, *record.notes):
             if note:
                 console.print(f"  [yellow]![/] {literal(note)}")

@@ -1,8 +1,8 @@
 """Results of Spider-Agent-TC (xlang-ai/Spider2, methods/spider-agent-tc): a file per question, with its rollouts.
 
 A message of the assistant is a turn, and the messages of tools behind it are the results of its calls. The answer is
-the SQL of `terminate`; a conversation that did not call it has none. Of several rollouts, the first that ended so counts
-(the released converter to submissions draws one at random). Neither tokens nor money nor times are in the files.
+the SQL of `terminate`; a conversation that did not call it has none. Of several rollouts, the first that ended so
+counts (the released converter to submissions draws one at random). Tokens, money and times are not in the files.
 """
 
 from collections.abc import Iterable

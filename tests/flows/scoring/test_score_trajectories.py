@@ -159,7 +159,7 @@ def test_a_question_is_shown_as_a_conversation_with_the_verdict_on_each_sql(
     assert second.startswith("wrong, submitted  ") and "SELECT 'lost'" in second
     assert "rerun" not in out and "SQL by stage" not in out
     shown = run("show", run_id, "0").out
-    assert "turn  no SQL yet  " in shown and "run_sql  failed" in shown
+    assert "turn  no SQL yet" in shown and "run_sql  failed" in shown
     assert "turn 3  right, the same SQL as before, submitted" in shown
     as_json = run("show", run_id, "0", "--json").json
     assert [each["correct"] for each in as_json["candidates"]] == [False, True, True]
