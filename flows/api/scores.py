@@ -81,9 +81,9 @@ class Scores(Results):
         >>> def agent(question, database):
         ...     found = database.execute("SELECT count(*) FROM work")
         ...     return "SELECT title FROM work" if found.ok else None
-        >>> turns = crosscheck.score_agent(agent, questions=[1, 2]).metrics["turns"]
-        >>> turns["tool_calls"]
-        2
+        >>> asked = crosscheck.score_agent(agent, questions=[1, 2])
+        >>> asked.total, asked.backbone
+        (2, 'agent')
 
         Args:
             agent: a function, also an async one, of the question and of a database that only reads. It returns the SQL,

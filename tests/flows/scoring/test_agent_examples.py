@@ -35,14 +35,24 @@ def texts(body: Body) -> str:
     return "\n".join(str(message.get("content") or "") for message in body["messages"])
 
 
+def completion(body: Body, message: dict[str, Any]) -> Behaviour:
+    choice = {
+        "index": 0,
+        "message": message,
+        "finish_reason": "tool_calls" if "tool_calls" in message else "stop",
+    }
+    usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+    head = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1_700_000_000, "model": body["model"]}
+    return Behaviour(body={**head, "choices": [choice], "usage": usage})
+
+
 def scripted(gold: dict[str, str]) -> Any:
     """Answer by the question that the conversation holds."""
 
     def respond(body: Body) -> Behaviour:
         sql = next(sql for question, sql in gold.items() if question in texts(body))
-        usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
         if body["messages"][-1]["role"] == "tool":
-            return Behaviour(content=f"This is it:\n```sql\n{sql}\n```", usage=usage)
+            return completion(body, {"role": "assistant", "content": f"This is it:\n```sql\n{sql}\n```"})
         (tool,) = body["tools"]
         call = {"name": tool["function"]["name"], "arguments": json.dumps({"sql": sql})}
         message = {
@@ -50,7 +60,7 @@ def scripted(gold: dict[str, str]) -> Any:
             "content": None,
             "tool_calls": [{"id": "call_1", "type": "function", "function": call}],
         }
-        return Behaviour(content="", choice={"message": message, "finish_reason": "tool_calls"}, usage=usage)
+        return completion(body, message)
 
     return respond
 
