@@ -7,7 +7,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -221,7 +221,7 @@ def _line(head: dict[str, Any], answer: Any, database: AgentDatabase) -> dict[st
     if isinstance(answer, dict):
         if not answer.keys() & {"turns", "messages"}:
             answer = {"turns": database.turns, **answer}
-        line: dict[str, Any] = json.loads(json.dumps({**head, **answer}, default=_as_json))
+        line: dict[str, Any] = json.loads(json.dumps({**answer, **head}, default=_as_json))
     elif answer is None or isinstance(answer, str):
         sql = read_sql(answer) if answer and "```" in answer else answer
         submits = [{"sql": sql, "submitted": True}] if sql else []
@@ -231,28 +231,27 @@ def _line(head: dict[str, Any], answer: Any, database: AgentDatabase) -> dict[st
         raise TypeError(
             f"the agent returned {kind}: return the SQL as a text, None, or a dict with sql and turns or messages"
         )
-    _add_errors(line, database)
     try:
         own_format.read("the agent's answer", line)
     except DataError as error:
         raise TypeError(str(error)) from None
+    _add_errors(line.get("messages") or (), database.failed)
     return line
 
 
-def _add_errors(line: dict[str, Any], database: AgentDatabase) -> None:
-    """Add to the tool messages of an agent whether their SQL failed, which the chat protocol does not say."""
-    messages = line.get("messages")
-    if not isinstance(messages, list) or not all(isinstance(each, dict) for each in messages):
-        return
-    calls = [call for each in messages for call in each.get("tool_calls") or () if isinstance(call, dict)]
-    failed = database.failed
-    by_id = {
-        call.get("id"): failed.get(sql_in((call.get("function") or {}).get("arguments")) or "")
-        for call in calls
-    }
+def _add_errors(messages: Sequence[dict[str, Any]], failed: Mapping[str, bool]) -> None:
+    """Add to the tool messages of an agent whether their SQL failed, which the chat protocol does not say.
+
+    Args:
+        messages: valid ones.
+        failed: whether each executed SQL failed.
+    """
+    calls = [call for each in messages for call in each.get("tool_calls") or ()]
+    by_id = {call.get("id"): failed.get(sql_in(call["function"].get("arguments")) or "") for call in calls}
     for each in messages:
-        if each.get("role") == "tool" and by_id.get(each.get("tool_call_id")) is not None:
-            each.setdefault("error", by_id[each["tool_call_id"]])
+        error = by_id.get(each.get("tool_call_id")) if each["role"] == "tool" else None
+        if error is not None:
+            each.setdefault("error", error)
 
 
 def _as_json(value: Any) -> Any:

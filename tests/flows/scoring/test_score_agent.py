@@ -225,6 +225,11 @@ def test_an_endless_loop_of_queries_ends_at_the_limit(
         ({"messages": [{"content": "x"}]}, "the agent's answer: messages.0.role: Field required"),
         ({"turns": [{"input_tokens": "9"}]}, "turns.0.input_tokens"),
         ({"messages": [threading.Lock()]}, "which JSON cannot write"),
+        (
+            {"messages": [{"role": "assistant", "tool_calls": [{"function": "f"}]}]},
+            "messages.0.tool_calls.0.function",
+        ),
+        ({"question_id": 99, "turns": 3}, "turns"),
     ],
 )
 def test_an_answer_of_another_kind_is_named(answer: Any, message: str, crosscheck: Crosscheck) -> None:
