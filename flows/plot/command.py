@@ -8,7 +8,7 @@ import click
 
 from flows.cli import options
 
-KINDS = ("stages", "pareto", "trend", "causes", "difficulty", "noise")
+KINDS = ("stages", "pareto", "trend", "causes", "difficulty", "turns", "noise")
 """As `tasks.plots.plot.KINDS`, which imports what `--help` has no time for; a test compares them."""
 
 
@@ -45,6 +45,7 @@ class PlotOptions(options.Output):
     "  trend       execution accuracy by date\n"
     "  causes      causes of wrong answers\n"
     "  difficulty  execution accuracy by difficulty\n"
+    "  turns       execution accuracy if an agent is stopped after a turn\n"
     "  noise       the repeats that `crosscheck noise` has made of one run\n"
     "\b\nExit codes: 0 done; 2 bad input.",
 )

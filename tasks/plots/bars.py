@@ -36,7 +36,10 @@ def stages(runs: Sequence[RunRecord], width: Width) -> "Figure":
     """
     for run in runs:
         if not run.stages:
-            raise DataError(f"The run {run.run_id} has no stages: predictions from a file have none.")
+            raise DataError(
+                f"The run {run.run_id} has no stages: predictions from a file have none, and turns have a figure of "
+                "their own."
+            )
     if len(runs) > MOST_PANELS:
         raise DataError(f"A figure of stages shows at most {MOST_PANELS} runs; {len(runs)} were named.")
     with new_figure(width, len(runs)) as (figure, axes):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from tasks.core.errors import ConfigurationError, DataError
 from tasks.plots.bars import causes, difficulty, stages
-from tasks.plots.points import noise, pareto, trend
+from tasks.plots.points import noise, pareto, trend, turns
 from tasks.plots.style import Width
 from tasks.tracking.repeats.noise import measure
 from tasks.tracking.repeats.repeats import repeated_run, repeats_of
@@ -24,6 +24,7 @@ OF_RUNS: Mapping[str, Draw] = {
     "trend": trend,
     "causes": causes,
     "difficulty": difficulty,
+    "turns": turns,
 }
 """Figures that are drawn from the records of runs alone."""
 NOISE = "noise"

@@ -1,4 +1,4 @@
-"""Figures with points: score against cost, scores over time, repeats."""
+"""Figures with points: score against cost, over time, over an agent's turns, repeats."""
 
 import itertools
 from collections.abc import Sequence
@@ -16,6 +16,7 @@ from tasks.plots.style import (
     new_figure,
     percents,
 )
+from tasks.scoring.score import Accuracy
 from tasks.tracking.pareto import Priced, pareto_front
 from tasks.tracking.repeats.noise import Noise
 from tasks.tracking.run_record import RunRecord
@@ -72,6 +73,34 @@ def trend(runs: Sequence[RunRecord], width: Width) -> "Figure":
                 color=COLOURS[place % len(COLOURS)], marker=MARKERS[place % len(MARKERS)], markersize=4, capsize=2,
                 elinewidth=0.8,
             )  # fmt: skip
+        axis.set_ylabel("execution accuracy (%)")
+        figure.legend(loc="outside upper center", ncols=width)
+        return figure
+
+
+def turns(runs: Sequence[RunRecord], width: Width) -> "Figure":
+    """Draw execution accuracy if an agent is stopped after a turn, with 95 % intervals: a line for each run.
+
+    Raises:
+        DataError: a run has no turns, or the runs are not of the same questions.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    _require_same_questions(runs)
+    for run in runs:
+        if not run.metrics.get("turns"):
+            raise DataError(f"The run {run.run_id} has no turns: only agents have them.")
+    with new_figure(width) as (figure, (axis,)):
+        for place, (run, name) in enumerate(zip(runs, labels(runs), strict=True)):
+            curve = run.metrics["turns"]["curve"]
+            found = [Accuracy(point["correct"], point["total"]) for point in curve]
+            axis.errorbar(
+                [point["turn"] for point in curve], percents(found), intervals(found), label=name,
+                color=COLOURS[place % len(COLOURS)], marker=MARKERS[place % len(MARKERS)], markersize=4, capsize=2,
+                elinewidth=0.8,
+            )  # fmt: skip
+        axis.set_xlabel("stopped after turn")
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         axis.set_ylabel("execution accuracy (%)")
         figure.legend(loc="outside upper center", ncols=width)
         return figure

@@ -18,6 +18,7 @@ from tasks.core.errors import ConfigurationError, DataError
 from tasks.plots.plot import KINDS, plot, plot_records
 from tasks.plots.style import labels, save
 from tasks.scoring.cost import Cost
+from tasks.scoring.score import wilson
 from tasks.tracking.build_record import record_of
 from tasks.tracking.repeats.noise import measure
 from tasks.tracking.run_record import RunRecord
@@ -122,6 +123,21 @@ def test_a_trend_is_a_line_for_each_combination_by_date() -> None:
     assert first < last
 
 
+def test_an_agent_is_a_line_of_the_score_after_each_turn_with_its_interval() -> None:
+    curve = [{"turn": turn, "correct": correct, "total": 60} for turn, correct in ((1, 6), (2, 30), (60, 24))]
+    runs = [
+        record(0).model_copy(update={"metrics": {"turns": {"curve": curve}}}),
+        record(0, backbone="another").model_copy(update={"metrics": {"turns": {"curve": curve[:2]}}}),
+    ]
+    (axis,) = plot_records(runs, "turns").axes
+    lines = [group[0] for group in axis.containers if group[0] is not None]
+    points = [np.asarray(line.get_xydata()).tolist() for line in lines]
+    assert points == [[[1, 10], [2, 50], [60, 40]], [[1, 10], [2, 50]]]
+    bars = [each for each in axis.collections if isinstance(each, LineCollection)]
+    low, high = sorted(float(end) for end in np.asarray(bars[0].get_segments())[1][:, 1])
+    assert (low, high) == pytest.approx([100 * end for end in wilson(30, 60)])
+
+
 def test_the_repeats_are_drawn_around_their_mean(tmp_path: Path) -> None:
     parent = run_of(0, lambda name: name % 2 == 0)
     made = repeats([4, 0, 2, 1, 3], parent.run.run_id)
@@ -164,6 +180,7 @@ def test_equal_figures_are_equal_files_in_each_format(tmp_path: Path) -> None:
             "not of the same questions",
         ),
         ("trend", [record().model_copy(update={"correct": None})], "has no score yet"),
+        ("turns", [record()], "has no turns: only agents have them"),
     ],
 )
 def test_what_cannot_be_drawn_is_said(kind: str, runs: list[RunRecord], message: str) -> None:
