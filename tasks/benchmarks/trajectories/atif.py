@@ -1,10 +1,12 @@
 """ATIF, the Agent Trajectory Interchange Format of Harbor (harbor-framework/harbor), versions 1.0 to 1.8.
 
-A document is one trajectory; a step whose source is the agent is a turn. The question's id is not a part of the format:
-it is `question_id` of the root's `extra`, else the task's name in the result.json of Harbor's trial folder. ATIF does
-not say whether a tool call failed.
+A document is one trajectory; a step whose source is the agent is a turn, and one without a model call
+(`llm_call_count` 0) belongs to the turn before. A step that stands for several model calls counts as one. The id of
+the question is not a part of the format: it is `question_id` of the root's `extra`, else the task's name in the
+result.json of Harbor's trial folder. ATIF does not say whether a tool call failed.
 """
 
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
@@ -49,6 +51,7 @@ class _Step(BaseModel):
     observation: _Observation | None = None
     metrics: _Metrics | None = None
     is_copied_context: bool | None = None
+    llm_call_count: _Count = None
 
 
 class _Agent(BaseModel):
@@ -78,8 +81,16 @@ def read(place: str, content: dict[str, Any], task: str | None = None) -> Trajec
             "document's \"extra\", or give the folder of Harbor's job, whose trials name their tasks."
         )
     model = document.agent.model_name or ""
-    steps = [step for step in document.steps if step.source == "agent" and not step.is_copied_context]
-    return Trajectory(place, str(identity).strip(), tuple(_turn(step, model) for step in steps))
+    turns: list[ImportedTurn] = []
+    for step in document.steps:
+        if step.source != "agent" or step.is_copied_context:
+            continue
+        turn = _turn(step, model)
+        if step.llm_call_count == 0 and turns:  # a dispatch without a model call
+            before = turns.pop()
+            turn = replace(before, calls=(*before.calls, *turn.calls))
+        turns.append(turn)
+    return Trajectory(place, str(identity).strip(), tuple(turns))
 
 
 def _turn(step: _Step, model: str) -> ImportedTurn:

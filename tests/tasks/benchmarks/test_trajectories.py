@@ -334,6 +334,16 @@ def test_agent_steps_of_atif_are_turns(write: Write) -> None:
     assert (first.calls[0].model, second.calls[0].model, second.calls[0].cost_usd) == ("m-9", "m-10", None)
 
 
+def test_a_step_of_atif_without_a_model_call_belongs_to_the_turn_before(write: Write) -> None:
+    document = atif(extra={"question_id": 7})
+    call = {"tool_call_id": "b", "function_name": "run_sql", "arguments": {"sql": "SELECT 3"}}
+    dispatch = {"step_id": 4, "source": "agent", "message": "", "llm_call_count": 0, "tool_calls": [call]}
+    document["steps"].insert(3, dispatch)
+    found = outcome(write(document))
+    assert [len(record.value["calls"]) for record in found.stages] == [2, 0]
+    assert [each.sql for each in found.candidates] == ["SELECT 3", "SELECT 2"]
+
+
 def test_the_trials_of_a_job_of_harbor_name_their_questions(write: Write, tmp_path: Path) -> None:
     for task in ("local002", "local001"):
         write(json.dumps(atif(), indent=2), name=f"job/{task}__x1/agent/trajectory.json")
