@@ -21,7 +21,7 @@ Agent = Context[AgentSettings]
 async def agent(question: Question, context: Agent) -> str | None:
     """Let the model take turns until it submits, or a limit is reached; return what it submitted, else its best SQL."""
     settings, runner, backbone = context.settings, context.runner, context.backbone
-    view = await context.view_for(question, descriptions=settings.descriptions)
+    view = await context.full_view(question, descriptions=settings.descriptions)
     box = Toolbox(view, context.values, settings.limits.of_tools, settings.tool_mode)
     conversation = await opened(question, box, context)
     while not conversation.submitted:
@@ -43,19 +43,19 @@ async def agent(question: Question, context: Agent) -> str | None:
 
 async def opened(question: Question, box: Toolbox, context: Agent) -> Conversation:
     """Open the conversation as `pipeline.start` says: with the question alone, the schema, or RSL-SQL's link."""
-    start, shown, sql = context.settings.start, None, None
-    if start == "schema":
-        shown = box.view
-    elif start == "link":
-        sql, link = await link_both_ways(question, box.view, context)
+    settings, shown, sql = context.settings, None, None
+    if settings.start != "question":
+        shown = await context.view_for(question, descriptions=settings.descriptions)
+    if shown and settings.start == "link":
+        sql, link = await link_both_ways(question, shown, context)
         context.record.sql("preliminary_sql", sql)
-        shown = box.view.reduced_to(link)
+        shown = shown.reduced_to(link)
     opening = prompts.messages(
         TEMPLATE,
         dialect=box.view.dialect_name,
         question=question,
         parts=shown.render() if shown else None,
-        reduced=start == "link",
+        reduced=shown is not None and shown.schema is not box.schema,
         sql=sql,
         tools=offered(box.view.dialect_name) if box.mode == "text" else (),
     )

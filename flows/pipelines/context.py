@@ -100,7 +100,7 @@ class Context(Generic[S_co]):
 
         A schema that exceeds the model's context is pruned (`tasks.stages.schema_pruning`), which is noted.
         """
-        view = await self._full_view(question, descriptions=descriptions)
+        view = await self.full_view(question, descriptions=descriptions)
         if self.schema_room is None or text_size(view) <= self.schema_room:
             return view
         kept = await schema_pruning(question, view, self.schema_room)
@@ -112,7 +112,8 @@ class Context(Generic[S_co]):
         )
         return pruned
 
-    async def _full_view(self, question: Question, *, descriptions: bool) -> SchemaView:
+    async def full_view(self, question: Question, *, descriptions: bool) -> SchemaView:
+        """Return the schema as `view_for`, also where it exceeds the model's context."""
         prompt, schema = self.settings.prompt, self.runner.database.schema
         random_rows = prompt.values == "rows" and prompt.rows == "random"
         if random_rows or prompt.missing:

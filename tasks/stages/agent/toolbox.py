@@ -23,6 +23,9 @@ from tasks.stages.shown_results import show_result
 
 TEMPLATE = "agent"
 """The prompt template, in which the tools are described."""
+VERSION = 1
+"""Version of the tools, to be raised where one returns something else: turns are then taken again, and a model's reply
+is requested again only behind a result that has changed."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,7 @@ class Toolbox:
     values: DatabaseValues | None  # values of its columns; None where only the schema is known
     limits: ToolLimits
     mode: ToolMode
+    version: int = VERSION
 
     @property
     def schema(self) -> Schema:

@@ -208,3 +208,14 @@ async def test_gold_is_in_nothing_that_any_tool_returns_sends_or_keeps(
     files.gold("another_gold")
     _, again = await evaluated(files, prefect_home, fake_openai, ("agent",))
     assert (again, list(kept_results(prefect_home))) == (0, keys), "gold is in no key"
+
+
+async def test_the_tools_show_the_whole_schema_also_where_the_prompt_has_room_for_a_part_of_it_only(
+    walk: Guide,
+) -> None:
+    walk.bench.server.script(tool_calls(call("columns", tables=["guide", "museum", "order"])), SUBMIT)
+    found = await walk("agent", "start=schema", schema_room=200)
+    (_, user) = walk.bench.server.requests[0].body["messages"]
+    assert "The schema is reduced to what the question seems to need." in user["content"]
+    assert "# Table: guide" not in user["content"]
+    assert "(language:TEXT" in found.question_run.records[-2].value["calls"][0]["result"]
