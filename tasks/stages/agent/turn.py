@@ -26,7 +26,8 @@ async def turn(
 ) -> Turn:
     """Ask the model once, and execute the tools that it calls.
 
-    A reply without tool calls that holds a query submits it. One with neither is answered with a reminder.
+    A reply without tool calls submits the query that it holds, if that does not fail. Any other one is answered with a
+    reminder.
 
     Args:
         conversation: everything before.
@@ -47,10 +48,14 @@ async def turn(
     for call in calls:
         if call.error:
             backbone.note(f"{call.name[:40]}: {call.error.replace('_', ' ')}")
-    submission = calls[-1].sql if calls and _submits(calls[-1]) else None
-    if not calls and (submission := read_sql(text)):
+    if calls:
+        submission = calls[-1].sql if _submits(calls[-1]) else None
+        return Turn(text, calls, submission or conversation.best_sql(calls), submission is not None)
+    written_sql = read_sql(text)
+    if written_sql and (await runner.run(written_sql, rows=0)).ok:
         backbone.note("the query was submitted as text, without a call of submit")
-    return Turn(text, calls, submission or conversation.best_sql(calls), submission is not None)
+        return Turn(text, (), written_sql, submitted=True)
+    return Turn(text, (), conversation.answer or written_sql)
 
 
 def request_of(conversation: Conversation, notice: str, mode: Mode, dialect: str) -> Request:

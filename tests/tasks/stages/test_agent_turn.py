@@ -194,6 +194,18 @@ async def test_a_text_without_query_is_answered_with_a_reminder(
     assert (reminder["role"], "submit" in reminder["content"]) == ("user", True)
 
 
+@pytest.mark.parametrize("mode", ["native", "text"])
+async def test_a_query_in_text_that_fails_is_kept_and_not_submitted(bench: Bench, mode: ToolMode) -> None:
+    fails = "SELECT nam FROM museum"
+    taken = await take(bench, reply(f"```sql\n{fails}\n```"), reply("Hm."), reply(GOOD), mode=mode)
+    assert [(each.sql, each.submitted) for each in taken.turns] == [
+        (fails, False),
+        (fails, False),
+        (GOOD, True),
+    ]
+    assert "submit" in bench.server.requests[1].body["messages"][-1]["content"]
+
+
 async def test_fenced_actions_are_executed_and_what_is_written_behind_them_is_left_out(bench: Bench) -> None:
     actions = f"```tables\n```\n```run_sql\n{GOOD};\n```\n```columns\n{{'tables'}}\n```"
     said = f"I look.\n{actions}\n### Result of run_sql\nLyon"
