@@ -53,6 +53,12 @@ _NO_SYSTEM_ROLE = re.compile(
     r"system.{0,20}(role|message|prompt).{0,30}not supported|only user and assistant roles", re.IGNORECASE
 )
 """Messages of chat templates without the role: of Gemma 2, and of Mistral 7B Instruct 0.2."""
+_NO_THOUGHTS = re.compile(
+    r"missing a thought_signature|reasoning_content.{0,60}(?:missing|passed back|include)|include reasoning_content|"
+    r"must start with a thinking block"
+)
+"""Messages of endpoints that demand the thoughts of earlier turns with tool calls: of Gemini, Kimi, DeepSeek, LiteLLM
+and Anthropic."""
 _MODERATED = re.compile(r"content.{0,4}(filter|policy|management)|moderat|flagged", re.IGNORECASE)
 _COME_BACK = re.compile(r"(?:try again|retry) in ((?:[\d.]+\s*(?:ms|h|m|s)\s*)+)", re.IGNORECASE)
 _SPAN = re.compile(r"(?<![\d.])([\d.]++)\s*+(ms|h|m|s)", re.IGNORECASE)
@@ -148,6 +154,9 @@ def refusal_of(
         return Refusal("settings", message, advice)
     if _NO_SYSTEM_ROLE.search(message):
         advice = "The model's chat template has no system role: set backbone.system_role=false."
+        return Refusal("settings", message, advice)
+    if _NO_THOUGHTS.search(message):
+        advice = "It demands the thoughts of earlier turns, which are not sent back: set pipeline.tools=text."
         return Refusal("settings", message, advice)
     if passes:
         return Refusal("rate_limit" if status in _RATE_LIMITS else "server", message, retry_after_s=wait)
