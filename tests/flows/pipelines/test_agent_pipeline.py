@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,11 @@ import pytest
 
 from flows.questions.tool_mode import with_tool_mode
 from tasks.core.errors import BackboneError
+from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tasks.settings.home import Home
 from tasks.settings.pipeline import AgentSettings
-from tasks.stages.agent.toolbox import TOOLS
+from tasks.stages.agent.toolbox import TOOLS, AgentTool, Result, SqlArguments, Toolbox
 from tests.flows.pipelines.test_pipelines_gold import MARKER, Files, evaluated
 from tests.support.fake_openai import Behaviour, FakeOpenAI, error, reply, server_error, tool_calls
 from tests.support.guide import GOOD, OTHER, Guide, Walk
@@ -219,3 +221,50 @@ async def test_the_tools_show_the_whole_schema_also_where_the_prompt_has_room_fo
     assert "The schema is reduced to what the question seems to need." in user["content"]
     assert "# Table: guide" not in user["content"]
     assert "(language:TEXT" in found.question_run.records[-2].value["calls"][0]["result"]
+
+
+STEPS = (tool_calls(call("tables")), tool_calls(call("run_sql", sql="SELECT 1")), LOOK, SUBMIT)
+
+
+def step(body: dict[str, Any]) -> Behaviour:
+    return STEPS[min(sum(message["role"] == "assistant" for message in body["messages"]), len(STEPS) - 1)]
+
+
+async def test_a_changed_tool_costs_only_the_replies_behind_its_changed_result(
+    tmp_path: Path,
+    fake_openai: FakeOpenAI,
+    prefect_home: Home,
+    prefect_api: Served,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    files = Files(tmp_path / "data")
+    fake_openai.respond = step
+    _, executed = await evaluated(files, prefect_home, fake_openai, ("agent",))
+    assert executed == len(fake_openai.requests) == 2 * len(STEPS)
+
+    async def changed(box: Toolbox, runner: DatabaseRunner, asked: SqlArguments) -> Result:
+        return Result("Other rows.", sql=asked.sql)
+
+    monkeypatch.setattr("flows.pipelines.agent.Toolbox", partial(Toolbox, version=-1))
+    _, executed = await evaluated(files, prefect_home, fake_openai, ("agent",))
+    assert (executed, len(fake_openai.requests)) == (2 * len(STEPS), 2 * len(STEPS)), (
+        "results are what they were"
+    )
+    monkeypatch.setattr("flows.pipelines.agent.Toolbox", partial(Toolbox, version=-2))
+    monkeypatch.setitem(TOOLS, "run_sql", AgentTool(SqlArguments, changed))
+    _, executed = await evaluated(files, prefect_home, fake_openai, ("agent",))
+    assert executed == 2 * len(STEPS)
+    new = [received.body["messages"] for received in fake_openai.requests[2 * len(STEPS) :]]
+    assert len(new) == 2 * (len(STEPS) - 2), "two turns a question have seen the changed result"
+    assert all("Other rows." in json.dumps(messages) for messages in new)
+
+
+async def test_with_higher_limits_a_conversation_goes_on_from_the_first_notice(
+    tmp_path: Path, fake_openai: FakeOpenAI, prefect_home: Home, prefect_api: Served
+) -> None:
+    files = Files(tmp_path / "data")
+    fake_openai.respond = lambda body: RUN
+    _, first = await evaluated(files, prefect_home, fake_openai, ("agent", "pipeline.limits.turns=6"))
+    outcomes, second = await evaluated(files, prefect_home, fake_openai, ("agent", "pipeline.limits.turns=9"))
+    assert (first, second) == (2 * 6, 2 * 5), "four turns of each question had no notice, and are restored"
+    assert [len(outcome.candidates) for outcome in outcomes] == [9, 9]
