@@ -10,12 +10,8 @@ from flows.cli import options
 from flows.report.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from flows.report.result import EvaluationResult
-    from flows.runtime.control import Progress
-    from tasks.tracking.run_record import RunRecord
-
-MOST_NAME = 80
-"""Characters of a name in the first line of progress."""
+    from flows.runtime.control import Control, Progress
+    from tasks.settings.evaluation import EvaluationSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,31 +78,41 @@ def command(given: EvaluateOptions) -> int:
     """
     from flows.cli.progress import open_progress
 
+    evaluated = None
     with open_progress(sys.stderr) as progress:
-        names = [name[:MOST_NAME] for name in (given.pipeline, given.backbone, given.benchmark)]
-        progress.step("Evaluating {} with {} on {}".format(*names))
-        found = _evaluate(given, progress)
+        pipeline, backbone, benchmark = map(_end, (given.pipeline, given.backbone, given.benchmark))
+        progress.step(f"Evaluating {pipeline} with {backbone} on {benchmark}")
+        from flows.evaluation.run import find_known, run_evaluation
 
-    from flows.report.result import EvaluationResult
+        settings, control = _chosen(given, progress)
+        known, preparation = (None, None) if given.again else find_known(settings, control)
+        if known is None:
+            evaluated = run_evaluation(settings, control, preparation=preparation)
+
     from flows.report.summary import print_repeated, print_summary
     from tasks.tracking.run_record import json_of
 
     def show(stream: TextIO) -> None:
-        if isinstance(found, EvaluationResult):
-            print_summary(found, given.folder, stream, details=given.details)
-        else:
-            print_repeated(found, given.folder, stream, details=given.details)
+        if evaluated:
+            print_summary(evaluated, given.folder, stream, details=given.details)
+        elif known:
+            print_repeated(known, given.folder, stream, details=given.details)
 
-    record = found.record if isinstance(found, EvaluationResult) else found
+    record = evaluated.record if evaluated else known
+    assert record is not None
     given.emit(json_of(record), show, text_too=True)
     if given.open:
         _open_page(record.run_id, given)
-    return found.exit_code if isinstance(found, EvaluationResult) else ExitCode.DONE
+    return evaluated.exit_code if evaluated else ExitCode.DONE
 
 
-def _evaluate(given: EvaluateOptions, progress: "Progress") -> "EvaluationResult | RunRecord":
-    """Evaluate; or return the record of a finished run of which this would be an exact repetition."""
-    from flows.evaluation.run import evaluate_unless_known, run_evaluation
+def _end(name: str, most: int = 60) -> str:
+    """Return the end of a name, which may be the path of a file."""
+    return name if len(name) <= most else f"…{name[1 - most :]}"
+
+
+def _chosen(given: EvaluateOptions, progress: "Progress") -> "tuple[EvaluationSettings, Control]":
+    """Return the settings of the options, and the control of the run."""
     from flows.runtime.control import Control
     from tasks.backbone.endpoint.retry_policy import longest_call
     from tasks.backbone.kinds.kind import kind_of
@@ -116,7 +122,7 @@ def _evaluate(given: EvaluateOptions, progress: "Progress") -> "EvaluationResult
     control = Control(progress, tags=given.labels)
     if given.details and kind_of(settings.backbone).paid:
         progress.note(longest_call(settings.backbone))
-    return run_evaluation(settings, control) if given.again else evaluate_unless_known(settings, control)
+    return settings, control
 
 
 def _open_page(run_id: str, given: EvaluateOptions) -> None:

@@ -12,6 +12,7 @@ from tasks.backbone.kinds.kind import kind_of
 from tasks.core.errors import CrosscheckError
 from tasks.core.registry import offers_extensions
 from tasks.database.engine import engine_of
+from tasks.scoring.build_report import NO_ANSWER
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
 from tasks.tracking.evaluation import DATABASES_CHANGED, KINDS
@@ -96,7 +97,7 @@ def is_like_a_run(settings: EvaluationSettings) -> bool:
 def find_repeated(preparation: Preparation, tags: Mapping[str, str]) -> RunRecord | None:
     """Return the record of the last run of which an evaluation would be an exact repetition; None if there is none.
 
-    That run is complete, nothing of it can be retried, and nothing changed while it ran.
+    That run is complete, no question of it failed, and nothing changed while it ran.
     """
     digest = inputs_of(preparation, tags)
     if not digest:
@@ -109,7 +110,7 @@ def find_repeated(preparation: Preparation, tags: Mapping[str, str]) -> RunRecor
         each.record
         for each in found
         if each.record.status == "complete"
-        and not each.record.retryable
+        and set(each.record.failures) <= {NO_ANSWER}
         and DATABASES_CHANGED not in each.run.tags
     )
     return next(whole, None)

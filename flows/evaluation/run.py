@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from flows.questions.preparation import Preparation
 
 
-def evaluate_unless_known(settings: EvaluationSettings, control: Control) -> EvaluationResult | RunRecord:
-    """Evaluate; or, where a finished run is exactly that evaluation, return its record, without any server.
+def find_known(
+    settings: EvaluationSettings, control: Control
+) -> "tuple[RunRecord | None, Preparation | None]":
+    """Return the record of a finished run that is exactly an evaluation, and what was prepared to find out.
 
     Raises:
         CrosscheckError: as `run_evaluation`.
@@ -32,11 +34,10 @@ def evaluate_unless_known(settings: EvaluationSettings, control: Control) -> Eva
     from flows.evaluation.repeat import find_repeated, is_like_a_run, may_repeat
 
     if not (may_repeat(settings) and is_like_a_run(settings)):
-        return run_evaluation(settings, control)
+        return None, None
     preparation = _prepare(settings, control)
     control.progress.step("Looking for a finished run of the same settings, questions and code")
-    known = find_repeated(preparation, control.tags)
-    return known or run_evaluation(settings, control, preparation=preparation)
+    return find_repeated(preparation, control.tags), preparation
 
 
 def run_evaluation(
@@ -55,14 +56,17 @@ def run_evaluation(
     """
     if server is None and _may_be_restored(settings):
         preparation = preparation or _prepare(settings, control)
-        if found := _evaluate_restored(preparation, control):
-            return found
+        if restored := _evaluate_restored(preparation, control):
+            return restored
     with launched(
         settings, control, server, flow="flows.evaluation.flow", preparation=preparation
     ) as prefect:
         from flows.evaluation.flow import evaluation_flow
 
-        return prefect.loop.run(evaluation_flow(control, prefect.preparation)(settings)).unquote()
+        found: EvaluationResult = prefect.loop.run(
+            evaluation_flow(control, prefect.preparation)(settings)
+        ).unquote()
+        return found
 
 
 def _prepare(settings: EvaluationSettings, control: Control) -> "Preparation":
@@ -93,7 +97,7 @@ def _may_be_restored(settings: EvaluationSettings) -> bool:
 
 def _evaluate_restored(preparation: "Preparation", control: Control) -> EvaluationResult | None:
     """Evaluate without Prefect if every stage can be restored; None if one has to run."""
-    from flows.evaluation.evaluating import evaluate_prepared, restored_outcomes
+    from flows.evaluation.evaluating import evaluation, restored_outcomes
 
     home = Home(Path(preparation.settings.home))
     with watched(home), logging_to(home), asyncio.Runner() as loop:
@@ -102,4 +106,7 @@ def _evaluate_restored(preparation: "Preparation", control: Control) -> Evaluati
         if outcomes is None:
             return None
         with stopping_on_signals(control, loop.get_loop()), registered(home, control):
-            return loop.run(evaluate_prepared(preparation, control, outcomes))
+            found: EvaluationResult = loop.run(
+                evaluation(control, preparation, outcomes)(preparation.settings)
+            )
+            return found

@@ -82,7 +82,8 @@ def _remarks(record: RunRecord) -> Iterator[Block]:
     yield Sentence(
         f"{number(cost.calls)} calls paid, {number(cost.cached_calls)} from the cache, {in_words(cost)}{took}"
     )
-    yield Bullets((*record.remarks, *record.notes))
+    told = {each.text for each in problems(record)}
+    yield Bullets(tuple(each for each in (*record.remarks, *record.notes) if each not in told))
     if judge := record.judge:
         yield Sentence(
             f"opinions of {judge['backbone']} on {counted(judge['judged'], 'answer')}: "

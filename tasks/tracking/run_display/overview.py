@@ -25,8 +25,8 @@ from tasks.tracking.run_display.problems import problems
 from tasks.tracking.run_record import RunRecord
 
 MOST_STAGES, MOST_SENTENCES, MOST_VARIANTS = 6, 4, 2
-LINE, TWO_LINES = 98, 190
-"""Characters of a text that is to fit one or two lines of 100 columns, with its mark."""
+LINE, TWO_LINES, FOUR_LINES = 98, 190, 380
+"""Characters of a text that is to fit so many lines of 100 columns, with its mark."""
 BAR = 40
 """Columns of a bar of 100 %."""
 
@@ -69,7 +69,7 @@ def score_sentence(record: RunRecord) -> Sentence:
 def _head(record: RunRecord) -> Iterator[Block]:
     labels = labels_in_words(record.tags)
     state = "" if record.status == "complete" else f", {record.status}"
-    started = f"run {record.run_id}, started {record.started:%Y-%m-%d %H:%M} UTC"
+    started = f"run {record.run_id} · started {record.started:%Y-%m-%d %H:%M} UTC"
     yield Sentence(
         (
             started,
@@ -98,8 +98,8 @@ def _problems(record: RunRecord) -> Iterator[Block]:
     """Yield what is wrong, then what else a reader must know; all of it is in the full document."""
     wrong = problems(record)
     found = [*wrong, *(Sentence(f"· {note}") for note in record.notes)]
-    for each in found[:MOST_SENTENCES]:
-        yield Sentence(_cut(plain(each.text), TWO_LINES), each.level)
+    for place, each in enumerate(found[:MOST_SENTENCES]):
+        yield Sentence(_cut(plain(each.text), TWO_LINES if place else FOUR_LINES), each.level)
     if rest := and_more(found, MOST_SENTENCES, noun="remarks"):
         yield Sentence(f"· {rest}", "note")
     if not wrong and record.scored:

@@ -12,10 +12,10 @@ MOST_IDS = 10
 def problems(record: RunRecord) -> tuple[Sentence, ...]:
     """Return a sentence for each problem, the most serious ones first; () if there is none.
 
-    Level "error": questions without an answer, and stages none of whose replies could be read. Level "warning": what
-    was scored differently from what a reader expects.
+    Level "error": questions without an answer, stages none of whose replies could be read, and metrics that failed.
+    Level "warning": what was scored differently from what a reader expects.
     """
-    found = (*_failures(record), *_degraded(record), *_not_scored(record))
+    found = (*_failures(record), *_degraded(record), *_unmeasured(record), *_not_scored(record))
     return tuple(sorted(found, key=lambda each: each.level != "error"))
 
 
@@ -40,13 +40,20 @@ def _failures(record: RunRecord) -> Iterator[Sentence]:
 
 
 def _degraded(record: RunRecord) -> Iterator[Sentence]:
-    stages = record.degradation.stages
+    """Yield what degraded stages mean for the score, then each stage."""
+    stages, sentences = record.degradation.stages, record.degradation.sentences
+    lost = any(each.without_effect for each in stages)
+    if lost or len(stages) > 1:  # of one stage, its own sentence has the number
+        yield from (Sentence(meaning, "error" if lost else "warning") for meaning in sentences[len(stages) :])
     for each in stages:
         yield Sentence(each.sentence, "error" if each.without_effect else "warning")
-    lost = any(each.without_effect for each in stages)
-    for meaning in record.degradation.sentences[len(stages) :]:
-        if lost or len(stages) > 1:  # of one stage, its own sentence has the number
-            yield Sentence(meaning, "error" if lost else "warning")
+
+
+def _unmeasured(record: RunRecord) -> Iterator[Sentence]:
+    """Yield the metrics whose own function failed."""
+    for found in record.metrics.values():
+        why = found.get("error") if isinstance(found, dict) and len(found) == 1 else None
+        yield from (Sentence(line, "error") for line in record.remarks if why and str(why) in line)
 
 
 def _not_scored(record: RunRecord) -> Iterator[Sentence]:

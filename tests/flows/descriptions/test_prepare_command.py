@@ -113,7 +113,7 @@ def test_a_run_names_the_generated_descriptions_in_its_prompts_and_a_comparison_
     compared = crosscheck.run("compare", before.json["run_id"], after.json["run_id"])
     assert compared.code == 0, compared.err
     assert "benchmark.generated_descriptions" in compared.out
-    assert f"generated_descriptions: {said}" in crosscheck.run("show", after.json["run_id"]).out
+    assert f"generated_descriptions: {said}" in crosscheck.run("show", after.json["run_id"], "--details").out
     again = crosscheck.run("rerun", before.json["run_id"], "--only", "wrong", *where[2:], "--json")
     assert again.code == 0, again.err
     assert f"(none) than those of this run ({said})" in again.err

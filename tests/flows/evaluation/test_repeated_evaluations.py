@@ -174,7 +174,7 @@ def test_a_repeated_evaluation_shows_the_finished_run_without_a_server_and_again
     assert time.monotonic() - started < 15
     run_id = first.json["run_id"]
     assert again.code == 0 and again.out.startswith(f"{SAME}{run_id} of "), again.out
-    assert f"run {run_id}, started" in again.out and not log.exists()
+    assert f"run {run_id} · started" in again.out and not log.exists()
     assert demo.run(*FEW, "--json").json == first.json
     assert runs(demo) == [run_id]
 

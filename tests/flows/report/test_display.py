@@ -77,7 +77,7 @@ def test_an_evaluation_in_a_narrow_terminal_leaves_only_its_summary(demo: Comman
     assert "Traceback" not in screen.raw
     assert "WARNING" not in screen.raw
     assert COLOURS.search(screen.raw)
-    run_id = run.removeprefix("run ").partition(",")[0]
+    run_id = run.removeprefix("run ").partition(" ")[0]
     assert re.search(
         rf"^Next\ncrosscheck show {run_id} --(wrong|details) +# .*\n"
         rf"crosscheck report {run_id} --open +# every question on a page\n"
