@@ -152,10 +152,10 @@ def _counts(report: GoldReport) -> Table:
                 if count or name in ("rows", "empty", "error")
             ),
             None,
-            ("in all", number(len(report.checks))),
+            ("total", number(len(report.checks))),
             (f"slow (over {report.slow_s:g} s)", number(len(report.slow))),
         ),
-        "" if report.p95_s is None else f"95 % within {1000 * report.p95_s:.2g} ms",
+        "" if report.p95_s is None else f"95th percentile: {1000 * report.p95_s:.2g} ms",
     )
 
 

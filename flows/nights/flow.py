@@ -78,7 +78,7 @@ async def nightly(
 
     Args:
         matrix: Evaluations to run.
-        gate: When it is red or amber.
+        gate: Thresholds for red and amber.
         ask_again: Whether to request new, paid replies in every nightly run, which detects changes of hosted models;
             else cached replies are reused, and only changes of Crosscheck, prompts and settings are detected.
         night: Name of the nightly run; left out: its scheduled time. A killed nightly run continues under the same

@@ -21,7 +21,7 @@ from tasks.core.errors import ConfigurationError, CrosscheckError
 
 TAG = "crosscheck"
 """Tag of every deployed flow run: the automations ignore flow runs of other projects."""
-CRASH_NAME = "crosscheck: crash flow runs that nobody runs any more"
+CRASH_NAME = "crosscheck: mark abandoned flow runs as crashed"
 SILENT_S = 90
 """Seconds without a heartbeat: three are missed (`flows.orchestration.settings.DEPLOYED`)."""
 WEBHOOK = "CROSSCHECK_NOTIFY"

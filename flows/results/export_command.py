@@ -122,8 +122,8 @@ def _submission(given: ExportOptions, target: Path) -> None:
 
     def show(stream: TextIO) -> None:
         click.echo(
-            f"{found.answered:,} predictions of run {run.run.run_id} are in {found.file}; the other "
-            f"{found.questions - found.answered:,} of {found.questions:,} questions have no answer and count as wrong.",
+            f"{found.answered:,} predictions of run {run.run.run_id} are in {found.file}. Questions without an answer, "
+            f"which count as wrong: {found.questions - found.answered:,} of {found.questions:,}.",
             stream,
         )
         if found.changed:

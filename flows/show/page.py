@@ -181,7 +181,7 @@ def _bill(record: RunRecord) -> "list[Sentence | Code]":
 
 
 def _settings(record: RunRecord) -> Section:
-    changes: Block = Sentence("The defaults of these names cannot be read.", "note")
+    changes: Block = Sentence("No defaults to compare with: a part of it comes from a file.", "note")
     if record.changes is not None:
         changes = Bullets(tuple(Span(each, "code") for each in record.changes))
     if record.changes == ():

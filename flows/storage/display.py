@@ -10,8 +10,8 @@ from tasks.tracking.retention.store import Holding
 
 _ONE = {"replies": "reply"}
 NOT_SHRUNK = (
-    "Another process uses the working folder (an evaluation or `crosscheck up`), so its databases keep their size; the "
-    "room in them is used again."
+    "Another process uses the working folder (an evaluation or `crosscheck up`): files shrink only while nothing else "
+    "uses it."
 )
 
 
@@ -35,9 +35,9 @@ def print_holdings(folder: Folder, holdings: Sequence[Holding], stream: TextIO) 
     show(console, made, keep=3)
     kept = folder.retention
     console.print(
-        f"{literal(str(folder.home.path))} · kept: what was used since {kept.cutoff:%Y-%m-%d %H:%M} UTC or by "
-        f"{counted(len(kept.kept), 'run')}; {counted(len(kept.removable), 'run')} would keep scores"
-        f"{' and questions' if kept.rows else ''} alone"
+        f"{literal(str(folder.home.path))} · kept: everything used since {kept.cutoff:%Y-%m-%d %H:%M} UTC, and by "
+        f"{counted(len(kept.kept), 'run')}. Of {counted(len(kept.removable), 'older run')}, `clean` keeps the scores"
+        f"{' and questions' if kept.rows else ''} only"
     )
     for each in holdings:
         if each.note:
@@ -50,9 +50,11 @@ def print_holdings(folder: Folder, holdings: Sequence[Holding], stream: TextIO) 
 
 def in_words(cleaned: Cleaned) -> str:
     """Say what was freed, and what could not be done."""
+    bytes_freed = cleaned.before - cleaned.after
     freed = (
-        f"Freed {size(max(0, cleaned.before - cleaned.after))}: the folder had {size(cleaned.before)} and has "
-        f"{size(cleaned.after)}."
+        f"Freed {size(bytes_freed)}: {size(cleaned.after)} are left of {size(cleaned.before)}."
+        if bytes_freed > 0
+        else f"Nothing freed ({size(cleaned.after)})."
     )
     return " ".join((freed, *cleaned.problems, *([] if cleaned.shrunk else [NOT_SHRUNK])))
 

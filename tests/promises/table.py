@@ -64,7 +64,7 @@ PROMISES: dict[str, Promise] = {
     ),
     "stores": Promise(
         "Each store cut, overwritten, emptied, replaced by another program's file or by one of a newer release is "
-        "set aside and recreated, or named in one message; replies in an intact store stay",
+        "moved aside and recreated, or named in one message; replies in an intact store stay",
         87,
         "promises/test_stores.py",
         answers=True,
@@ -104,7 +104,8 @@ PROMISES: dict[str, Promise] = {
         answers=True,
     ),
     "clock": Promise(
-        "A clock that jumps by years, forwards, backwards or to and fro: no call is held up, nothing stored is lost",
+        "A clock that jumps by years, forwards, backwards or back and forth: no call is held up, nothing stored "
+        "is lost",
         14,
         "promises/test_machine.py",
         answers=True,

@@ -39,10 +39,11 @@ def selection(run: ScoredRun) -> Measurement | None:
     shares = {"oracle": oracle, "chosen_right": chosen_right}
     if choices := [choice for row in scored if (choice := _choice(row)) is not None]:
         shares["new_queries"] = Ratio(choices.count("new"), len(choices))
-    chosen = (
-        f"where exactly one candidate is right it chose right {counts(chosen_right)}"
+    made = (
+        f"Selection: oracle {percent(oracle)} ({counts(oracle)}); where exactly one candidate is right it chose right "
+        f"{counts(chosen_right)}"
         if differing
-        else "no question with exactly one right candidate"
+        else "Selection made no difference: both candidates were right, or both wrong, on every question."
     )
     return Measurement(
         further={f"selection/{name}": share for name, share in shares.items()},
@@ -51,7 +52,7 @@ def selection(run: ScoredRun) -> Measurement | None:
             "new_queries": None,
             **{name: share.as_object() for name, share in shares.items()},
         },
-        lines=(f"Selection: oracle {percent(oracle)} ({counts(oracle)}); {chosen}",),
+        lines=(made,),
         tables=(
             Table(
                 f"Selection between {' and '.join(candidates)}",

@@ -124,7 +124,7 @@ def _blocks(found: RunComparison, shown: int | None) -> Iterator[Block]:
         {"change": "Change", "database": "Database", "difficulty": "Difficulty"},
         shown,
         " flipped questions; --all prints the others, --html writes a page to search in",
-        "Marked: where the SQL of one run is not that of the other.",
+        "Highlighted: differences between the two queries.",
     )
     if found.flips:
         yield Section("Flipped questions", (questions,), "flipped")

@@ -26,7 +26,8 @@ def comparison_figures(found: RunComparison) -> Iterator[Figure]:
     low, high = points(result.low), points(result.high)
     shares = (100 * result.difference, 100 * result.low, 100 * result.high)
     yield Figure(
-        f"Difference B {MINUS} A in points, with its {wide} (paired bootstrap); a dot on grey has p ≥ {result.level}",
+        f"Difference B {MINUS} A in points, with its {wide} (paired bootstrap); grey band: not significant "
+        f"(p ≥ {result.level})",
         Intervals(
             (Point(*shares, kind, "", points(result.difference)),),
             f"B minus A: {points(result.difference)} points, {wide} {low} to {high}",

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from tasks.core.files import atomic_write_text
-from tasks.core.wording import DASH, Share, counts, interval, money, number, percent
+from tasks.core.wording import DASH, Share, counted, counts, interval, money, number, percent
 from tasks.documents.charts import Points
 from tasks.documents.html import html
 from tasks.documents.model import (
@@ -41,7 +41,7 @@ def leaderboard_document(
     return Document(
         "Leaderboard",
         tuple(sections) or (nothing,),
-        "Crosscheck · the latest ranked run of each backbone, pipeline and changed settings",
+        "Crosscheck · latest ranked run per model, pipeline and settings",
         footer=(
             Section(
                 "How to read this",
@@ -97,7 +97,7 @@ def _board(board: Board, page_of: Callable[[str], str]) -> Iterator[Block]:
 def _glance(board: Board) -> Cards:
     best, cost = board.ranked[0], board.ranked[0].cost
     equal = sum(each.rank == 1 for each in board.ranked) - 1
-    others = f", as {equal} other{'s' if equal > 1 else ''} of rank 1" if equal else ""
+    others = f", tied with {counted(equal, 'other')}" if equal else ""
     changed = f" ({best.changed})" if best.changed else ""
     paid = ""
     if cost.calls is not None:

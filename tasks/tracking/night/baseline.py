@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tasks.core.errors import ConfigurationError, CrosscheckError, DataError
+from tasks.core.wording import counted
 from tasks.scoring.degradation import find_degradation
 from tasks.scoring.report import is_right
 from tasks.scoring.score import Accuracy
@@ -171,8 +172,9 @@ def _too_many_failures(stored: StoredRun, gate: Gate) -> str:
     share = unanswered / max(1, len(stored.rows))
     if share <= gate.tolerated_failures:
         return ""
+    have = "has" if unanswered == 1 else "have"
     return (
-        f"{unanswered:,} of {len(stored.rows):,} questions have no answer ({100 * share:.1f} %; "
+        f"{unanswered:,} of {counted(len(stored.rows), 'question')} {have} no answer ({100 * share:.1f} %; "
         f"{100 * gate.tolerated_failures:g} % are tolerated)."
     )
 

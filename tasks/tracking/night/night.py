@@ -16,13 +16,20 @@ from tasks.tracking.night.entry import WORSE, Colour, Entry, NightVerdict
 MISSED_SHOWN = 7
 
 
-_CLAUSES: Mapping[NightVerdict, str] = {
-    "regression": "{count} {be} significantly worse than its baseline",
-    "infrastructure": "infrastructure failed in {count}",
-    "possibly worse": "{count} {be} worse than its baseline, which is not proven",
-    "declining": "{count} {be} declining over the last nights",
-    "degraded": "stages fell back in {count}",
+_CLAUSES: Mapping[NightVerdict, tuple[str, str]] = {
+    "regression": (
+        "is significantly worse than its baseline",
+        "are significantly worse than their baselines",
+    ),
+    "infrastructure": ("had failed infrastructure", "had failed infrastructure"),
+    "possibly worse": (
+        "is worse than its baseline, which is not proven",
+        "are worse than their baselines, which is not proven",
+    ),
+    "declining": ("is declining over the last nights", "are declining over the last nights"),
+    "degraded": ("had stages that fell back", "had stages that fell back"),
 }
+"""What is said of one evaluation with a verdict, and of several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,17 +107,16 @@ class Night:
     def verdict(self) -> str:
         """What was found, in one or two sentences."""
         clauses = [
-            clause.format(count=len(names), be="is" if len(names) == 1 else "are each")
-            + f": {'; '.join(names)}"
+            f"{len(names)} of {self._counted} {clause[len(names) > 1]}: {', '.join(names)}"
             for verdict, clause in _CLAUSES.items()
             if (names := [each.named for each in self.entries if each.verdict == verdict])
         ]
         if clauses:
-            found = f"Of {self._counted}, {', and '.join(clauses)}{self._rest}."
+            found = f"{'; '.join(clauses)}{self._rest}."
         elif self.colour == "No baseline yet":
             found = f"No baseline yet: {self._counted}, none compared. The next nightly run is compared with this one."
         else:
-            found = f"{self._counted}, none worse than its baseline beyond noise{self._rest}."
+            found = f"{self._counted}, no significant loss{self._rest}."
         return f"{found} {self._missed}".strip()
 
     @property
@@ -132,10 +138,10 @@ class Night:
         without = sum(each.verdict == "no baseline" for each in self.entries)
         unranked = sum(each.verdict == "not ranked" for each in self.entries)
         counts = [
-            *([f"{without} without a baseline yet"] if without else []),
-            *([f"{unranked} not ranked"] if unranked else []),
+            *([f"{without} {'has' if without == 1 else 'have'} no baseline yet"] if without else []),
+            *([f"{unranked} {'is' if unranked == 1 else 'are'} not ranked"] if unranked else []),
         ]
-        return f" ({', '.join(counts)})" if counts else ""
+        return "".join(f"; {each}" for each in counts)
 
 
 def judge(gate: Gate, entries: Sequence[Entry]) -> tuple[Entry, ...]:

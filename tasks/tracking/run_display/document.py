@@ -22,7 +22,7 @@ from tasks.tracking.run_record import RunRecord
 
 MOST_CHANGES = 8
 _LABELS = {"name", "note", "changed"}  # tags that the heading and the list of changes show
-UNKNOWN_DEFAULTS = "what differs from the defaults is unknown, the settings of these names cannot be read"
+UNKNOWN_DEFAULTS = "no defaults to compare with: a part of it comes from a file"
 
 
 def run_document(

@@ -225,7 +225,7 @@ def test_the_page_links_to_the_pages_of_runs_that_there_are(home: Home) -> None:
 
 def test_the_page_says_that_others_are_as_good_as_the_first(home: Home) -> None:
     keep(Warehouse(home.warehouse), [a_run("dac", 7), a_run("rsl-sql", 7), a_run("few-shot", 5)])
-    assert "70.00 %, as 1 other of rank 1" in Page(rendered(leaderboard(Warehouse(home.warehouse)))).text
+    assert "70.00 %, tied with 1 other" in Page(rendered(leaderboard(Warehouse(home.warehouse)))).text
 
 
 def test_hostile_names_stay_text(home: Home) -> None:

@@ -38,10 +38,13 @@ __all__ = ["disk"]
 def test_a_seeded_regression_is_red_and_noise_is_green(warehouse: Warehouse) -> None:
     red = a_night(warehouse, two_runs(1, 20, 100))
     assert (red.colour, red.entries[0].verdict) == ("Red", "regression")
-    assert "1 is significantly worse than its baseline: bird-dev | weak-1 | rsl-sql" in red.verdict
+    assert (
+        "1 of 1 evaluation is significantly worse than its baseline: bird-dev | weak-1 | rsl-sql"
+        in red.verdict
+    )
     green = a_night(warehouse, two_runs(4, 7, 100))
     assert (green.colour, green.entries[0].verdict) == ("Green", "no worse")
-    assert green.verdict == "1 evaluation, none worse than its baseline beyond noise."
+    assert green.verdict == "1 evaluation, no significant loss."
 
 
 def test_a_night_on_other_databases_is_compared_with_nothing_and_says_so(warehouse: Warehouse) -> None:
@@ -72,7 +75,7 @@ def test_a_loss_that_is_not_proven_is_amber_and_no_failure(warehouse: Warehouse)
     (judged,) = night.entries
     assert judged.adjusted_p is not None and 0.01 < judged.adjusted_p < 0.05
     assert (night.colour, judged.verdict, night.red) == ("Amber", "possibly worse", ())
-    assert "1 is worse than its baseline, which is not proven" in night.verdict
+    assert "1 of 1 evaluation is worse than its baseline, which is not proven" in night.verdict
     assert as_json(night)["colour"] == "Amber"
     for gate in (Gate(doubt_level=0.03), Gate(threshold=8.1)):
         assert judge(gate, [judged])[0].colour == "Green"
@@ -230,13 +233,13 @@ def test_a_run_that_saw_the_gold_is_compared_with_nothing(warehouse: Warehouse) 
     (judged,) = night.entries
     assert (judged.verdict, judged.comparison, judged.baseline) == ("not ranked", None, None)
     assert "saw parts of the gold" in judged.not_ranked
-    assert "1 not ranked" in night.verdict
+    assert "1 is not ranked" in night.verdict
 
 
 def test_failed_infrastructure_is_red_whatever_else_is_well(warehouse: Warehouse) -> None:
     night = a_night(warehouse, two_runs(4, 7, 100), others=[REFUSED])
     assert [each.verdict for each in night.entries] == ["no worse", "infrastructure"]
-    assert "infrastructure failed in 1: demo | closed | zero-shot" in night.verdict
+    assert "1 of 2 evaluations had failed infrastructure: demo | closed | zero-shot" in night.verdict
 
 
 def test_what_nobody_answered_is_no_regression_but_too_much_of_it_is_red(warehouse: Warehouse) -> None:
