@@ -31,7 +31,7 @@ def _failures(record: RunRecord) -> Iterator[Sentence]:
         which = f" ({shorten(ids, MOST_IDS)})" if len(ids) == count else ""
         yield Sentence(
             f"{count:,} of {counted(record.scored or 0, 'question')} {have} no answer ({kind}) and {are} as wrong"
-            f"{which}{f': {message}{place}' if message else ''}.",
+            f"{f': {message}{place}' if message else ''}{which}.",
             "error",
         )
     if record.retryable:
