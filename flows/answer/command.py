@@ -80,12 +80,14 @@ def command(given: AnswerOptions) -> int:
 
     Runs the pipeline's stages without Prefect and MLflow. Model replies are cached.
     """
-    from flows.answer.answering import AnswerRequest, answer_one
+    with given.progress() as progress:
+        progress.step(f"Answering with {options.end_of(given.pipeline)} and {options.end_of(given.backbone)}")
+        from flows.answer.answering import AnswerRequest, answer_one
+
+        request = AnswerRequest(given.question, given.evidence, given.database, given.rows)
+        answered = asyncio.run(answer_one(given.settings(), request, progress))
+
     from flows.answer.display import as_object, print_answer
 
-    settings = given.settings()
-    request = AnswerRequest(given.question, given.evidence, given.database, given.rows)
-    with given.progress() as progress:
-        answered = asyncio.run(answer_one(settings, request, progress))
     given.emit(as_object(answered), lambda stream: print_answer(answered, stream))
     return answered.exit_code

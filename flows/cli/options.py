@@ -39,6 +39,12 @@ EVALUATED, LABELS, OUTPUT, FOLDERS = (
 """Headings of options in the help of commands that have many."""
 
 
+def end_of(name: str | Path, most: int = 60) -> str:
+    """Return the end of a name, which may be the path of a file: for a line of progress."""
+    text = str(name)
+    return text if len(text) <= most else f"…{text[1 - most :]}"
+
+
 def _make_default(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """Set the working folder of this process and its child processes to `--home`."""
     if value:

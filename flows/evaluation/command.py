@@ -80,7 +80,7 @@ def command(given: EvaluateOptions) -> int:
 
     evaluated = None
     with open_progress(sys.stderr) as progress:
-        pipeline, backbone, benchmark = map(_end, (given.pipeline, given.backbone, given.benchmark))
+        pipeline, backbone, benchmark = map(options.end_of, (given.pipeline, given.backbone, given.benchmark))
         progress.step(f"Evaluating {pipeline} with {backbone} on {benchmark}")
         from flows.evaluation.run import find_known, run_evaluation
 
@@ -104,11 +104,6 @@ def command(given: EvaluateOptions) -> int:
     if given.open:
         _open_page(record.run_id, given)
     return evaluated.exit_code if evaluated else ExitCode.DONE
-
-
-def _end(name: str, most: int = 60) -> str:
-    """Return the end of a name, which may be the path of a file."""
-    return name if len(name) <= most else f"…{name[1 - most :]}"
 
 
 def _chosen(given: EvaluateOptions, progress: "Progress") -> "tuple[EvaluationSettings, Control]":

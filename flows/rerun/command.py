@@ -75,15 +75,23 @@ def command(given: RerunOptions) -> int:
     RUN is a run id or its first characters, the run's id in MLflow, or `latest`, `latest~1`, ...
     """
     from flows.cli.progress import open_progress
+
+    evaluated = None
+    with open_progress(sys.stderr) as progress:
+        progress.step(f"Looking for the questions of {options.end_of(given.run)} to repeat")
+        from flows.rerun.plan import plan_rerun
+        from flows.rerun.run import run_rerun
+        from flows.runtime.control import Control
+
+        labels = given.labels
+        plan = plan_rerun(given.settings())
+        if plan.again:
+            evaluated = run_rerun(plan, Control(progress, tags=labels))
+
     from flows.report.summary import print_summary
-    from flows.rerun.plan import plan_rerun
-    from flows.rerun.run import run_rerun
-    from flows.runtime.control import Control
     from tasks.tracking.run_record import json_of
 
-    labels = given.labels
-    plan = plan_rerun(given.settings())
-    if not plan.again:
+    if evaluated is None:
         name = plan.parent.run.run_id
         none = dict.fromkeys(("selected", "restored", "asked", "changed"), 0)
         facts = {"parent": name, "selection": plan.selection, **none}
@@ -93,8 +101,6 @@ def command(given: RerunOptions) -> int:
             text_too=True,
         )
         return 0
-    with open_progress(sys.stderr) as progress:
-        evaluated = run_rerun(plan, Control(progress, tags=labels))
     given.emit(
         json_of(evaluated.record),
         lambda stream: print_summary(evaluated, given.folder, stream, details=given.details),

@@ -127,13 +127,15 @@ def command(given: ScoreOptions) -> int:
 
     Uses no model and no Prefect. The run is logged to MLflow like an evaluation.
     """
+    with given.progress() as progress:
+        progress.step(f"Scoring {options.end_of(given.predictions)} on {options.end_of(given.benchmark)}")
+        from flows.scoring.run import run_score
+
+        scored = run_score(given.settings(), progress)
+
     from flows.report.summary import print_summary
-    from flows.scoring.run import run_score
     from tasks.tracking.run_record import json_of
 
-    settings = given.settings()
-    with given.progress() as progress:
-        scored = run_score(settings, progress)
     given.emit(
         json_of(scored.record),
         lambda stream: print_summary(scored, given.folder, stream, details=given.details),

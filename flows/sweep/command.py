@@ -81,24 +81,26 @@ class SweepOptions(options.Benchmark, options.Questions, options.Overrides, opti
 @options.record(SweepOptions)
 def command(given: SweepOptions) -> int:
     """Evaluate every backbone with every pipeline and every combination of settings."""
-    from flows.cli.output import write_page
     from flows.cli.progress import open_progress
-    from flows.questions.budget import check_budget
-    from flows.sweep.cells import SweepOptions, estimate_sweep, run_sweep
-    from flows.sweep.display import estimate_document, sweep_document
-    from flows.sweep.plan import names, plan_sweep, read_grid
-    from flows.sweep.result import CellResult, Sweep
-    from tasks.documents.html import html
-    from tasks.documents.terminal import print_document
-    from tasks.tracking.evaluation import new_run_id
 
-    labels = given.labels
-    backbones, pipelines = names(given.backbones, "--backbones"), names(given.pipelines, "--pipelines")
-    grid = read_grid(given.grid)
-    cells = plan_sweep(given.settings, backbones, pipelines, grid, sends_requests=not given.dry_run)
-    check_budget([cell.settings for cell in cells], given.budget)
-    stream = sys.stderr if given.as_json else sys.stdout
     with open_progress(sys.stderr) as progress:
+        progress.step(f"Planning a sweep on {options.end_of(given.benchmark)}")
+        from flows.cli.output import write_page
+        from flows.questions.budget import check_budget
+        from flows.sweep.cells import SweepOptions, estimate_sweep, run_sweep
+        from flows.sweep.display import estimate_document, sweep_document
+        from flows.sweep.plan import names, plan_sweep, read_grid
+        from flows.sweep.result import CellResult, Sweep
+        from tasks.documents.html import html
+        from tasks.documents.terminal import print_document
+        from tasks.tracking.evaluation import new_run_id
+
+        labels = given.labels
+        backbones, pipelines = names(given.backbones, "--backbones"), names(given.pipelines, "--pipelines")
+        grid = read_grid(given.grid)
+        cells = plan_sweep(given.settings, backbones, pipelines, grid, sends_requests=not given.dry_run)
+        check_budget([cell.settings for cell in cells], given.budget)
+        stream = sys.stderr if given.as_json else sys.stdout
         estimates = estimate_sweep(cells, progress)
     print_document(estimate_document(cells, estimates, given.budget), stream)
     if given.dry_run:

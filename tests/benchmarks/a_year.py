@@ -346,7 +346,7 @@ def measure(small: Home, large: Home, given: argparse.Namespace) -> None:
         "night latest": ("night", "latest"),
         "compare": ("compare", before, last),
         "status": ("status",),
-        "evaluate, 1 question": ("evaluate", "--limit", "1", "--pipeline", "zero-shot"),
+        "evaluate, 1 question": ("evaluate", "--limit", "1", "--pipeline", "zero-shot", "--again"),
     }
     print(f"{'':24} {'3 nights':>10} {f'{given.nights} nights':>12}  ratio")
     for name, words in commands.items():

@@ -85,7 +85,7 @@ def measure(text_rate: float, nights: int, repeats: int) -> None:
         server.answer = NoisyModel(remembering(answer_as_offline), text_rate)
         backbone = Path(folder) / "noisy.yaml"
         backbone.write_text(BACKBONE.format(url=server.base_url), encoding="utf-8")
-        run = crosscheck("evaluate", "--backbone", str(backbone), "--pipeline", "few-shot")
+        run = crosscheck("evaluate", "--backbone", str(backbone), "--pipeline", "few-shot", "--again")
         found = crosscheck("noise", str(run["run_id"]), "--repeats", str(repeats))["noise"]
         assert isinstance(found, dict)
         print(

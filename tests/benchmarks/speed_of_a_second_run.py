@@ -86,7 +86,15 @@ def main() -> None:
         }
         backbone.write_text(yaml.safe_dump(settings), encoding="utf-8")
         command = CommandLine(kept / "home")
-        arguments = ("evaluate", "--backbone", str(backbone), "--benchmark", str(benchmark), "--json")
+        arguments = (
+            "evaluate",
+            "--backbone",
+            str(backbone),
+            "--benchmark",
+            str(benchmark),
+            "--json",
+            "--again",
+        )
         arguments += ("--pipeline", "rsl-sql", "--data", str(kept / "data"))
         for what in ("first run", "failed questions asked again", "second run"):
             ran = measure(command, *arguments)

@@ -2,9 +2,10 @@ r"""How long commands take before and besides the model's own time. A script, no
 
     python tests/benchmarks/speed_of_a_start.py
 
-Against a local API that answers at once, it prints for each command the seconds until the first model call and until
-its end, and the seconds of CPU of all its processes:
-- `evaluate` on a fresh working folder, on one that exists, and once more with every answer cached;
+Against a local API that answers at once, it prints for each command the seconds until its first line of progress, until
+the first model call and until its end, and the seconds of CPU of all its processes:
+- `evaluate` on a fresh working folder, on one that exists, once more with every answer cached (`--again`), and as the
+  finished run that it would repeat;
 - `answer` on a small database, `score` of the demo's gold SQL, `--help`.
 Beside them stand the seconds that an empty Python process takes, as a measure of what else the machine does.
 """
@@ -31,13 +32,19 @@ def timed(name: str, command: CommandLine, server: FakeOpenAI, *arguments: str) 
     server.requests.clear()
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     process = command.start_anew(*arguments)
+    assert process.stderr is not None
+    said = process.stderr.readline()
+    line = f"{time.monotonic() - started:6.2f} s" if said else "       -"
     out, err = process.communicate(timeout=600)
     total = time.monotonic() - started
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     first = f"{server.requests[0].at - started:6.2f} s" if server.requests else "       -"
     calls = len(server.requests)
-    print(f"{name:34} first call {first}  end {total:6.2f} s  CPU {cpu:6.2f} s  calls {calls}", flush=True)
+    print(
+        f"{name:34} first line {line}  first call {first}  end {total:6.2f} s  CPU {cpu:6.2f} s  calls {calls}",
+        flush=True,
+    )
     if process.returncode:
         print(err)
     return out
@@ -57,7 +64,8 @@ def main() -> None:
         timed("--help", command, server, "--help")
         timed("evaluate, fresh folder", command, server, *evaluate, "5")
         timed("evaluate, folder that exists", command, server, *evaluate, "10")
-        timed("evaluate, ten cached questions", command, server, *evaluate, "10")
+        timed("evaluate, ten cached questions", command, server, *evaluate, "10", "--again")
+        timed("evaluate, the finished run shown", command, server, *evaluate, "10")
         databases = sorted((command.home / "benchmarks" / "demo").rglob("*.sqlite"))
         smallest = str(min(databases, key=lambda path: path.stat().st_size))
         timed(
