@@ -128,7 +128,8 @@ def command(given: ScoreOptions) -> int:
     Uses no model and no Prefect. The run is logged to MLflow like an evaluation.
     """
     with given.progress() as progress:
-        progress.step(f"Scoring {options.end_of(given.predictions)} on {options.end_of(given.benchmark)}")
+        file = given.predictions or given.trajectories or "predictions"
+        progress.step(f"Scoring {options.end_of(file)} on {options.end_of(given.benchmark)}")
         from flows.scoring.run import run_score
 
         scored = run_score(given.settings(), progress)
