@@ -157,7 +157,7 @@ def _internal_error_message(error: Exception) -> str:
     if log is None:  # no working folder, so no log
         return f"{problem}. Please report it with these details:\n{_details(error)}"
     return (
-        f"{problem}. Answers so far are kept, and the same command continues. Please report it with the "
+        f"{problem}. Answers so far are kept: run the same command again to continue. Please report it with the "
         f"details at the end of {log}."
     )
 
@@ -171,7 +171,7 @@ def _os_error_message(error: OSError) -> str:
         return f"{error.strerror}{where}. Name another file or folder."
     return (
         f"{error.strerror or error}{where}. Check that the disk has space and that the file can be read and written. "
-        f"Answers so far are kept, and the same command continues.{more}"
+        f"Answers so far are kept: run the same command again to continue.{more}"
     )
 
 

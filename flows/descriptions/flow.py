@@ -75,7 +75,9 @@ def prepare_flow(
             assert session.task_runs is not None
             await session.task_runs.finish()
         if control.stop.is_set():
-            raise Interrupted("stopped. The descriptions so far are kept: the same command continues.")
+            raise Interrupted(
+                "stopped. The descriptions so far are kept: run the same command again to continue."
+            )
         if describer.fatal and not prepared.calls:
             raise describer.fatal if describer.fatal.transient else ConfigurationError(str(describer.fatal))
         await session.recorded(session.task_runs.begun)

@@ -87,7 +87,9 @@ class Tracking:
         try:
             yield tracking
         except Interrupted:
-            await tracking._abandon("the user stopped it; the same command continues.", "interrupted")
+            await tracking._abandon(
+                "the user stopped it; run the same command again to continue.", "interrupted"
+            )
             raise
         except BaseException as error:
             await tracking._abandon(str(error) or type(error).__name__, "failed")

@@ -48,7 +48,7 @@ def command() -> None:
     "      --training bird-train.yaml --backbone openai --output pairs.jsonl\n"
     "      one file of pairs from two training splits, none of them in either evaluated split\n"
     "\b\n--questions and --limit choose from every training split.\n"
-    "\b\nInterrupted or failed? The same command continues; no call is paid for twice.\n"
+    "\b\nInterrupted or failed? Run the same command again to continue; no call is paid for twice.\n"
     "\b\nExit codes: 0 done; 2 bad input or configuration; 3 some questions failed, run it again; 130 interrupted.",
 )
 @options.record(DatasetOptions)
@@ -91,7 +91,7 @@ def dataset(given: DatasetOptions) -> int:
     epilog="\b\nThe defaults are those of the paper: LoRA of rank 64 on all linear projections and the output head,\n"
     "one epoch, batches of 64, 4,096 tokens. To change them:\n"
     "  --set rank=16 --set learning_rate=0.0001 --set device_batch_size=4\n"
-    "\b\nInterrupted? The same command continues from the last checkpoint.\n"
+    "\b\nInterrupted? Run the same command again to continue from the last checkpoint.\n"
     "\b\nExit codes: 0 done; 2 bad input or configuration; 130 interrupted, a checkpoint is kept.",
 )
 @options.record(TrainOptions)
@@ -113,7 +113,9 @@ def train(given: TrainOptions) -> int:
 
     def show(stream: TextIO) -> None:
         if not trained.finished:
-            click.echo(f"Stopped after step {trained.steps:,}; the same command continues.", sys.stderr)
+            click.echo(
+                f"Stopped after step {trained.steps:,}; run the same command again to continue.", sys.stderr
+            )
             return
         click.echo(
             f"{trained.steps:,} steps on {trained.pairs:,} pairs; the adapter is in {trained.adapter}", stream

@@ -134,7 +134,7 @@ def ask_all(found: Opinions, benchmark: Benchmark, settings: JudgeSettings, cont
     ):
         loop.run(_judge(found, databases, settings, control))
     if control.stop.is_set():
-        raise Interrupted("stopped. The replies so far are kept: the same command continues.")
+        raise Interrupted("stopped. The replies so far are kept: run the same command again to continue.")
     if found.fatal and not found.opinions:
         raise found.fatal if found.fatal.transient else ConfigurationError(str(found.fatal))
     name_accuracy(found, settings.folders.home)

@@ -83,7 +83,9 @@ async def clear_leftovers(home: Home) -> int:
             continue
         for flow_run in (left.flow_run, left.parent, left.nightly):
             if flow_run:
-                await crash_flow_run(flow_run, "Its process was killed. The same command continues it.")
+                await crash_flow_run(
+                    flow_run, "Its process was killed. Run the same command again to continue it."
+                )
         if left.flow_run:
             await cancel_launched_by(left.flow_run)
         if left.mlflow_run and left.tracking_uri:

@@ -109,8 +109,8 @@ class StageDatabase:
         except (OSError, sqlite3.Error) as error:
             raise StoreError(
                 f"The results of stages in {self.path} cannot be used: {error}. No further request is sent. When the "
-                "disk has room and the file can be written, the same command continues; replies that were paid for "
-                "are kept."
+                "disk has room and the file can be written, run the same command again to continue; replies that were "
+                "paid for are kept."
             ) from error
 
 
@@ -239,7 +239,8 @@ class PrefectStorage:
     def _unreachable(self, done: str, error: Exception) -> StoreError:
         return StoreError(
             f"The results of stages in {self.name} cannot be {done}: {_message(error)}. No further request is sent, "
-            "since it may have been paid for already. When the storage answers again, the same command continues."
+            "since it may have been paid for already. When the storage answers again, run the same command again to "
+            "continue."
         )
 
 

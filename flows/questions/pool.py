@@ -95,7 +95,7 @@ async def answer_all(
     if control.stop.is_set():
         raise Interrupted(
             f"stopped. {len(answers.outcomes):,} of {len(questions):,} questions are answered, and no paid answer is "
-            "lost: the same command continues."
+            "lost: run the same command again to continue."
         )
     return answers
 

@@ -101,7 +101,7 @@ async def _wait(
     while waiting := [each for each in launched if not each.ended]:
         if control.stop.is_set():
             await _stop([each.flow_run for each in waiting], control)
-            raise Interrupted("stopped. No paid answer is lost: the same command continues.")
+            raise Interrupted("stopped. No paid answer is lost: run the same command again to continue.")
         states = await states_of([each.flow_run for each in waiting])
         for each in waiting:
             if (state := states.get(each.flow_run)) is None:

@@ -55,7 +55,7 @@ class CleanOptions(options.Output):
     "`pinned`, baselines of nights that are kept, the latest baseline of each benchmark, backbone and pipeline, and\n"
     "runs that a kept run was merged from. Prefect's records are removed by age only. Files shrink only while no\n"
     "evaluation and no `crosscheck up` uses the folder.\n"
-    "\b\nExit codes: 0 cleaned; 2 bad input; 3 something could not be removed, the same command continues.",
+    "\b\nExit codes: 0 cleaned; 2 bad input; 3 something could not be removed: run the same command again to continue.",
 )
 @options.record(CleanOptions)
 def command(given: CleanOptions) -> int:

@@ -46,7 +46,7 @@ def test_no_run_begins_without_room(
         ran = served(disk.folder, prefect_server).run(*arguments(backbone_file))
     assert (ran.code, model.requests) == (3, [])
     assert len(ran.err.strip().splitlines()) == 1 and str(disk.folder) in ran.err, ran.err
-    assert "24 MB free" in ran.err and "the same command continues" in ran.err
+    assert "24 MB free" in ran.err and "run the same command again to continue" in ran.err
 
 
 @pytest.fixture
@@ -100,7 +100,9 @@ def fills(
         if text.startswith(("crosscheck: ", "✗ The run ended early"))
     ]
     assert ran.code == 3, ran.err + ran.out
-    assert len(said) == 1 and "the same command continues" in said[0] and str(disk.folder) in said[0], ran.err
+    assert (
+        len(said) == 1 and "run the same command again to continue" in said[0] and str(disk.folder) in said[0]
+    ), ran.err
     assert "24 MB free" in said[0] and "Traceback" not in ran.err and "internal error" not in ran.err
     # At most those that could be in flight when the disk was full, and one for each reply that still fitted.
     assert sent <= before + free + left // REPLY_KB
@@ -138,7 +140,7 @@ def test_a_disk_that_turns_read_only_ends_the_run_and_what_is_lost_is_said(
         disk.repair()
         assert ran.code == 3 and "Traceback" not in ran.err and "internal error" not in ran.err, ran.err
         said = [text for text in ran.err.splitlines() if text.startswith("crosscheck: ")]
-        assert "Read-only file system" in said[-1] and "the same command continues" in said[-1]
+        assert "Read-only file system" in said[-1] and "run the same command again to continue" in said[-1]
         assert sent <= before + IN_FLIGHT
         assert line.run(*arguments(backbone_file)).code == 0
     bought = Counter(str(received.body["messages"]) for received in model.requests)

@@ -112,7 +112,7 @@ class PostgresReplyCache(ReplyCache):
     def _full(self, why: str) -> str:
         return (
             f"The reply cache {self.place} cannot be written ({why}), so no further request is sent. Let this role "
-            f"write the table {table.name}, on a disk with room; then the same command continues."
+            f"write the table {table.name}, on a disk with room; then run the same command again to continue."
         )
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
@@ -131,7 +131,7 @@ class PostgresReplyCache(ReplyCache):
             )
         return StoreError(
             f"The reply cache {self.place} cannot be used: {message}. No further request is sent, since its reply may "
-            "be paid for already. When the database is reachable again, the same command continues."
+            "be paid for already. When the database is reachable again, run the same command again to continue."
         )
 
 

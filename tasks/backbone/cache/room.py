@@ -23,7 +23,7 @@ NEEDED = 24 * MB
 
 
 class NoRoomError(StoreError):
-    """Disk that is full or read-only, or a working folder that is gone; the same command continues later."""
+    """Disk that is full or read-only, or a working folder that is gone; the same command can be run again later."""
 
     exit_code = 3
 
@@ -55,7 +55,7 @@ def no_room(place: Path, why: str | None) -> str:
     """Return the message for a disk that takes nothing more."""
     return (
         f"{place} cannot be written ({why}), so no further request is sent; stored replies are kept. Make the "
-        f"disk writable, with {NEEDED // MB} MB free; then the same command continues."
+        f"disk writable, with {NEEDED // MB} MB free; then run the same command again to continue."
     )
 
 

@@ -160,7 +160,7 @@ def _refused(
     elif "SSL" in text or "TLS" in text or "certificate" in text:
         how = "Say how to encrypt at the end of the URL: ?sslmode=require, disable or verify-full&sslrootcert=FILE."
     elif unreachable(error):
-        how = "Check host, port and whether the server runs; then the same command continues."
+        how = "Check host, port and whether the server runs; then run the same command again to continue."
         return DatabaseUnavailableError(f"{about}: the server does not answer ({text}). {how}")
     else:
         how = "Check the URL: mysql://user@host:port/database."

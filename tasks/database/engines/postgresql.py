@@ -156,7 +156,7 @@ def _refused(
     elif re.search(r"sslmode|certificate|SSL (?!SYSCALL)", text):
         how = "Say how to encrypt at the end of the URL: ?sslmode=require, disable or verify-full&sslrootcert=FILE."
     elif unreachable(error) and "does not exist" not in text:
-        how = "Check host, port and whether the server runs; then the same command continues."
+        how = "Check host, port and whether the server runs; then run the same command again to continue."
         return DatabaseUnavailableError(f"{about}: PostgreSQL does not answer ({text}). {how}")
     else:
         how = "Check the URL: postgresql://user@host:port/database."

@@ -135,7 +135,7 @@ def test_stopped_by_ctrl_c_it_continues_without_asking_anything_twice(
     stopped = end(process, signal.SIGINT)
     assert stopped.code == 130, stopped.err
     assert stopped.out == ""
-    assert "same command continues" in stopped.err
+    assert "run the same command again to continue" in stopped.err
     assert "Traceback" not in stopped.err
     asked = len(describer.requests)
     assert asked < 6

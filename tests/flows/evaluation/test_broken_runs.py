@@ -69,7 +69,7 @@ def test_an_interrupted_evaluation_leaves_its_scores_in_the_warehouse_and_nothin
     assert all(row.outcome.sql for row in scored)
     (run,) = mlflow_runs(demo)
     assert run.info.status == "KILLED"
-    assert "the same command continues" in run.data.tags["mlflow.note.content"]
+    assert "run the same command again to continue" in run.data.tags["mlflow.note.content"]
     assert alive_in_prefect(prefect_server) == []
     assert list((demo.home / "runs").iterdir()) == []
 

@@ -178,7 +178,7 @@ async def test_storage_that_goes_away_is_an_error_and_no_missing_result(
         store = open_results(prefect_home)
         assert await store.read("counted/absent") is None
         far.cut, before = True, far.calls
-        with pytest.raises(StoreError, match="the same command continues"):
+        with pytest.raises(StoreError, match="run the same command again to continue"):
             await store.read(key)
         assert far.calls == before + 3
         with in_question_run(QuestionRun(QUESTION, store, TaskRuns(store))), pytest.raises(StoreError):

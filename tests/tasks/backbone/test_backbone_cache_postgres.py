@@ -231,9 +231,9 @@ def test_a_database_that_stays_away_is_an_error_and_no_missing_reply(
     monkeypatch.setattr(reply_postgres, "RECONNECT_S", 0.0)
     reply = put(through, "q")
     gateway.close()
-    with pytest.raises(StoreError, match="the same command continues"):
+    with pytest.raises(StoreError, match="run the same command again to continue"):
         through.get(reply.call.request)
-    with pytest.raises(StoreError, match="the same command continues"):
+    with pytest.raises(StoreError, match="run the same command again to continue"):
         next(through.entries())
     gateway.open()
     assert through.get(reply.call.request) == reply

@@ -154,7 +154,7 @@ async def test_nothing_is_sent_once_the_file_of_replies_is_full(
         problems = [call.exception() for call in calls]
     assert sum(problem is None for problem in problems) == 2
     assert {type(problem) for problem in problems if problem} == {NoRoomError}
-    assert "the same command continues" in str(next(filter(None, problems)))
+    assert "run the same command again to continue" in str(next(filter(None, problems)))
 
 
 @pytest.mark.parametrize("how", [REVOKED, READ_ONLY], ids=["no right to write", "read-only"])
