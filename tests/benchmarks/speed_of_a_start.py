@@ -57,7 +57,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, FakeOpenAI() as server:
         server.answer = lambda body: '{"sql": "SELECT 1"}'
         backbone = Path(folder) / "local.yaml"
-        backbone.write_text(yaml.safe_dump({"model": "local", "base_url": server.base_url}), encoding="utf-8")
+        settings = {"model": "local", "base_url": server.base_url, "unreadable_limit": 0}
+        backbone.write_text(yaml.safe_dump(settings), encoding="utf-8")
         os.environ.pop("PREFECT_API_URL", None)
         command = CommandLine(Path(folder) / "home")
         evaluate = ("evaluate", "--backbone", str(backbone), "--json", "--limit")
