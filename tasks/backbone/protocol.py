@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Literal, Protocol
 
 from tasks.core.outcome import STANDARD, Call
@@ -170,19 +171,24 @@ def messages_of(canonical: Mapping[str, Any]) -> tuple[Message, ...]:
 
 def _asked(request: Request) -> dict[str, Any]:
     """Return what identifies a request; tools and known messages are in it where there are some."""
-    messages = [_said(message) for message in request.messages]
     asked: dict[str, Any] = {
-        "messages": messages[request.known :],
+        "messages": [_said(message) for message in request.messages[request.known :]],
         "schema": request.schema,
         "temperature": request.temperature,
         "sample": request.sample,
     }
     if request.known:
-        asked["known"] = _sha256(_canonical({"messages": messages[: request.known]}))
+        asked["known"] = _known_digest(request.messages[: request.known])
     if request.tools:
         tools = [[tool.name, tool.description, tool.parameters] for tool in request.tools]
         asked["tools"] = _sha256(_canonical({"tools": tools})) if request.known else tools
     return asked
+
+
+@lru_cache(maxsize=256)
+def _known_digest(messages: tuple[Message, ...]) -> str:
+    """Return the digest of messages; a request needs it three times, before and after it is sent."""
+    return _sha256(_canonical({"messages": [_said(message) for message in messages]}))
 
 
 def _said(message: Message) -> list[Any]:

@@ -157,6 +157,12 @@ TOOLS = {
 
 def offered(dialect: str) -> tuple[Tool, ...]:
     """Return the tools as a request offers them; `dialect` is the name of the SQL dialect."""
+    return _offered(dialect, prompts.digest(TEMPLATE))
+
+
+@cache
+def _offered(dialect: str, digest: str) -> tuple[Tool, ...]:
+    """Return them for a digest of the template that describes them: every turn of a run offers the same."""
     return tuple(
         Tool(name, prompts.render(TEMPLATE, f"tool_{name}", dialect=dialect).strip(), parameters(name))
         for name in TOOLS

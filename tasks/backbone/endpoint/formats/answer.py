@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from tasks.core.outcome import STANDARD, Usage
@@ -166,6 +167,13 @@ def arguments_object(arguments: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         found = None
     return found if isinstance(found, dict) else {"malformed": arguments}
+
+
+@lru_cache(maxsize=4096)
+def arguments_text(arguments: str) -> str:
+    """Return the same as JSON; a conversation sends the arguments of its calls in every turn."""
+    found = arguments_object(arguments)
+    return json.dumps(found, ensure_ascii=False) if "malformed" in found else arguments
 
 
 def tool_name(name: str) -> str:

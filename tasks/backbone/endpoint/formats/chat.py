@@ -11,7 +11,7 @@ from tasks.backbone.endpoint.formats.answer import (
     Choice,
     GarbledAnswerError,
     RefusedInBodyError,
-    arguments_object,
+    arguments_text,
     count,
     object_in,
     part,
@@ -90,7 +90,7 @@ def _sent(message: Message) -> Iterator[dict[str, Any]]:
             "type": "function",
             "function": {
                 "name": tool_name(call.name),
-                "arguments": json.dumps(arguments_object(call.arguments), ensure_ascii=False),
+                "arguments": arguments_text(call.arguments),
             },
         }
         for call in message.calls

@@ -12,7 +12,7 @@ from tasks.backbone.endpoint.formats.answer import (
     Answer,
     GarbledAnswerError,
     RefusedInBodyError,
-    arguments_object,
+    arguments_text,
     count,
     object_in,
     part,
@@ -73,7 +73,7 @@ def _sent(message: Message) -> Iterator[dict[str, Any]]:
     if message.content or not message.calls:
         yield {"role": message.role, "content": message.content}
     for call in message.calls:
-        arguments = json.dumps(arguments_object(call.arguments), ensure_ascii=False)
+        arguments = arguments_text(call.arguments)
         yield {
             "type": "function_call",
             "call_id": call.id,

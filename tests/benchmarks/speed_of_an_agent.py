@@ -1,0 +1,95 @@
+r"""What turns of an agent cost besides the model's own time, and what is stored of them. A script, not a test:
+
+    python tests/benchmarks/speed_of_an_agent.py --limit 500 --turns 10 --latency 1 --in-flight 128 --data FOLDER
+
+Against a local API whose model names the tables, runs queries and submits in the last turn, it prints the time and the
+processor time of all processes of an evaluation, and of the same command once more with every turn stored;
+and the bytes that a turn takes in the store of stage results and in the reply cache, the mean and the most.
+"""
+
+import argparse
+import json
+import os
+import resource
+import sqlite3
+import sys
+import tempfile
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.support.command_line import CommandLine
+from tests.support.fake_openai import Behaviour, Body, FakeOpenAI, tool_calls
+
+QUERY = (
+    "WITH RECURSIVE n(i) AS (SELECT {0} UNION ALL SELECT i + 1 FROM n LIMIT 15) "
+    "SELECT i, 'some text of a value ' || i AS name, i * 3 AS amount FROM n"
+)
+SIZES = {"stages.sqlite": ("entry", "content"), "replies.sqlite": ("reply", "request")}
+
+
+def model(turns: int, body: Body) -> Behaviour:
+    """Return the tool call of a turn."""
+    turn = 1 + sum(message["role"] == "assistant" for message in body["messages"])
+    if turn == 1:
+        return tool_calls(("tables", "{}"))
+    sql = QUERY.format(turn) if turn < turns else "SELECT 1"
+    return tool_calls(("run_sql" if turn < turns else "submit", json.dumps({"sql": sql})))
+
+
+def timed(name: str, command: CommandLine, turns: int, *arguments: str) -> None:
+    """Run a command, and print its times."""
+    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    process = command.start_anew(*arguments)
+    out, err = process.communicate(timeout=3600)
+    total = time.monotonic() - started
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    if process.returncode:
+        sys.exit(err)
+    found: dict[str, Any] = json.loads(out)
+    taken = found["scored"] * turns
+    print(f"{name:12} {found['scored']} questions of {turns} turns, {total:6.1f} s, CPU {cpu:6.1f} s, "
+          f"{1000 * cpu / taken:.2f} ms a turn", flush=True)  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--benchmark", default="spider-dev")
+    parser.add_argument("--data", default=os.environ.get("CROSSCHECK_DATA", ""))
+    parser.add_argument("--limit", default="500")
+    parser.add_argument("--turns", type=int, default=10)
+    parser.add_argument("--latency", type=float, default=0.0)
+    parser.add_argument("--in-flight", type=int, default=128)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, FakeOpenAI() as server:
+        server.respond, server.latency, server.keep = (
+            lambda body: model(given.turns, body),
+            given.latency,
+            False,
+        )
+        backbone = Path(folder) / "local.yaml"
+        settings = {"model": "local", "base_url": server.base_url, "response_mode": "text"}
+        backbone.write_text(yaml.safe_dump(settings | {"concurrency": given.in_flight}), encoding="utf-8")
+        command = CommandLine(Path(folder) / "home")
+        evaluate = (
+            "evaluate", "--json", "--again", "--benchmark", given.benchmark, "--data", given.data,
+            "--backbone", str(backbone), "--pipeline", "agent", "--limit", given.limit,
+            "--set", f"pipeline.limits.turns={given.turns + 3}",
+        )  # fmt: skip
+        timed("first", command, given.turns, *evaluate)
+        for name, (table, column) in SIZES.items():
+            with closing(sqlite3.connect(command.home / name)) as connection:
+                sizes = f"SELECT count(*), avg(length({column})), max(length({column})) FROM {table}"
+                count, mean, most = connection.execute(sizes).fetchone()
+            print(f"{name:16} {count:,} turns, {mean:,.0f} bytes a turn, at most {most:,}")
+        timed("once more", command, given.turns, *evaluate)
+
+
+if __name__ == "__main__":
+    main()
