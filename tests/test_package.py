@@ -64,6 +64,7 @@ def test_the_wheel_has_the_modules_the_configuration_and_nothing_else(installed:
     for folder, packed in (
         (ROOT / "conf", installed / "tasks" / "conf"),
         (ROOT / "tasks", installed / "tasks"),
+        (ROOT / "flows", installed / "flows"),
     ):
         assert files_of(folder) - files_of(packed) == set()
 
