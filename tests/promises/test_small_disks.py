@@ -45,7 +45,8 @@ def test_no_run_begins_without_room(
     with mounted(tmp_path / "small", size) as disk:
         ran = served(disk.folder, prefect_server).run(*arguments(backbone_file))
     assert (ran.code, model.requests) == (3, [])
-    assert len(ran.err.strip().splitlines()) == 1 and str(disk.folder) in ran.err, ran.err
+    progress, message = ran.err.strip().splitlines()
+    assert progress.startswith("Evaluating ") and str(disk.folder) in message, ran.err
     assert "24 MB free" in ran.err and "run the same command again to continue" in ran.err
 
 
