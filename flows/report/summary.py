@@ -94,8 +94,9 @@ def next_steps(record: RunRecord, before: str = "") -> list[str]:
         second = (f"crosscheck compare {before} {run_id}", "with the run before")
     else:
         second = (f"crosscheck report {run_id} --open", "every question on a page")
-    width = max(len(command) for command, _ in (first, second))
-    return [f"{command:<{width}}{_home()}  # {why}" for command, why in (first, second)]
+    commands = [(f"{command}{_home()}", why) for command, why in (first, second)]
+    width = max(len(command) for command, _ in commands)
+    return [f"{command:<{width}}  # {why}" for command, why in commands]
 
 
 def _places(shown: Shown) -> list[tuple[str, str]]:
