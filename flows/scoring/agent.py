@@ -38,6 +38,8 @@ Agent = Callable[[Question, AgentDatabase], Any]
 """Returns the SQL, None, or an object of Crosscheck's format for trajectories; or an awaitable of one."""
 PAUSE_S = 1.0
 """Pause before the second attempt; it doubles with each."""
+MOST = 1_000_000
+"""Highest value of a setting, in its own unit."""
 FIRST = 5
 """So many first questions must not all fail, or no other question is asked."""
 
@@ -64,8 +66,8 @@ class AgentSettings:
         """
         for name, least in (("concurrency", 1), ("attempts", 1), ("timeout_s", 0.001)):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not value >= least:
-                raise ConfigurationError(f"{name}={value!r}: it must be a number of at least {least:g}.")
+            if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= MOST:
+                raise ConfigurationError(f"{name}={value!r}: it must be a number from {least:g} to {MOST:,}.")
 
 
 def run_agent(agent: Agent, settings: AgentSettings, control: Control) -> Path:
@@ -105,6 +107,10 @@ def run_agent(agent: Agent, settings: AgentSettings, control: Control) -> Path:
         if settings.trajectories:
             return file
         return file.replace(file.with_stem(f"{file.stem}-{file_digest(file)[:12]}"))
+
+
+class _AgentError(Exception):
+    """An exception of the agent, described."""
 
 
 @dataclass
@@ -167,6 +173,8 @@ class _Asking:
                 future = self._start(question, database)
                 answer = await asyncio.wait_for(asyncio.wrap_future(future), self.settings.timeout_s)
                 return _line(head, answer, database)
+            except _AgentError as error:
+                why = str(error)
             except TimeoutError:
                 why = f"the agent did not answer within {self.settings.timeout_s:g} s"
             except Exception as error:
@@ -188,10 +196,8 @@ class _Asking:
             try:
                 found = self.agent(question, database)
                 future.set_result(self._awaited(found) if inspect.isawaitable(found) else found)
-            except Exception as error:
-                future.set_exception(error)
-            except BaseException as error:  # SystemExit must not end the program
-                future.set_exception(RuntimeError(f"{type(error).__name__}: {error}"))
+            except BaseException as error:  # also SystemExit, and those that mean something else to a future
+                future.set_exception(_AgentError(described(error)))
 
         threading.Thread(target=call, name=f"agent {question.id}", daemon=True).start()
         return future
@@ -200,7 +206,7 @@ class _Asking:
         """Await a value on the agents' loop, and cancel it where it exceeds its time."""
         running = asyncio.run_coroutine_threadsafe(_await(value), self._agent_loop)
         try:
-            return running.result(self.settings.timeout_s)
+            return running.result(self.settings.timeout_s + 1)  # the question's own deadline is over before
         finally:
             running.cancel()
 

@@ -1,6 +1,7 @@
 """`Crosscheck().score_agent`: a Python function as an agent, with the sandbox's protections, deadlines and retries."""
 
 import asyncio
+import concurrent.futures
 import json
 import os
 import shutil
@@ -160,6 +161,37 @@ def test_an_exception_is_retried_and_at_last_counts_as_wrong(
     assert turns == {"1": 2, "2": 1, "3": 2}  # those of the last attempt alone
 
 
+@pytest.mark.parametrize("is_async", [True, False])
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (asyncio.CancelledError(), "CancelledError"),
+        (concurrent.futures.CancelledError(), "CancelledError"),
+        (StopIteration(), "StopIteration"),
+        (TimeoutError("the endpoint is slow"), "TimeoutError: the endpoint is slow"),
+    ],
+)
+def test_an_exception_that_means_something_else_to_a_future_is_one_of_the_agent(
+    error: BaseException, message: str, is_async: bool, crosscheck: Crosscheck, gold: dict[str, str]
+) -> None:
+    def fails(question: Question, database: AgentDatabase) -> str:
+        if question.id == "2":
+            raise error
+        return gold[question.id]
+
+    async def fails_later(question: Question, database: AgentDatabase) -> str:
+        return fails(question, database)
+
+    started = time.monotonic()
+    run = crosscheck.score_agent(
+        fails_later if is_async else fails, questions="1-3", attempts=1, timeout_s=30, concurrency=1
+    )
+    assert time.monotonic() - started < 20
+    assert (run.correct, run.total, run.failures) == (2, 3, {"extension_error": 1})
+    assert message in run.failure_messages["extension_error"]
+    assert "did not answer" not in run.failure_messages["extension_error"]
+
+
 @pytest.mark.parametrize("blocking", [True, False])
 def test_an_agent_that_takes_too_long_is_left_behind_and_gets_no_further_result(
     blocking: bool, crosscheck: Crosscheck, gold: dict[str, str]
@@ -292,9 +324,20 @@ def test_ctrl_c_ends_in_order_and_the_same_call_continues(
     assert len(asked) == 16  # a call that has ended is not continued
 
 
-@pytest.mark.parametrize("given", [{"concurrency": 0}, {"timeout_s": 0}, {"attempts": True}])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"concurrency": 0},
+        {"timeout_s": 0},
+        {"attempts": True},
+        {"concurrency": float("inf")},
+        {"timeout_s": 1e12},
+    ],
+)
 def test_a_setting_out_of_its_range_is_refused(given: dict[str, Any], crosscheck: Crosscheck) -> None:
-    with pytest.raises(CrosscheckError, match=f"{next(iter(given))}=.*: it must be a number of at least"):
+    with pytest.raises(
+        CrosscheckError, match=f"{next(iter(given))}=.*: it must be a number from .* to 1,000,000"
+    ):
         crosscheck.score_agent(lambda question, database: None, **given)
 
 
