@@ -252,9 +252,10 @@ def _add_errors(messages: Sequence[dict[str, Any]], failed: Mapping[str, bool]) 
         messages: valid ones.
         failed: whether each executed SQL failed.
     """
-    calls = [call for each in messages for call in each.get("tool_calls") or ()]
-    by_id = {call.get("id"): failed.get(sql_in(call["function"].get("arguments")) or "") for call in calls}
+    by_id: dict[Any, bool | None] = {}
     for each in messages:
+        for call in each.get("tool_calls") or ():
+            by_id[call.get("id")] = failed.get(sql_in(call["function"].get("arguments")) or "")
         error = by_id.get(each.get("tool_call_id")) if each["role"] == "tool" else None
         if error is not None:
             each.setdefault("error", error)

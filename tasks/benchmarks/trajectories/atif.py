@@ -7,18 +7,24 @@ result.json of Harbor's trial folder. ATIF does not say whether a tool call fail
 """
 
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ValidationError
 
-from tasks.benchmarks.trajectories.imported import ImportedTurn, ModelCall, Trajectory, as_text, tool_call
+from tasks.benchmarks.trajectories.imported import (
+    Amount,
+    ImportedTurn,
+    ModelCall,
+    Tokens,
+    Trajectory,
+    as_text,
+    tool_call,
+)
 from tasks.core.errors import DataError, first_problem
 from tasks.core.outcome import Usage
 
 SCHEMA = "ATIF-"
 """Begins the `schema_version` of a document."""
-
-_Count = Annotated[int, Field(ge=0)] | None
 
 
 class _ToolCall(BaseModel):
@@ -37,10 +43,10 @@ class _Observation(BaseModel):
 
 
 class _Metrics(BaseModel):
-    prompt_tokens: _Count = None
-    completion_tokens: _Count = None
-    cached_tokens: _Count = None
-    cost_usd: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    prompt_tokens: Tokens = None
+    completion_tokens: Tokens = None
+    cached_tokens: Tokens = None
+    cost_usd: Amount = None
 
 
 class _Step(BaseModel):
@@ -51,7 +57,7 @@ class _Step(BaseModel):
     observation: _Observation | None = None
     metrics: _Metrics | None = None
     is_copied_context: bool | None = None
-    llm_call_count: _Count = None
+    llm_call_count: int | None = None
 
 
 class _Agent(BaseModel):

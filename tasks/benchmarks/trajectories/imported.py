@@ -4,7 +4,9 @@ import hashlib
 import json
 import re
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from tasks.backbone.replies.sql_text import read_sql
 from tasks.benchmarks.predictions.formats import sql_or_none
@@ -16,6 +18,10 @@ MOST_TURNS = 1_000
 """Turns of a question that are kept; the answer is that of all of them."""
 MOST_CHARACTERS = 100_000
 """Length at which a text that is only shown, such as a tool's result, is cut."""
+MOST_TOKENS = 10**12
+"""Highest number of tokens, dollars and seconds of a turn; a higher one is an error of the file."""
+Tokens = Annotated[int, Field(ge=0, le=MOST_TOKENS)] | None
+Amount = Annotated[float, Field(ge=0, le=MOST_TOKENS, allow_inf_nan=False)] | None
 UNKNOWN = Usage()
 SQL_ARGUMENTS = ("sql", "sql_query", "query", "statement", "command", "code")
 """Names of the arguments of tools that hold SQL; of several, the first counts."""
@@ -69,7 +75,7 @@ class Trajectory:
         sql, ended = None, False
         for each in self.turns:
             given = each.sql or _submitted(each)
-            submitted = bool(given and not each.sql) if each.submitted is None else each.submitted
+            submitted = bool(_submitted(each)) if each.submitted is None else each.submitted
             ended = ended or submitted
             executed = [call.sql for call in each.calls if call.sql and not call.error]
             sql = given or (executed[-1] if executed and not (ended and turns and sql) else sql)

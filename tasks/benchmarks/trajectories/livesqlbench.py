@@ -65,9 +65,15 @@ def is_result(content: dict[str, Any]) -> bool:
 
 
 def results(place: str, content: dict[str, Any]) -> list[tuple[str, Any]]:
-    """Return the results of an object, each with its place."""
+    """Return the results of an object, each with its place.
+
+    Raises:
+        DataError: its `results` are no list.
+    """
     if "results" not in content:
         return [(place, content)]
+    if not isinstance(content["results"], list):
+        raise DataError(f"{place}: results must be a list (LiveSQLBench-Agent).")
     return [(f"{place}, results[{number}]", each) for number, each in enumerate(content["results"])]
 
 

@@ -15,7 +15,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tasks.benchmarks.trajectories.imported import ImportedTurn, ModelCall, Trajectory, as_text, tool_call
+from tasks.benchmarks.trajectories.imported import (
+    MOST_TOKENS,
+    ImportedTurn,
+    ModelCall,
+    Trajectory,
+    as_text,
+    tool_call,
+)
 from tasks.core.errors import DataError
 from tasks.core.outcome import Usage
 from tasks.core.trajectory import ToolCall
@@ -117,13 +124,15 @@ def _model_call(span: _Span) -> ModelCall:
     usage = {name: span.attributes.get(attribute) for name, attribute in _TOKENS.items()}
     wrong = next((_TOKENS[name] for name, count in usage.items() if not _is_count(count)), None)
     if wrong:
-        raise DataError(f"{span.place}: {wrong} must be a whole number, not {span.attributes[wrong]!r}.")
+        raise DataError(
+            f"{span.place}: {wrong} must be a whole number up to {MOST_TOKENS:,}, not {span.attributes[wrong]!r}."
+        )
     model = span.text("gen_ai.response.model") or span.text("gen_ai.request.model")
     return ModelCall(model, Usage(**usage), seconds=span.seconds)
 
 
 def _is_count(value: Any) -> bool:
-    return value is None or (type(value) is int and value >= 0)
+    return value is None or (type(value) is int and 0 <= value <= MOST_TOKENS)
 
 
 def _asked(part: Mapping[str, Any], by_id: Mapping[str, _Span], told: Mapping[str, str | None]) -> ToolCall:

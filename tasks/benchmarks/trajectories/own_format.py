@@ -7,18 +7,23 @@ In the place of `turns`, `messages` may hold the conversation in the protocol of
 message of the assistant with the messages of the tools behind it.
 """
 
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from tasks.benchmarks.predictions.formats import sql_or_none
-from tasks.benchmarks.trajectories.imported import ImportedTurn, ModelCall, Trajectory, as_text, tool_call
+from tasks.benchmarks.trajectories.imported import (
+    Amount,
+    ImportedTurn,
+    ModelCall,
+    Tokens,
+    Trajectory,
+    as_text,
+    tool_call,
+)
 from tasks.core.errors import DataError, first_problem
 from tasks.core.outcome import Usage
 from tasks.core.trajectory import ToolCall
-
-Tokens = Annotated[int, Field(ge=0, le=10**12)] | None
-Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
 
 
 class _Line(BaseModel):
@@ -67,7 +72,7 @@ class _Function(BaseModel):
 
 class _MessageCall(BaseModel):
     function: _Function
-    id: str = ""
+    id: str | None = None
 
 
 class _Details(BaseModel):
@@ -179,20 +184,21 @@ def _failed(error: bool | str | None) -> bool | None:
 
 
 def turns_of(messages: list[MessageLine]) -> list[ImportedTurn]:
-    """Return the turns of a conversation in the chat protocol: one per message of the assistant."""
-    results = {each.tool_call_id: each for each in messages if each.role == "tool"}
+    """Return the turns of a conversation in the chat protocol: one per message of the assistant.
 
-    def made(call: _MessageCall) -> ToolCall:
-        found = results.get(call.id)
-        result, error = (as_text(found.content), _failed(found.error)) if found else (None, None)
-        return tool_call(call.function.name, call.function.arguments, result, error=error, id=call.id)
+    The result of a tool call is the next message of a tool with its id: some endpoints use an id again in a later turn.
+    """
+    turns: list[ImportedTurn] = []
+    told: dict[str | None, MessageLine] = {}
+    for each in reversed(messages):
+        if each.role == "tool":
+            told[each.tool_call_id] = each
+        elif each.role == "assistant":
+            calls = tuple(_called(call, told.pop(call.id, None)) for call in each.tool_calls or ())
+            turns.append(ImportedTurn(as_text(each.content) or "", calls, call=each.call))
+    return turns[::-1]
 
-    return [
-        ImportedTurn(
-            as_text(each.content) or "",
-            tuple(map(made, each.tool_calls or ())),
-            call=each.call,
-        )
-        for each in messages
-        if each.role == "assistant"
-    ]
+
+def _called(call: _MessageCall, told: MessageLine | None) -> ToolCall:
+    result, error = (as_text(told.content), _failed(told.error)) if told else (None, None)
+    return tool_call(call.function.name, call.function.arguments, result, error=error, id=call.id or "")

@@ -85,7 +85,7 @@ class Agent:
 
 @METRICS.register("turns")
 @metric("Turns", needs=(f"stage:{TURN}",), unit="questions", better=None, order=24)
-def turns(run: ScoredRun) -> Measurement:
+def turns(run: ScoredRun) -> Measurement | None:
     """Report the curve of execution accuracy over turns, with cost, tool errors, repetitions and lost answers.
 
     All shares are over the scored questions, those without a turn among them: a question that failed has no right SQL.
@@ -96,6 +96,8 @@ def turns(run: ScoredRun) -> Measurement:
     lost = [id_ for id_, agent in agents.items() if agent.lost]
     found = tuple(agents.values())
     counts_of = [len(agent.turns) for agent in found]
+    if not any(counts_of):  # every first turn failed
+        return None
     calls = [call for agent in found for call in agent.calls]
     costs = [cost for agent in found for cost in agent.costs]
     errors = (

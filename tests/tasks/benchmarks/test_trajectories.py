@@ -137,6 +137,32 @@ def test_the_answer_after_a_turn_is_what_was_submitted_else_the_last_sql_that_ra
     assert answers(write({"question_id": 7, "turns": turns})) == expected
 
 
+def test_a_turn_that_names_its_sql_has_submitted_it_if_it_calls_a_tool_that_submits(write: Write) -> None:
+    turns = [
+        {"sql": "SELECT 1", "tool_calls": [run_sql("SELECT 1", name=name)]} for name in ("run", "submit")
+    ]
+    found = outcome(write({"question_id": 7, "turns": turns}))
+    assert [record.value["submitted"] for record in found.stages] == [False, True]
+
+
+@pytest.mark.parametrize("id", ["call_0", None])
+def test_an_id_that_an_endpoint_uses_again_has_the_result_behind_each_call(
+    id: str | None, write: Write
+) -> None:
+    messages: list[dict[str, Any]] = []
+    for sql, error in (("SELECT a", True), ("SELECT 2", False)):
+        function = {"name": "run_sql", "arguments": json.dumps({"sql": sql})}
+        messages.append({"role": "assistant", "tool_calls": [{"id": id, "function": function}]})
+        messages.append({"role": "tool", "tool_call_id": id, "content": f"of {sql}", "error": error})
+    found = outcome(write({"question_id": 7, "messages": messages}))
+    calls = [record.value["calls"][0] for record in found.stages]
+    assert [(call["result"], call["error"]) for call in calls] == [
+        ("of SELECT a", "failed"),
+        ("of SELECT 2", ""),
+    ]
+    assert [each.sql for each in found.candidates] == [None, "SELECT 2"]
+
+
 @pytest.mark.parametrize(
     ("more", "sql"), [({}, "SELECT 1"), ({"sql": None}, None), ({"sql": "SELECT 9"}, "SELECT 9")]
 )
@@ -226,6 +252,17 @@ LINE = {"question_id": 1, "turns": []}
         ([{"schema_version": "ATIF-v1.4", "steps": [{"source": "robot"}]}], "steps.0.source"),
         ([{"results": [{"tool_trajectory": []}]}], "results[0]: the result has no instance_id"),
         ([{"results": [3]}], "results[0]"),
+        ([{"results": []}, {"results": 5}], "line 2: results must be a list"),
+        ([{"question_id": 1, "turns": [{"cost_usd": 1e308}]}], "turns.0.cost_usd"),
+        (
+            [
+                {
+                    "schema_version": "ATIF-v1.4",
+                    "steps": [{"source": "agent", "metrics": {"prompt_tokens": 10**30}}],
+                }
+            ],
+            "steps.0.metrics.prompt_tokens",
+        ),
         (
             [{"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": "a"}]}]}]}],
             "line 1: a span of OpenTelemetry",
@@ -569,11 +606,13 @@ def test_without_recorded_messages_the_tool_spans_are_the_calls(
     assert [call["sql"] for call in first.value["calls"]] == ["SELECT 1"] and second.value["calls"] == []
 
 
+@pytest.mark.parametrize("tokens", ["many", 10**13, -1, True])
 def test_a_span_with_other_than_a_number_of_tokens_is_refused(
-    spans: list[dict[str, Any]], write: Write
+    tokens: Any, spans: list[dict[str, Any]], write: Write
 ) -> None:
-    spans[0]["attributes"]["gen_ai.usage.input_tokens"] = "many"
-    with pytest.raises(
-        DataError, match=r"line 1: gen_ai.usage.input_tokens must be a whole number, not 'many'"
-    ):
+    spans[0]["attributes"]["gen_ai.usage.input_tokens"] = tokens
+    message = (
+        f"line 1: gen_ai.usage.input_tokens must be a whole number up to 1,000,000,000,000, not {tokens!r}"
+    )
+    with pytest.raises(DataError, match=message):
         read_trajectories(write(*spans))
