@@ -3,14 +3,15 @@
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 from tasks.backbone.protocol import Tool
 from tasks.backbone.replies.json_schema import reply_schema
 from tasks.core.errors import did_you_mean
 from tasks.core.trajectory import ToolError
+from tasks.core.wording import storable
 from tasks.database.identifiers import quoted_if_needed
 from tasks.database.rendering import literal
 from tasks.database.sandbox.runner import DatabaseRunner
@@ -52,29 +53,33 @@ class Result(NamedTuple):
     sql: str | None = None  # the SQL that was executed or submitted
 
 
+Text = Annotated[str, AfterValidator(storable)]
+"""A text of a call's arguments, where JSON can spell what no store can hold."""
+
+
 class TablesArguments(BaseModel):
     """Arguments of `tables`."""
 
-    contains: str = Field("", description="only tables whose name, description or columns contain this text")
+    contains: Text = Field("", description="only tables whose name, description or columns contain this text")
 
 
 class ColumnsArguments(BaseModel):
     """Arguments of `columns`."""
 
-    tables: list[str] = Field(description="names of tables")
+    tables: list[Text] = Field(description="names of tables")
 
 
 class SearchArguments(BaseModel):
     """Arguments of `search_values`."""
 
-    text: str = Field(description="a value, or words of it, as the question writes it")
-    table: str = Field("", description="only columns of this table")
+    text: Text = Field(description="a value, or words of it, as the question writes it")
+    table: Text = Field("", description="only columns of this table")
 
 
 class SqlArguments(BaseModel):
     """Arguments of `run_sql` and `submit`."""
 
-    sql: str = Field(min_length=1, description="one complete query")
+    sql: Text = Field(min_length=1, description="one complete query")
 
 
 async def tables(box: Toolbox, runner: DatabaseRunner, asked: TablesArguments) -> Result:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tasks.core.trajectory import ToolCall, Turn
+from tasks.core.wording import storable
 from tasks.retrieval.values.index import DatabaseValues
 from tasks.settings.stages import AgentLimits, ToolMode
 from tasks.stage_runs.cache_key import identity
@@ -89,6 +90,8 @@ async def test_the_tools_read_the_schema_the_values_and_the_database(bench: Benc
         ("run_sql", '{"sql": 5}', "wrong_arguments", "sql"),
         ("run_sql", '{"sql": ""}', "wrong_arguments", "sql"),
         ("run_sql", sql("x" * 10_000_000), "wrong_arguments", "too long"),
+        ("run_sql", '{"sql": "SELECT \'\\u0000\' FROM x"}', "failed", "no such table: x"),
+        ("columns", '{"tables": ["\\ud800"]}', "wrong_arguments", 'There is no table "\ufffd"'),
         ("columns", '{"tables": "museum"}', "wrong_arguments", "tables"),
         ("columns", '{"tables": []}', "wrong_arguments", "no table"),
         ("columns", '{"tables": ["musem"]}', "wrong_arguments", 'Did you mean "museum"?'),
@@ -114,6 +117,18 @@ async def test_a_call_that_is_wrong_is_answered_and_counted(
     answered = bench.server.requests[1].body["messages"][-1]
     assert (answered["role"], answered["content"]) == ("tool", call.result)
     assert time.perf_counter() - began < 10
+
+
+async def test_what_no_store_can_hold_is_replaced_in_arguments(bench: Bench) -> None:
+    found = await results(
+        bench,
+        ("tables", '{"contains": "\\ud800\\u0000"}'),
+        ("search_values", '{"text": "\\ud800"}'),
+        ("run_sql", '{"sql": "SELECT \'\\u0000\'"}'),
+    )
+    assert found[0].result == 'No table contains "\ufffd\ufffd".'
+    assert (found[2].sql, found[2].error) == ("SELECT '\ufffd'", "")
+    assert all(storable(text) == text for call in found for text in (call.result or "", call.sql or ""))
 
 
 WRITES = (
