@@ -17,6 +17,7 @@ from tasks.backbone.recordings.file import RecordedReply
 from tasks.core.errors import DataError, first_problem
 from tasks.core.outcome import Outcome, StageRecord
 from tasks.core.records import Question
+from tasks.core.trajectory import TURN
 from tasks.scoring.report import Opinion, QuestionScore
 from tasks.tracking.bundle.anonymous import Anonymizer
 from tasks.tracking.bundle.archive import read_archive
@@ -66,11 +67,11 @@ def text_digest(question: Question) -> str:
     return hashlib.sha256(json.dumps([question.text, question.evidence]).encode()).hexdigest()
 
 
-def bundled(score: QuestionScore, hidden: Anonymizer) -> BundledQuestion:
-    """Return a scored question as a bundle holds it."""
+def bundled(score: QuestionScore, hidden: Anonymizer, *, replies: bool) -> BundledQuestion:
+    """Return a scored question as a bundle holds it; `replies`: with what the model wrote in an agent's turns."""
     outcome, opinion = score.outcome, score.opinion
     failure = outcome.failure and replace(outcome.failure, message=hidden.text(outcome.failure.message))
-    stages = tuple(_without_names(record, hidden) for record in outcome.stages)
+    stages = tuple(_without_results(_without_names(each, hidden), replies=replies) for each in outcome.stages)
     notes = tuple(map(hidden.text, outcome.notes))
     return BundledQuestion(
         score.question.id,
@@ -95,6 +96,15 @@ def _without_names(record: StageRecord, hidden: Anonymizer) -> StageRecord:
     )
 
 
+def _without_results(record: StageRecord, *, replies: bool) -> StageRecord:
+    """Return a turn of an agent without the results of its tool calls, which hold rows of the database."""
+    if record.stage != TURN or not record.value:
+        return record
+    left_out = {"result": None} if replies else {"result": None, "arguments": ""}
+    calls = [{**call, **left_out} for call in record.value["calls"]]
+    return replace(record, value={**record.value, "calls": calls, **({} if replies else {"text": ""})})
+
+
 def files_of(
     stored: StoredRun, hidden: Anonymizer, replies: Sequence[RecordedReply] | None, missing: int
 ) -> dict[str, bytes]:
@@ -116,7 +126,7 @@ def files_of(
     files = {
         RUN: _json(hidden.value(run)),
         RECORD: _json(hidden.value(json_of(record))),
-        QUESTIONS: _lines(asdict(bundled(row, hidden)) for row in stored.rows),
+        QUESTIONS: _lines(asdict(bundled(row, hidden, replies=replies is not None)) for row in stored.rows),
         EXPORT: _json(export),
     }
     if replies is None:

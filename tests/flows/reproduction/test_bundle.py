@@ -81,6 +81,36 @@ def test_other_databases_settings_and_keys_are_named_and_the_figures_that_follow
     assert "Figures that differ" in shown.out and "sha256 of the answer key mine" in shown.out
 
 
+@pytest.mark.parametrize("words", [(), ("--no-replies",)])
+def test_a_bundle_of_an_agent_holds_no_row_of_the_database(
+    words: tuple[str, ...], built_demo: Path, tmp_path: Path
+) -> None:
+    call = {
+        "name": "run_sql",
+        "arguments": {"sql": "SELECT 1", "why": "an argument"},
+        "result": f"a row: {CANARY}",
+        "error": True,
+    }
+    turns = [{"text": "a thought", "tool_calls": [call]}, {"tool_calls": [{**call, "name": "submit"}]}]
+    (tmp_path / "agent.jsonl").write_text(json.dumps({"question_id": 1, "turns": turns}), encoding="utf-8")
+    shutil.copytree(built_demo, tmp_path / "first")
+    home = ("--home", str(tmp_path / "first"))
+    scored = run("score", "--trajectories", "agent.jsonl", "--questions", "1", *home, "--json")
+    assert scored.code == 0, scored.err
+    exported = run("export", "latest", "--bundle", "--output", "agent.zip", *words, *home)
+    assert exported.code == 0, exported.err
+    with zipfile.ZipFile("agent.zip") as archive:
+        whole = "\n".join(archive.read(name).decode() for name in archive.namelist())
+    assert CANARY not in whole and "SELECT 1" in whole
+    assert [text in whole for text in ("a thought", "an argument")] == [not words] * 2
+    imported = run("import", "--bundle", "agent.zip", "--json")
+    assert imported.code == 0, imported.err
+    assert (imported.json["figures"]["differing"], imported.json["differences"]) == ([], [])
+    assert imported.json["record"]["metrics"]["turns"] == scored.json["metrics"]["turns"]
+    shown = run("show", "latest", "1")
+    assert shown.code == 0 and "submit" in shown.out
+
+
 def rewritten(bundle: Path, target: Path, change: Callable[[dict[str, bytes]], Any]) -> Path:
     """Copy a bundle with its files changed, and its manifest as it was."""
     with zipfile.ZipFile(bundle) as archive:
