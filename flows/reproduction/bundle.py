@@ -60,7 +60,7 @@ _OF_THE_SCORE = (
     "answer_keys",
 )
 """Settings that decide a score. They are the bundle's; where files, databases and code are is decided here."""
-_KEPT = ("rerun", "recorded", "replay", "predictions", "judge", "fatal")
+_KEPT = ("forecast", "rerun", "recorded", "replay", "predictions", "judge", "fatal")
 """Fields of the record that are no result of scoring."""
 
 
