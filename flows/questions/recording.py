@@ -117,8 +117,7 @@ def recorded_replies(
         by_place[seen.place] = by_key[seen.key] = recorded
     for question in questions:
         for record in outcomes[question.id].stages:
-            # A stage that was retried after an error has received its first replies again.
-            for call in {call.round: call for call in record.calls}.values():
+            for call in record.rounds:
                 place = ReplyPosition(question.id, record.label, call.round)
                 found = by_place.get(place) or by_key.get(call.request) or _cached(cache, call)
                 if found is None:

@@ -105,6 +105,11 @@ class StageRecord:
         """The calls that this run paid for; a restored result and a cached reply were paid by an earlier one."""
         return () if self.restored else tuple(call for call in self.calls if not call.cached)
 
+    @property
+    def rounds(self) -> tuple[Call, ...]:
+        """One call for each of its rounds: a stage that was retried after an error received its first replies again."""
+        return tuple({call.round: call for call in self.calls}.values())
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:

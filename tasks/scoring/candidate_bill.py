@@ -1,6 +1,6 @@
 """What the candidates of a question cost, and what choosing among them cost, as a run without a cache would pay it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tasks.backbone.pricing import cost
@@ -56,9 +56,7 @@ def bill_of(records: Iterable[StageRecord], setup: CandidateSetup) -> CandidateB
             continue
         candidate = split_label(record.label)[1]
         prices = setup.own_prices if candidate is None else setup.prices[(candidate - 1) % len(setup.prices)]
-        # a stage that was retried after an error has received its first replies again
-        rounds: Mapping[int, Call] = {call.round: call for call in record.calls}
-        for call in rounds.values():
+        for call in record.rounds:
             one = _bill(call, prices)
             total += CandidateBill(selected=one) if candidate is None else CandidateBill(written=one)
     return total

@@ -201,8 +201,7 @@ def _agent(row: QuestionScore, rule: str) -> Agent:
 
 
 def _cost(record: StageRecord) -> TurnCost:
-    # a turn that was retried after an error has received its first replies again
-    calls = list({call.round: call for call in record.calls}.values())
+    calls = record.rounds
     if not calls:
         return TurnCost(None, None, None)
     return TurnCost(

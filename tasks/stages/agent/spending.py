@@ -32,7 +32,7 @@ class Spending:
         cls, conversation: Conversation, records: Sequence[StageRecord], limits: AgentLimits
     ) -> "Spending":
         """Return what a conversation has spent, with the stages before it."""
-        calls = [call for record in records for call in record.calls]
+        calls = [call for record in records for call in record.rounds]
         tokens = sum((call.usage.input or 0) + (call.usage.output or 0) for call in calls)
         usd = sum(call.uncached_cost_usd or 0.0 for call in calls)
         return cls(limits, len(conversation.turns), conversation.calls, tokens, usd)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tasks.core.outcome import Call, StageRecord, Usage
 from tasks.core.trajectory import ToolCall, Turn
 from tasks.core.wording import storable
 from tasks.retrieval.values.index import DatabaseValues
@@ -296,6 +297,15 @@ def test_limits_of_the_whole_conversation_are_in_no_key_of_a_turn(bench: Bench) 
     assert first.of_tools == other.of_tools
     assert AgentLimits(rows=3).of_tools != first.of_tools
     assert identity(box(bench)) != identity(box(bench, rows=3))
+
+
+def test_a_reply_that_a_retried_turn_received_again_counts_once_of_the_limits() -> None:
+    paid = Call("a", "m", Usage(300, output=100), cached=False, seconds=1.0, cost_usd=0.2)
+    again = replace(paid, cached=True, seconds=0.0, cost_usd=0.0, from_scratch_usd=0.2)
+    further = replace(paid, request="b", round=1)
+    records = [StageRecord("turn", "turn", None, False, calls=(paid, again, further))]
+    spending = Spending.of(Conversation.opened(()), records, AgentLimits())
+    assert (spending.tokens, spending.usd) == (800, pytest.approx(0.4))
 
 
 @pytest.mark.parametrize(
