@@ -21,6 +21,7 @@ from flows.runtime.folders import Folders
 from flows.scoring.agent_database import SAMPLES, AgentDatabase
 from tasks.backbone.replies.sql_text import read_sql
 from tasks.benchmarks.databases import no_database, open_benchmark_database
+from tasks.benchmarks.files.readers import parse_json
 from tasks.benchmarks.selection import select
 from tasks.benchmarks.trajectories import own_format
 from tasks.benchmarks.trajectories.file import read_trajectories
@@ -269,12 +270,26 @@ def _as_json(value: Any) -> Any:
 
 
 def _answered(file: Path, ids: Iterable[str], control: Control) -> frozenset[str]:
-    """Return the ids of questions that a file answers; a line that a killed process has not finished is removed."""
+    """Return the ids of questions that a file answers; a line that a killed process has not finished is removed.
+
+    Raises:
+        CrosscheckError: the file is of another kind; it is left as it is.
+    """
     content = file.read_bytes()
-    os.truncate(file, content.rfind(b"\n") + 1)
-    if b"\n" not in content:
+    last = content.rpartition(b"\n")[2]
+    if last and not last.startswith(b"{"):
+        raise _not_ours(file)
+    if _is_json(last):  # a complete line, of an editor that ends the last one without a line break
+        with file.open("ab") as ended:
+            ended.write(b"\n")
+    elif last:
+        os.truncate(file, len(content) - len(last))
+    if not file.stat().st_size:
         return frozenset()
-    answered = {each.question_id for each in read_trajectories(file).trajectories if not each.failure}
+    found = read_trajectories(file)
+    if found.format != "trajectories":
+        raise _not_ours(file)
+    answered = {each.question_id for each in found.trajectories if not each.failure}
     known = answered.intersection(ids)
     if known:
         control.progress.note(
@@ -282,6 +297,20 @@ def _answered(file: Path, ids: Iterable[str], control: Control) -> frozenset[str
             "question is asked again."
         )
     return frozenset(known)
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        parse_json(line.decode())
+    except ValueError:
+        return False
+    return True
+
+
+def _not_ours(file: Path) -> ConfigurationError:
+    return ConfigurationError(
+        f"{file} is not a file of JSON lines with trajectories, so no answer is added to it. Name another file."
+    )
 
 
 @contextmanager

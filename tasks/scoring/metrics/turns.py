@@ -183,10 +183,15 @@ def curve_in_words(data: Mapping[str, Any]) -> str:
 
 
 def cost_in_words(point: Mapping[str, Any]) -> str:
-    """Return what a question cost up to a point of the curve: money, else tokens, else unknown."""
-    if point["usd"]:
-        return money(point["usd"])
-    return "unknown" if point["tokens"] is None else f"{point['tokens']:,.0f} tokens"
+    """Return what a question cost up to a point of the curve: money, else tokens, else unknown.
+
+    >>> cost_in_words({"usd": 0.0, "tokens": None}), cost_in_words({"usd": 0.0, "tokens": 12})
+    ('$0.0000', '12 tokens')
+    """
+    usd, tokens = point["usd"], point["tokens"]
+    if usd or (usd is not None and tokens is None):
+        return money(usd)
+    return "unknown" if tokens is None else f"{tokens:,.0f} tokens"
 
 
 def _agent(row: QuestionScore, rule: str) -> Agent:

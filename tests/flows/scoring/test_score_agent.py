@@ -303,6 +303,38 @@ def test_a_file_is_continued_and_what_failed_is_asked_again(
     assert crosscheck.score(trajectories=file, questions="1-4").correct == 4
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"0": "SELECT 1"}',
+        "SELECT 1",
+        '{\n "0": "SELECT 1"\n}',
+        "id,sql\n1,SELECT 1\n",
+        '{"schema_version": "ATIF-v1.4", "steps": [], "extra": {"question_id": 1}}',
+    ],
+)
+def test_a_file_of_another_kind_is_refused_and_left_as_it_is(
+    content: str, crosscheck: Crosscheck, tmp_path: Path
+) -> None:
+    file = tmp_path / "predict_dev.json"
+    file.write_text(content, encoding="utf-8")
+    with pytest.raises(CrosscheckError, match=r"predict_dev\.json"):
+        crosscheck.score_agent(lambda question, database: None, questions=[1], trajectories=file)
+    assert file.read_text(encoding="utf-8").rstrip("\n") == content.rstrip("\n")
+
+
+def test_a_last_line_without_a_line_break_is_an_answer(crosscheck: Crosscheck, tmp_path: Path) -> None:
+    file, asked = tmp_path / "mine.jsonl", []
+    file.write_text('{"question_id": "1", "turns": [], "sql": "SELECT 1"}', encoding="utf-8")
+
+    def analyst(question: Question, database: AgentDatabase) -> str:
+        asked.append(question.id)
+        return "SELECT 2"
+
+    assert crosscheck.score_agent(analyst, questions="1-2", trajectories=file).total == 2
+    assert asked == ["2"] and len(file.read_text(encoding="utf-8").splitlines()) == 2
+
+
 def test_ctrl_c_ends_in_order_and_the_same_call_continues(
     crosscheck: Crosscheck, gold: dict[str, str], home: Path
 ) -> None:
