@@ -30,7 +30,7 @@ MOST_TABLES = 16
 
 _RESULT = re.compile(r"^### Result of (\w+)\n(.*?)(?=^### Result of |\Z)", re.MULTILINE | re.DOTALL)
 _TABLE = re.compile(r"^(`(?:[^`]|``)+`|\"(?:[^\"]|\"\")+\"|[^\s(]+) ?\(", re.MULTILINE)
-_FOUND = re.compile(r"^(.+?)\.([^.:]+|`.+?`|\".+?\"): (.+)$", re.MULTILINE)
+_FOUND = re.compile(r"^(.{1,99}?)\.([^.:\n]{1,99}|`.{1,99}?`|\".{1,99}?\"): (.+)$", re.MULTILINE)
 _VALUE = re.compile(r"\"([^\"]{2,60})\"|'([^']{2,60})'|(?<=\w )((?:[A-Z][\w'-]+ ?){1,4})")
 _PART = re.compile(r"\n\n(?=(?:Sample values|Foreign keys|Column descriptions):\n)")
 

@@ -107,7 +107,7 @@ def test_a_database_that_goes_away_ends_the_run_and_no_reply_is_paid_for_twice(
         cut = shop.run(*night, "--set", "backbone.concurrency=1")
         assert cut.code == 3, cut.err
         assert cut.json["answered"] == 3
-        assert "run the same command again to continue" in cut.err
+        assert "run the same command again" in cut.err
         gateway.open()
         whole = shop.run(*night, "--set", "backbone.concurrency=1")
     assert whole.code == 0, whole.err

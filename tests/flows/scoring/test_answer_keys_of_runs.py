@@ -192,7 +192,7 @@ def test_a_run_and_its_page_show_both(runs: Mapping[str, Any], tmp_path: Path) -
     assert flips(shown) == (NOW_RIGHT, NOW_WRONG, WITHDRAWN)
     assert run("report", name, "--html", str(page), "--no-mlflow", "--details", "none").code == 0
     text = page.read_text(encoding="utf-8")
-    for written in (run("show", name).out, text):
+    for written in (run("show", name, "--details").out, text):
         assert re.search(r"right now: 1, 2; wrong now: 3, 4; withdrawn: 5", " ".join(written.split()))
     changes = ["other", "further", "other", "other", "withdrawn", "other", "further"]
     assert re.findall(r"gold by the key corrected: (\w+)", text) == changes

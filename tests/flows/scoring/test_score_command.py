@@ -134,7 +134,7 @@ def test_what_predictions_cost_is_unknown_on_every_display(
     pages = [tmp_path / name for name in ("compared.html", "ranked.html", "run.html")]
     printed = {
         "score": run("score", "--predictions", str(file), "--details"),
-        "show": run("show", again),
+        "show": run("show", again, "--details"),
         "compare": run("compare", found["run_id"], again, "--html", str(pages[0])),
         "leaderboard": run("leaderboard", "--benchmark", "demo", "--html", str(pages[1])),
         "report": run("report", again, "--html", str(pages[2])),
