@@ -196,7 +196,11 @@ def shortened(text: str) -> str:
 
 
 def _submitted(turn: ImportedTurn) -> str | None:
-    """Return the SQL that a turn submits: by a tool, or in a reply without tool calls, where it is fenced or alone."""
+    """Return the SQL that a turn submits: by a tool, or in a reply without tool calls, where it is fenced or alone.
+
+    A call that is known to have failed submits nothing.
+    """
     if not turn.calls:
         return read_sql(turn.text) if "```" in turn.text or _QUERY.match(turn.text) else None
-    return next((call.sql for call in reversed(turn.calls) if call.sql and _SUBMITS.search(call.name)), None)
+    submitted = (call for call in reversed(turn.calls) if call.sql and not call.error)
+    return next((call.sql for call in submitted if _SUBMITS.search(call.name)), None)

@@ -9,6 +9,7 @@ from typing import Any
 
 from tasks.backbone.protocol import Message
 from tasks.core.trajectory import ToolCall, Turn
+from tasks.sql.parsing import tokens
 from tasks.stages.shown_results import EMPTY
 
 
@@ -72,8 +73,13 @@ class Conversation:
 
 
 def is_plan(sql: str) -> bool:
-    """Return whether a SQL asks for the plan of a query and not for its result."""
-    return sql.lstrip(" \t\r\n(").upper().startswith("EXPLAIN")
+    """Return whether a SQL asks for the plan of a query and not for its result.
+
+    >>> is_plan("/* why */ explain SELECT 1"), is_plan("SELECT 'EXPLAIN'")
+    (True, False)
+    """
+    found = tokens(sql, "sqlite") or ()
+    return next((token.text.upper() for token in found if token.text != "("), "") == "EXPLAIN"
 
 
 def _rank(call: ToolCall) -> int:

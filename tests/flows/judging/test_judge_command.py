@@ -191,7 +191,11 @@ def test_a_judge_is_measured_on_labelled_answers_and_every_display_names_its_acc
     client = mlflow.MlflowClient(judged.mlflow["tracking_uri"])
     logged = client.get_run(judged.mlflow["run_id"]).data
     assert logged.metrics["judge/measured_accuracy"] == pytest.approx(found["accuracy"]["ex"])
-    shown = (run("judge", name, *words).out, run("show", name, "--details").out, run("show", name, FORGIVEN).out)
+    shown = (
+        run("judge", name, *words).out,
+        run("show", name, "--details").out,
+        run("show", name, FORGIVEN).out,
+    )
     for text in (*shown, page.read_text(encoding="utf-8"), logged.tags["judge"]):
         assert said in " ".join(text.split())
     opinion = run("show", name, FORGIVEN, "--json").json["opinion"]

@@ -129,6 +129,13 @@ def test_of_tool_calls_alone_the_model_calls_are_unknown(write: Write) -> None:
             ["SELECT 1"],
         ),
         ([{"tool_calls": [{"name": "search", "arguments": {"query": "rivers"}}]}], [None]),
+        (
+            [
+                {"tool_calls": [run_sql("SELECT 1")]},
+                {"tool_calls": [{**run_sql("SELECT 2", name="submit"), "error": True}]},
+            ],
+            ["SELECT 1", "SELECT 1"],
+        ),
     ],
 )
 def test_the_answer_after_a_turn_is_what_was_submitted_else_the_last_sql_that_ran(
