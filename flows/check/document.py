@@ -18,13 +18,13 @@ def document_of(checked: Checked) -> Document:
     tokens = f"{report.input_tokens:,} input tokens, {report.output_tokens:,} output tokens"
     if report.unreported:
         tokens += f" ({counted(report.unreported, 'request')} without a report of them)"
+    cost = "cost unknown" if report.cost_usd is None else money(report.cost_usd)
     columns = (Column("probe", "text"), Column("result", "text"), Column("detail", "text"))
     blocks: list[Block] = [
         Table("", columns, tuple(map(_row, report.findings)), keep=3),
         *(Sentence(f"{name}: {value}", "note") for name, value in speed if report.usable),
         Sentence(
-            f"{counted(report.requests, 'request')}, {tokens}, {money(report.cost_usd)}; "
-            "without the questions of the demo",
+            f"{counted(report.requests, 'request')}, {tokens}, {cost}; without the questions of the demo",
             "note",
         ),
     ]

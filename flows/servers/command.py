@@ -76,8 +76,7 @@ def _greeting(addresses: "Addresses", folder: "Home") -> str:
         f"MLflow   {mlflow_page(folder, addresses)}\n"
         f'worker   takes runs from the work pool "{POOL}"\n\n'
         f"To record evaluations of another shell here, set there\n{exports}\n"
-        "To deploy the nightly runs, set the same variables and run in the checkout\n"
-        "  prefect deploy --all --prefect-file deployments/prefect.yaml\n\n"
+        "To deploy nightly runs: crosscheck nights init, then crosscheck nights deploy\n\n"
         "Neither server has authentication: whoever can connect to its port can read and change all its data,\n"
         "and start flows here. From another machine, use a tunnel: ssh -L "
         f"{addresses.prefect_port}:127.0.0.1:{addresses.prefect_port} -L "

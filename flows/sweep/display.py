@@ -35,7 +35,7 @@ def estimate_document(
         for cell, one in zip(cells, estimates, strict=True)
     ]
     last = ("all", f"{sum(one.questions for one in estimates):,}", "", "", "", money(total))
-    headers = ("cell", "questions", "calls", "input tokens", "output tokens", "cost")
+    headers = ("combination", "questions", "calls", "input tokens", "output tokens", "cost")
     blocks: list[Block] = [
         Table("Estimate", headers, (*rows, None, last)),
         Sentence(
@@ -62,7 +62,8 @@ def sweep_document(sweep: Sweep, file: str = "") -> Document:
         file: its page; "" for none.
     """
     headers = (
-        Column("cell", "text"), Column("EX"), Column("right"), Column("95 % interval", text_only=True),
+        Column("combination", "text"), Column("EX"), Column("right"),
+        Column("95 % interval", text_only=True),
         Column("execution accuracy", "plot", axis=AXIS), Column("letters", "text", help=LETTERS),
         Column("versus the best", "text"), Column("forecast"), Column("from scratch"), Column("paid"),
         Column("run", "text"),
