@@ -129,7 +129,7 @@ async def deploy_nights(pool: str, schedule: str, timezone: str, parameters: Map
             scheduled = name == "nightly"
             made = await flow.ato_deployment(
                 name,
-                schedules=[Cron(schedule, timezone=timezone)] if scheduled else [],
+                schedules=[Cron(schedule, timezone=timezone, slug="nightly")] if scheduled else [],
                 parameters=dict(parameters) if scheduled else None,
                 concurrency_limit=1 if scheduled else None,
                 tags=[TAG],
@@ -190,7 +190,9 @@ async def _workers(client: PrefectClient, pool: str) -> tuple[str, ...]:
 def _server_answers() -> Iterator[None]:
     try:
         yield
-    except (httpx.HTTPError, PrefectHTTPStatusError, RuntimeError) as error:
+    except PrefectHTTPStatusError as error:
+        raise CrosscheckError(f"Prefect's server refused: {' '.join(str(error).split())}") from None
+    except (httpx.HTTPError, RuntimeError) as error:
         why = " ".join(str(error).split()) or type(error).__name__
         raise CrosscheckError(
             f"Prefect's server does not answer ({why}). `crosscheck up` runs one; PREFECT_API_URL names another."

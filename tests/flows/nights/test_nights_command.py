@@ -72,7 +72,9 @@ def test_a_file_is_deployed_and_its_schedule_replaced(
 ) -> None:
     crosscheck.environment = {**crosscheck.environment, "PREFECT_API_URL": prefect_server}
     file = written(tmp_path, TEMPLATE)
-    first = crosscheck.run("nights", "deploy", str(file), "--json")
+    for cron in ("0 1 * * *", "30 1 * * *"):
+        file.write_text(TEMPLATE.replace("30 1 * * *", cron), encoding="utf-8")
+        first = crosscheck.run("nights", "deploy", str(file), "--json")
     assert first.code == 0, first.err
     assert first.json["deployed"] and "T01:30:00" in first.json["expected"]
     file.write_text(TEMPLATE.replace("30 1 * * *", "15 4 * * *"), encoding="utf-8")
