@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
@@ -9,7 +10,6 @@ from typing import Any
 
 from tasks.backbone.protocol import Message
 from tasks.core.trajectory import ToolCall, Turn
-from tasks.sql.parsing import tokens
 from tasks.stages.shown_results import EMPTY
 
 
@@ -72,14 +72,18 @@ class Conversation:
         return best[1].sql if best else self.sql
 
 
+_BEFORE = re.compile(r"(?:[\s(]|--[^\n]*|/\*.*?\*/)*", re.DOTALL)
+"""Blanks, parentheses and comments before a SQL."""
+
+
 def is_plan(sql: str) -> bool:
     """Return whether a SQL asks for the plan of a query and not for its result.
 
     >>> is_plan("/* why */ explain SELECT 1"), is_plan("SELECT 'EXPLAIN'")
     (True, False)
     """
-    found = tokens(sql, "sqlite") or ()
-    return next((token.text.upper() for token in found if token.text != "("), "") == "EXPLAIN"
+    begun = _BEFORE.match(sql)
+    return sql[begun.end() if begun else 0 :][: len("EXPLAIN")].upper() == "EXPLAIN"
 
 
 def _rank(call: ToolCall) -> int:
