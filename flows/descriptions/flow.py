@@ -9,10 +9,9 @@ from typing import Any
 from prefect import Flow, flow
 from prefect.runtime import flow_run
 
-from flows.questions.pool import until_done_or_stopped
 from flows.questions.preparation import Preparation
 from flows.questions.session import Session
-from flows.runtime.control import Control, Interrupted
+from flows.runtime.control import Control, Interrupted, until_done_or_stopped
 from tasks.benchmarks.files.generated import GeneratedColumn, read_generated, write_generated
 from tasks.core.errors import BackboneError, ConfigurationError
 from tasks.core.records import Question

@@ -2,14 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 from flows.orchestration.flow_runs import flow_run_id
 from flows.orchestration.task_runs import RecorderBackpressure, in_task_run
 from flows.questions.runner import QuestionRunner
-from flows.runtime.control import Control, Interrupted, Progress
+from flows.runtime.control import Control, Interrupted, Progress, until_done_or_stopped
 from tasks.core.outcome import Failure, FailureKind, Outcome
 from tasks.core.records import Question
 from tasks.stage_runs.question_run import Stopped
@@ -20,8 +19,6 @@ MOST_RESTORING = 64
 """Number of questions restored at a time; remote storage has a network delay."""
 UNDER_WAY = 1.5
 """Questions under way for each request that may be in flight: while one executes its SQL, another's request is sent."""
-GRACE_S = 20.0
-"""Timeout for calls in flight after a stop request."""
 SCORERS = 4
 """Number of outcomes scored at a time."""
 
@@ -251,28 +248,6 @@ def broken_extension(most: int) -> FailureDetector:
         most,
         lambda outcome: outcome.failure is None or outcome.failure.kind != "extension_error",
     )
-
-
-async def until_done_or_stopped(pool: Sequence[asyncio.Task[None]], control: Control) -> None:
-    """Wait until all tasks are done; after a stop request, at most GRACE_S seconds."""
-    done: asyncio.Future[Any] = asyncio.gather(*pool)
-    async with _waiting_for(control.stop) as stop:
-        await asyncio.wait((stop, done), return_when=asyncio.FIRST_COMPLETED)
-    if not done.done():
-        async with _waiting_for(control.stop_now) as stop_now:
-            await asyncio.wait((stop_now, done), timeout=GRACE_S, return_when=asyncio.FIRST_COMPLETED)
-        done.cancel()
-    with suppress(asyncio.CancelledError):
-        await done
-
-
-@asynccontextmanager
-async def _waiting_for(event: asyncio.Event) -> AsyncIterator[asyncio.Future[Any]]:
-    waiting: asyncio.Future[Any] = asyncio.ensure_future(event.wait())
-    try:
-        yield waiting
-    finally:
-        waiting.cancel()
 
 
 @asynccontextmanager

@@ -5,9 +5,10 @@ commands hand it to the function that makes the flow (`flows.evaluation.flow.eva
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flows.report.exit_codes import ExitCode
 from tasks.core.errors import CrosscheckError
@@ -15,6 +16,9 @@ from tasks.core.errors import CrosscheckError
 if TYPE_CHECKING:  # a display is opened before the rest is imported
     from tasks.backbone.pricing import Budget
     from tasks.core.outcome import Call
+
+GRACE_S = 20.0
+"""Timeout for calls in flight after a stop request."""
 
 
 class Interrupted(CrosscheckError):  # noqa: N818 - a signal, not an error
@@ -86,3 +90,25 @@ class Control:
         self.flow_run = id_
         self.take_signals()
         self.register(flow_run=id_)
+
+
+async def until_done_or_stopped(pool: Sequence[asyncio.Task[None]], control: Control) -> None:
+    """Wait until all tasks are done; after a stop request, at most GRACE_S seconds."""
+    done: asyncio.Future[Any] = asyncio.gather(*pool)
+    async with _waiting_for(control.stop) as stop:
+        await asyncio.wait((stop, done), return_when=asyncio.FIRST_COMPLETED)
+    if not done.done():
+        async with _waiting_for(control.stop_now) as stop_now:
+            await asyncio.wait((stop_now, done), timeout=GRACE_S, return_when=asyncio.FIRST_COMPLETED)
+        done.cancel()
+    with suppress(asyncio.CancelledError):
+        await done
+
+
+@asynccontextmanager
+async def _waiting_for(event: asyncio.Event) -> AsyncIterator[asyncio.Future[Any]]:
+    waiting: asyncio.Future[Any] = asyncio.ensure_future(event.wait())
+    try:
+        yield waiting
+    finally:
+        waiting.cancel()

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-from flows.questions.pool import until_done_or_stopped
-from flows.runtime.control import Control, Interrupted
+from flows.runtime.control import Control, Interrupted, until_done_or_stopped
 from flows.runtime.folder_use import watched
 from flows.runtime.folders import Folders
 from flows.scoring.agent_database import SAMPLES, AgentDatabase

@@ -169,8 +169,6 @@ class BatchBackbone:
         async def run() -> None:
             try:
                 await work
-            except asyncio.CancelledError:
-                raise
             except Exception as error:
                 self._fail(keys, error)
 
@@ -209,8 +207,6 @@ class BatchBackbone:
                 keys = await asyncio.to_thread(self._store.keys_of, kept.token)
                 try:
                     await self._shown(label, lambda: self._collected(kept, keys))
-                except asyncio.CancelledError:
-                    raise
                 except Exception as error:
                     self._fail(keys, error)
                 finally:
