@@ -28,13 +28,19 @@ RECORDED = {
     file.stem: json.loads(file.read_text(encoding="utf-8"))
     for file in sorted((Path(__file__).parent / "recorded").glob("*.json"))
 }
-EACH = [(server, kind) for server, found in RECORDED.items() for kind in found["answers"] if kind != "models"]
+EACH = [
+    (server, kind)
+    for server, found in RECORDED.items()
+    for kind in found["answers"]
+    if kind not in ("models", "stream")
+]
 ADVICE = {
     "unknown model": "Check backbone.model and backbone.base_url",
     "wrong key": "key in SERVER_KEY is not accepted",
     "long prompt": "exceeds the model's context",
+    "system role": "set backbone.system_role=false",
 }
-FATAL = {"unknown model", "wrong key", "json_schema", "tools"}
+FATAL = {"unknown model", "wrong key", "json_schema", "tools", "system role"}
 """Refusals that every other request would get too, so that the run ends."""
 NO_USAGE = {"llama-cpp-python"}
 """Servers whose streams end without the token counts."""
@@ -74,8 +80,6 @@ def settings(fake_openai: FakeOpenAI, monkeypatch: pytest.MonkeyPatch) -> Backbo
 async def test_an_answer_is_read_and_a_refusal_says_what_to_do(
     server: str, kind: str, fake_openai: FakeOpenAI, settings: BackboneSettings
 ) -> None:
-    if kind == "stream":
-        pytest.skip("read by the test of streams")
     answers_as(server, fake_openai, kind)
     request = Request((Message("user", "Reply with the single word: ready."),))
     async with EndpointBackbone(settings) as backbone:
@@ -98,6 +102,24 @@ async def test_auto_is_the_strictest_mode_that_the_server_took(
     answers_as(server, fake_openai)
     found = await find_response_mode(settings, KnownEndpoints(tmp_path))
     assert found.response_mode == ("json_schema" if taken else "json_object")
+
+
+@pytest.mark.parametrize(
+    "server", [name for name, each in RECORDED.items() if "system role" in each["answers"]]
+)
+async def test_a_chat_template_without_a_system_role_is_found(
+    server: str, fake_openai: FakeOpenAI, settings: BackboneSettings, tmp_path: Path
+) -> None:
+    """The servers ran with the chat template of Gemma 2."""
+    answers_as(server, fake_openai)
+    answered, refusal = fake_openai.respond, behaviour(RECORDED[server]["answers"]["system role"])
+
+    def respond(body: Body) -> Behaviour | None:
+        return refusal if body["messages"][0]["role"] == "system" else answered(body)
+
+    fake_openai.respond = respond
+    found = await find_response_mode(settings, KnownEndpoints(tmp_path))
+    assert (found.response_mode, found.system_role) == ("json_schema", False)
 
 
 async def test_a_reply_that_reaches_its_limit_without_a_call_of_the_tool_proves_no_tools(
