@@ -3,6 +3,7 @@
 `recorded/` has one file for each server. Its answers are from SmolLM2-135M-Instruct, through `tests.servers.recording`.
 """
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -150,3 +151,31 @@ async def test_a_stream_is_read_to_its_usage(
         )
     assert streamed is not None and streamed.parts > 10
     assert (streamed.usage.output is None) is (server in NO_USAGE)
+
+
+async def test_a_connection_that_the_server_closes_after_an_error_is_not_used_again(
+    settings: BackboneSettings,
+) -> None:
+    """As uvicorn 0.54 does for `transformers serve` after GET /models failed, with no header that says so."""
+    answers = RECORDED["transformers"]["answers"]
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        failed = head.startswith(b"GET")
+        status, body = (
+            (500, b"Internal Server Error") if failed else (200, answers["answer"]["body"].encode())
+        )
+        closes = "connection: close\r\n" if b"connection: close" in head.lower() else ""
+        writer.write(f"HTTP/1.1 {status} -\r\ncontent-length: {len(body)}\r\n{closes}\r\n".encode() + body)
+        if failed:
+            await reader.read(1)  # what comes on the same connection is not answered
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        async with Endpoint(
+            settings.model_copy(update={"base_url": f"http://127.0.0.1:{port}/v1"})
+        ) as endpoint:
+            assert (await endpoint.models()).status == 500
+            sent = await endpoint.ask({"messages": [{"role": "user", "content": "ready?"}]})
+    assert sent.answer is not None, sent.why

@@ -119,7 +119,9 @@ class Connections:
         self._client.api_key = await self._access.key() or "none"
         try:
             if target.method == "get":
-                response = await self._client.get(target.url, cast_to=httpx2.Response, options=self._options)
+                # Some servers close the connection after an error without saying so, and lose the request that follows.
+                closing: RequestOptions = {"headers": {**self._options["headers"], "Connection": "close"}}
+                response = await self._client.get(target.url, cast_to=httpx2.Response, options=closing)
             elif upload is not None:
                 headers = {**self._options["headers"], "Content-Type": "multipart/form-data"}
                 response = await self._client.post(
