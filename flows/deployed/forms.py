@@ -9,7 +9,7 @@ from pydantic import Field, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from tasks.settings.evaluation import Labels, Only
+from tasks.settings.evaluation import Keep, Labels, Only
 from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_BENCHMARK, DEFAULT_PIPELINE, find_conf
 from tasks.settings.load import available
 
@@ -50,6 +50,16 @@ def _without_null(field: dict[str, Any]) -> dict[str, Any]:
         return field
     rest = {name: value for name, value in field.items() if name not in ("anyOf", "default")}
     return {**rest, **types[0]}
+
+
+class MayBeLeftOut:
+    """Annotation of a flow's parameter that may be None; forms show it with the type that it has otherwise."""
+
+    def __get_pydantic_json_schema__(
+        self, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Return the schema of which Prefect's UI makes the field."""
+        return _without_null(handler(core_schema))
 
 
 class Choice(Form):
@@ -100,6 +110,18 @@ class Matrix(Choice):
             for backbone in self.backbones
             for pipeline in self.pipelines
         ]
+
+
+class Cleaning(Keep):
+    """Cleaning of the working folder, as `crosscheck clean`: what of old runs is kept."""
+
+    age: str = ""
+    """Runs that are younger are kept: a number and d, h or m, `30d`; empty: nothing is removed."""
+
+    @property
+    def keep(self) -> Keep | None:
+        """What is kept; None: everything."""
+        return Keep(**self.model_dump()) if self.age else None
 
 
 class RerunForm(Form):

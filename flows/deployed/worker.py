@@ -8,11 +8,12 @@ from typing import Any
 
 from prefect import tags
 from prefect.client.schemas.objects import State
-from prefect.logging import get_run_logger
-from prefect.states import Cancelled, Completed, Failed
+from prefect.states import Cancelled, Failed
 
 from flows.deployed.forms import EvaluationForm
+from flows.orchestration.artifacts import show_result
 from flows.orchestration.automations import TAG, notify_of_nights, watch_over_flow_runs
+from flows.orchestration.flow_runs import final_state
 from flows.orchestration.killed_runs import clear_leftovers, registered
 from flows.orchestration.settings import DEPLOYED, apply, local_settings
 from flows.orchestration.storage import use_stage_storage
@@ -23,7 +24,6 @@ from flows.runtime.logs import logging_to
 from flows.runtime.process import collect_garbage_seldom, forbid_core_dumps
 from flows.runtime.signals import stopping_on_signals
 from tasks.core.errors import BackboneError, CrosscheckError
-from tasks.core.wording import counted, percent_and_counts
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tasks.settings.evaluation import EvaluationSettings, Labels
 from tasks.settings.home import Home, find_home
@@ -100,24 +100,14 @@ def deployed_run(home: Home, control: Control, **ids: str) -> Iterator[None]:
         yield
 
 
-UNANSWERED = "Unanswered"
-"""Name of the state of a completed flow run with unanswered questions."""
-
-
-def completed(result: EvaluationResult) -> State[Any]:
-    """Log the notes of an evaluation, and return the state of its flow run, which says its score and page in MLflow.
+async def ended(result: EvaluationResult) -> State[Any]:
+    """Show a result on the page of the deployed flow run, and return the state of that run: score, and page in MLflow.
 
     Raises:
         BackboneError: not every question was run.
     """
-    for note in result.record.notes:
-        get_run_logger().info(note)
+    await show_result(result)
     if result.record.fatal:
         raise BackboneError(result.record.fatal, transient=True, fatal=True)
-    ex = result.record.score
-    score = f"EX {percent_and_counts(ex)}" if ex.total else "nothing to score"
-    unanswered = result.record.unanswered
-    if not unanswered:
-        return Completed(message=f"{score}; {result.mlflow.page}")
-    message = f"{score}; {counted(unanswered, 'question')} without an answer; {result.mlflow.page}"
-    return Completed(name=UNANSWERED, message=message)
+    state: State[Any] = final_state(result, f"{result.in_words}; {result.mlflow.page}")
+    return state

@@ -7,7 +7,7 @@ from typing import Any
 from flows.evaluation.forecast import forecast
 from flows.evaluation.repeat import inputs_of
 from flows.evaluation.session import ScoredSession
-from flows.orchestration.flow_runs import flow_run_id, quoted, require_workers
+from flows.orchestration.flow_runs import final_state, flow_run_id, require_workers
 from flows.questions import schema_only
 from flows.questions.pool import Answers, restore_everything
 from flows.questions.preparation import Preparation, prepare
@@ -74,7 +74,7 @@ def evaluation(
             result = await session.finish(
                 answers, facts=facts, elsewhere=shards.task_runs, recorded=shards.recorded
             )
-            return quoted(result) if in_prefect else result
+            return final_state(result) if in_prefect else result
 
     return evaluate
 

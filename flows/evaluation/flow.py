@@ -14,9 +14,9 @@ from tasks.settings.evaluation import EvaluationSettings
 def evaluation_flow(
     control: Control, preparation: Preparation | None = None
 ) -> Flow[[EvaluationSettings], Coroutine[Any, Any, Any]]:
-    """Return the flow `evaluate`, which takes the settings of an evaluation; its result is quoted.
+    """Return the flow `evaluate`, which takes the settings of an evaluation and ends with a `final_state`.
 
-    Its arguments are those of `evaluation`.
+    The arguments are those of `evaluation`.
     """
     return flow(
         name="evaluate",

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from flows.orchestration.flow_runs import run_flow
 from flows.orchestration.killed_runs import registered
 from flows.orchestration.server import LocalServer
 from flows.questions.launch import launched
@@ -63,10 +64,7 @@ def run_evaluation(
     ) as prefect:
         from flows.evaluation.flow import evaluation_flow
 
-        found: EvaluationResult = prefect.loop.run(
-            evaluation_flow(control, prefect.preparation)(settings)
-        ).unquote()
-        return found
+        return prefect.loop.run(run_flow(evaluation_flow(control, prefect.preparation), settings))
 
 
 def _prepare(settings: EvaluationSettings, control: Control) -> "Preparation":

@@ -9,8 +9,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from flows.evaluation.artifact import show_in_prefect
 from flows.evaluation.tracking import Tracking
+from flows.orchestration.artifacts import show_result
 from flows.questions.candidate_backbones import candidate_setup
 from flows.questions.pool import Answers, Score, answer_all
 from flows.questions.preparation import Preparation
@@ -157,7 +157,7 @@ class ScoredSession:
         )
         result = await self.tracking.finish(report, answers, completion)
         if self.session.control.flow_run:
-            await show_in_prefect(self.tracking.run, result)
+            await show_result(result)
         return result
 
     def raise_if_nothing_was_answered(self, answers: Answers) -> None:

@@ -1,5 +1,7 @@
 """Traces of an evaluation: keeps prompts and replies until the run ends, chooses questions, and writes to MLflow."""
 
+from collections.abc import Mapping
+
 from flows.questions.preparation import Preparation
 from flows.show.exchanges import cached_exchange
 from tasks.backbone.cache.store import ReplyCache
@@ -24,12 +26,21 @@ class Tracing:
         self._sample = sample_of(
             (question.id for question in preparation.executable), self._settings.sample_traces
         )
+        self._before: Mapping[str, bool] = {}
+
+    def compare_with(self, verdicts: Mapping[str, bool]) -> None:
+        """Trace the questions with other verdicts than these, which are of the run before, by question id."""
+        self._before = verdicts
 
     def scored(self, score: QuestionScore) -> None:
         """Drop the replies to a scored question that is not traced."""
         wrong = is_failed(score) or not is_right(score.final, self._rule)
-        if self._observed and not (wrong or score.question.id in self._sample):
+        if self._observed and not (wrong or self._flipped(score) or score.question.id in self._sample):
             self._observed.drop(score.question.id)
+
+    def _flipped(self, score: QuestionScore) -> bool:
+        right = is_right(score.final, self._rule)
+        return self._before.get(score.question.id, right) is not right
 
     def write(self, tracker: Tracker, report: Report) -> tuple[str, str]:
         """Write the traces; return a remark for the run's description, and the error message or ""."""
@@ -38,7 +49,8 @@ class Tracing:
             report,
             failed=wanted.failed_traces,
             sample=wanted.sample_traces,
-            all_scored=wanted.genai_evaluation,
+            brief=len(report.rows) if wanted.genai_evaluation else wanted.brief_traces,
+            flipped={row.question.id for row in report.rows if self._flipped(row)},
         )
         problem = tracker.trace(choice, self._exchange)
         return ("no traces", f"MLflow has no traces of this run: {problem}") if problem else (str(choice), "")

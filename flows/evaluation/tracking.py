@@ -101,6 +101,7 @@ class Tracking:
         if not later:
             await self._starting
         try:
+            self._tracing.compare_with(await asyncio.to_thread(self._warehouse.verdicts_before, self.run))
             await asyncio.to_thread(self._warehouse.start, self.run)
         except CrosscheckError as error:
             await self._starting

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from flows.judging.judged import Judged, Opinions
 from tasks.core.wording import and_more, counted, counts, money, number, percent, shorten
 from tasks.documents.model import Block, Bullets, Document, Sentence, Span, Table
+from tasks.scoring.cost import calls_in_words
 from tasks.scoring.statistics.detection import accuracy_in_words
 
 MOST_IDS = 20
@@ -38,7 +39,7 @@ def cost_sentence(found: Opinions) -> Sentence:
     """Return what opinions cost."""
     cost = found.cost
     return Sentence(
-        f"{number(cost.calls)} calls paid, {number(cost.cached_calls)} from the cache, {money(cost.cost_usd)}; "
+        f"{calls_in_words(cost)}, {money(cost.cost_usd)}; "
         f"{number(cost.input_tokens)} tokens in, {number(cost.output_tokens)} out"
     )
 

@@ -17,6 +17,7 @@ from tasks.scoring.statistics.detection import accuracy_in_words
 from tasks.settings.home import Home
 from tasks.tracking.measured_judges import measured_accuracy
 from tasks.tracking.mlflow.store import find_store
+from tasks.tracking.mlflow.traces import log_opinions
 from tasks.tracking.mlflow.tracker import log_values
 from tasks.tracking.review.queue import ReviewItem
 from tasks.tracking.warehouse.runs import Warehouse
@@ -134,4 +135,6 @@ def keep(judged: Judged, home: Home) -> str:
     }
     known = {name: float(value) for name, value in values.items() if value is not None}
     tags = {"judge": f"{judged.backbone}; {accuracy_in_words(judged.accuracy)}"}
-    return log_values(find_store(home), judged.run.record.mlflow_run_id, known, tags)
+    store, mlflow_run = find_store(home), judged.run.record.mlflow_run_id
+    problem = log_values(store, mlflow_run, known, tags)
+    return problem or log_opinions(store, str(mlflow_run), judged.opinions)

@@ -50,9 +50,26 @@ def command(given: NightOptions) -> int:
         return 0
     night = find_night(given.name or "latest", nights)
     given.write_page(lambda: html(night_document(night, Warehouse(given.read_folder.warehouse))))
-    given.emit(as_json(night), lambda stream: print_document(night_document(night), stream))
+
+    def show(stream: TextIO) -> None:
+        print_document(night_document(night), stream)
+        if pages := _mlflow_pages(night, given):
+            click.echo(f"\nall nights in MLflow: {', '.join(pages)}", stream)
+
+    given.emit(as_json(night), show)
     given.name_page()
     return ExitCode.NEGATIVE if night.red else ExitCode.DONE
+
+
+def _mlflow_pages(night: "Night", given: NightOptions) -> tuple[str, ...]:
+    """Return the addresses of MLflow's views of nightly runs, one per benchmark of a night."""
+    from tasks.tracking.mlflow.store import find_store, ui_url
+    from tasks.tracking.warehouse.runs import Warehouse
+
+    store, warehouse = find_store(given.read_folder), Warehouse(given.read_folder.warehouse)
+    records = [warehouse.record_of(entry.run_id) for entry in night.entries if entry.run_id]
+    experiments = dict.fromkeys(record.mlflow.experiment_id for record in records if record)
+    return tuple(ui_url(store, experiment, view="nights") for experiment in experiments if experiment)
 
 
 def _list(nights: "tuple[Night, ...]", given: NightOptions) -> None:

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from prefect import flow
 from prefect.client.schemas.objects import State
@@ -16,7 +16,7 @@ from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
 from prefect.utilities.annotations import quote
 
-from flows.deployed.forms import EvaluationForm, Matrix
+from flows.deployed.forms import Cleaning, EvaluationForm, Matrix, MayBeLeftOut
 from flows.deployed.worker import as_prefect_state, deployed_run, open_home, settings_of
 from flows.evaluation.flow import evaluation_flow
 from flows.nights.limits import CONTINUES, OVER, NightLimits, night_limits
@@ -39,6 +39,8 @@ from tasks.settings.home import Home
 from tasks.tracking.evaluation import NIGHT
 from tasks.tracking.leaderboard.document import write_leaderboard
 from tasks.tracking.leaderboard.leaderboard import leaderboard
+from tasks.tracking.mlflow.store import find_store
+from tasks.tracking.mlflow.tracker import log_night
 from tasks.tracking.night.baseline import Baselines, compared, found_worse, named_run
 from tasks.tracking.night.document import night_document
 from tasks.tracking.night.entry import Entry
@@ -48,7 +50,7 @@ from tasks.tracking.night.pins import current_pins, pin_history
 from tasks.tracking.warehouse.runs import Warehouse
 
 ARTIFACT = "night"
-DEMO, GATE = Matrix(), Gate()
+DEMO, GATE, KEEP_ALL = Matrix(), Gate(), Cleaning()
 
 
 def _flow_run_name() -> str:
@@ -66,10 +68,10 @@ async def nightly(
     gate: Gate = GATE,
     *,
     ask_again: bool = False,
-    night: str | None = None,
-    keep: Keep | None = None,
-    finish_by: str | None = None,
-    budget_usd: float | None = None,
+    night: Annotated[str | None, MayBeLeftOut()] = "",
+    keep: Annotated[Cleaning | None, MayBeLeftOut()] = KEEP_ALL,
+    finish_by: Annotated[str | None, MayBeLeftOut()] = "",
+    budget_usd: Annotated[float | None, MayBeLeftOut()] = 0.0,
 ) -> State[Any]:
     """Evaluate every combination of a matrix, one after the other, and compare each with its baseline.
 
@@ -81,18 +83,17 @@ async def nightly(
         gate: Thresholds for red and amber.
         ask_again: Whether to request new, paid replies in every nightly run, which detects changes of hosted models;
             else cached replies are reused, and only changes of Crosscheck, prompts and settings are detected.
-        night: Name of the nightly run; left out: its scheduled time. A killed nightly run continues under the same
+        night: Name of the nightly run; empty: its scheduled time. A killed nightly run continues under the same
             name: with `ask_again`, its paid replies are reused.
-        keep: Cleaning of the working folder after the nightly run, as `crosscheck clean`: what of old runs is kept;
-            left out: it is not cleaned.
+        keep: Cleaning of the working folder after the nightly run, as `crosscheck clean`: what of old runs is kept.
         finish_by: Time by which it must end, "07:00". Requests to backbones of the tier "flex" or "batch" are
-            sent in the standard tier while an evaluation would end after its share of the time; left out: no limit.
-        budget_usd: Limit on the cost of its model calls in US dollars, in equal shares for the evaluations; left out:
-            no limit.
+            sent in the standard tier while an evaluation would end after its share of the time; empty: no limit.
+        budget_usd: Limit on the cost of its model calls in US dollars, in equal shares for the evaluations; 0: no
+            limit.
     """
-    limits = (finish_by, budget_usd)
+    limits = (finish_by or None, budget_usd or None)
     return await as_prefect_state(
-        _nightly(matrix, gate, _name(night), limits, ask_again=ask_again, keep=keep)
+        _nightly(matrix, gate, _name(night), limits, ask_again=ask_again, keep=keep.keep if keep else None)
     )
 
 
@@ -134,6 +135,7 @@ async def _nightly(
         missed=timetable.missed,
         expected=timetable.expected,
     )
+    await asyncio.to_thread(_log_verdicts, found, home, warehouse)
     if keep:
         await asyncio.to_thread(write, found, home)  # its baselines are kept
         found = replace(found, cleaned=await asyncio.to_thread(_clean, home, keep))
@@ -156,6 +158,16 @@ async def _notify(found: Night) -> None:
     text = f"{found.colour}: nightly run {found.name}. {found.verdict}"
     if problem := await notify(found.colour, text, prefect_page(str(flow_run.id))):
         get_run_logger().error(problem)
+
+
+def _log_verdicts(found: Night, home: Home, warehouse: Warehouse) -> None:
+    """Log the verdicts and the trends to MLflow; a failure is no failure of the night."""
+    for entry in found.entries:
+        if (record := warehouse.record_of(entry.run_id or "")) is None:
+            continue
+        scores = [(past.started, past.ex.ex) for past in entry.trend if past.ex.ex is not None]
+        if problem := log_night(find_store(home), record, entry.verdict or "", scores):
+            get_run_logger().warning("MLflow does not show the verdict on %s: %s", entry.name, problem)
 
 
 def _clean(home: Home, keep: Keep) -> str:

@@ -71,7 +71,9 @@ class NightsFile(Settings):
     @property
     def parameters(self) -> dict[str, Any]:
         """The parameters of the nightly flow."""
-        return self.model_dump(mode="json", exclude={"schedule", "timezone"}, exclude_unset=True)
+        given = self.model_dump(mode="json", exclude={"schedule", "timezone", "keep"}, exclude_unset=True)
+        keep = {"keep": self.keep.model_dump(mode="json")} if self.keep else {}
+        return {name: value for name, value in given.items() if value is not None} | keep
 
 
 def read_nights(file: Path) -> NightsFile:

@@ -4,17 +4,24 @@ import asyncio
 import logging
 import os
 import shlex
+from collections.abc import Iterable
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
+from flows.report.result import EvaluationResult
+from flows.report.summary import next_steps
+from tasks.documents.markdown import markdown
 from tasks.settings.home import Home
+from tasks.tracking.run_display.document import run_document
+from tasks.tracking.run_display.overview import cost_sentence
 
 log = logging.getLogger(__name__)
 
 PORT = 4200
 UPDATE_EVERY_S = 5.0
 PROGRESS_KEY = "questions"
+RESULT_KEY = "evaluation"
 
 
 class ProgressArtifact:
@@ -70,6 +77,23 @@ async def show_markdown(key: str, text: str, description: str) -> None:
         await acreate_markdown_artifact(text, key=key, description=description)
     except Exception as error:  # an artifact that cannot be written must not lose a result
         log.warning("Prefect does not show the artifact %s (%s): %s", key, description, error)
+
+
+async def show_result(result: EvaluationResult) -> None:
+    """Show the result of an evaluation on the page of the running flow: as an artifact, and in its log."""
+    record = result.record
+    steps = next_steps(record)
+    text = f"{markdown(run_document(record))}\n```\n{chr(10).join(steps)}\n```\n"
+    await show_markdown(RESULT_KEY, text, f"{result.in_words}, run {record.run_id}")
+    log_lines([f"{result.in_words}, run {record.run_id}", cost_sentence(record), *record.notes, *steps])
+
+
+def log_lines(lines: Iterable[str]) -> None:
+    """Write lines to the log of the running flow."""
+    from prefect.logging import get_run_logger
+
+    for line in lines:
+        get_run_logger().info(line)
 
 
 def prefect_command(home: Home, *, own_server: bool) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from uuid import UUID, uuid4
 
+from flows.report.result import EvaluationResult
 from tasks.core.errors import ConfigurationError
 from tasks.settings.evaluation import EvaluationSettings
 
@@ -41,11 +42,44 @@ def flow_run_id() -> UUID:
     return UUID(str(flow_run.id))
 
 
-def quoted(result: Any) -> Any:
-    """Return a flow's result in quotes: Prefect does not search it for futures, 0.5 s for a thousand questions."""
+UNANSWERED = "Unanswered"
+"""Name of the state of a flow run with unanswered questions."""
+
+
+def final_state(result: EvaluationResult, message: str = "") -> Any:
+    """Return the final state of the flow run of an evaluation or a re-run; it says what is left.
+
+    A re-run of which every question failed again has failed. The state holds the result in quotes: Prefect does not
+    search it for futures, 0.5 s for a thousand questions.
+
+    Args:
+        result: what the flow has found.
+        message: what the state says; "": the result in words.
+    """
+    from prefect.states import Completed, Failed
     from prefect.utilities.annotations import quote
 
-    return quote(result)
+    failed, selected = result.still_failed
+    left = failed or result.record.unanswered
+    name = UNANSWERED if left else "Completed"
+    make = Failed if failed and failed == selected else Completed
+    return make(name=name, message=message or result.in_words, data=quote(result))
+
+
+async def run_flow(flow: Any, settings: Any) -> EvaluationResult:
+    """Run a flow that ends with a `final_state`, and return the result, also of a failed flow run.
+
+    Raises:
+        BaseException: what ended the flow without a result.
+    """
+    from prefect.utilities.annotations import quote
+
+    state = await flow(settings, return_state=True)
+    found = await state.aresult(raise_on_failure=False)
+    if isinstance(found, quote):
+        evaluated: EvaluationResult = found.unquote()
+        return evaluated
+    raise found
 
 
 def import_engines() -> None:

@@ -40,6 +40,7 @@ CLIENT = {
     "DO_NOT_TRACK": "1",
     # Each task run would send two log lines to the API, which repeat its state changes.
     "PREFECT_LOGGING_LEVEL": "WARNING",
+    "PREFECT_LOGGING_LOGGERS_PREFECT_FLOW_RUNS_LEVEL": "INFO",  # the result in the log of an evaluation
     "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
     "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
     "PREFECT_CLI_PROMPT": "false",

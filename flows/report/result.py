@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from flows.report.exit_codes import ExitCode
+from tasks.core.wording import counted, percent_and_counts
 from tasks.scoring.report import Report
 from tasks.tracking.run_record import RunRecord
 
@@ -13,6 +14,7 @@ class Ui:
 
     command: str = ""  # shell command that starts the UI; where a server answers, a sentence that says so
     page: str = ""  # address of the run in it, "" if it is not there
+    runs: str = ""  # address of the list of runs with score, cost and verdict, "" if there is none
     served: bool = False  # whether its server is running already, so that there is no command to start it
 
 
@@ -27,6 +29,22 @@ class EvaluationResult:
     record: RunRecord  # the record of the run, which `--json` prints
     mlflow: Ui = NOWHERE  # where MLflow shows the run
     prefect: Ui = NOWHERE  # where Prefect shows its flow run; empty without one
+
+    @property
+    def still_failed(self) -> tuple[int, int]:
+        """Of a re-run, how many of the selected questions failed again, and how many were selected; else (0, 0)."""
+        facts = self.record.rerun or {}
+        return facts.get("still_failed", 0) + facts.get("kept", 0), facts.get("selected", 0)
+
+    @property
+    def in_words(self) -> str:
+        """The score, and how many questions have no answer; of a re-run first how many failed again."""
+        failed, selected = self.still_failed
+        again = f"{failed:,} of {counted(selected, 'question')} still failed; " if failed else ""
+        ex, unanswered = self.record.score, self.record.unanswered
+        score = f"EX {percent_and_counts(ex)}" if ex.total else "nothing to score"
+        left = f"; {counted(unanswered, 'question')} without an answer" if unanswered else ""
+        return f"{again}{score}{left}"
 
     @property
     def exit_code(self) -> int:

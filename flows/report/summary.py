@@ -101,7 +101,8 @@ def next_steps(record: RunRecord, before: str = "") -> list[str]:
 
 def _places(shown: Shown) -> list[tuple[str, str]]:
     """Return where MLflow and Prefect show the run."""
-    places = [("MLflow  ", shown.mlflow.command), ("        ", shown.mlflow.page)]
+    places = [("MLflow  ", shown.mlflow.command), ("  all runs", shown.mlflow.runs)]
+    places.append(("  this run", shown.mlflow.page))
     places += [("Prefect ", shown.prefect.command), ("        ", shown.prefect.page)]
     return [(name, text) for name, text in places if text]
 

@@ -8,7 +8,8 @@ from prefect.runtime import flow_run
 from prefect.states import Completed
 
 from flows.deployed.forms import RerunForm
-from flows.deployed.worker import as_prefect_state, completed, deployed_run, open_home
+from flows.deployed.worker import as_prefect_state, deployed_run, ended, open_home
+from flows.orchestration.flow_runs import run_flow
 from flows.rerun.flow import rerun_flow
 from flows.rerun.plan import plan_rerun
 from flows.runtime.control import Control
@@ -39,5 +40,5 @@ async def _rerun(choice: RerunForm) -> State[Any]:
         )
     control = Control(tags=choice.as_tags)
     with deployed_run(home, control, parent=str(flow_run.id)):
-        found = await rerun_flow(plan, control)(settings)
-    return completed(found.unquote())
+        found = await run_flow(rerun_flow(plan, control), settings)
+    return await ended(found)

@@ -4,10 +4,11 @@ from collections.abc import Coroutine
 from typing import Any
 
 from prefect import Flow, flow
+from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
-from prefect.utilities.annotations import quote
 
 from flows.evaluation.session import ScoredSession
+from flows.orchestration.flow_runs import final_state
 from flows.questions.preparation import Preparation, prepare
 from flows.rerun.merge import Merge
 from flows.rerun.plan import RerunPlan, check_data
@@ -19,7 +20,7 @@ from tasks.tracking.evaluation import GENERATED_DESCRIPTIONS, REROLLED
 
 def rerun_flow(
     plan: RerunPlan, control: Control, preparation: Preparation | None = None
-) -> Flow[[RerunSettings], Coroutine[Any, Any, quote]]:
+) -> Flow[[RerunSettings], Coroutine[Any, Any, State[Any]]]:
     """Return the flow `rerun`, which takes what the user asked for (`plan.asked_for`).
 
     Args:
@@ -29,7 +30,7 @@ def rerun_flow(
     """
 
     @flow(name="rerun", flow_run_name="rerun {settings.run}", validate_parameters=False, persist_result=False)
-    async def rerun(settings: RerunSettings) -> quote:
+    async def rerun(settings: RerunSettings) -> State[Any]:
         """Ask some questions of a run again, and log a new run that holds all of its questions.
 
         Raises:
@@ -58,7 +59,8 @@ def rerun_flow(
             for line in summary(facts, len(old)):
                 control.progress.note(line)
             tags = {REROLLED: "true"} if facts["rerolled"] else {}
-            return quote(await session.finish(answers, facts={"rerun": facts}, tags=tags))
+            state: State[Any] = final_state(await session.finish(answers, facts={"rerun": facts}, tags=tags))
+            return state
 
     return rerun
 

@@ -1,5 +1,6 @@
 """Runs a re-run: what `crosscheck rerun` and the Python interface call."""
 
+from flows.orchestration.flow_runs import run_flow
 from flows.questions.launch import launched
 from flows.report.result import EvaluationResult
 from flows.rerun.plan import RerunPlan
@@ -16,4 +17,4 @@ def run_rerun(plan: RerunPlan, control: Control) -> EvaluationResult:
     with launched(plan.settings, control, flow="flows.rerun.flow") as prefect:
         from flows.rerun.flow import rerun_flow
 
-        return prefect.loop.run(rerun_flow(plan, control, prefect.preparation)(plan.asked_for)).unquote()
+        return prefect.loop.run(run_flow(rerun_flow(plan, control, prefect.preparation), plan.asked_for))

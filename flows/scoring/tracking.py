@@ -62,8 +62,10 @@ def log_score(
 def mlflow_ui(store: Store, tracked: Tracked) -> Ui:
     """Return where MLflow shows a run."""
     command = ui_command(store) or f"MLflow's server answers at {store.shown}"
-    page = ui_url(store, tracked.experiment_id, tracked.run_id) if tracked.experiment_id else ""
-    return Ui(command, page, store.served)
+    if not tracked.experiment_id:
+        return Ui(command, served=store.served)
+    page, runs = ui_url(store, tracked.experiment_id, tracked.run_id), ui_url(store, tracked.experiment_id)
+    return Ui(command, page, runs, store.served)
 
 
 def describe_file(file: PredictionFile) -> dict[str, str]:

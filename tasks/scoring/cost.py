@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from tasks.core.outcome import FAILED_ATTEMPT, Call, StageRecord
-from tasks.core.wording import money, number
+from tasks.core.wording import counted, money, number
 
 N = TypeVar("N", int, float)
 
@@ -126,6 +126,19 @@ def in_words(cost: Cost) -> str:
     if cost.from_scratch_usd == cost.cost_usd:
         return paid
     return f"{paid}; {money(cost.from_scratch_usd)} from scratch"
+
+
+def calls_in_words(cost: Cost) -> str:
+    """Return how many calls were paid or, at a price of zero, made, and how many the cache answered.
+
+    >>> calls_in_words(Cost(calls=3, cached_calls=0, cost_usd=0.02))
+    '3 calls paid, 0 from the cache'
+    >>> calls_in_words(Cost(calls=1, cached_calls=0, cost_usd=0.0))
+    '1 call, free of charge, 0 from the cache'
+    """
+    calls = "unknown calls" if cost.calls is None else counted(cost.calls, "call")
+    made = f"{calls}, free of charge" if cost.calls and cost.cost_usd == 0 else f"{calls} paid"
+    return f"{made}, {number(cost.cached_calls)} from the cache"
 
 
 def by_endpoint(cost: Cost) -> tuple[str, ...]:

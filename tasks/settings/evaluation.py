@@ -43,6 +43,7 @@ HARMLESS = (
     "backbone.retries",
     "backbone.tier",
     "backbone.timeout_s",
+    "tracking.brief_traces",
     "tracking.failed_traces",
     "tracking.genai_evaluation",
     "tracking.sample_traces",
@@ -55,7 +56,7 @@ class Labels(Settings):
     """What a user writes on runs, to find them again."""
 
     name: str | None = Field(None, min_length=1, max_length=200)
-    """Name of the run in MLflow and in lists; None: backbone and pipeline."""
+    """Name of the run in MLflow and in lists; left out: backbone and pipeline."""
     tags: dict[str, str] = Field({})
     """Tags of the run. A run with the tag `pinned` is kept whatever its age."""
     note: str | None = Field(None, min_length=1, max_length=2000)
@@ -113,10 +114,13 @@ class TrackingSettings(Settings):
     """Which questions have a trace in MLflow, and a limit for the working folder; without effect on scores."""
 
     failed_traces: int = Field(100, ge=0, le=1_000_000)
-    """Most questions that are traced because they failed: first those without an answer or with SQL that fails, then
+    """Most questions that are traced because of their outcome: first those without an answer or with SQL that fails,
+    then those whose verdict is another than in the previous run of the same benchmark, backbone and pipeline, then
     those with a wrong answer; 0: none."""
-    sample_traces: int = Field(200, ge=0, le=1_000_000)
+    sample_traces: int = Field(20, ge=0, le=1_000_000)
     """Number of sampled questions that are traced independent of their outcome, the same in every run; 0: none."""
+    brief_traces: int = Field(200, ge=0, le=1_000_000)
+    """Number of other sampled questions that have a trace without stages, prompts and replies; 0: none."""
     genai_evaluation: bool = False
     """Give every other scored question a trace as well, without its stages, and list the run among MLflow's
     evaluation runs."""

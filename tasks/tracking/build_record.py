@@ -126,13 +126,15 @@ def _changes(run: EvaluationRun) -> tuple[str, ...] | None:
             return None
     default = flatten({kind: getattr(defaults, kind).model_dump(mode="json") for kind in KINDS})
     now = flatten({kind: run.settings.get(kind) or {} for kind in KINDS})
-    return tuple(
-        sorted(
-            f"{key}={value}"
-            for key, value in now.items()
-            if default.get(key) != value and not key.startswith(skipped)
-        )
-    )
+    changed = (key for key in now if _differs(key, now[key], default) and not key.startswith(skipped))
+    return tuple(sorted(f"{key}={now[key]}" for key in changed))
+
+
+def _differs(key: str, value: str, default: Mapping[str, str]) -> bool:
+    """Return whether a flat setting has another value than by default, where a part of a null mapping is null."""
+    if key in default:
+        return default[key] != value
+    return value != "null" or any(name.startswith(f"{key}.") for name in default)
 
 
 def _question_set(run: EvaluationRun, report: Report) -> str:

@@ -31,6 +31,8 @@ PREDICTIONS = "predictions"
 """Kind and name of the pipeline of a run that scores a file of predictions made elsewhere."""
 NIGHT = "night"
 """Tag of the runs of a nightly run: its name."""
+VERDICT = "verdict"
+"""Tag of the runs of a nightly run: the night's verdict on it."""
 IMPORTED = "imported"
 """Tag of runs that were read from a bundle: the sha256 of its manifest."""
 NOISE, REPEAT = "noise", "repeat"
@@ -98,8 +100,9 @@ class EvaluationRun:
 
     @property
     def label(self) -> str:
-        """The run's name in MLflow: the one that the user gave it, else what was evaluated."""
-        return self.tags.get("name") or self.name
+        """The run's name in MLflow: the user's, else what was evaluated; of a nightly run, after the night's date."""
+        date = self.tags.get(NIGHT, "").partition("T")[0]
+        return f"{date} {self.tags.get('name') or self.name}".strip()
 
     @property
     def why_unranked(self) -> str:

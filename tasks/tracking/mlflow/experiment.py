@@ -1,5 +1,6 @@
 """One MLflow experiment per benchmark, with Crosscheck's columns in its UI."""
 
+import json
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,15 @@ if TYPE_CHECKING:
     from mlflow.entities import Experiment
 
 _LOG = logging.getLogger(__name__)
+
+
+COLOURS = "crosscheck.colours"
+"""Tag of an experiment: names of runs, whose places are those of their colours."""
+_PALETTE = (
+    "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#7f3c8d", "#8c6d31", "#a5aa99", "#000000",
+    "#b5cf6b", "#e7969c", "#3969ac", "#f2b701", "#11a579", "#e73f74",
+)  # fmt: skip
+"""Colours that differ for colour-blind readers, too, as far as so many can: the first are those of Okabe and Ito."""
 
 
 def experiment_name(benchmark: str) -> str:
@@ -64,6 +74,19 @@ def open_experiment(
         if found.tags.get(tag) != content:
             client.set_experiment_tag(found.experiment_id, tag, content)
     return str(found.experiment_id)
+
+
+def colour_of(client: "MlflowClient", experiment_id: str, name: str) -> str:
+    """Return the colour of runs of a name in MLflow's charts: the same in every run, and another than other names'.
+
+    The experiment's tag `COLOURS` has the names in the order in which they came; after the last colour, the first
+    follows.
+    """
+    known = json.loads(client.get_experiment(experiment_id).tags.get(COLOURS, "[]"))
+    if name not in known:
+        known.append(name)
+        client.set_experiment_tag(experiment_id, COLOURS, json.dumps(known, ensure_ascii=False))
+    return _PALETTE[known.index(name) % len(_PALETTE)]
 
 
 def _tags(benchmark: str) -> dict[str, str]:

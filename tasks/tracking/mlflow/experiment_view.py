@@ -6,23 +6,24 @@ alphabetical order. A view is a tag of the experiment; MLflow 3.17 lists it unde
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tasks.tracking.mlflow.store import VIEW
 
 COLUMNS = (
     "metrics.`ex`",
-    "metrics.`questions/correct`",
     "metrics.`questions/total`",
-    "metrics.`questions/failed`",
-    "metrics.`usage/calls`",
+    "metrics.`questions/unanswered`",
     "metrics.`usage/cost_usd`",
     "metrics.`usage/from_scratch_usd`",
+    "tags.`verdict`",
     "tags.`status`",
 )
 """Columns of the run table; MLflow puts metrics before tags and sorts each by name."""
 
+TREND = "ex_by_night"
+"""Metric with a value per night: the scores of the same combination up to the run's own, at the nights' times."""
 _SHOWN_RUNS = "FIRST_20_RUNS"
 _COLLAPSED = ("ex_by_difficulty", "stage_ex", "questions", "usage", "Model metrics")
 """Sections that MLflow makes of metrics' names and that a reader may open first; the others follow them."""
@@ -36,7 +37,8 @@ def view_tag(view: str = VIEW) -> str:
 def nights_view() -> str:
     """Return the view of the runs of nightly runs, the newest first, with the name of their night."""
     columns = (*COLUMNS, "tags.`night`")
-    return view("Nights", "tags.night LIKE '%'", columns=columns, order="attributes.start_time")
+    cards = {"Nights": (_line(TREND, "time"), _bar("ex"), _bar("usage/cost_usd")), **_CARDS}
+    return view("Nights", "tags.night LIKE '%'", columns=columns, order="attributes.start_time", cards=cards)
 
 
 def view(
@@ -45,6 +47,7 @@ def view(
     *,
     columns: Sequence[str] = COLUMNS,
     order: str = "metrics.`ex`",
+    cards: Mapping[str, tuple[dict[str, Any], ...]] | None = None,
 ) -> str:
     """Return a view as its tag holds it.
 
@@ -53,19 +56,21 @@ def view(
         search: which runs it shows, in MLflow's search syntax; "" for all.
         columns: columns of the run table.
         order: by what the runs are ordered, from the highest to the lowest.
+        cards: the charts that come first, by section; None: the usual ones.
     """
+    shown = _CARDS if cards is None else cards
     table = {"orderByKey": order, "orderByAsc": False, "selectedColumns": columns}
     state = table | {
         "searchFilter": search,
         "runsHiddenMode": _SHOWN_RUNS,
         "hideEmptyCharts": True,
         "isAccordionReordered": True,
-        "compareRunSections": [_section(name, display=True) for name in _CARDS]
+        "compareRunSections": [_section(name, display=True) for name in shown]
         + [_section(name, display=False) for name in _COLLAPSED],
         "compareRunCharts": [
             card | {"uuid": f"crosscheck-{name}-{number}", "metricSectionId": _uuid(name)}
-            for name, cards in _CARDS.items()
-            for number, card in enumerate(cards)
+            for name, charts in shown.items()
+            for number, card in enumerate(charts)
         ],
     }
     return json.dumps({"name": name, "createdAt": 0, "updatedAt": 0, "state": json.dumps(state), **table})
@@ -94,14 +99,14 @@ def _bar(metric: str) -> dict[str, Any]:
     return _card("BAR", metricKey=metric)
 
 
-def _line(metric: str) -> dict[str, Any]:
+def _line(metric: str, across: str = "step") -> dict[str, Any]:
     return _card(
         "LINE",
         metricKey=metric,
         selectedMetricKeys=[metric],
         lineSmoothness=0,
         scaleType="linear",
-        xAxisKey="step",
+        xAxisKey=across,
         xAxisScaleType="linear",
         selectedXAxisMetricKey="",
         yAxisKey="metric",

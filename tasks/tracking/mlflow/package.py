@@ -1,8 +1,6 @@
 """Everything that is logged to MLflow of one evaluation, so that it can be sent now or kept for later."""
 
 import base64
-import colorsys
-import hashlib
 import json
 import shutil
 from collections.abc import Mapping
@@ -14,6 +12,7 @@ from pydantic import BeforeValidator, PlainSerializer, TypeAdapter
 
 from tasks.core.errors import DataError
 from tasks.core.files import atomic_write_text
+from tasks.core.wording import money, percent
 from tasks.documents.markdown import markdown
 from tasks.scoring.report import Report
 from tasks.tracking.candidate_curve import candidate_figure
@@ -27,6 +26,8 @@ from tasks.tracking.run_record import RunRecord, TaskRunCounts, Tracked, json_of
 from tasks.tracking.submission import submission
 from tasks.tracking.turn_curve import turn_figure
 
+SOURCE = "crosscheck"
+"""What MLflow's column Source shows of a run that goes on."""
 MAX_TAG = 8000
 """MLflow's limit on the length of a tag."""
 
@@ -89,6 +90,7 @@ def closing(run: EvaluationRun, report: Report, record: RunRecord, completion: C
     described = markdown(run_document(record)) + remarks
     tags = _tags(run, completion.status) | {
         "mlflow.note.content": described[:MAX_TAG],
+        "mlflow.source.name": in_short(record),
         "mlflow.loggedArtifacts": json.dumps([{"path": FILE, "type": "table"}]),
         **({"mlflow.runType": "genai_evaluate"} if completion.genai_evaluation else {}),
     }
@@ -99,6 +101,13 @@ def closing(run: EvaluationRun, report: Report, record: RunRecord, completion: C
         measures(report, completion.seconds),
         {path: content for path, content in files.items() if content is not None},
     )
+
+
+def in_short(record: RunRecord, verdict: str = "") -> str:
+    """Return score, cost, unanswered questions and verdict, for the column Source, which MLflow's list always shows."""
+    score = percent(record.score) if record.score.total else "no score"
+    usd = money(record.cost.cost_usd)
+    return ", ".join((score, usd, f"{record.unanswered or 0:,} unanswered", *([verdict] if verdict else [])))
 
 
 def keep(package: Package, folder: Path) -> Path:
@@ -143,10 +152,9 @@ def _tags(run: EvaluationRun, status: str) -> dict[str, str]:
         "crosscheck_run_id": run.run_id,
         "git_commit": run.git_commit,
         "mlflow.source.git.commit": run.git_commit,
-        "mlflow.source.name": "crosscheck",
+        "mlflow.source.name": SOURCE,
         "mlflow.source.type": "LOCAL",
         "mlflow.user": run.user,
-        "mlflow.runColor": _colour(run.name),
         **dict(run.tags),
     }
     return {name: value for name, value in known.items() if value}
@@ -162,13 +170,6 @@ def _params(run: EvaluationRun) -> dict[str, str]:
         for kind, content in run.settings.items()
     }
     return {"Backbone": run.backbone, "Pipeline": run.pipeline} | flatten(settings)
-
-
-def _colour(name: str) -> str:
-    """Return the colour of a run in MLflow's charts: the same in every run of the same backbone and pipeline."""
-    digest = hashlib.sha256(name.encode()).digest()
-    red, green, blue = colorsys.hls_to_rgb(digest[0] / 256, 0.35 + digest[1] / 256 * 0.3, 0.65)
-    return f"#{round(255 * red):02x}{round(255 * green):02x}{round(255 * blue):02x}"
 
 
 def _yaml(settings: Mapping[str, Any]) -> bytes:

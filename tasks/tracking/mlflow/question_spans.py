@@ -34,12 +34,23 @@ class QuestionSpan:
     parts: tuple["QuestionSpan", ...] = ()  # the spans inside, in the order in which they began
 
 
-def question_span(score: QuestionScore, rule: str, exchanges: Exchanges | None) -> QuestionSpan:
-    """Return a question's span, without its stages where prompts and replies are unknown."""
+def question_span(
+    score: QuestionScore, rule: str, exchanges: Exchanges | None, causes: str = ""
+) -> QuestionSpan:
+    """Return a question's span, without its stages where prompts and replies are unknown.
+
+    The gold SQL stands beside the answer: the question has been scored.
+    """
     question, outcome = score.question, score.outcome
     parts = tuple(_stage(score, record, exchanges) for record in outcome.stages) if exchanges else ()
     inputs = {"question": question.text, "evidence": question.evidence, "database": question.database_id}
-    answer = {"sql": outcome.sql, "correct": score.final.correct.get(rule), "status": status(score)}
+    answer = {
+        "sql": outcome.sql,
+        "gold_sql": score.gold_sql,
+        "correct": score.final.correct.get(rule),
+        "status": status(score),
+        **({"causes": causes} if causes else {}),
+    }
     return QuestionSpan(
         name=f"question {question.id}",
         kind="CHAIN",

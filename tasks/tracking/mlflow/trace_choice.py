@@ -1,8 +1,8 @@
 """Which questions of a run MLflow can show with all of their stages."""
 
 import hashlib
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from tasks.scoring.report import QuestionScore, Report, is_right
 
@@ -14,9 +14,11 @@ class TraceChoice:
     whole: tuple[QuestionScore, ...]  # with their stages and model calls
     brief: tuple[QuestionScore, ...]  # with their question, answer and verdict only
     scored: int  # how many questions are scored
-    failed: int  # how many questions failed or have a wrong answer
+    failed: int  # how many questions failed, have a wrong answer, or flipped
     failed_traced: int  # how many of those are in `whole`
     sampled: int  # how many are in `whole` as a part of the sample, whether they failed or not
+    flipped: Collection[str] = ()  # ids of the questions with another verdict than in the run before
+    causes: Mapping[str, str] = field(default_factory=dict)  # why answers are wrong, by question id
 
     @property
     def is_sample(self) -> bool:
@@ -27,28 +29,57 @@ class TraceChoice:
         if len(self.whole) == self.scored:
             return f"traces: all {self.scored} scored questions"
         shown = (
-            f"traces: {self.failed_traced} of {self.failed} questions that are wrong or failed, and a sample of "
-            f"{self.sampled}, the same in every run; shares in MLflow's Traces tab describe only these"
+            f"traces: {self.failed_traced} of {self.failed} questions that are wrong, failed or flipped, and a sample "
+            f"of {self.sampled}, the same in every run"
         )
-        return f"{shown}; {len(self.brief)} others without their stages" if self.brief else shown
+        shown += f"; {len(self.brief)} others without their stages" if self.brief else ""
+        return (
+            f"{shown}; shares in MLflow's Traces tab describe only these questions"
+            if self.is_sample
+            else shown
+        )
 
 
-def choose(report: Report, *, failed: int, sample: int, all_scored: bool = False) -> TraceChoice:
-    """Choose failed and wrong questions up to a limit, failed ones first, and a sample by the ids alone.
+def choose(
+    report: Report, *, failed: int, sample: int, brief: int = 0, flipped: Collection[str] = ()
+) -> TraceChoice:
+    """Choose failed, flipped and wrong questions up to a limit, in this order, and samples by the ids alone.
 
-    Runs of the same questions so show the same sample. `all_scored`: every other scored question is traced briefly.
+    Runs of the same questions so show the same sample.
+
+    Args:
+        report: the scored run.
+        failed: most questions that are traced because of their outcome.
+        sample: how many questions are traced whatever their outcome.
+        brief: how many of the others are traced without their stages.
+        flipped: ids of the questions with another verdict than in the run before.
     """
     rows = [row for row in report.rows if row.executable]
-    sampled = sample_of((row.question.id for row in rows), sample)
+    names = [row.question.id for row in rows]
+    sampled = sample_of(names, sample)
     failures = [row.question.id for row in rows if is_failed(row)]
-    wrong = [row.question.id for row in rows if not (is_failed(row) or is_right(row.final, report.rule))]
-    traced = sample_of(failures, failed)
-    traced |= sample_of(wrong, max(failed - len(traced), 0))
-    failures += wrong
-    whole = tuple(row for row in rows if row.question.id in sampled | traced)
-    brief = tuple(row for row in rows if row.question.id not in sampled | traced) if all_scored else ()
-    failed_traced = len((sampled | traced) & set(failures))
-    return TraceChoice(whole, brief, len(rows), len(failures), failed_traced, len(sampled))
+    wrong = [row.question.id for row in rows if not is_right(row.final, report.rule)]
+    traced: frozenset[str] = frozenset()
+    for kind in (failures, [name for name in names if name in flipped], wrong):
+        traced |= sample_of(set(kind) - traced, max(failed - len(traced), 0))
+    shown = sampled | traced
+    others = sample_of(set(names) - shown, brief)
+    wanted = {*failures, *wrong, *(name for name in names if name in flipped)}
+    return TraceChoice(
+        tuple(row for row in rows if row.question.id in shown),
+        tuple(row for row in rows if row.question.id in others),
+        len(rows),
+        len(wanted),
+        len(shown & wanted),
+        len(sampled),
+        flipped,
+        _causes(report),
+    )
+
+
+def _causes(report: Report) -> dict[str, str]:
+    found = report.measurements.get("errors")
+    return {name: str(causes) for name, causes in found.by_question.items() if causes} if found else {}
 
 
 def is_failed(row: QuestionScore) -> bool:

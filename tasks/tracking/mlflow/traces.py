@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tasks.core.wording import storable
-from tasks.scoring.report import QuestionScore, is_right
+from tasks.scoring.report import Opinion, QuestionScore, is_right
+from tasks.scoring.statistics.detection import accuracy_in_words
 from tasks.tracking.evaluation import EvaluationRun
 from tasks.tracking.mlflow.question_spans import Exchanges, QuestionSpan, question_span
 from tasks.tracking.mlflow.store import Store, attempt
@@ -28,6 +29,8 @@ BATCH = 20
 """Traces whose spans are sent at once: some 2 MB where prompts are long."""
 SENDERS = 4
 """Connections to a server; a file has one writer at a time."""
+JUDGE = "judge"
+"""Name of the feedback of a model that judges."""
 PREVIEW = 1000
 """Characters of question and answer in MLflow's list of traces."""
 
@@ -44,7 +47,7 @@ def log_traces(
     if tracked.run_id is None or tracked.experiment_id is None:
         return "there is no MLflow run to link them with."
     verdict = "correct (sample)" if choice.is_sample else "correct"
-    maker = _Maker(run, tracked.run_id, tracked.experiment_id, verdict)
+    maker = _Maker(run, tracked.run_id, tracked.experiment_id, verdict, choice)
     scores = [(score, exchanges) for score in choice.whole] + [(score, None) for score in choice.brief]
     return attempt(store, lambda _: _send(store, maker, scores), seconds=60)
 
@@ -71,8 +74,11 @@ class _Trace:
 class _Maker:
     """Makes traces of one run. Their ids follow from the run's and the question's."""
 
-    def __init__(self, run: EvaluationRun, run_id: str, experiment_id: str, verdict: str) -> None:
+    def __init__(
+        self, run: EvaluationRun, run_id: str, experiment_id: str, verdict: str, choice: TraceChoice
+    ) -> None:
         self._run = run
+        self._choice = choice
         self._run_id = run_id
         self._verdict = verdict
         self.experiment_id = experiment_id
@@ -84,8 +90,8 @@ class _Maker:
         """Return the trace of a question."""
         from mlflow.entities import TraceInfo, TraceLocation, TraceState
 
-        span = question_span(score, self._run.rule, exchanges)
-        trace_id = f"tr-{_hex(f'{self._run_id} {score.question.id}', 32)}"
+        span = question_span(score, self._run.rule, exchanges, self._choice.causes.get(score.question.id, ""))
+        trace_id = trace_id_of(self._run_id, score.question.id)
         spans = list(self._spans(span, trace_id, "", "0", self._started_ns))
         info = TraceInfo(
             trace_id=trace_id,
@@ -107,13 +113,16 @@ class _Maker:
             "question_id": score.question.id,
             "database": score.question.database_id,
             "difficulty": score.question.difficulty,
-            "backbone": self._run.backbone,
-            "pipeline": self._run.pipeline,
             "correct": str(is_right(score.final, self._run.rule)).lower(),
             "failure": status(score) if span.error else None,
-            "crosscheck_run_id": self._run.run_id,
+            "flipped": self._flipped(score),
         }
         return {name: storable(value)[:PREVIEW] for name, value in known.items() if value}
+
+    def _flipped(self, score: QuestionScore) -> str | None:
+        if score.question.id not in self._choice.flipped:
+            return None
+        return "fixed" if is_right(score.final, self._run.rule) else "broken"
 
     def _assessments(self, score: QuestionScore, span: QuestionSpan, span_id: str) -> "list[Assessment]":
         from mlflow.entities import AssessmentSource, Expectation, Feedback
@@ -122,18 +131,14 @@ class _Maker:
         source = AssessmentSource("CODE", f"crosscheck, rule {self._run.rule}")
         of_run = {"mlflow.assessment.sourceRunId": self._run_id}
         why = "the same result as the gold SQL" if correct else "another result than the gold SQL"
-        gold = storable(score.gold_sql)
-        return [
-            Feedback(
-                self._verdict,
-                correct,
-                rationale=self._safe(span.error or why),
-                source=source,
-                metadata=of_run,
-                span_id=span_id,
-            ),
-            Expectation("expected_response", gold, source=source, metadata=of_run, span_id=span_id),
+        common: dict[str, Any] = {"source": source, "metadata": of_run, "span_id": span_id}
+        found: list[Assessment] = [
+            Feedback(self._verdict, correct, rationale=self._safe(span.error or why), **common),
+            Expectation("expected_response", storable(score.gold_sql), **common),
         ]
+        if causes := self._choice.causes.get(score.question.id):
+            found.append(Feedback("causes", causes, **common))
+        return found
 
     def _spans(
         self, span: QuestionSpan, trace_id: str, parent: str, place: str, start_ns: int
@@ -207,6 +212,49 @@ class _Maker:
 
     def _safe(self, text: str) -> str:
         return storable(str(redact(text, *self._secrets)))
+
+
+def log_opinions(store: Store, mlflow_run: str, opinions: Mapping[str, Opinion]) -> str:
+    """Add a model's opinions to the traces of their questions, as feedback of a judge with its measured accuracy.
+
+    Questions without a trace are left out. An earlier opinion of the same model is replaced. Returns why they could
+    not be stored, "" if they were.
+    """
+    return attempt(store, lambda _: _add_opinions(store, mlflow_run, opinions), seconds=60)
+
+
+def _add_opinions(store: Store, mlflow_run: str, opinions: Mapping[str, Opinion]) -> None:
+    from mlflow.entities import AssessmentSource, Feedback
+    from mlflow.exceptions import MlflowException
+    from mlflow.tracing.client import TracingClient
+
+    client = TracingClient(store.uri)
+    for question, opinion in opinions.items():
+        trace_id = trace_id_of(mlflow_run, question)
+        try:
+            found = client.get_trace_info(trace_id)
+        except MlflowException:
+            continue
+        source = AssessmentSource("LLM_JUDGE", opinion.model)
+        for each in found.assessments:
+            if each.name == JUDGE and each.source.source_id == opinion.model and each.assessment_id:
+                client.delete_assessment(trace_id, each.assessment_id)
+        accuracy = accuracy_in_words(opinion.accuracy)
+        client.log_assessment(
+            trace_id,
+            Feedback(
+                JUDGE,
+                opinion.right,
+                rationale=storable(f"{opinion.reason} ({accuracy})"),
+                source=source,
+                metadata={"mlflow.assessment.sourceRunId": mlflow_run, "accuracy": accuracy},
+            ),
+        )
+
+
+def trace_id_of(mlflow_run: str, question: str) -> str:
+    """Return the id of the trace of a question in an MLflow run."""
+    return f"tr-{_hex(f'{mlflow_run} {question}', 32)}"
 
 
 def _hex(text: str, length: int) -> str:

@@ -7,7 +7,7 @@ import datetime
 import logging
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -17,9 +17,10 @@ from tasks.core.wording import storable
 from tasks.scoring.report import Report
 from tasks.settings.home import Home
 from tasks.tracking.build_record import record_of
-from tasks.tracking.evaluation import NIGHT, EvaluationRun, Unfinished
+from tasks.tracking.evaluation import NIGHT, VERDICT, EvaluationRun, Unfinished
 from tasks.tracking.known_store import is_known
-from tasks.tracking.mlflow.experiment import experiment_name, open_experiment
+from tasks.tracking.mlflow.experiment import colour_of, experiment_name, open_experiment
+from tasks.tracking.mlflow.experiment_view import TREND
 from tasks.tracking.mlflow.package import (
     MAX_TAG,
     Completion,
@@ -27,6 +28,7 @@ from tasks.tracking.mlflow.package import (
     closing,
     drop,
     fetch,
+    in_short,
     keep,
     opening,
 )
@@ -195,7 +197,10 @@ class Tracker:
             experiment_id,
             start_time=int(package.run.started.timestamp() * 1000),
             run_name=package.run.label,
-            tags=dict(package.tags),
+            tags={
+                **package.tags,
+                "mlflow.runColor": colour_of(client, experiment_id, package.run.name),
+            },
         )
         self._tracked = Tracked(self.store.shown, created.info.run_id, experiment_id)
         self._made(created.info.run_id)
@@ -242,6 +247,34 @@ def log_page(store: Store, run_id: str | None, page: str) -> str:
     if run_id is None:
         return "MLflow does not have the run."
     return attempt(store, lambda client: client.log_text(run_id, page, "report.html"), seconds=30)
+
+
+def log_night(
+    store: Store, record: RunRecord, verdict: str, scores: Sequence[tuple[datetime.datetime, float]]
+) -> str:
+    """Add a night's verdict to its run, and the scores of the nights up to it as a series; return why not, or "".
+
+    Args:
+        store: MLflow's store.
+        record: the run.
+        verdict: the night's verdict on it.
+        scores: start and execution accuracy of the runs of the same combination, the oldest first.
+    """
+    if record.mlflow_run_id is None:
+        return "MLflow does not have the run."
+    run_id = record.mlflow_run_id
+
+    def log(client: "MlflowClient") -> None:
+        from mlflow.entities import Metric, RunTag
+
+        series = [
+            Metric(TREND, round(score, 6), int(moment.timestamp() * 1000), night)
+            for night, (moment, score) in enumerate(scores, 1)
+        ]
+        tags = {VERDICT: verdict, "mlflow.source.name": in_short(record, verdict)}
+        client.log_batch(run_id, metrics=series, tags=[RunTag(*each) for each in tags.items()])
+
+    return attempt(store, log, seconds=30)
 
 
 def log_values(store: Store, run_id: str | None, values: Mapping[str, float], tags: Mapping[str, str]) -> str:

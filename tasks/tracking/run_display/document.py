@@ -7,11 +7,10 @@ from tasks.core.wording import (
     counted,
     counts,
     duration,
-    number,
     percent,
 )
 from tasks.documents.model import Block, Bullets, Document, Sentence, Span, Table
-from tasks.scoring.cost import in_words
+from tasks.scoring.cost import calls_in_words, in_words
 from tasks.scoring.report import Ratio
 from tasks.scoring.statistics.detection import accuracy_in_words
 from tasks.settings.evaluation import RESERVED_TAGS, labels_in_words
@@ -79,9 +78,7 @@ def _changes(record: RunRecord) -> Iterator[Block]:
 def _remarks(record: RunRecord) -> Iterator[Block]:
     cost = record.cost
     took = "" if record.seconds is None else f", {duration(record.seconds)} answering"
-    yield Sentence(
-        f"{number(cost.calls)} calls paid, {number(cost.cached_calls)} from the cache, {in_words(cost)}{took}"
-    )
+    yield Sentence(f"{calls_in_words(cost)}, {in_words(cost)}{took}")
     told = {each.text for each in problems(record)}
     yield Bullets(tuple(each for each in (*record.remarks, *record.notes) if each not in told))
     if judge := record.judge:

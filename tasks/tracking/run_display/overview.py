@@ -10,13 +10,12 @@ from tasks.core.wording import (
     duration,
     interval,
     money,
-    number,
     percent,
     shorten,
     signed,
 )
 from tasks.documents.model import Block, Column, Document, Sentence, Span, Table, plain
-from tasks.scoring.cost import by_endpoint
+from tasks.scoring.cost import by_endpoint, calls_in_words
 from tasks.scoring.metrics.turns import curve_in_words, turn_lines
 from tasks.scoring.report import StageScore
 from tasks.settings.evaluation import labels_in_words
@@ -155,7 +154,7 @@ def _columns(count: int, total: int) -> int:
 
 def _end(record: RunRecord, compared: RunComparison | None, seconds: float | None) -> Iterator[Block]:
     yield Sentence("")
-    yield Sentence(_cost(record, seconds))
+    yield Sentence(cost_sentence(record, seconds))
     if compared:
         yield from comparison_sentences(compared)
 
@@ -171,14 +170,14 @@ def comparison_sentences(compared: RunComparison) -> Iterator[Sentence]:
         yield Sentence(f"`crosscheck compare` has {listed} about this comparison", "warning")
 
 
-def _cost(record: RunRecord, seconds: float | None) -> str:
+def cost_sentence(record: RunRecord, seconds: float | None = None) -> str:
     """Return what was paid and what the same answers cost from scratch, with the calls, and how long it took."""
     cost = record.cost
     if cost.calls is None:
         parts = ["cost unknown: the answers were made elsewhere"]
     else:
-        calls = f"{counted(cost.calls, 'call')} paid, {number(cost.cached_calls)} from the cache"
-        parts = [f"paid {money(cost.cost_usd)}, {money(cost.from_scratch_usd)} from scratch ({calls})"]
+        usd = f"paid {money(cost.cost_usd)}, {money(cost.from_scratch_usd)} from scratch"
+        parts = [f"{usd} ({calls_in_words(cost)})"]
         parts += by_endpoint(cost)
     if record.seconds is not None:
         parts.append(

@@ -109,6 +109,10 @@ class Warehouse:
         """Read the finished runs without their questions, newest first."""
         return self._without_questions(f"status IN {FINISHED}")
 
+    def record_of(self, run_id: str) -> RunRecord | None:
+        """Read the record of a run; None if it is not there."""
+        return next((stored.record for stored in self._without_questions("run_id = ?", run_id)), None)
+
     def recorded(self, sha256: str) -> tuple[StoredRun, ...]:
         """Read the runs, also unfinished ones, that wrote the recording with this sha256, without their questions."""
         return self._without_questions("json_extract_string(record, '$.recorded.sha256') = ?", sha256)
@@ -156,6 +160,27 @@ class Warehouse:
                     if dict(theirs) == answers:
                         return str(run_id)
         return ""
+
+    def verdicts_before(self, run: EvaluationRun) -> dict[str, bool]:
+        """Return whether each answer was right in the last finished run of the same kind, by question id; {} of none.
+
+        It has the same benchmark, revision, backbone, pipeline and rule.
+        """
+        if not self._file.path.exists():
+            return {}
+        names = (run.run_id, run.benchmark, run.revision, run.backbone, run.pipeline)
+        with self._file.reading() as connection:
+            found = connection.execute(
+                "SELECT run_id, run FROM runs WHERE run_id <> ? AND benchmark = ? AND revision = ? AND backbone = ? "
+                f"AND pipeline = ? AND status IN {FINISHED} AND rows_removed IS NULL ORDER BY started DESC LIMIT 1",
+                list(names),
+            ).fetchone()
+            if found is None or run_from_json(found[1]).rule != run.rule:
+                return {}
+            rows = connection.execute(
+                "SELECT question_id, correct FROM questions WHERE run_id = ?", [found[0]]
+            ).fetchall()
+        return {str(name): correct[run.rule] for name, correct in rows if run.rule in correct}
 
     def with_inputs(self, digest: str) -> tuple[StoredRun, ...]:
         """Read the finished runs of these inputs (`EvaluationRun.inputs`), without their questions, newest first."""

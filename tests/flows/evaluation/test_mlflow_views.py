@@ -27,7 +27,7 @@ def calls_of(trace: Trace) -> list[Any]:
     return [span for span in trace.data.spans if span.span_type == "CHAT_MODEL"]
 
 
-NO_FAILED = ("--set", "tracking.failed_traces=0")
+NO_FAILED = ("--set", "tracking.failed_traces=0", "--set", "tracking.brief_traces=0")
 
 
 def test_prompts_and_replies_of_a_bought_answer_are_shown_when_it_is_restored_too(

@@ -1,16 +1,23 @@
 """`crosscheck nights`: the user's file, and its deployment to a real server of Prefect."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+from prefect import Flow
+from prefect.utilities.callables import parameter_schema
 
-from flows.deployed.forms import EvaluationForm, Matrix, RerunForm
+from flows.deployed.forms import Cleaning, EvaluationForm, Matrix, RerunForm
+from flows.evaluation.deployment import evaluate_by_name
+from flows.nights.flow import nightly
 from flows.nights.nights_file import TEMPLATE, NightsFile, read_nights
 from flows.nights.schedule_command import NAME
+from flows.rerun.deployment import rerun_by_name
 from flows.servers.services import POOL
 from tasks.core.errors import ConfigurationError
+from tasks.settings.evaluation import Keep
 from tests.support.command_line import CommandLine, Ran
 from tests.support.schedule import ask
 
@@ -64,6 +71,30 @@ def test_forms_begin_with_what_is_chosen_and_show_no_null() -> None:
         assert next(iter(properties)) == first and list(properties)[-3:] == ["name", "tags", "note"]
         assert not [name for name, each in properties.items() if "null" in str(each)]
     assert RerunForm.model_json_schema()["properties"]["only"]["enum"][0] == "errors"
+
+
+def fields_of(schema: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the fields of a schema, at any depth."""
+    if isinstance(schema, dict):
+        yield from schema.get("properties", {}).items()
+        for part in schema.values():
+            yield from fields_of(part)
+
+
+@pytest.mark.parametrize("flow", [nightly, evaluate_by_name, rerun_by_name], ids=lambda flow: flow.name)
+def test_no_field_of_a_deployed_form_may_be_null_or_is_by_default(flow: Flow[..., Any]) -> None:
+    fields = list(fields_of(parameter_schema(flow).model_dump()))
+    assert len(fields) > 8
+    for name, field in fields:
+        assert {"type": "null"} not in field.get("anyOf", []), f'{name} shows: Property is type "None"'
+        assert field.get("default", "") is not None, f"Prefect refuses the untouched field {name}"
+
+
+def test_a_night_that_is_started_from_the_form_cleans_only_where_an_age_is_given() -> None:
+    assert Cleaning().keep is None
+    assert Cleaning(age="30d", runs=3).keep == Keep(age="30d", runs=3)
+    with pytest.raises(ValueError, match="write a number and d, h or m"):
+        Cleaning(age="soon").keep  # noqa: B018  # the property checks it
 
 
 @pytest.mark.slow

@@ -73,7 +73,9 @@ def test_an_evaluation_in_a_narrow_terminal_leaves_only_its_summary(demo: Comman
     )
     assert all(name in screen.text for name in STAGES), "a name was cut"
     assert not any("…" in line or line.startswith((" " * 20 + "4)", "Reading", "⠋")) for line in lines)
-    assert re.search(r"^paid \$0\.0000, \$0\.0000 from scratch \(\d+ calls paid, ", screen.text, re.M)
+    assert re.search(
+        r"^paid \$0\.0000, \$0\.0000 from scratch \(\d+ calls, free of charge, ", screen.text, re.M
+    )
     assert "Traceback" not in screen.raw
     assert "WARNING" not in screen.raw
     assert COLOURS.search(screen.raw)

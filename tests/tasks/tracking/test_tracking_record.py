@@ -58,6 +58,22 @@ def test_of_a_backbone_file_every_setting_that_is_no_default_is_listed() -> None
     assert started_record(replace(run, pipeline="mine")).changes is None
 
 
+def test_the_parts_of_a_mapping_that_nobody_set_are_no_changes() -> None:
+    priced = "backbone.prices={input: 1, output: 2, as_of: 2026-11-21}"
+
+    def changes(backbone: str, override: str) -> tuple[str, ...] | None:
+        choice = EvaluationChoice(
+            benchmark="demo", backbone=backbone, pipeline="zero-shot", overrides=(override,)
+        )
+        settings = evaluation_settings(choice).model_dump(mode="json")
+        run = make_run(benchmark="demo", backbone=backbone, pipeline="zero-shot", settings=settings)
+        return started_record(run).changes
+
+    found = changes("vllm", priced)
+    assert found is not None and "backbone.prices.input=1.0" in found
+    assert not [each for each in found if each.endswith("=null")]
+
+
 def test_texts_that_no_store_can_hold_become_replacement_characters() -> None:
     run = make_run(tags={"note": "a\ud800b"})
     record = record_of(run, make_report(3))

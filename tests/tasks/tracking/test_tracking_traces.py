@@ -13,12 +13,13 @@ from tasks.backbone.protocol import Message
 from tasks.backbone.recordings.observed import Exchange
 from tasks.backbone.replies.json_text import with_thoughts
 from tasks.core.outcome import Failure, StageRecord
-from tasks.scoring.report import QuestionScore, Report
+from tasks.scoring.report import Measurement, Opinion, QuestionScore, Ratio, Report
 from tasks.settings.home import Home
 from tasks.tracking.mlflow.package import Completion
 from tasks.tracking.mlflow.question_spans import NOT_KEPT
 from tasks.tracking.mlflow.store import Store
 from tasks.tracking.mlflow.trace_choice import TraceChoice, choose, sample_of
+from tasks.tracking.mlflow.traces import log_opinions
 from tasks.tracking.mlflow.tracker import Tracker
 from tests.support.postgres import new_database
 from tests.tasks.tracking.samples import make_report, make_run, report_of
@@ -93,7 +94,7 @@ def test_every_failed_question_and_the_same_sample_in_every_run_are_chosen(repor
     assert sample <= {row.question.id for row in choose(other, failed=0, sample=4).whole}
     assert choice.is_sample
     assert str(choice).startswith(
-        f"traces: {len(failures)} of {len(failures)} questions that are wrong or failed, and a sample of 4"
+        f"traces: {len(failures)} of {len(failures)} questions that are wrong, failed or flipped, and a sample of 4"
     )
 
 
@@ -107,6 +108,17 @@ def test_failed_questions_come_before_wrong_ones_and_small_benchmarks_are_traced
     assert not whole.is_sample and str(whole) == f"traces: all {len(report.rows)} scored questions"
 
 
+def test_flipped_questions_are_traced_after_failed_and_before_wrong_ones_and_others_briefly(
+    report: Report,
+) -> None:
+    right = [row.question.id for row in report.rows if not failed(row)]
+    without = [row.question.id for row in report.rows if row.outcome.sql is None or row.final.status != "ok"]
+    choice = choose(report, failed=len(without) + 1, sample=0, brief=5, flipped={right[0]})
+    assert {row.question.id for row in choice.whole} == {*without, right[0]}
+    assert len(choice.brief) == 5 and not {*choice.whole} & {*choice.brief}
+    assert choice.failed == len([row for row in report.rows if failed(row)]) + 1
+
+
 def test_no_more_failed_questions_are_traced_than_asked_for_and_none_with_zero(report: Report) -> None:
     choice = choose(report, failed=2, sample=0)
     assert len(choice.whole) == choice.failed_traced == 2 < choice.failed
@@ -116,7 +128,7 @@ def test_no_more_failed_questions_are_traced_than_asked_for_and_none_with_zero(r
 
 def test_a_question_without_a_database_is_no_failure_to_look_into(report: Report) -> None:
     row = replace(report.rows[10], executable=False)
-    choice = choose(report_of((row,)), failed=10, sample=10, all_scored=True)
+    choice = choose(report_of((row,)), failed=10, sample=10, brief=10)
     assert (choice.whole, choice.brief, choice.failed) == ((), (), 0)
 
 
@@ -129,7 +141,8 @@ def test_a_trace_tells_a_questions_way_with_prompts_replies_and_verdict(store: S
     root, *inner = found.data.spans
     assert root.name == f"question {right.question.id}"
     assert root.inputs["question"] == right.question.text
-    assert root.outputs == {"sql": right.outcome.sql, "correct": True, "status": "ok"}
+    answer = {"sql": right.outcome.sql, "gold_sql": right.gold_sql, "correct": True, "status": "ok"}
+    assert root.outputs == answer
     assert found.info.request_preview == right.question.text
     assert found.info.response_preview == right.outcome.sql
     assert found.info.trace_metadata["mlflow.sourceRun"] == run_id
@@ -160,6 +173,30 @@ def test_the_verdict_and_the_gold_are_assessments_of_the_run(store: Store, repor
         assert (gold.name, gold.expectation.value) == ("expected_response", row.gold_sql)
         assert verdict.metadata["mlflow.assessment.sourceRunId"] == run_id
         assert "crosscheck, rule bird" in verdict.source.source_id
+
+
+def test_causes_flips_and_a_judges_opinion_with_its_accuracy_are_in_the_trace(
+    store: Store, report: Report
+) -> None:
+    wrong = next(row for row in report.rows if row.final.status == "ok" and not row.final.correct["bird"])
+    name = wrong.question.id
+    measured = Measurement(by_question={name: "wrong_value, wrong_table"})
+    caused = replace(report, measurements={"errors": measured})
+    run_id = trace(store, caused, choose(caused, failed=100, sample=0, flipped={name}))
+    opinions = {
+        name: Opinion("judge-1", right=True, reason="Ties", accuracy=Ratio(54, 60)),
+        "no trace": Opinion("judge-1", right=False),
+    }
+    for _ in range(2):
+        assert log_opinions(store, run_id, opinions) == ""
+    found = traces_of(store.client(), run_id)[name].info
+    assert found.tags["flipped"] == "broken"
+    given = {each.name: each for each in found.assessments}
+    assert len(given) == len(found.assessments) == 4
+    assert given["causes"].feedback.value == "wrong_value, wrong_table"
+    judged = given["judge"]
+    assert (judged.source.source_type, judged.source.source_id) == ("LLM_JUDGE", "judge-1")
+    assert judged.feedback.value is True and "90.00 % (54 of 60)" in judged.rationale
 
 
 def test_only_tokens_that_this_run_paid_for_are_added_up(store: Store, report: Report) -> None:
@@ -217,7 +254,7 @@ def test_no_text_keeps_the_traces_of_a_run_out_of_postgresql(
 
 
 def test_an_evaluation_run_has_every_scored_question_and_stays_flat(store: Store, report: Report) -> None:
-    choice = choose(report, failed=0, sample=3, all_scored=True)
+    choice = choose(report, failed=0, sample=3, brief=30)
     run_id = trace(store, report, choice)
     client = store.client()
     run = client.get_run(run_id)
