@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, PlainSerializer, TypeAdapter
 
 from tasks.core.errors import DataError
 from tasks.core.files import atomic_write_text
-from tasks.core.wording import money, percent
+from tasks.core.wording import money
 from tasks.documents.markdown import markdown
 from tasks.scoring.report import Report
 from tasks.tracking.candidate_curve import candidate_figure
@@ -105,7 +105,8 @@ def closing(run: EvaluationRun, report: Report, record: RunRecord, completion: C
 
 def in_short(record: RunRecord, verdict: str = "") -> str:
     """Return score, cost, unanswered questions and verdict, for the column Source, which MLflow's list always shows."""
-    score = percent(record.score) if record.score.total else "no score"
+    share = record.score.ex
+    score = "no score" if share is None else f"{100 * share:.1f} %"  # the column is as wide as that
     usd = money(record.cost.cost_usd)
     return ", ".join((score, usd, f"{record.unanswered or 0:,} unanswered", *([verdict] if verdict else [])))
 
