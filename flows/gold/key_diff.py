@@ -23,7 +23,7 @@ Kind = Literal["result", "sql", "text", "counted", "absent", "not_run"]
 KINDS: dict[Kind, str] = {
     "result": "the results differ",
     "counted": "only one of them withdraws the question",
-    "text": "the texts of the question differ",
+    "text": "the texts of the question differ, the results do not",
     "not_run": "the SQL differs, and it was not run or does not run",
     "sql": "the SQL differs, the results are equal",
     "absent": "only one of them has the question",

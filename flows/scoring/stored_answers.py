@@ -10,7 +10,7 @@ from flows.runtime.folders import Folders
 from flows.scoring.keys import KeyJudge, check_keys
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.core.errors import ConfigurationError
-from tasks.core.wording import shorten
+from tasks.core.wording import counted, shorten
 from tasks.database.database import Database, digests_of, locate
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.execution.accuracy import Judge
@@ -68,7 +68,7 @@ async def _judged(
             return row
         found = replace(row, keys=await judge.judged(row, suites[row.question.database_id]))
         done += 1
-        progress.step(f"Judged {done:,} answers of run {run.run.run_id}")
+        progress.step(f"Judged {counted(done, 'answer')} of run {run.run.run_id}")
         return found
 
     return tuple(await asyncio.gather(*map(one, run.rows)))

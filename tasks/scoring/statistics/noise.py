@@ -125,11 +125,28 @@ def provable_by_noise(questions: int, rate: float, bound: float, level: float) -
     return min(1.0, (least_difference(questions, bound, level) + hidden) / questions)
 
 
+def provable_by_mcnemar(questions: int, rate: float, level: float) -> float:
+    """Return the loss that a run against another proves by the exact McNemar test in `POWER` of the cases, as a share.
+
+    The loss is of questions that were always right and are always wrong. Each other question flips with the
+    probability `rate`, as often in one direction as in the other. The power is computed exactly.
+    """
+    import numpy as np
+    from scipy.stats import binom
+
+    for lost in range(1, questions + 1):
+        flips = np.arange(questions - lost + 1)
+        most_fixed = binom.ppf(level / 2, flips + lost, 0.5) - 1  # with which the loss is still proven
+        if binom.pmf(flips, questions - lost, rate) @ binom.cdf(most_fixed, flips, 0.5) >= POWER:
+            return lost / questions
+    return 1.0
+
+
 def provable_loss(questions: int, rate: float, runs: int, level: float) -> float:
     """Return the loss that a comparison of runs with as many runs proves in `POWER` of the cases, as a share.
 
-    The loss is of questions that were always right and are always wrong. The test is that of `sign_flip_p`, of single
-    runs the exact McNemar test, in its normal approximation: a loss of x questions has the statistic
+    The loss is of questions that were always right and are always wrong. Of single runs the test is the exact McNemar
+    test. Of several it is that of `sign_flip_p`, in its normal approximation: a loss of x questions has the statistic
     x / sqrt(n f / runs + x), where f is the flip rate of n questions. At least as many questions must be lost as the
     exact test needs.
 
@@ -139,6 +156,8 @@ def provable_loss(questions: int, rate: float, runs: int, level: float) -> float
         runs: on either side.
         level: of the two-sided test.
     """
+    if runs == 1:
+        return provable_by_mcnemar(questions, rate, level)
     noise = questions * rate / runs
     critical, hidden = NormalDist().inv_cdf(1 - level / 2), NormalDist().inv_cdf(POWER) * sqrt(noise)
     lost = float(next(count for count in range(1, 1_000) if 2 * 0.5**count < level))

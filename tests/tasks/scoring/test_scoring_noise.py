@@ -1,5 +1,6 @@
 """The figures of identical runs, beside scipy's analysis of variance, all subsets, and simulated runs."""
 
+from collections import Counter
 from itertools import combinations
 
 import numpy as np
@@ -10,6 +11,7 @@ from scipy.stats import f_oneway, skellam
 
 from tasks.scoring.significance import mcnemar
 from tasks.scoring.statistics.noise import (
+    POWER,
     UNCERTAINTY,
     components,
     flip_bound,
@@ -127,6 +129,26 @@ def test_a_provable_loss_is_proven_in_most_simulated_comparisons(runs: int) -> N
         differences = random.binomial(runs, changed) - random.binomial(runs, rates)
         proven += sign_flip_p(list(map(int, differences))) < 0.05
     assert 0.70 <= proven / 200 <= 0.92
+
+
+@pytest.mark.parametrize(("questions", "rate"), [(129, 0.0744), (113, 0.04), (500, 0.05), (40, 0.0)])
+@pytest.mark.parametrize("level", [0.05, 0.01])
+def test_a_loss_between_single_runs_is_the_smallest_that_mcnemars_test_proves_in_80_of_100_cases(
+    questions: int, rate: float, level: float
+) -> None:
+    lost = round(provable_loss(questions, rate, 1, level) * questions)
+
+    def power(lost: int) -> float:
+        random = np.random.default_rng(5)
+        flips = random.binomial(questions - lost, rate, 20_000)
+        tables = Counter(zip(flips, random.binomial(flips, 0.5), strict=True))
+        return sum(
+            count * (mcnemar(int(fixed), int(flips - fixed + lost)) < level)
+            for (flips, fixed), count in tables.items()
+        ) / sum(tables.values())
+
+    assert power(lost) > POWER - 0.01
+    assert power(lost - 1) < POWER + 0.01
 
 
 def test_the_loss_that_a_night_proves_is_proven_in_most_simulated_nights() -> None:
