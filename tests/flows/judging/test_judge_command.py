@@ -102,6 +102,10 @@ def test_what_cannot_be_judged_is_said_and_the_rest_is_kept(judged: Judged, fake
     ran = run("judge", name, "--backbone", judged.backbone, "--json")
     assert ran.code == 3
     assert (list(ran.json["without_opinion"]), ran.json["judged"]) == (["3"], 2)
+    fake_openai.answer = plain
+    other = run("judge", name, "--backbone", judged.backbone, "--set", "backbone.model=judge-2", "--json")
+    stored = run("show", name, "--json").json["judge"]
+    assert (other.code, stored["judged"], stored["without_opinion"]) == (0, 3, {})
     for arguments, said in (
         ((name, "--backbone", "nobody"), 'There is no backbone "nobody"'),
         ((name, "--backbone", judged.backbone, "--questions", "4"), "no wrong answer"),
