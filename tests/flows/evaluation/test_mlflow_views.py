@@ -9,6 +9,8 @@ import yaml
 from mlflow import MlflowClient
 from mlflow.entities import Trace
 
+from tasks.scoring.report import is_right
+from tasks.tracking.warehouse.runs import Warehouse
 from tests.support.command_line import CommandLine
 from tests.support.fake_openai import FakeOpenAI
 
@@ -79,6 +81,25 @@ def test_what_the_offline_backbone_said_is_shown_for_the_sample_alone_and_nothin
         assert "SELECT" in call.outputs["choices"][0]["message"]["content"]
     none = demo.run(*command, "--set", "tracking.sample_traces=0", *NO_FAILED)
     assert traces_of(none.json) == {}
+
+
+def test_questions_whose_verdict_changed_since_the_run_before_are_marked_and_shown_whole(
+    demo: CommandLine,
+) -> None:
+    command = ("evaluate", "--pipeline", "few-shot", "--limit", "24", "--set", "tracking.sample_traces=0")
+    runs = [demo.run(*command, "--set", f"pipeline.demonstrations.k={k}", "--json").json for k in ("0", "3")]
+    warehouse = Warehouse(demo.home / "warehouse.duckdb")
+    right = [
+        {row.question.id: is_right(row.final, "bird") for row in warehouse.read_run(run["run_id"]).rows}
+        for run in runs
+    ]
+    flips = {name: now for name, now in right[1].items() if now is not right[0][name]}
+    assert True in flips.values(), "a right answer that was wrong before"
+    traces = traces_of(runs[1])
+    assert {name: found.info.tags["flipped"] == "fixed" for name, found in traces.items()
+            if "flipped" in found.info.tags} == flips  # fmt: skip
+    assert all(calls_of(traces[name]) for name in flips)
+    assert len(traces) == 24
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """One evaluation as one MLflow run, in a real SQLite store, read back through MLflow's own client."""
 
+import datetime
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +11,10 @@ from mlflow import MlflowClient
 
 from tasks.core.errors import ConfigurationError, DataError
 from tasks.settings.home import Home
+from tasks.tracking.mlflow.experiment import colour_of
 from tasks.tracking.mlflow.package import Completion
 from tasks.tracking.mlflow.store import Store, find_store
-from tasks.tracking.mlflow.tracker import Tracker
+from tasks.tracking.mlflow.tracker import Tracker, log_night
 from tasks.tracking.run_record import Tracked
 from tests.tasks.tracking.samples import STAGES, make_report, make_run, report_of
 
@@ -163,7 +165,7 @@ def test_the_runs_of_nights_have_a_view_of_their_own_once_there_is_one(
     night = evaluate(store, tags={"night": "2026-11-21T00:30Z"})
     view = json.loads(client.get_experiment(str(night.experiment_id)).tags[name])
     state = json.loads(view["state"])
-    assert (view["name"], state["orderByKey"], "tags.`night`" in state["selectedColumns"]) == (
+    assert (view["name"], state["orderByKey"], "tags.`verdict`" in state["selectedColumns"]) == (
         "Nights", "attributes.start_time", True,
     )  # fmt: skip
     (found,) = client.search_runs([str(night.experiment_id)], state["searchFilter"])
@@ -225,6 +227,40 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
+def test_runs_of_nights_have_dated_names_a_verdict_and_a_series_over_the_nights(
+    store: Store, client: MlflowClient
+) -> None:
+    tracker = Tracker(home_of(store), store)
+    tracker.start(make_run(tags={"night": "2026-11-21T00:30Z"}))
+    tracker.finish(make_report(30), Completion(seconds=12.5))
+    record = tracker.finished()
+    nights = [datetime.datetime(2026, 11, day, tzinfo=datetime.UTC) for day in (20, 21)]
+    scores = list(zip(nights, (0.5, 0.6), strict=True))
+    assert log_night(store, record, "no worse", scores) == ""
+    assert record.mlflow_run_id is not None
+    run = client.get_run(record.mlflow_run_id)
+    assert run.info.run_name == "2026-11-21 weak-1 | rsl-sql"
+    assert run.data.tags["verdict"] == "no worse"
+    share = f"{100 * record.correct / record.total:.1f} %"
+    assert (
+        run.data.tags["mlflow.source.name"] == f"{share}, unknown, {record.unanswered} unanswered, no worse"
+    )
+    series = client.get_metric_history(record.mlflow_run_id, "ex_by_night")
+    assert [(each.timestamp, each.value, each.step) for each in series] == [
+        (int(night.timestamp() * 1000), score, place) for place, (night, score) in enumerate(scores, 1)
+    ]
+
+
+def test_the_runs_of_sixteen_combinations_have_as_many_colours_and_each_keeps_its_own(
+    store: Store, client: MlflowClient
+) -> None:
+    experiment = client.create_experiment("colours")
+    names = [f"model {number} | rsl-sql" for number in range(16)]
+    first = [colour_of(client, experiment, name) for name in names]
+    assert len(set(first)) == 16
+    assert [colour_of(client, experiment, name) for name in reversed(names)] == first[::-1]
+
+
 def test_a_lost_server_does_not_lose_the_night(store: Store, client: MlflowClient) -> None:
     home = home_of(store)
     tracker = Tracker(home, CLOSED)
