@@ -14,6 +14,7 @@ from tasks.tracking.warehouse.runs import Warehouse
 from tests.support import in_process
 from tests.support.command_line import CommandLine, Ran, served
 from tests.support.fake_openai import Behaviour, Body, FakeOpenAI, quota_exhausted, reply
+from tests.support.schedule import ask
 
 pytestmark = pytest.mark.slow
 
@@ -316,7 +317,16 @@ def test_a_continued_re_run_is_rerolled_where_what_was_answered_before_is_as_it_
     assert whole.json["tags"]["rerolled"] == "true"
 
 
-def test_a_question_that_fails_before_its_first_stage_was_asked(demo: CommandLine, tmp_path: Path) -> None:
+def last_state(api: str, flow: str) -> tuple[str, str, str]:
+    """Type, name and message of the final state of the latest run of a flow."""
+    wanted = {"flows": {"name": {"any_": [flow]}}, "sort": "START_TIME_DESC", "limit": 1}
+    (found,) = ask(f"{api}/flow_runs/filter", wanted)
+    return found["state"]["type"], found["state"]["name"], found["state"]["message"]
+
+
+def test_a_question_that_fails_before_its_first_stage_was_asked(
+    demo: CommandLine, prefect_server: str, tmp_path: Path
+) -> None:
     said, pipeline = tmp_path / "said.txt", tmp_path / "broken.py"
     pipeline.write_text(FAILS_EARLY.format(said=str(said)), encoding="utf-8")
     said.write_text("first", encoding="utf-8")
@@ -327,6 +337,10 @@ def test_a_question_that_fails_before_its_first_stage_was_asked(demo: CommandLin
     facts = ran.json["rerun"]
     assert (facts["selected"], facts["asked"], facts["still_failed"]) == (1, 1, 1), ran.err
     assert (ran.code, facts["unanswered"]) == (3, 1), "the user can correct it"
+    assert last_state(prefect_server, "evaluate")[:2] == ("COMPLETED", "Unanswered")
+    kind, name, message = last_state(prefect_server, "rerun")
+    assert (kind, name) == ("FAILED", "Unanswered")
+    assert message.startswith("1 of 1 question still failed; EX ")
     (lost, _) = Warehouse(demo.home / "warehouse.duckdb").read_run(ran.json["run_id"]).rows
     assert lost.outcome.failure is not None
     assert lost.outcome.failure.message.endswith("ValueError: second")
