@@ -123,7 +123,9 @@ def test_a_server_that_fails_on_one_question_fails_that_question_and_a_rerun_men
     model.answer = ordinary
     page = artifact_of(broken, prefect_server)
     assert f"crosscheck rerun {broken.json['run_id']}" in page["data"]
-    assert "1 without an answer" in page["description"] and "| 1\\_preliminary\\_sql |" in page["data"]
+    assert (
+        "1 question without an answer" in page["description"] and "| 1\\_preliminary\\_sql |" in page["data"]
+    )
     mended = demo.run("evaluate", "--backbone", backbone_file, "--limit", "4", "--json", *settings)
     assert mended.code == 0
     assert "crosscheck rerun" not in artifact_of(mended, prefect_server)["data"]

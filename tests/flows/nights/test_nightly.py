@@ -13,14 +13,14 @@ import pytest
 from markupsafe import escape
 
 import flows.orchestration.stage_task_runs
-from flows.deployed.forms import Matrix
+from flows.deployed.forms import Cleaning, Matrix
 from flows.nights import flow
 from flows.nights.flow import nightly
 from flows.nights.limits import CONTINUES, NightLimits
 from flows.orchestration.automations import WEBHOOK
 from tasks.core.errors import CrosscheckError
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
-from tasks.settings.evaluation import Gate, Keep
+from tasks.settings.evaluation import Gate
 from tasks.settings.home import Home
 from tasks.tracking.night.baseline import Baselines, compared
 from tasks.tracking.night.entry import Entry
@@ -61,7 +61,7 @@ class Nights:
         gate: Gate = GATE,
         *,
         ask_again: bool = True,
-        keep: Keep | None = None,
+        keep: Cleaning | None = None,
         finish_by: str | None = None,
         budget_usd: float | None = None,
         **matrix: Any,
@@ -351,7 +351,7 @@ async def test_a_night_cleans_the_folder_and_keeps_its_own_runs(nights: Nights) 
     old.parent.mkdir(exist_ok=True)
     old.write_bytes(bytes(1000))
     os.utime(old, (0, 0))
-    keep = Keep(age="30d", runs=1)
+    keep = Cleaning(age="30d", runs=1)
     _, night = await nights("cleaned", keep=keep, limit=2, tags={"team": "search"}, note="tonight")
     assert night["cleaned"].startswith("Freed ")
     assert night["keep"] == keep.model_dump()
