@@ -12,6 +12,7 @@ from tasks.core.records import Question
 from tasks.core.wording import and_more, counted, storable
 from tasks.settings.base import Settings
 from tasks.settings.benchmark import QuestionId
+from tasks.sql.blanks import single_blanks
 
 Action = Literal["replace", "add", "withdraw", "undecided"]
 UNDECIDED: Action = "undecided"
@@ -108,5 +109,9 @@ def words(text: str) -> str:
 
 
 def same_sql(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Return whether two lists of SQL are the same texts, blanks and final semicolons aside."""
-    return [words(sql).rstrip("; ") for sql in one] == [words(sql).rstrip("; ") for sql in other]
+    """Return whether two lists of SQL are the same texts, blanks outside of literals and final semicolons aside."""
+    return [_plain(sql) for sql in one] == [_plain(sql) for sql in other]
+
+
+def _plain(sql: str) -> str:
+    return single_blanks(sql).rstrip("; \n")

@@ -107,6 +107,15 @@ def test_a_key_in_a_list_has_no_answer_to_other_questions_and_corrections_keep_t
     assert key_of(tmp_path, "key.json", {"corrections": [entry]}).absent == frozenset()
 
 
+def test_other_blanks_in_a_literal_are_another_sql_and_outside_they_are_none(tmp_path: Path) -> None:
+    golds = {"7": ("SELECT a FROM t WHERE b = 'x  y'",), "9": ("SELECT 9 -- all\n;",), "11": ("SELECT 1",)}
+    official = Official("mine", OFFICIAL.questions, golds)
+    lines = ["SELECT a\n FROM t WHERE b = 'x y'", "SELECT   9 -- all\n", "SELECT\t1;"]
+    rows = [{"question_id": name, "SQL": sql} for name, sql in zip(golds, lines, strict=True)]
+    (tmp_path / "key.json").write_text(json.dumps(rows), encoding="utf-8")
+    assert list(read_key_file("key", tmp_path / "key.json", official).entries) == ["7"]
+
+
 def test_another_text_is_another_question_and_blanks_are_none(tmp_path: Path) -> None:
     rows = [
         {"question_id": 7, "question": "How  many? ", "evidence": "a hint", "SQL": "SELECT 7"},
