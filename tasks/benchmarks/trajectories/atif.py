@@ -1,9 +1,9 @@
 """ATIF, the Agent Trajectory Interchange Format of Harbor (harbor-framework/harbor), versions 1.0 to 1.8.
 
-A document is one trajectory; a step whose source is the agent is a turn, and one without a model call
-(`llm_call_count` 0) belongs to the turn before. A step that stands for several model calls counts as one. The id of
-the question is not a part of the format: it is `question_id` of the root's `extra`, else the task's name in the
-result.json of Harbor's trial folder. ATIF does not say whether a tool call failed.
+A document is one trajectory; a step whose source is the agent is a turn. One without a model call (`llm_call_count` 0)
+belongs to the turn before; as the first step it is a turn without a call. A step that stands for several model calls
+counts as one. The id of the question is not a part of the format: it is `question_id` of the root's `extra`, else the
+task's name in the result.json of Harbor's trial folder. ATIF does not say whether a tool call failed.
 """
 
 from dataclasses import replace
@@ -92,8 +92,8 @@ def read(place: str, content: dict[str, Any], task: str | None = None) -> Trajec
         if step.source != "agent" or step.is_copied_context:
             continue
         turn = _turn(step, model)
-        if step.llm_call_count == 0 and turns:  # a dispatch without a model call
-            before = turns.pop()
+        if step.llm_call_count == 0:  # a dispatch without a model call
+            before = turns.pop() if turns else replace(turn, calls=(), call=None)
             turn = replace(before, calls=(*before.calls, *turn.calls))
         turns.append(turn)
     return Trajectory(place, str(identity).strip(), tuple(turns))

@@ -126,14 +126,18 @@ def _format(first: _Object) -> Format:
 
 
 def _objects(path: Path) -> Iterator[_Object]:
-    """Yield the objects of a file of JSON lines, one after the other, or those of a JSON document of several lines."""
+    """Yield the objects of a file of JSON lines, one after the other, or those of a JSON document of several lines.
+
+    It is such a document if its first line cannot be the end of one.
+    """
     with path.open("rb") as file:
         lines = ((number, line) for number, line in enumerate(file, 1) if line.strip())
         number, first = next(lines, (1, b""))
         first = first.removeprefix(BOM_UTF8)
         if not first.strip():
             raise DataError(f"{path} is empty. {_valid()}")
-        if first.strip() in (b"{", b"["):
+        begins = first.strip()
+        if begins.endswith((b"{", b"[", b",", b":")) or (begins[:1] == b"[" and begins[-1:] != b"]"):
             yield from _parsed(path, number, b"".join((first, *file)))
             return
         for place, line in chain([(number, first)], lines):

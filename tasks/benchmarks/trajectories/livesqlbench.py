@@ -96,23 +96,34 @@ def read(place: str, content: Any) -> Trajectory:
 
 def _turns(events: list[_Event]) -> list[ImportedTurn]:
     parts = [(each.content.role, each.content.parts) for each in events if each.content]
-    told = {
-        part.id: _told(part.response)
-        for _, found in parts
-        for part in found
-        if part.type == "function_response"
-    }
+    told = _Responses([part for _, found in parts for part in found if part.type == "function_response"])
     turns = []
     for role, found in parts:
         text = "\n".join(part.text for part in found if part.type == "text")
         calls = tuple(
-            _call(part.name, part.args, told.get(part.id), part.id or "")
+            _call(part.name, part.args, told.of(part), part.id or "")
             for part in found
             if part.type == "function_call"
         )
         if role == "model" and (calls or text not in _NO_REPLIES):
             turns.append(ImportedTurn(text, calls, call=ModelCall()))
     return turns
+
+
+class _Responses:
+    """Results of tool calls. Those without an id belong to the calls without one, by tool in their order."""
+
+    def __init__(self, responses: list[_Part]) -> None:
+        self._by_id = {part.id: part for part in responses if part.id}
+        self._without_id = [part for part in responses if not part.id]
+
+    def of(self, call: _Part) -> str | None:
+        """Return the result of a call; of calls without an id, each is taken once."""
+        if call.id:
+            found = self._by_id.get(call.id)
+        elif found := next((part for part in self._without_id if part.name == call.name), None):
+            self._without_id.remove(found)
+        return _told(found.response) if found else None
 
 
 def _tools(tools: list[_Tool]) -> list[ImportedTurn]:

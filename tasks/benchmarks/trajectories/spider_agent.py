@@ -30,7 +30,7 @@ class _Call(BaseModel):
 class _Message(BaseModel):
     role: str
     content: Any = None
-    tool_calls: list[_Call] = []
+    tool_calls: list[_Call] | None = None
 
 
 class _Rollout(BaseModel):
@@ -38,7 +38,7 @@ class _Rollout(BaseModel):
     rollout_idx: int = 0
     conversation: list[_Message] = []
     terminated: bool = False
-    error: str = ""
+    error: str | None = None
 
 
 def is_rollout(content: dict[str, Any]) -> bool:
@@ -71,8 +71,9 @@ def _trajectory(place: str, question: str, rollout: _Rollout) -> Trajectory:
         if message.role == "tool":
             results.insert(0, as_text(message.content))
         elif message.role == "assistant":
-            told = [*results, *[None] * len(message.tool_calls)]
-            calls = tuple(map(_call, message.tool_calls, told))
+            made = message.tool_calls or []
+            told = [*results, *[None] * len(made)]
+            calls = tuple(map(_call, made, told))
             turns.insert(0, ImportedTurn(as_text(message.content) or "", calls, call=ModelCall()))
             results = []
     ended = turns[-1].calls[-1] if rollout.terminated and turns and turns[-1].calls else None
@@ -82,7 +83,7 @@ def _trajectory(place: str, question: str, rollout: _Rollout) -> Trajectory:
         tuple(turns),
         sql=ended.sql if ended and ended.name == TERMINATE else None,
         names_answer=True,
-        failure=rollout.error,
+        failure=rollout.error or "",
     )
 
 

@@ -386,6 +386,9 @@ def test_a_step_of_atif_without_a_model_call_belongs_to_the_turn_before(write: W
     found = outcome(write(document))
     assert [len(record.value["calls"]) for record in found.stages] == [2, 0]
     assert [each.sql for each in found.candidates] == ["SELECT 3", "SELECT 2"]
+    document["steps"] = [dispatch, *document["steps"][2:3], *document["steps"][4:]]
+    found = outcome(write(document))
+    assert [(len(each.calls), len(each.value["calls"])) for each in found.stages] == [(0, 1), (1, 1), (1, 0)]
 
 
 def test_the_trials_of_a_job_of_harbor_name_their_questions(write: Write, tmp_path: Path) -> None:
@@ -451,6 +454,16 @@ def test_model_events_of_livesqlbench_agent_are_turns(write: Write) -> None:
     assert made.stages[0].calls[0].usage == Usage() and made.stages[2].value["submitted"]
 
 
+def test_results_of_livesqlbench_without_ids_belong_to_the_calls_in_their_order(write: Write) -> None:
+    content = livesqlbench()
+    for event in content["results"][0]["adk_events"][1:]:
+        for part in event["content"]["parts"]:
+            part.pop("id", None)
+    found = outcome(write(content))
+    results = [call["result"] for record in found.stages for call in record.value["calls"]]
+    assert results == ["n\n1", "SQL Error: no x", "long\ntext…", None]
+
+
 def test_tool_calls_of_livesqlbench_without_events_are_turns_with_unknown_calls(write: Write) -> None:
     tools = [{"type": "tool", "tool": "submit_sql", "args": {"sql": "SELECT 1"}, "result": "Correct."}]
     found = outcome(write({"instance_id": 4, "tool_trajectory": tools}))
@@ -510,6 +523,21 @@ def test_a_rollout_of_spider_agent_that_did_not_terminate_has_no_answer(write: W
     assert found.sql is None and found.candidates[-1].sql == "SELECT 2" and found.failure is None
     failed = {"instance_id": "a", "rollout_idx": 0, "error": "ERROR: no response", "terminated": False}
     assert (found := outcome(write(failed))).failure and found.failure.message == "ERROR: no response"
+
+
+def test_null_in_a_rollout_of_spider_agent_is_nothing(write: Write) -> None:
+    plain = rollout(0, True, error=None)
+    plain["conversation"][4]["tool_calls"] = None
+    found = outcome(write(plain))
+    assert (found.failure, found.sql, len(found.stages)) == (None, "-- best\nSELECT 2", 5)
+
+
+@pytest.mark.parametrize("form", ["[{},\n{}\n]", "[{}\n,{}]", '{{"results": [{},\n{}]}}'])
+def test_a_list_with_an_object_on_each_line_is_one_document(form: str, write: Write) -> None:
+    tools = [{"tool": "submit_sql", "args": {"sql": "SELECT 1"}}]
+    items = [json.dumps({"instance_id": name, "tool_trajectory": tools}) for name in ("a", "b")]
+    found = read_trajectories(write(form.format(*items), name="list.json"))
+    assert [each.question_id for each in found.trajectories] == ["a", "b"]
     with pytest.raises(DataError, match=r"line 1: conversation.0.role: Field required \(Spider-Agent-TC\)"):
         read_trajectories(write({"instance_id": "a", "conversation": [{}]}))
 
