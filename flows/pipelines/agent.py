@@ -6,6 +6,7 @@ from flows.pipelines.rsl_sql import link_both_ways
 from tasks.core.errors import BackboneError
 from tasks.core.outcome import Candidate
 from tasks.core.records import Question
+from tasks.core.trajectory import NOT_SUBMITTED
 from tasks.settings.pipeline import AgentSettings
 from tasks.stage_runs import prompts
 from tasks.stage_runs.question_run import current_question_run
@@ -27,14 +28,14 @@ async def agent(question: Question, context: Agent) -> str | None:
     while not conversation.submitted:
         spending = Spending.of(conversation, current_question_run().records, settings.limits)
         if spending.reached:
-            context.record.note(f"nothing was submitted: {spending.reached}")
+            context.record.note(f"{NOT_SUBMITTED}{spending.reached}")
             break
         try:
             taken = await turn(conversation, spending.notice, spending.allowed, box, runner, backbone)
         except BackboneError as error:
             if error.fatal or error.transient or conversation.answer is None:
                 raise
-            context.record.note(f"nothing was submitted: {error}")
+            context.record.note(f"{NOT_SUBMITTED}{error}")
             break
         conversation = conversation.then(taken)
         context.record.candidates.append(Candidate(f"turn_{len(conversation.turns)}", taken.sql))

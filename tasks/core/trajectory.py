@@ -13,6 +13,8 @@ schema; an error of the tool, such as SQL that the database refuses; a call beyo
 
 TURN = "turn"
 """Stage that a turn is, and the beginning of the names of the SQL after each: "turn_1" and so on."""
+NOT_SUBMITTED = "nothing was submitted: "
+"""Begins the note on a question whose agent did not submit; the reason follows, for example a limit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,20 +6,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from tasks.core.outcome import StageRecord
-from tasks.core.trajectory import TURN, turn_step
+from tasks.core.trajectory import NOT_SUBMITTED, TURN, turn_step
 from tasks.core.wording import DASH, counts, interval, money, number, percent, percent_and_counts, shorten
 from tasks.documents.model import Table
 from tasks.scoring.cost import total
 from tasks.scoring.metric import METRICS, ScoredRun, metric
 from tasks.scoring.report import Measurement, QuestionScore, Ratio, Value, is_right
 from tasks.scoring.score import wilson
+from tasks.sql.blanks import single_blanks
 from tasks.stage_runs.question_run import split_label
 
 MOST_POINTS = 50
 """Turns of which the curve has a point each; after them it has the last turn only."""
 SHOWN = (1, 2, 3, 5, 8, 13, 21)
 """Turns that a table shows, beside the last one."""
-MOST_IDS = 5
+MOST_IDS, MOST_REASONS = 5, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +73,12 @@ class Agent:
 
     @property
     def repeated(self) -> int:
-        """Number of tool calls with the SQL of an earlier one; submitting a SQL that was executed is no repetition."""
+        """Number of tool calls with the SQL of an earlier one, blanks outside of literals aside.
+
+        Submitting a SQL that was executed is no repetition.
+        """
         executed = [
-            " ".join(call["sql"].split())
+            single_blanks(call["sql"])
             for turn in self.turns
             if not turn["submitted"]
             for call in turn["calls"]
@@ -107,6 +111,7 @@ def turns(run: ScoredRun) -> Measurement | None:
         "turns": Ratio(sum(counts_of), len(found)).as_object(),
         "most": max(counts_of),
         "submitted": _share(any(turn["submitted"] for turn in agent.turns) for agent in found),
+        "not_submitted": _reasons(run),
         "lost": _share(agent.lost for agent in found) | {"questions": lost},
         "tool_calls": len(calls),
         "tool_errors": None if errors is None else Ratio(len(errors), len(calls)).as_object(),
@@ -139,6 +144,12 @@ def turns(run: ScoredRun) -> Measurement | None:
         data=data,
         lines=turn_lines(data),
     )
+
+
+def _reasons(run: ScoredRun) -> dict[str, int]:
+    """Return why agents did not submit, by the number of questions; an imported trajectory does not say."""
+    notes = (note for row in run.scored for note in row.outcome.notes if note.startswith(NOT_SUBMITTED))
+    return dict(Counter(note.removeprefix(NOT_SUBMITTED) for note in notes).most_common())
 
 
 def turn_table(data: Mapping[str, Any]) -> Table:
@@ -248,12 +259,17 @@ def turn_lines(data: Mapping[str, Any]) -> tuple[str, ...]:
     failed = "unknown how many failed" if errors is None else f"{counts(_ratio(errors))} failed"
     return (
         f"Turns: {made.value or 0:,.2f} per question ({made.correct:,g} / {made.total:,g}), at most {data['most']:,}; "
-        f"{counts(submitted)} questions submitted an answer",
+        f"{counts(submitted)} questions submitted an answer{_not_submitted(data['not_submitted'])}",
         f"Had it right and lost it: {percent_and_counts(_ratio(lost))}{ids}",
         f"Tool calls: {data['tool_calls']:,}; {failed}{f' ({kinds})' if kinds else ''}; repeated queries: "
         f"{counts(_ratio(data['repeated_queries']))}",
         f"Tokens per turn: {sent} in, {received} out; cost per question: {cost_in_words(data['curve'][-1])}",
     )
+
+
+def _not_submitted(reasons: Mapping[str, int]) -> str:
+    shown = [f"{count:,} ({why})" for why, count in reasons.items()]
+    return f"; not submitted: {shorten(shown, MOST_REASONS)}" if shown else ""
 
 
 def _share(values: Iterable[bool]) -> dict[str, Any]:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tasks.core.outcome import FAILED_ATTEMPT, Call, StageRecord, Usage
-from tasks.core.trajectory import ToolCall, ToolError, Turn
+from tasks.core.trajectory import NOT_SUBMITTED, ToolCall, ToolError, Turn
 from tasks.scoring.build_report import build_report
 from tasks.scoring.metric import ScoredRun
-from tasks.scoring.metrics.turns import MOST_POINTS, turn_table, turns
+from tasks.scoring.metrics.turns import MOST_POINTS, turn_lines, turn_table, turns
 from tasks.scoring.report import Measurement, QuestionScore
 from tasks.tracking.mlflow.metrics import measures
 from tasks.tracking.turn_curve import turn_chart, turn_figure
@@ -149,6 +149,26 @@ def test_a_query_that_was_executed_before_is_repeated_and_submitting_it_is_not()
     )
     assert data["repeated_queries"] == {"correct": 1, "total": 4, "value": 0.25}
     assert data["submitted"] == {"correct": 1, "total": 2, "value": 0.5}
+
+
+def test_blanks_within_a_literal_make_another_query() -> None:
+    calls = (sql_call("SELECT 'a  b'"), sql_call("SELECT 'a b'"), sql_call("SELECT\n'a b' "))
+    data = found(question("1", [True], turn(1, *calls)))
+    assert data["repeated_queries"] == {"correct": 1, "total": 3, "value": 1 / 3}
+
+
+def test_why_nothing_was_submitted_is_counted_and_said() -> None:
+    row = question("1", [True], turn(1, sql_call("SELECT 1")))
+    ended = replace(
+        row, outcome=replace(row.outcome, notes=(f"{NOT_SUBMITTED}the limit of 5 turns was reached",))
+    )
+    data = found(ended)
+    assert data["not_submitted"] == {"the limit of 5 turns was reached": 1}
+    assert (
+        "0 of 1 questions submitted an answer; not submitted: 1 (the limit of 5 turns was reached)"
+        in (turn_lines(data)[0])
+    )
+    assert found(row)["not_submitted"] == {} and "not submitted" not in turn_lines(found(row))[0]
 
 
 def test_a_run_without_turns_has_no_such_metric() -> None:
