@@ -2,6 +2,7 @@
 
 import asyncio
 import fcntl
+import hashlib
 import inspect
 import json
 import os
@@ -91,22 +92,22 @@ def run_agent(agent: Agent, settings: AgentSettings, control: Control) -> Path:
             raise no_database(benchmark, [each.database_id for each in questions])
         names = dict.fromkeys(each.database_id for each in present)
         databases = {name: open_benchmark_database(benchmark, name, SAMPLES) for name in names}
-        unfinished = (
-            settings.folders.home.agents / f"{_plain(settings.benchmark.name)}-{_plain(settings.name)}.jsonl"
-        )
+        names_of_file = f"{_plain(settings.benchmark.name)}@{_plain(settings.name)}"
+        unfinished = settings.folders.home.agents / f"{names_of_file}.jsonl"
         file = settings.trajectories or unfinished
         with _opened(file) as output:
             known = _answered(file, (each.id for each in present), control)
             asking = _Asking(agent, settings, control, databases, output)
             control.progress.questions(len(present), len(known))
             asyncio.run(asking.ask([each for each in present if each.id not in known]))
-        if control.stop.is_set():
-            raise Interrupted(f"stopped. The answers so far are in {file}: the same call continues.")
-        if asking.fatal:
-            raise ExtensionError(asking.fatal)
-        if settings.trajectories:
-            return file
-        return file.replace(file.with_stem(f"{file.stem}-{file_digest(file)[:12]}"))
+            if control.stop.is_set():
+                raise Interrupted(f"stopped. The answers so far are in {file}: the same call continues.")
+            if asking.fatal:
+                raise ExtensionError(asking.fatal)
+            if settings.trajectories:
+                return file
+            # before the lock is released, so that no other call adds to a file that is complete
+            return file.replace(file.with_stem(f"{file.stem}-{file_digest(file)[:12]}"))
 
 
 class _AgentError(Exception):
@@ -320,14 +321,19 @@ def _opened(file: Path) -> Iterator[TextIO]:
         with file.open("a", encoding="utf-8") as opened:
             try:
                 fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                ours = file.exists() and os.path.samestat(file.stat(), os.fstat(opened.fileno()))
             except OSError:
+                ours = False
+            if not ours:  # locked by another call, or renamed by one that has just ended
                 raise ConfigurationError(
                     f"Another call is writing {file}. Wait until it has ended, or give this one another name."
-                ) from None
+                )
             yield opened
     except OSError as error:
         raise ConfigurationError(f"{file} cannot be written: {error.strerror}.") from None
 
 
 def _plain(name: str) -> str:
-    return re.sub(r"[^\w.-]+", "-", name).strip(".-") or "agent"
+    """Return a name as a part of a file's name; names that differ stay different."""
+    plain = re.sub(r"[^\w.-]+", "-", name).strip(".-")
+    return plain if plain == name else f"{plain or 'agent'}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"

@@ -384,6 +384,29 @@ def test_what_cannot_be_called_and_a_name_in_use_are_refused(crosscheck: Crossch
     assert crosscheck.score_agent(outer, questions=[1], attempts=1).failures == {"no_answer": 1}
 
 
+def test_a_file_that_was_completed_while_another_call_opened_it_gets_no_answer(
+    crosscheck: Crosscheck, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, locked = settings_of(crosscheck), module.fcntl.flock
+
+    def completed_first(opened: Any, how: int) -> None:
+        Path(opened.name).rename(home / "agents" / "completed.jsonl")
+        locked(opened, how)
+
+    monkeypatch.setattr(module.fcntl, "flock", completed_first)
+    with pytest.raises(CrosscheckError, match="Another call is writing"):
+        module.run_agent(lambda question, database: "SELECT 1", settings, module.Control())
+    assert (home / "agents" / "completed.jsonl").read_text(encoding="utf-8") == ""
+
+
+def test_agents_with_similar_names_have_files_of_their_own(crosscheck: Crosscheck, home: Path) -> None:
+    names = ("a/b", "a-b", "a b")
+    for name in names:
+        crosscheck.score_agent(lambda question, database: "SELECT 1", questions=[1], name=name)
+    files = {file.name.rpartition("-")[0] for file in (home / "agents").glob("*.jsonl")}
+    assert len(files) == len(names) and "demo@a-b" in files
+
+
 def settings_of(crosscheck: Crosscheck) -> module.AgentSettings:
     from tasks.settings.assemble import benchmark_settings
 
