@@ -30,6 +30,7 @@ from tasks.core.registry import is_in_file
 from tasks.core.wording import counted, shorten
 from tasks.database.database import digests_of, product_of
 from tasks.database.sandbox.workers import SqlWorkers
+from tasks.retrieval.leak_guard import CHECKED
 from tasks.scoring.build_report import as_reported
 from tasks.scoring.candidate_bill import CandidateSetup
 from tasks.scoring.execution.accuracy import Judge
@@ -124,7 +125,9 @@ def import_bundle(choice: ImportChoice, folders: Folders, progress: Progress) ->
         here = _described(bundle, scorable)
         facts = {name: getattr(bundle.record, name) for name in _KEPT}
         status, prefect = bundle.record.status, bundle.record.prefect
-        figures = compare_figures(bundle.record, record_of(here, report, status))
+        ours = record_of(here, report, status)
+        facts["remarks"] = (*ours.remarks, *_kept_remarks(bundle))
+        figures = compare_figures(bundle.record, ours)
         differences = (*other_data(bundle, here, scorable), *other_verdicts(bundle, report))
         progress.step("Logging to MLflow")
         notes = [*bundle.record.notes, _note(bundle, figures, differences), *progress.notes]
@@ -240,6 +243,11 @@ def _described(bundle: Bundle, scorable: Scorable) -> EvaluationRun:
         # nights here neither count nor are compared with a night elsewhere
         tags={name: text for name, text in run.tags.items() if name != NIGHT} | {IMPORTED: bundle.digest},
     )
+
+
+def _kept_remarks(bundle: Bundle) -> tuple[str, ...]:
+    """Return the remark on the demonstrations, which no score follows from."""
+    return tuple(remark for remark in bundle.record.remarks if remark.startswith(CHECKED))
 
 
 def _note(bundle: Bundle, figures: Figures, differences: tuple[Difference, ...]) -> str:

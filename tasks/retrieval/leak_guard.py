@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from tasks.benchmarks.fingerprint import question_fingerprint, sql_fingerprint
 from tasks.core.records import Demonstration, Question
 
+CHECKED = "No demonstration comes from the evaluated questions"
+"""Begins the sentence on a pool without leaks."""
+
 
 @dataclass(frozen=True, slots=True)
 class GuardedPool:
@@ -26,7 +29,7 @@ class GuardedPool:
         """Sentence for the user about what was removed."""
         total = len(self.pool) + self.removed
         if not self.removed:
-            return f"No demonstration comes from the evaluated questions ({total:,} checked)."
+            return f"{CHECKED} ({total:,} checked)."
         return (
             f"{self.removed:,} of {total:,} demonstrations come from the evaluated questions and are not used: "
             f"{self.by_question:,} by their question, {self.by_sql:,} by their SQL alone."

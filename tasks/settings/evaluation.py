@@ -24,6 +24,7 @@ RESERVED_TAGS = {
         "oracle",
         "answer_keys",
         "generated_descriptions",
+        "imported",
         "night",
         "noise",
         "repeat",

@@ -30,6 +30,10 @@ RUN, RECORD, QUESTIONS, REPLIES, EXPORT = (
 )  # fmt: skip
 """Files of a bundle."""
 
+READING = ("value_retrieval", "question_values", "column_profile")
+"""Stages whose results are values of the database."""
+VALUES = ("values", "samples")
+"""Keys of these values in them."""
 PROSE = ("description", "source", "download", "licence")
 """Settings of a benchmark that describe it to a reader, and are left out."""
 
@@ -97,12 +101,20 @@ def _without_names(record: StageRecord, hidden: Anonymizer) -> StageRecord:
 
 
 def _without_results(record: StageRecord, *, replies: bool) -> StageRecord:
-    """Return a turn of an agent without the results of its tool calls, which hold rows of the database."""
+    """Return a stage without values of the database: those that it read, and the results of an agent's tool calls."""
+    if record.stage in READING:
+        return replace(record, value=_without_values(record.value))
     if record.stage != TURN or not record.value:
         return record
     left_out = {"result": None} if replies else {"result": None, "arguments": ""}
     calls = [{**call, **left_out} for call in record.value["calls"]]
     return replace(record, value={**record.value, "calls": calls, **({} if replies else {"text": ""})})
+
+
+def _without_values(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: [] if name in VALUES else _without_values(item) for name, item in value.items()}
+    return [_without_values(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def files_of(

@@ -2,10 +2,14 @@
 
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tasks.core.outcome import StageRecord
 from tasks.tracking.bundle.anonymous import Anonymizer
+from tasks.tracking.bundle.contents import bundled
+from tests.tasks.scoring.samples import score
 
 
 @pytest.fixture
@@ -54,3 +58,25 @@ def test_values_that_identify_a_run_stay_and_tags_do_not(hidden: Anonymizer) -> 
         "answer_keys": ["mine=key.json", "arcwise"],
         "cost": 1.5,
     }
+
+
+@pytest.mark.parametrize(
+    ("stage", "value", "left"),
+    [
+        (
+            "value_retrieval",
+            [{"column": {"table": "t", "column": "a"}, "values": ["Jane", 3]}],
+            [{"column": {"table": "t", "column": "a"}, "values": []}],
+        ),
+        ("question_values", {"columns": [{"values": ["Jane"]}]}, {"columns": [{"values": []}]}),
+        ("column_profile", [{"samples": ["Jane"], "missing": 0.5}], [{"samples": [], "missing": 0.5}]),
+        ("initial_sql", {"sql": "SELECT 1"}, {"sql": "SELECT 1"}),
+        ("value_retrieval", None, None),
+    ],
+)
+@pytest.mark.parametrize("replies", [True, False])
+def test_values_that_a_stage_read_from_the_database_are_left_out(
+    hidden: Anonymizer, stage: str, value: Any, left: Any, replies: bool
+) -> None:
+    row = score("1", "bird", records=(StageRecord(stage, stage, value, False),))
+    assert [each.value for each in bundled(row, hidden, replies=replies).outcome.stages] == [left]
