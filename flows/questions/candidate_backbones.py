@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from typing import get_args
 
 from flows.questions.demonstrations import most_demonstrations
 from tasks.backbone.kinds.kind import check_backbone, kind_of
@@ -16,7 +17,7 @@ from tasks.settings.backbone import BackboneSettings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import find_conf
 from tasks.settings.load import load_backbone_settings
-from tasks.settings.pipeline import PipelineSettings
+from tasks.settings.pipeline import PipelineSettings, SchemaFormat
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,8 @@ def check_candidates(settings: EvaluationSettings, *, sends_requests: bool = Tru
             f"pipeline.candidates.n={wanted.n}: {writer.name} {why}, so its candidates would be the same, and each "
             f"would be paid for. Let them differ with one of: --set {warmer}"
             "pipeline.candidates.demonstrations=shuffled (with at least 2 demonstrations), "
-            "pipeline.candidates.schema_formats (with one format fewer than candidates), "
+            f"pipeline.candidates.schema_formats=[...] (another format than {settings.pipeline.prompt.schema_format} "
+            f"for each candidate after the first, of {', '.join(get_args(SchemaFormat))}), "
             'or several backbones, "pipeline.candidates.backbones=[a, b]", each of which writes one.'
         )
 

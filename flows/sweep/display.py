@@ -6,6 +6,7 @@ from flows.questions.budget import selecting_calls
 from flows.questions.estimate import ASSUMED_REASONING, SAMPLE
 from flows.sweep.plan import Cell
 from flows.sweep.result import CellResult, Sweep, estimated_usd
+from tasks.backbone.pricing import Budget
 from tasks.core.wording import DASH, counted, counts, interval, money, number, percent
 from tasks.documents.model import Block, Code, Column, Document, Only, Section, Sentence, Table
 from tasks.documents.model import Cell as ModelCell
@@ -138,6 +139,13 @@ def _row(done: CellResult, sweep: Sweep) -> tuple[ModelCell, ...]:
     )
 
 
+def _spent(budget: Budget) -> str:
+    spent = f"Spent ${budget.spent_usd:,.4f} of ${budget.limit_usd:,.4f}."
+    if budget.refused or budget.spent_usd < budget.limit_usd:
+        return spent
+    return f"{spent} The last calls were in flight when it was spent: none was refused, and no answer is missing."
+
+
 def _remarks(sweep: Sweep) -> Iterator[Block]:
     yield Sentence(
         f"Exact McNemar tests on the same questions, p adjusted for their number (Holm). {LETTERS}. Statistically "
@@ -152,7 +160,7 @@ def _remarks(sweep: Sweep) -> Iterator[Block]:
         if done.problem:
             yield Sentence(f"{done.cell.name}: {done.problem}", "error")
     if sweep.budget:
-        yield Sentence(f"Spent ${sweep.budget.spent_usd:,.4f} of ${sweep.budget.limit_usd:,.4f}.")
+        yield Sentence(_spent(sweep.budget))
     last = next((done.evaluated for done in reversed(sweep.cells) if done.evaluated), None)
     if last:
         start = () if last.mlflow.served else (Code("crosscheck up  # starts MLflow, then open"),)

@@ -376,7 +376,11 @@ DEMONSTRATED = ("pipeline.candidates.demonstrations=shuffled",)
         ((n(4),), {}, "a answers at temperature 0, so its candidates would be the same"),
         ((n(4),), {"backbone": "offline"}, "offline always gives a question the same answer"),
         ((n(4), *DEMONSTRATED), {}, "at least 2 demonstrations"),
-        ((n(3), "pipeline.candidates.schema_formats=[m_schema]"), {}, "one format fewer than candidates"),
+        (
+            (n(3), "pipeline.candidates.schema_formats=[m_schema]"),
+            {},
+            "another format than comment for each candidate",
+        ),
         ((n(4), "pipeline.candidates.backbones=[opena, vllm]"), {}, 'no backbone "opena"'),
         ((n(1), "pipeline.candidates.backbones=[offline, vllm]"), {}, "n to at least 2"),
         ((n(2), "pipeline.candidates.backbones=[vllm, vllm]"), {}, "is there twice"),

@@ -5,9 +5,12 @@ import re
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from flows.sweep.display import sweep_document
 from flows.sweep.result import CellResult, Sweep
 from flows.sweep.standings import standings
+from tasks.backbone.pricing import Budget
 from tasks.core.outcome import Failure, Outcome
 from tasks.core.records import Question
 from tasks.documents.terminal import print_document
@@ -67,6 +70,24 @@ def test_the_table_has_an_interval_in_percent_and_costs_as_in_the_estimate() -> 
         stream.getvalue(),
         re.MULTILINE,
     )
+
+
+@pytest.mark.parametrize(
+    ("refused", "spent", "said"),
+    [
+        (
+            False,
+            0.2,
+            "Spent $0.2000 of $0.1000. The last calls were in flight when it was spent: none was refused",
+        ),
+        (True, 0.2, "Spent $0.2000 of $0.1000.\n"),
+        (False, 0.05, "Spent $0.0500 of $0.1000.\n"),
+    ],
+)
+def test_a_budget_that_the_last_calls_exceeded_is_said(refused: bool, spent: float, said: str) -> None:
+    stream, budget = io.StringIO(), Budget(0.1, spent_usd=spent, refused=refused)
+    print_document(sweep_document(Sweep("s1", (done("a", 80),), budget)), stream)
+    assert said in stream.getvalue()
 
 
 def test_p_values_are_adjusted_for_their_number() -> None:
