@@ -13,10 +13,10 @@ from tasks.scoring.score import Accuracy
 
 MOST_CAUSES = 5
 DAC_ROWS = {
-    "table": "DAC: table, wrong or missing",
-    "column": "DAC: column, wrong or missing",
-    "skeleton": "DAC: skeleton",
-    "execution": "DAC: execution, any that did not end",
+    "table": "table, wrong or missing",
+    "column": "column, wrong or missing",
+    "skeleton": "skeleton",
+    "execution": "execution, any that did not end",
 }
 """DAC's kinds of error, which join causes of the closed list, as rows of the table."""
 
@@ -60,13 +60,6 @@ def errors(run: ScoredRun) -> Measurement:
         further={f"ex_errors/{name}": count for name, count in counted_causes.items()},
         data=counted_causes,
         lines=_line(counted_causes, wrong_in_words(run.report.score)),
-        tables=(
-            _table(
-                counted_causes,
-                asdict(dac_counts(found.values())) if _some_gold_sql(run) else {},
-                wrong_in_words(run.report.score),
-            ),
-        ),
     )
 
 
@@ -77,8 +70,14 @@ def errors_dac(run: ScoredRun) -> Measurement | None:
     if not _some_gold_sql(run):
         return None
     found = asdict(dac_counts(causes(run).values()))
+    rows = tuple((DAC_ROWS[kind], f"{count:,}") for kind, count in found.items())
     return Measurement(
-        further={f"ex_errors_dac/{kind}": count for kind, count in found.items()}, data=found, lines=()
+        further={f"ex_errors_dac/{kind}": count for kind, count in found.items()},
+        data=found,
+        lines=(),
+        tables=(
+            Table("By DAC's kinds of error", ("kind", "questions"), rows, wrong_in_words(run.report.score)),
+        ),
     )
 
 
@@ -103,16 +102,3 @@ def _line(found: Mapping[ErrorClass, int], wrong: str) -> tuple[str, ...]:
     more = f", and {counted(left, 'other kind')}" if left > 0 else ""
     listed = ", ".join(f"{name} {count:,}" for count, name in shown[:MOST_CAUSES])
     return (f"Causes of wrong answers ({wrong}): {listed}{more}",)
-
-
-def _table(found: Mapping[ErrorClass, int], dac: Mapping[str, int], wrong: str) -> Table:
-    return Table(
-        "Causes of wrong answers",
-        ("cause", "questions"),
-        (
-            *((name, f"{count:,}") for name, count in found.items() if count),
-            None,
-            *((DAC_ROWS[kind], f"{count:,}") for kind, count in dac.items()),
-        ),
-        wrong,
-    )
