@@ -11,6 +11,7 @@ from tasks.documents.model import (
     Answer,
     Block,
     Code,
+    Column,
     Document,
     QuestionItem,
     Questions,
@@ -77,13 +78,15 @@ def diff_document(found: KeyDiff, limit: int) -> Document:
         (
             Table(
                 "Differences",
-                ("", "questions", "ids"),
+                (Column("", "text"), Column("questions"), Column("ids", "text")),
                 rows,
                 f"{found.equal:,} questions are the same in both",
+                wide=True,
             ),
             questions if questions.items else Sentence("There is none."),
         ),
         (
+            Span("Crosscheck · answer keys of ", "quiet"),
             Span(found.benchmark.name, "strong"),
             f", revision {found.benchmark.revision} · rule {found.benchmark.rule}",
         ),

@@ -59,6 +59,7 @@ def suggestions_document(found: Suggestions, limit: int) -> Document:
     first, count = found.runs[0].run, counted(len(found.suggestions), "gold")
     questions = Questions(
         tuple(map(_item, found.suggestions)),
+        {"database": "Database", "difficulty": "Difficulty"},
         first=limit,
         rest="; --limit shows more, --html writes a page with both results",
     )
@@ -73,7 +74,11 @@ def suggestions_document(found: Suggestions, limit: int) -> Document:
             *(Sentence(f"A database cannot be read: {name}", "warning") for name in found.not_read),
             questions if questions.items else Sentence("There is none."),
         ),
-        (Span(first.benchmark, "strong"), f", revision {first.revision} · rule {found.rule}"),
+        (
+            Span("Crosscheck · golds of ", "quiet"),
+            Span(first.benchmark, "strong"),
+            f", revision {first.revision} · rule {found.rule}",
+        ),
         f"On {len(found.suggestions):,} of {counted(found.compared, 'question')}, at least {found.least} backbones "
         "agree with each other and not with the gold. Models can be wrong together: nothing changes a score until a "
         "person decides.",
@@ -120,6 +125,7 @@ def _item(each: Suggestion) -> QuestionItem:
                 f"gold ({rows_in_words(each.gold)})", each.gold_sql, blocks=tuple(result_tables(each.gold))
             ),
         ),
+        {"database": question.database_id, "difficulty": question.difficulty or ""},
     )
 
 

@@ -97,7 +97,7 @@ def render_run(view: RunView, questions: Sequence[QuestionView], links: Links | 
         _glance(view, links or Links()),
         *_notes("Stages that fell back", record.degradation.sentences),
         *_notes("What is missing on this page", [each for each in (causes, not_stored) if each]),
-        Section("Questions", (Questions(items, FILTERS, panes=True),), "questions"),
+        Section("Questions", (Questions(items, FILTERS),), "questions"),
         *_figures(record),
         Columns((*run_tables(record), _settings(record))),
     ]

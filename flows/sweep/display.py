@@ -8,18 +8,17 @@ from flows.sweep.plan import Cell
 from flows.sweep.result import CellResult, Sweep, estimated_usd
 from tasks.backbone.pricing import Budget
 from tasks.core.wording import DASH, counted, counts, interval, money, number, percent
-from tasks.documents.model import Block, Code, Column, Document, Only, Section, Sentence, Table
+from tasks.documents.model import Block, Code, Column, Document, Only, Section, Sentence, Span, Table
 from tasks.documents.model import Cell as ModelCell
 from tasks.scoring.cost import Estimate
 from tasks.scoring.score import Accuracy
 from tasks.scoring.significance import LEVEL
+from tasks.scoring.statistics.letters import LETTERS
+from tasks.tracking.comparison.score_plots import AXIS, score_plot
 from tasks.tracking.pareto import Priced, pareto_blocks
-from tasks.tracking.run_display.tables import interval_plot
 
-AXIS = (0.0, 100.0)
 LEAST_CELLS = 4
 """Cells of the smallest matrix: two backbones with two pipelines."""
-LETTERS = "Combinations that share a letter do not differ significantly"
 
 
 def estimate_document(
@@ -63,9 +62,9 @@ def sweep_document(sweep: Sweep, file: str = "") -> Document:
         file: its page; "" for none.
     """
     headers = (
-        Column("combination", "text"), Column("EX"), Column("right"),
+        Column("combination", "text"), Column("EX"), Column("right", under=True),
         Column("95 % interval", text_only=True),
-        Column("execution accuracy", "plot", axis=AXIS), Column("letters", "text", help=LETTERS),
+        Column("execution accuracy", "plot", axis=AXIS), Column("letters", "text", help=f"Combinations that {LETTERS}"),
         Column("versus the best", "text"), Column("forecast"), Column("from scratch"), Column("paid"),
         Column("run", "text"),
     )  # fmt: skip
@@ -105,7 +104,7 @@ def _matrix(sweep: Sweep) -> Iterator[Block]:
         (backbone, *(_score(found[backbone, other], sweep) for other in others)) for backbone in backbones
     )
     headers = (Column("backbone", "text"), *(Column(other) for other in others))
-    yield Table("Execution accuracy (%)", headers, rows, caption=f"{LETTERS}.")
+    yield Table("Execution accuracy (%)", headers, rows, caption=f"Combinations that {LETTERS}.")
 
 
 def _place(cell: Cell) -> tuple[str, str]:
@@ -129,13 +128,13 @@ def _row(done: CellResult, sweep: Sweep) -> tuple[ModelCell, ...]:
         percent(report.score),
         counts(report.score),
         interval(*report.score.interval) if report.score.interval else DASH,
-        interval_plot(report.score),
+        score_plot(("", report.score, "b")),
         sweep.standings.letters.get(done.cell.name, ""),
         "not in full" if done.problem else sweep.standings.against_best.get(done.cell.name, ""),
         money(done.estimated.cost_usd),
         money(0.0 if free else report.cost.from_scratch_usd),
         money(0.0 if free or not report.cost.calls else report.cost.cost_usd),
-        done.evaluated.record.run_id,
+        Span(done.evaluated.record.run_id, "code"),
     )
 
 
@@ -148,8 +147,8 @@ def _spent(budget: Budget) -> str:
 
 def _remarks(sweep: Sweep) -> Iterator[Block]:
     yield Sentence(
-        f"Exact McNemar tests on the same questions, p adjusted for their number (Holm). {LETTERS}. Statistically "
-        f"tied: the difference to the best may be chance (p is {LEVEL:g} or more)."
+        f"Exact McNemar tests on the same questions, p adjusted for their number (Holm). Combinations that {LETTERS}. "
+        f"Statistically tied: the difference to the best may be chance (p is {LEVEL:g} or more)."
     )
     for done in sweep.cells:
         failed = sum(done.evaluated.report.failures.values()) if done.evaluated else 0

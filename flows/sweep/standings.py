@@ -1,14 +1,13 @@
 """How the cells of a sweep stand to each other, by exact McNemar tests paired by question."""
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations
 
 from flows.sweep.result import CellResult, Standings
 from tasks.core.wording import counted
 from tasks.core.wording import p_value as in_words
 from tasks.scoring.report import Report, is_right
 from tasks.scoring.significance import LEVEL, compare_runs, holm
-from tasks.scoring.statistics.letters import compact_letters
+from tasks.scoring.statistics.letters import letters_of
 
 Right = Mapping[str, Mapping[str, bool]]
 """By cell and question, whether the answer is right."""
@@ -45,7 +44,7 @@ def standings(cells: Sequence[CellResult]) -> Standings:
     }
     against_best = unranked | _against(best, ranked, unanswered)
     left = {name: found for name, found in ranked.items() if "not ranked" not in against_best[name]}
-    return Standings(against_best, _letters(left) if len(left) > 1 else {})
+    return Standings(against_best, letters_of(left) if len(left) > 1 else {})
 
 
 def _against(best: str, ranked: Right, unanswered: Mapping[str, set[str]]) -> dict[str, str]:
@@ -63,14 +62,6 @@ def _against(best: str, ranked: Right, unanswered: Mapping[str, set[str]]) -> di
         else:
             found[name] = f"not ranked: {counted(len(unanswered[name]), 'question')} without an answer"
     return found
-
-
-def _letters(ranked: Right) -> dict[str, str]:
-    """Return a letter for each group of cells that do not differ significantly, "a" for that of the best cell."""
-    pairs = list(combinations(ranked, 2))
-    adjusted = holm([compare_runs(ranked[one], ranked[other]).p_value for one, other in pairs])
-    different = {frozenset(pair) for pair, p_value in zip(pairs, adjusted, strict=True) if p_value < LEVEL}
-    return compact_letters(sorted(ranked, key=lambda name: -sum(ranked[name].values())), different)
 
 
 def _right(report: Report) -> dict[str, bool]:

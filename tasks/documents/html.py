@@ -24,8 +24,10 @@ from tasks.documents.model import (
     Cell,
     Code,
     Column,
+    Columns,
     Document,
     Inline,
+    Only,
     Questions,
     Section,
     Span,
@@ -70,17 +72,14 @@ def html(document: Document) -> str:
     Questions, SQL, names and messages are hostile text: all of it is escaped, control and direction characters are
     spelled out, and the page's own policy lets a browser run nothing but the script whose digest it states.
     """
-    questions = [each for each in _all_blocks(document.blocks) if isinstance(each, Questions)]
+    found = list(_all_blocks((*document.blocks, *document.footer)))
+    questions = [each for each in found if isinstance(each, Questions)]
     needed = {
-        "page.js": any(each.filters for each in questions),
-        "panes.js": any(each.panes for each in questions),
+        "questions.js": bool(questions),
         "details.js": any(item.packed for each in questions for item in each.items),
+        "copy.js": any(isinstance(each, Code) and not each.language for each in found),
     }
     scripts = [name for name, is_needed in needed.items() if is_needed]
-    if scripts and any(isinstance(each, Code) and not each.language for each in _all_blocks(document.blocks)):
-        scripts.append(
-            "copy.js"
-        )  # a page that needs no other script has none: a click selects a whole command
     style, script = (
         "\n".join((TEMPLATES / name).read_text(encoding="utf-8") for name in names)
         for names in (["page.css"], scripts)
@@ -163,11 +162,13 @@ def _span(span: Span) -> Markup:
 
 
 def _all_blocks(blocks: Iterable[Block]) -> Iterator[Block]:
-    """Yield blocks, and those inside of sections and cards."""
+    """Yield the blocks of a page, and those inside of others."""
     for block in blocks:
         yield block
-        if isinstance(block, Section):
+        if isinstance(block, Section | Columns):
             yield from _all_blocks(block.blocks)
+        elif isinstance(block, Only):
+            yield from _all_blocks(block.blocks if "page" in block.media else ())
         elif isinstance(block, Cards):
             yield from (inner for card in block.cards for inner in card.blocks)
 

@@ -70,6 +70,7 @@ class Table:
     keep: int = 2  # number of first columns that a terminal of any width shows
     wide: bool = False  # whether a page breaks its rows into cards on a narrow screen
     first: int | None = None  # number of rows that a terminal shows; None for all
+    more: str = "--json or --html"  # options that show the others
 
     @property
     def text_places(self) -> list[int]:
@@ -151,10 +152,9 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Cards:
-    """Cards beside each other, on pages only; large ones are about the two runs of a comparison."""
+    """Cards beside each other, on pages only."""
 
     cards: tuple[Card, ...]
-    large: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,16 +227,14 @@ class QuestionItem:
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """A list of questions."""
+    """A list of questions; a page shows a table of them beside the one that is read."""
 
     items: tuple[QuestionItem, ...]
-    # labels of the filters of a page by their names; {} for a list without a search
+    # labels of the filters of a page by their names, the first that of the badge; {} for a list without a search
     filters: Mapping[str, str] = field(default_factory=dict)
     first: int | None = None  # number of questions that a terminal and Markdown show; None for all
     rest: str = ""  # how to see the others
     note: str = ""  # a remark above the list, on pages only
-    # whether a page shows a table of the questions beside the one that is read; it needs filters
-    panes: bool = False
 
     def options(self, name: str) -> list[str]:
         """Return the values of a filter."""

@@ -152,7 +152,7 @@ def _grid(table: Table) -> Grid:
         else:
             grid.add_row(*(_cell(row[place]) for place in table.text_places))
     rest = "" if table.first is None else and_more(table.rows, table.first)
-    captions = (table.caption, f"{rest}: --json or --html" if rest else "")
+    captions = (table.caption, f"{rest}: {table.more}" if rest else "")
     grid.caption = literal("; ".join(filter(None, captions))) or None
     return grid
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from tasks.core.wording import money, percent
 from tasks.documents.charts import Line, LinePoint, Lines
@@ -51,7 +52,7 @@ def pareto_blocks(systems: Sequence[Priced]) -> Iterator[Block]:
     named = tuple(f"{each.name}: {percent(each.ex)}, {money(each.usd)}" for each in front)
     others = [each for each in known if each not in front]
     lines = (
-        Line(tuple(_point(each, "now") for each in front), "now", dashed=True),
+        Line(tuple(_front_points(front)), "now", dashed=True),
         *(Line((_point(each, "past"),), "past") for each in others),
     )
     most = max(each.usd for each in known)
@@ -70,7 +71,15 @@ def pareto_blocks(systems: Sequence[Priced]) -> Iterator[Block]:
     yield Section("Score against cost from scratch", (Columns((figure, words)),))
 
 
-def _point(each: Priced, kind: str) -> LinePoint:
+def _front_points(front: Sequence[Priced]) -> Iterator[LinePoint]:
+    """Yield the points of a front; those that are equal in both have one label."""
+    for _, alike in groupby(front, lambda each: (each.usd, each.ex.correct)):
+        first, *others = alike
+        yield _point(first, "now", ", ".join(each.name for each in (first, *others)))
+        yield from (_point(each, "now") for each in others)
+
+
+def _point(each: Priced, kind: str, label: str = "") -> LinePoint:
     value, low, high = (100 * (share or 0.0) for share in (each.ex.ex, each.ex.low, each.ex.high))
     tip = f"{each.name}: {percent(each.ex)}, {money(each.usd)}"
-    return LinePoint(each.usd, value, low, high, kind, tip, each.name if kind == "now" else "")
+    return LinePoint(each.usd, value, low, high, kind, tip, label)

@@ -23,7 +23,7 @@
     if (found.error) { part.append(make("p", found.error)); return part; }
     const frame = make("div", undefined, "scroll");
     frame.tabIndex = 0;
-    frame.setAttribute("role", "region");
+    frame.setAttribute("role", "group");
     frame.setAttribute("aria-label", title);
     const table = make("table"), head = make("tr"), body = make("tbody"), top = make("thead");
     found.columns.forEach((name) => { const cell = make("th", name); cell.scope = "col"; head.append(cell); });

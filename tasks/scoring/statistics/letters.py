@@ -1,7 +1,31 @@
 """Compact letter display: systems that share a letter do not differ significantly."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from itertools import combinations
 from string import ascii_lowercase
+
+from tasks.scoring.significance import LEVEL, holm, mcnemar
+
+LETTERS = "share a letter do not differ significantly"
+"""What letters mean, as a clause without its subject."""
+
+
+def letters_of(right: Mapping[str, Mapping[str, bool]]) -> dict[str, str]:
+    """Return the letters of systems by exact McNemar tests of all pairs, adjusted for their number (Holm).
+
+    Args:
+        right: by system and question, whether the answer is right.
+    """
+    pairs = list(combinations(right, 2))
+    adjusted = holm([_p_value(right[one], right[other]) for one, other in pairs])
+    different = {frozenset(pair) for pair, p_value in zip(pairs, adjusted, strict=True) if p_value < LEVEL}
+    return compact_letters(sorted(right, key=lambda name: -sum(right[name].values())), different)
+
+
+def _p_value(a: Mapping[str, bool], b: Mapping[str, bool]) -> float:
+    common = a.keys() & b.keys()
+    fixed = sum(b[question] and not a[question] for question in common)
+    return mcnemar(fixed, sum(a[question] and not b[question] for question in common))
 
 
 def compact_letters(names: Sequence[str], different: Collection[frozenset[str]]) -> dict[str, str]:

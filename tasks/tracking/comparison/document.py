@@ -11,16 +11,18 @@ from tasks.core.wording import (
     percent,
     points,
 )
-from tasks.documents.charts import Points, TwoSided
+from tasks.documents.charts import TwoSided
+from tasks.documents.fold import folded
 from tasks.documents.model import (
     Block,
     Bullets,
     Card,
     Cards,
+    Code,
     Column,
     Columns,
     Document,
-    Inline,
+    Medium,
     Only,
     Questions,
     Section,
@@ -30,24 +32,24 @@ from tasks.documents.model import (
 )
 from tasks.scoring.score import Accuracy
 from tasks.scoring.significance import PairedTest
-from tasks.tracking.comparison.figures import comparison_figures, in_words, point
-from tasks.tracking.comparison.flips import question_item, settings_table
+from tasks.tracking.comparison.figures import candidate_figures, comparison_figures
+from tasks.tracking.comparison.flips import FLIP_FILTERS, question_item, settings_table
 from tasks.tracking.comparison.metric_rows import as_table
 from tasks.tracking.comparison.run_comparison import (
     Contrast,
     RunComparison,
 )
+from tasks.tracking.comparison.score_plots import AXIS, score_plot
 from tasks.tracking.comparison.sides import (
     RANGE,
     TONES,
     bill_table,
     interval_in_words,
-    price,
     side_card,
     sides_table,
 )
 
-_AXIS = (0.0, 100.0)
+_TEXT: tuple[Medium, ...] = ("terminal", "markdown")
 
 
 def comparison_document(found: RunComparison, shown: int | None = None) -> Document:
@@ -91,11 +93,11 @@ def comparison_document(found: RunComparison, shown: int | None = None) -> Docum
 
 
 def _blocks(found: RunComparison, shown: int | None) -> Iterator[Block]:
-    result, sides = found.result, (found.a, found.b)
-    yield _glance(found)
+    sides = (found.a, found.b)
     yield from _gate(found)
-    yield Only(("terminal", "markdown"), (sides_table(sides), Sentence(_ways(found), "note")))
-    yield Cards(tuple(map(side_card, sides)), large=True)
+    yield Only(_TEXT, (sides_table(sides), Sentence(_ways(found), "note")))
+    yield Columns(tuple(comparison_figures(found)))
+    yield _glance(found)
     for each in found.variants.values():
         yield Sentence(f"{each.title}: {each.result.verdict if each.result else each.problem}")
         for side, score in (("A", each.a), ("B", each.b)):
@@ -105,10 +107,18 @@ def _blocks(found: RunComparison, shown: int | None) -> Iterator[Block]:
                 )
     if notes := (*found.left_out, *found.warnings):
         yield Section("Before you trust these numbers", (Bullets(notes, "warning"),), notes=True)
-    yield Columns(tuple(comparison_figures(found)))
+    yield Only(("page",), (_flipped(found, shown),))
+    yield from _tables(found)
+    if found.flips:
+        yield Only(_TEXT, (_flipped(found, shown),))
+
+
+def _tables(found: RunComparison) -> Iterator[Block]:
+    result, sides = found.result, (found.a, found.b)
+    yield from candidate_figures(found)
     if found.variants:
         yield _variants(found)
-    yield from _contrasts("By stage", found.stages if len(found.stages) > 1 else (), result)
+    yield from map(folded, _contrasts("By stage", found.stages if len(found.stages) > 1 else (), result))
     yield from _contrasts("By difficulty", found.by_difficulty, result)
     yield from _contrasts("By database", found.by_database if len(found.by_database) > 1 else (), result)
     yield bill_table(sides)
@@ -119,42 +129,27 @@ def _blocks(found: RunComparison, shown: int | None) -> Iterator[Block]:
         yield metrics
     elif found.metrics:
         yield Sentence(f"Metrics: {counted(len(found.metrics), 'value')} equal in both", "note")
+
+
+def _flipped(found: RunComparison, shown: int | None) -> Section:
     questions = Questions(
         tuple(question_item(flip, ("A", "B"), " by B") for flip in found.flips),
-        {"change": "Change", "database": "Database", "difficulty": "Difficulty"},
+        FLIP_FILTERS,
         shown,
         " flipped questions; --all prints the others, --html writes a page to search in",
         "Highlighted: differences between the two queries.",
     )
-    if found.flips:
-        yield Section("Flipped questions", (questions,), "flipped")
-    else:
-        yield Only(
-            ("page",),
-            (
-                Section(
-                    "Flipped questions",
-                    (Sentence("There are none: wherever one run is right, the other is."),),
-                ),
-            ),
-        )
+    none = Sentence("There are none: wherever one run is right, the other is.")
+    return Section("Flipped questions", (questions if found.flips else none,), "flipped")
 
 
 def _glance(found: RunComparison) -> Cards:
-    result, b = found.result, found.b
-    difference = (
-        f": {points(result.difference)} points, p = {p_value(result.p_value)}" if result.differing else ""
-    )
-    flips = f"{number(len(result.broken))} broken, {number(len(result.fixed))} fixed"
-    todo: Inline = ("Rank all runs: ", Span("crosscheck leaderboard", "code"))
-    if result.broken:
-        todo = ("See a broken question: ", Span(f"crosscheck show {b.run_id} {result.broken[0]}", "code"))
-    return Cards((
-        Card("Is B better?", (Sentence((Span(result.headline, "strong"), difference)),)),
-        Card("What broke?", (Sentence(Span(flips, "strong", link="#flipped" if found.flips else "")),)),
-        Card("What did it cost?", tuple(map(price, (found.a, b)))),
-        Card("What do I do?", (Sentence(todo),)),
-    ))  # fmt: skip
+    todo = [Code("crosscheck leaderboard  # ranks all runs")]
+    if broken := found.result.broken:
+        command = f"crosscheck show {found.b.run_id} {broken[0]}  # a broken question, stage by stage"
+        todo.insert(0, Code(command))
+    sides = (side_card(found.a), side_card(found.b))
+    return Cards((*sides, Card("What do I do?", tuple(todo), wide=True)))
 
 
 def _gate(found: RunComparison) -> Iterator[Sentence]:
@@ -181,9 +176,20 @@ def _variants(found: RunComparison) -> Table:
     for each in found.variants.values():
         scores += [(letter, each.title, one) for letter, one in (("A", each.a), ("B", each.b)) if one]
     rows = tuple(
-        (f"{letter}  {title}", percent(ex), counts(ex), interval_in_words(ex)) for letter, title, ex in scores
+        (
+            f"{letter}  {title}",
+            percent(ex),
+            counts(ex),
+            interval_in_words(ex),
+            score_plot((letter, ex, letter.lower())),
+        )
+        for letter, title, ex in scores
     )
-    return Table("Official score and variants", ("", "EX", "right", RANGE), rows)
+    headers = (
+        "", "EX", Column("right", under=True), Column(RANGE, text_only=True),
+        Column(f"with its {RANGE}", "plot", axis=AXIS),
+    )  # fmt: skip
+    return Table("Official score and variants", headers, rows)
 
 
 def _contrasts(title: str, contrasts: Sequence[Contrast], result: PairedTest) -> Iterator[Table]:
@@ -192,7 +198,7 @@ def _contrasts(title: str, contrasts: Sequence[Contrast], result: PairedTest) ->
     reach = max(max(each.fixed or 0, each.broken or 0) for each in contrasts)
     headers = (
         Column("", "text"), Column("A"), Column("right", under=True), Column("B"), Column("right", under=True),
-        Column(f"B {MINUS} A"), Column("Both with intervals", "plot", axis=_AXIS), Column("broken | fixed", "plot"),
+        Column(f"B {MINUS} A"), Column("Both with intervals", "plot", axis=AXIS), Column("broken | fixed", "plot"),
         Column("fixed", text_only=True), Column("broken", text_only=True), Column("p", help="exact McNemar test"),
         Column("p adj.", help="p, adjusted for the number of rows in this table (Holm)"),
     )  # fmt: skip
@@ -204,10 +210,7 @@ def _contrasts(title: str, contrasts: Sequence[Contrast], result: PairedTest) ->
             percent(each.b),
             counts(each.b),
             points(each.difference),
-            Points(
-                tuple(point(ex, kind) for ex, kind in ((each.a, "a"), (each.b, "b")) if ex and ex.total),
-                f"A {in_words(each.a)}, B {in_words(each.b)}",
-            ),
+            score_plot(("A", each.a, "a"), ("B", each.b, "b")),
             ""
             if each.fixed is None or each.broken is None
             else TwoSided(
@@ -225,5 +228,8 @@ def _contrasts(title: str, contrasts: Sequence[Contrast], result: PairedTest) ->
     )
     tested = sum(each.p_value is not None for each in contrasts)
     yield Table(
-        title, headers, rows, f"p adj.: p adjusted for {counted(tested, 'test')} (Holm)" if tested > 1 else ""
+        title,
+        headers,
+        rows,
+        f"p adj.: p adjusted for {counted(tested, 'test')} (Holm)" if tested > 1 else "",
     )

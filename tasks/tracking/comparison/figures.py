@@ -1,7 +1,6 @@
 """The charts of a comparison."""
 
-from collections.abc import Iterable, Iterator
-from math import ceil, floor
+from collections.abc import Iterator
 
 from tasks.core.wording import MINUS, counted, counts, percent, points
 from tasks.documents.charts import Intervals, Parts, Point
@@ -9,10 +8,11 @@ from tasks.documents.model import Figure, Legend, Span
 from tasks.scoring.score import CONFIDENCE, Accuracy
 from tasks.tracking.candidate_curve import candidate_chart
 from tasks.tracking.comparison.run_comparison import RunComparison
+from tasks.tracking.comparison.score_plots import point
 
 
 def comparison_figures(found: RunComparison) -> Iterator[Figure]:
-    """Yield the charts: accuracy, difference, candidates and what happened to the questions."""
+    """Yield the charts: accuracy, difference, and what happened to the questions."""
     result, sides = found.result, (found.a, found.b)
     yield Figure(
         f"Execution accuracy, with {100 * CONFIDENCE:g} % intervals (Wilson)",
@@ -35,14 +35,7 @@ def comparison_figures(found: RunComparison) -> Iterator[Figure]:
             None if result.needed_net is None else 100 * result.needed_net / result.questions,
         ),
     )
-    if chart := candidate_chart(
-        [(letter, letter.upper(), data) for letter, data in found.candidates.items()]
-    ):
-        yield Figure(
-            "Execution accuracy of k candidates against their cost: majority@k (solid, with 95 % intervals) and "
-            "pass@k (dashed), over all scored questions of each run",
-            chart,
-        )
+
     parts = (
         ("right in both", result.both_right, "both-right"), ("fixed by B", len(result.fixed), "b"),
         ("broken by B", len(result.broken), "a"), ("wrong in both", result.both_wrong, "both-wrong"),
@@ -56,17 +49,16 @@ def comparison_figures(found: RunComparison) -> Iterator[Figure]:
     )
 
 
-def point(ex: Accuracy, kind: str, label: str = "") -> Point:
-    """Return a score as a point of a chart."""
-    value, low, high = (100 * (share or 0.0) for share in (ex.ex, ex.low, ex.high))
-    return Point(value, low, high, kind, label, percent(ex))
-
-
-def axis_around(scores: Iterable[Accuracy | None]) -> tuple[float, float]:
-    """Return an axis from whole tens to whole tens around the intervals of scores, at least ten points long."""
-    ends = [100 * end for ex in scores if ex for end in ex.interval or ()]
-    low = floor(min(ends, default=0) / 10) * 10
-    return low, max(ceil(max(ends, default=100) / 10) * 10, low + 10)
+def candidate_figures(found: RunComparison) -> Iterator[Figure]:
+    """Yield the chart of candidates, where a run has several."""
+    if chart := candidate_chart(
+        [(letter, letter.upper(), data) for letter, data in found.candidates.items()]
+    ):
+        yield Figure(
+            "Execution accuracy of k candidates against their cost: majority@k (solid, with 95 % intervals) and "
+            "pass@k (dashed), over all scored questions of each run",
+            chart,
+        )
 
 
 def in_words(ex: Accuracy | None) -> str:

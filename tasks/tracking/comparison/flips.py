@@ -7,6 +7,8 @@ from tasks.tracking.comparison.run_comparison import Answered, Flip, SettingChan
 
 SETTINGS_SHOWN = 12
 """Settings that a terminal shows at most."""
+FLIP_FILTERS = {"change": "Change", "database": "Database", "difficulty": "Difficulty"}
+"""Filters of flipped questions."""
 
 
 def settings_table(changes: Sequence[SettingChange], names: tuple[str, str]) -> Table:

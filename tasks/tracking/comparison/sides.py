@@ -13,17 +13,6 @@ TONES: dict[str | None, Tone] = {"A": "bad", "B": "better", None: "doubt"}
 RANGE = f"{100 * CONFIDENCE:g} % interval"
 
 
-def price(side: Side) -> Sentence:
-    """Return what a run cost."""
-    calls = (
-        "(predictions made elsewhere)"
-        if side.cost.calls is None
-        else f"for {counted(side.cost.calls, 'paid call')}"
-    )
-    scratch = Span(money(side.cost.from_scratch_usd), "strong")
-    return Sentence((f"{side.letter} ", scratch, f" from scratch, {money(side.cost.cost_usd)} {calls}"))
-
-
 def _letter(side: Side) -> Span:
     return Span(side.letter, TONES[side.letter], "letter")
 
@@ -64,8 +53,12 @@ def sides_table(sides: Sequence[Side]) -> Table:
 
 
 def side_card(side: Side) -> Card:
-    """Return a run as a card."""
+    """Return a run as a card: what it is, its score, and its cost."""
     status = (", ", Span(side.status, "strong")) if side.status != "complete" else ()
+    cost = "cost unknown: predictions made elsewhere"
+    if side.cost.calls is not None:
+        scratch, paid = money(side.cost.from_scratch_usd), money(side.cost.cost_usd)
+        cost = f"{scratch} from scratch, {paid} paid for {counted(side.cost.calls, 'call')}"
     return Card(
         (_letter(side), " ", side.pipeline, Span(" with ", "quiet"), side.backbone),
         (
@@ -73,7 +66,14 @@ def side_card(side: Side) -> Card:
             Sentence(percent(side.ex), "score"),
             Sentence(f"{counts(side.ex)} right, {RANGE} {interval_in_words(side.ex)}"),
             Sentence(
-                ("run ", Span(side.run_id, "code"), f", {side.started:%Y-%m-%d %H:%M} UTC", *status), "note"
+                (
+                    "run ",
+                    Span(side.run_id, "code"),
+                    f", {side.started:%Y-%m-%d %H:%M} UTC",
+                    *status,
+                    f"; {cost}",
+                ),
+                "note",
             ),
         ),
     )

@@ -1,17 +1,18 @@
 """The leaderboard as a document."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from tasks.core.files import atomic_write_text
 from tasks.core.wording import DASH, Share, counted, counts, interval, money, number, percent
-from tasks.documents.charts import Points
 from tasks.documents.html import html
 from tasks.documents.model import (
     Block,
     Bullets,
     Card,
     Cards,
+    Code,
     Column,
     Document,
     Inline,
@@ -20,9 +21,11 @@ from tasks.documents.model import (
     Span,
     Table,
 )
+from tasks.scoring.cost import Cost
 from tasks.scoring.score import CONFIDENCE
+from tasks.scoring.statistics.letters import LETTERS
 from tasks.settings.home import Home
-from tasks.tracking.comparison.figures import axis_around, point
+from tasks.tracking.comparison.score_plots import axis_around, score_plot
 from tasks.tracking.leaderboard.key_document import key_blocks
 from tasks.tracking.leaderboard.leaderboard import Board, BoardRow
 from tasks.tracking.pareto import Priced, pareto_blocks
@@ -42,6 +45,7 @@ def leaderboard_document(
         "Leaderboard",
         tuple(sections) or (nothing,),
         "Crosscheck · latest ranked run per model, pipeline and settings",
+        "; ".join(_first(board) for board in boards if board.ranked),
         footer=(
             Section(
                 "How to read this",
@@ -50,8 +54,10 @@ def leaderboard_document(
                         "Runs are ranked against each other only if they answered the same questions of the same "
                         "revision and were scored by the same rule. Questions without an answer count as wrong. "
                         "Neither the score variants nor pass@k, the share of questions of which one of the k "
-                        "candidates is right, change the rank. Two runs whose intervals overlap may still differ: "
-                        "crosscheck compare A B pairs them by question, which is the sharper test. From scratch is "
+                        "candidates is right, change the rank. Two runs whose intervals overlap may still differ, "
+                        "since both answered the same questions: runs of one board are tested in pairs, by the exact "
+                        "McNemar test with p adjusted for their number (Holm), and those that share a letter do not "
+                        "differ significantly. From scratch is "
                         "what the answers cost with an empty cache; of equal scores, the cheapest stands first. Money "
                         "paid, calls and tokens are what the run itself paid; what the cache answered was paid before."
                     ),
@@ -72,15 +78,27 @@ def write_leaderboard(boards: Sequence[Board], home: Home) -> Path:
     return file
 
 
+def _first(board: Board) -> str:
+    """Return which runs have the best score, and how many others do not differ significantly from it."""
+    best = [each for each in board.ranked if each.rank == 1]
+    also = f" and {counted(len(best) - 1, 'other')}" if len(best) > 1 else ""
+    letter = best[0].letters[:1]
+    close = sum(letter in each.letters for each in board.ranked[len(best) :]) if letter else 0
+    tied = f", not significantly more than {counted(close, 'other')}" if close else ""
+    return (
+        f"{board.benchmark}: {best[0].backbone} | {best[0].pipeline}{also} with {percent(best[0].ex)}{tied}"
+    )
+
+
 def _board(board: Board, page_of: Callable[[str], str]) -> Iterator[Block]:
     if board.unscored:
         yield Sentence(f"{board.unscored}.", "warning")
     if board.ranked:
-        yield _glance(board)
         yield _ranked(board, page_of)
+        yield Cards((Card("What do I do?", tuple(_todo(board)), wide=True),))
         yield from pareto_blocks(
             [
-                Priced(_named(each), each.ex, each.cost.from_scratch_usd)
+                Priced(each.name, each.ex, each.cost.from_scratch_usd)
                 for each in board.ranked
                 if each.ex and each.cost.from_scratch_usd is not None
             ]
@@ -94,69 +112,61 @@ def _board(board: Board, page_of: Callable[[str], str]) -> Iterator[Block]:
         yield Section("Not ranked", (Bullets(lines),))
 
 
-def _glance(board: Board) -> Cards:
-    best, cost = board.ranked[0], board.ranked[0].cost
-    equal = sum(each.rank == 1 for each in board.ranked) - 1
-    others = f", tied with {counted(equal, 'other')}" if equal else ""
-    changed = f" ({best.changed})" if best.changed else ""
-    paid = ""
-    if cost.calls is not None:
-        paid = (
-            f"; this run paid {money(cost.cost_usd)} for {number(cost.calls)} calls, {number(cost.cached_calls)} came "
-            "from the cache"
-        )
-    todo: Inline = ("Evaluate another: ", Span("crosscheck sweep --help", "code"))
+def _todo(board: Board) -> Iterator[Code]:
     if len(board.ranked) > 1:
-        todo = (
-            "Test the first two: ",
-            Span(f"crosscheck compare {board.ranked[1].run_id} {best.run_id}", "code"),
+        first, second = board.ranked[:2]
+        yield Code(
+            f"crosscheck compare {second.run_id} {first.run_id}  # the first two, question by question"
         )
-    named = f" with {best.backbone}{changed}: {percent(best.ex)}{others}"
-    sure = f"{counts(best.ex)} right, {RANGE} {_interval(best)}"
-    answers: tuple[tuple[str, Inline], ...] = (
-        ("Which is best?", (Span(best.pipeline, "strong"), named)),
-        ("How sure is it?", sure),
-        ("What did it cost?", (Span(money(cost.from_scratch_usd), "strong"), f" from scratch{paid}")),
-        ("What do I do?", todo),
-    )
-    return Cards(tuple(Card(title, (Sentence(text),)) for title, text in answers))
+    yield Code("crosscheck sweep --help  # evaluates others")
 
 
 def _ranked(board: Board, page_of: Callable[[str], str]) -> Table:
     axis = axis_around(each.ex for each in board.ranked)
     titles = {name: score.title for each in board.ranked for name, score in each.variants.items()}
     passed = any(each.pass_at_k for each in board.ranked)
+    tested = any(each.letters for each in board.ranked)
+    known = any(each.cost.calls is not None for each in board.ranked)
+    ranks = Counter(each.rank for each in board.ranked)
     headers = (
         Column("rank"), Column("pipeline", "text"), Column("backbone", "text", under=True),
         Column("changed", "text", under=True), Column("EX"), Column("right", under=True), Column(RANGE, under=True),
         *(Column(title, under=True, help=title) for title in titles.values()),
         *((Column("pass@k", under=True, help="pass@k"),) if passed else ()),
-        Column("EX with its interval", "plot", axis=axis), Column("from scratch"),
-        Column("paid", under=True, help="paid"), Column("calls paid"),
-        Column("from cache", under=True, help="from the cache"), Column("input tokens"),
-        Column("output tokens", under=True, help="output"), Column("run", "text"),
-        Column("started", "text", under=True),
+        Column("EX with its interval", "plot", axis=axis),
+        *((Column("letters", "text", help=f"Runs that {LETTERS}"),) if tested else ()),
+        *(_COSTS if known else ()), Column("run", "text"), Column("started", "text", under=True),
     )  # fmt: skip
     rows = tuple(
         (
-            Span(str(each.rank), "good" if each.rank == 1 else "strong"),
+            Span(f"{each.rank}{' =' if ranks[each.rank] > 1 else ''}", "strong"),
             Span(each.pipeline, link=page_of(each.run_id)),
             each.backbone,
             " · ".join(filter(None, (each.changed, each.label))), percent(each.ex), counts(each.ex),
             _interval(each), *(_share(each.variants.get(name)) for name in titles),
             *((f"{_share(each.pass_at_k)}, k = {each.candidates}" if each.pass_at_k else "",) if passed else ()),
-            Points((point(each.ex, "b"),) if each.ex else (), f"{percent(each.ex)} ({counts(each.ex)})"),
-            money(each.cost.from_scratch_usd), money(each.cost.cost_usd), number(each.cost.calls),
-            number(each.cost.cached_calls), number(each.cost.input_tokens), number(each.cost.output_tokens),
+            score_plot(("", each.ex, "b")),
+            *((each.letters,) if tested else ()), *(_costs(each.cost) if known else ()),
             Span(each.run_id, "code"), f"{each.started:%Y-%m-%d %H:%M} UTC",
         )
         for each in board.ranked
     )  # fmt: skip
-    return Table("", headers, rows, keep=7, wide=True)
+    remark = f"Runs that {LETTERS}." if tested else ""
+    return Table("", headers, rows, remark, keep=7, wide=True)
 
 
-def _named(each: BoardRow) -> str:
-    return " · ".join(filter(None, (each.pipeline, each.backbone, each.changed, each.label)))
+_COSTS = (
+    Column("from scratch"), Column("paid", under=True, help="paid"), Column("calls paid"),
+    Column("from cache", under=True, help="cached"), Column("input tokens"),
+    Column("output tokens", under=True, help="output"),
+)  # fmt: skip
+
+
+def _costs(cost: Cost) -> tuple[str, ...]:
+    if cost.calls is None:  # the answers were made elsewhere
+        return "unknown", "", DASH, "", DASH, ""
+    numbers = (cost.calls, cost.cached_calls, cost.input_tokens, cost.output_tokens)
+    return money(cost.from_scratch_usd), money(cost.cost_usd), *map(number, numbers)
 
 
 def _unranked(each: BoardRow, page: str) -> Inline:

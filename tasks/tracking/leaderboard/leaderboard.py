@@ -5,6 +5,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from pathlib import PurePath
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -13,6 +14,7 @@ from tasks.core.wording import counted, shorten
 from tasks.scoring.cost import Cost
 from tasks.scoring.report import Ratio
 from tasks.scoring.score import Accuracy, Score
+from tasks.scoring.statistics.letters import letters_of
 from tasks.tracking.evaluation import NOISE, EvaluationRun
 from tasks.tracking.leaderboard.key_ranks import KeyRanking
 from tasks.tracking.warehouse.runs import Warehouse
@@ -41,6 +43,13 @@ class BoardRow:
     pass_at_k: Ratio | None = None
     rank: int | None = None  # 1 for the highest score, the same for equal scores; None where it is not ranked
     why_unranked: str = ""  # why it is not, as a clause without its subject; "" where it is
+    # runs of the board that share a letter do not differ significantly; "" where it is not tested
+    letters: str = ""
+
+    @property
+    def name(self) -> str:
+        """Pipeline, backbone, and what distinguishes it from others with both."""
+        return " · ".join(filter(None, (self.pipeline, self.backbone, self.changed, self.label)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +110,9 @@ def leaderboard(warehouse: Warehouse, benchmark: str | None = None) -> tuple[Boa
         key = (run.benchmark, run.revision, run.rule, question_sets.get(run.run_id, run.run_id), databases)
         groups.setdefault(key, []).append(stored)
     boards = _distinguished(
-        [(_board(members), members[0].run) for members in groups.values()], question_sets, warehouse
+        [(_board(members, warehouse), members[0].run) for members in groups.values()],
+        question_sets,
+        warehouse,
     )
     return tuple(
         sorted(boards, key=lambda board: (board.benchmark, -board.questions, board.revision, board.rule))
@@ -131,18 +142,23 @@ def _distinguished(
     return found
 
 
-def _board(newest_first: Sequence[StoredRun]) -> Board:
+def _board(newest_first: Sequence[StoredRun], warehouse: Warehouse) -> Board:
     rows = [_row(stored) for stored in newest_first]
     ranked = sorted(_latest(each for each in rows if not each.why_unranked), key=_order)
     scores = [_score(each) for each in ranked]
     run = newest_first[0].run
+    right = warehouse.right_answers([each.run_id for each in ranked], run.rule) if len(ranked) > 1 else {}
+    letters = letters_of(right) if len(right) > 1 else {}
     return Board(
         run.benchmark,
         run.revision,
         run.rule,
         newest_first[0].record.questions or 0,
         run.questions_in_benchmark,
-        tuple(replace(each, rank=1 + scores.index(_score(each))) for each in ranked),
+        tuple(
+            replace(each, rank=1 + scores.index(_score(each)), letters=letters.get(each.run_id, ""))
+            for each in ranked
+        ),
         tuple(_latest(each for each in rows if each.why_unranked)),
     )
 
@@ -186,9 +202,10 @@ def _row(stored: StoredRun) -> BoardRow:
 
 
 def _file(run: EvaluationRun) -> str:
-    """Return a run's file of predictions and its content: files of different systems often have one name."""
+    """Return a run's file of predictions, its folder and its content: different systems often name it alike."""
     file = run.settings.get("backbone") or {}
-    return f"{file.get('file', '')} (sha256 {str(file.get('sha256', ''))[:8]})"
+    path = "/".join(PurePath(str(file.get("file", ""))).parts[-2:])
+    return f"{path} (sha256 {str(file.get('sha256', ''))[:8]})"
 
 
 def _why_unranked(stored: StoredRun) -> str:

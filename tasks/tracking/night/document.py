@@ -8,8 +8,6 @@ from tasks.core.wording import (
     duration,
     money,
     number,
-    percent,
-    points,
     shorten,
 )
 from tasks.documents.model import (
@@ -21,7 +19,6 @@ from tasks.documents.model import (
     Column,
     Document,
     Facts,
-    Inline,
     Only,
     Questions,
     Section,
@@ -33,16 +30,15 @@ from tasks.documents.model import (
 from tasks.tracking.comparison.flips import question_item
 from tasks.tracking.night import sentences as words
 from tasks.tracking.night.detail import Detail, details
-from tasks.tracking.night.entry import Colour, Entry
-from tasks.tracking.night.evaluation import badge, evaluation_section
+from tasks.tracking.night.entry import Colour
+from tasks.tracking.night.evaluation import evaluation_section
 from tasks.tracking.night.night import Night
 from tasks.tracking.night.tables import costs_table, scores_legend, scores_table
 from tasks.tracking.warehouse.runs import Warehouse
 
 GLANCE_SHOWN, BROKEN_SHOWN, IDS_SHOWN = 4, 5, 20
-"""Evaluations on the first screen of a page; broken questions and ids of an evaluation in Markdown."""
+"""Evaluations with broken questions in the card of a page; broken questions and ids of an evaluation in Markdown."""
 TONES: dict[Colour, Tone] = {"Red": "bad", "Amber": "doubt", "Green": "good", "No baseline yet": "quiet"}
-_ORDER: tuple[Colour, ...] = ("Red", "Amber", "No baseline yet", "Green")
 _TEXT: tuple[Literal["terminal", "markdown"], ...] = ("terminal", "markdown")
 
 
@@ -57,18 +53,18 @@ def night_document(
         board: address of the leaderboard, relative to the page; "" for none.
         page: path of the page, which Markdown names; "" for none.
     """
-    found = list(enumerate(details(night.entries, warehouse) if warehouse else map(Detail, night.entries), 1))
-    worst_first = sorted(found, key=lambda each: _ORDER.index(each[1].entry.colour))
+    found = list(details(night.entries, warehouse) if warehouse else map(Detail, night.entries))
+    sections = tuple(evaluation_section(place, found[place - 1]) for place, _ in night.worst_first)
     parts = (
-        _glance(night, [(number, detail.entry) for number, detail in worst_first], board),
         Only(_TEXT, (Facts(tuple(words.facts(night))),)),
         *_failures(night),
         scores_table(night),
         scores_legend(night),
+        _glance(night, board),
         costs_table(night),
         *_remarks(night),
-        *([Only(("page",), tuple(evaluation_section(*each) for each in worst_first))] if warehouse else ()),
-        *(block for _, detail in found for block in _moved(detail)),
+        *([Only(("page",), sections)] if warehouse else ()),
+        *(block for detail in found for block in _moved(detail)),
         *([Only(("markdown",), tuple(_where(night, page)))] if page else ()),
     )
     footer = (
@@ -103,21 +99,19 @@ def nights_table(nights: Sequence[Night]) -> Table:
     return Table("", headers, rows, keep=3)
 
 
-def _glance(night: Night, worst_first: Sequence[tuple[int, Entry]], board: str) -> Cards:
-    better = [Sentence(_standing(place, entry)) for place, entry in worst_first[:GLANCE_SHOWN]]
-    if len(worst_first) > GLANCE_SHOWN:
-        better.append(Sentence(f"and {len(worst_first) - GLANCE_SHOWN} more", "note"))
-    if board:
-        better.append(Sentence(Span("Leaderboard", link=board)))
+def _glance(night: Night, board: str) -> Cards:
+    """Return what broke, what it cost and what to do; the scores are in their table."""
     broken = [
         Sentence((
             Span(counted(len(entry.comparison.broken), "question"), link=f"#evaluation-{place}"),
             f" of {entry.model_and_pipeline}, {number(len(entry.comparison.fixed))} fixed",
         ))
-        for place, entry in worst_first
+        for place, entry in night.worst_first
         if entry.comparison and entry.comparison.broken
     ]  # fmt: skip
-    broken = broken[:GLANCE_SHOWN] or [Sentence("No question that was right is wrong now.")]
+    if len(broken) > GLANCE_SHOWN:
+        broken[GLANCE_SHOWN:] = [Sentence(f"and {len(broken) - GLANCE_SHOWN} more evaluations", "note")]
+    broken = broken or [Sentence("No question that was right is wrong now.")]
     if lost := sum(each.unanswered for each in night.entries):
         broken.append(Sentence(f"{counted(lost, 'question')} without an answer"))
     if night.missed:
@@ -126,11 +120,12 @@ def _glance(night: Night, worst_first: Sequence[tuple[int, Entry]], board: str) 
     took = duration((night.finished - night.started).total_seconds())
     of_budget = "" if night.budget_usd is None else f" of a budget of {money(night.budget_usd)}"
     spent = (Span(money(cost.cost_usd), "strong"), f" for {counted(cost.calls or 0, 'paid call')}{of_budget}")
-    todo = tuple(
-        Sentence((line, *((" ", Span(code, "code")) if code else ()))) for line, code in words.todo(night)
-    )
+    todo: list[Sentence | Code] = []
+    for line, command in words.todo(night):
+        todo += [Sentence(line), *([Code(command)] if command else ())]
+    if board:
+        todo.append(Sentence(Span("Leaderboard", link=board)))
     return Cards((
-        Card("Is it better?", tuple(better)),
         Card("What broke?", tuple(broken)),
         Card(
             "What did it cost?",
@@ -140,14 +135,8 @@ def _glance(night: Night, worst_first: Sequence[tuple[int, Entry]], board: str) 
                 *((Sentence(saved, "note"),) if (saved := words.saved(cost)) else ()),
             ),
         ),
-        Card("What do I do?", todo),
+        Card("What do I do?", tuple(todo), wide=True),
     ))  # fmt: skip
-
-
-def _standing(place: int, entry: Entry) -> Inline:
-    difference = f", {points(entry.comparison.difference)}" if entry.comparison else ""
-    name = Span(entry.model_and_pipeline, link=f"#evaluation-{place}")
-    return name, f" {percent(entry.ex)}{difference} ", badge(entry)
 
 
 def _failures(night: Night) -> Iterator[Section]:

@@ -2,12 +2,14 @@
 
 import datetime
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from tasks.core.wording import DASH, counted, counts, percent, signed
+from tasks.core.wording import DASH, counted, counts, number, percent, signed
 from tasks.documents.charts import Line, LinePoint, Lines
 from tasks.documents.model import (
     Block,
     Bullets,
+    Code,
     Column,
     Columns,
     Figure,
@@ -20,7 +22,7 @@ from tasks.documents.model import (
     Tone,
 )
 from tasks.scoring.score import CONFIDENCE
-from tasks.tracking.comparison.flips import question_item, settings_table
+from tasks.tracking.comparison.flips import FLIP_FILTERS, question_item, settings_table
 from tasks.tracking.night import sentences as words
 from tasks.tracking.night.detail import Detail
 from tasks.tracking.night.entry import WORSE, Entry, NightVerdict, Past
@@ -74,7 +76,8 @@ def evaluation_section(number: int, detail: Detail) -> Section:
 def _blocks(detail: Detail) -> Iterator[Block]:
     entry, found = detail.entry, detail.entry.comparison
     if found:
-        yield Sentence(found.reason[:1].upper() + found.reason[1:])
+        verdict = replace(found, name_a="the baseline", name_b="this run").verdict
+        yield Sentence(verdict[:1].upper() + verdict[1:])
     elif entry.not_ranked:
         yield Sentence(f"It {entry.not_ranked}, so it is compared with nothing.")
     elif entry.run_id:
@@ -213,17 +216,16 @@ def _changes(detail: Detail) -> Iterator[Block]:
     entry, found = detail.entry, detail.entry.comparison
     if found is None or not found.differing:
         return
-    command = Span(words.compare_command(entry), "code")
-    changes = (
-        ("broken", found.broken, detail.broken[:BROKEN_SHOWN]),
-        ("fixed", found.fixed, detail.fixed[:FIXED_SHOWN]),
+    shown = (*detail.broken[:BROKEN_SHOWN], *detail.fixed[:FIXED_SHOWN])
+    questions = Questions(
+        tuple(question_item(flip, ("baseline", "this run"), fold=True) for flip in shown), FLIP_FILTERS
     )
-    for what, ids, shown in changes:
-        items = tuple(question_item(flip, ("baseline", "this run"), fold=True) for flip in shown)
-        rest = len(ids) - len(shown)
-        more = (Sentence((f"and {rest:,} more: " if shown else "", command)),) if rest else ()
-        if ids:
-            opened = what == "broken" and entry.verdict in WORSE
-            title = f"{counted(len(ids), 'question')} {what}"
-            yield Section(title, (Questions(items), *more), fold="open" if opened else "closed")
-    yield Sentence(("All of them, with a search: ", command), "note")
+    rest = len(found.broken) + len(found.fixed) - len(shown)
+    more = f"{rest:,} more are not shown. " if rest else ""
+    title = f"{counted(len(found.broken), 'question')} broken, {number(len(found.fixed))} fixed"
+    blocks = (
+        *((questions,) if shown else ()),
+        Sentence(f"{more}All of them, also by stage, difficulty and database:", "note"),
+        Code(words.compare_command(entry)),
+    )
+    yield Section(title, blocks, fold="open" if entry.verdict in WORSE else "closed")

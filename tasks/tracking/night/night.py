@@ -14,6 +14,7 @@ from tasks.settings.evaluation import Gate, Keep
 from tasks.tracking.night.entry import WORSE, Colour, Entry, NightVerdict
 
 MISSED_SHOWN = 7
+_WORST_FIRST: tuple[Colour, ...] = ("Red", "Amber", "No baseline yet", "Green")
 
 
 _CLAUSES: Mapping[NightVerdict, tuple[str, str]] = {
@@ -59,6 +60,11 @@ class Night:
     def red(self) -> tuple[Entry, ...]:
         """Entries that fail the nightly run."""
         return tuple(each for each in self.entries if each.colour == "Red")
+
+    @property
+    def worst_first(self) -> tuple[tuple[int, Entry], ...]:
+        """Entries with their places in the matrix, from 1, the worst colour first."""
+        return tuple(sorted(enumerate(self.entries, 1), key=lambda each: _WORST_FIRST.index(each[1].colour)))
 
     @property
     def worse(self) -> frozenset[str]:

@@ -1,5 +1,8 @@
 """The tables of a nightly run: scores and costs."""
 
+from collections.abc import Sequence
+from math import ceil
+
 from tasks.core.wording import (
     DASH,
     counts,
@@ -12,10 +15,10 @@ from tasks.core.wording import (
     points,
     seconds,
 )
-from tasks.documents.charts import Points, Sparkline
-from tasks.documents.model import Column, Inline, Legend, Span, Table
+from tasks.documents.charts import Point, Points, Sparkline
+from tasks.documents.model import Cell, Column, Inline, Legend, Span, Table
 from tasks.scoring.score import CONFIDENCE
-from tasks.tracking.comparison.figures import axis_around, point
+from tasks.tracking.comparison.score_plots import axis_around, score_plot
 from tasks.tracking.night import sentences as words
 from tasks.tracking.night.entry import Entry
 from tasks.tracking.night.evaluation import badge, kind, trend_in_words
@@ -31,7 +34,9 @@ def scores_table(night: Night) -> Table:
         Column(f"{100 * CONFIDENCE:g} % interval", under=True),
         *(Column(title, under=True, help=title) for title in titles.values()),
         Column("Baseline and this run", "plot", axis=axis), Column("difference"),
-        Column(f"{100 * (1 - night.gate.level):g} % interval", under=True), Column("broken"), Column("fixed"),
+        Column(f"{100 * (1 - night.gate.level):g} % interval", under=True),
+        Column("difference in points", "plot", axis=_around_zero(night.entries)), Column("broken"),
+        Column("fixed", under=True, help="fixed"),
         Column("p (Holm)", help="p of the gate's test, adjusted for the number of comparisons of the night (Holm)"),
         Column("trend", "plot"), Column("baseline", "text", text_only=True),
     )  # fmt: skip
@@ -39,10 +44,11 @@ def scores_table(night: Night) -> Table:
         (
             *_names(place, entry), badge(entry), percent(entry.ex), counts(entry.ex),
             interval(*entry.ex.interval) if entry.ex and entry.ex.interval else "",
-            *(_share(entry, name) for name in titles), _plot(entry), *_difference(entry, night.gate.level),
-            _trend(entry), entry.baseline or "none",
+            *(_share(entry, name) for name in titles),
+            score_plot(("baseline", entry.before, "before"), ("this run", entry.ex, kind(entry))),
+            *_difference(entry, night.gate.level), _trend(entry), entry.baseline or "none",
         )
-        for place, entry in enumerate(night.entries, 1)
+        for place, entry in night.worst_first
     )  # fmt: skip
     return Table("Scores", headers, rows, keep=7, wide=True)
 
@@ -63,24 +69,26 @@ def _share(entry: Entry, name: str) -> str:
     return f"{percent(score)} ({counts(score)})" if score else ""
 
 
-def _plot(entry: Entry) -> Points:
-    shown = [
-        (words_, ex, shape)
-        for words_, ex, shape in (("baseline", entry.before, "before"), ("this run", entry.ex, kind(entry)))
-        if ex and ex.total
-    ]
-    label = ", ".join(f"{name} {percent(ex)} ({counts(ex)})" for name, ex, _ in shown)
-    return Points(tuple(point(ex, shape) for _, ex, shape in shown), label or "no score")
-
-
-def _difference(entry: Entry, level: float) -> tuple[Inline, ...]:
+def _difference(entry: Entry, level: float) -> tuple[Cell, ...]:
     found = entry.comparison
     if not found:
-        return DASH, "", DASH, DASH, DASH
+        return DASH, "", "", DASH, "", DASH
     flipped = number(len(found.broken)), number(len(found.fixed))
     proven = entry.adjusted_p is not None and entry.adjusted_p < level
     p = Span(p_value(entry.adjusted_p), "strong" if proven else "", help=f"{p_value(found.p_value)} alone")
-    return points(found.difference), f"{points(found.low)} to {points(found.high)}", *flipped, p
+    low, high = points(found.low), points(found.high)
+    shares = (100 * found.difference, 100 * found.low, 100 * found.high)
+    plot = Points((Point(*shares, kind(entry)),), f"{points(found.difference)} points, {low} to {high}")
+    return points(found.difference), f"{low} to {high}", plot, *flipped, p
+
+
+def _around_zero(entries: Sequence[Entry]) -> tuple[float, float]:
+    """Return an axis of points to both sides of 0 that has the intervals of all differences."""
+    ends = [
+        abs(100 * end) for each in entries if (found := each.comparison) for end in (found.low, found.high)
+    ]
+    reach = max(5, 5 * ceil(max(ends, default=0) / 5))
+    return -reach, reach
 
 
 def _trend(entry: Entry) -> Sparkline | str:

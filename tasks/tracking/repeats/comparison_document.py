@@ -8,6 +8,7 @@ from tasks.documents.model import (
     Block,
     Bullets,
     Column,
+    Columns,
     Document,
     Figure,
     Section,
@@ -60,9 +61,7 @@ def _blocks(found: RepeatedComparison, shown: int | None) -> Iterator[Block]:
         yield Sentence((Span("--fail-if worse", "code"), " ", word, f"{reason}."))
     if found.warnings:
         yield Section("Before you trust these numbers", (Bullets(found.warnings, "warning"),), notes=True)
-    yield _sides(found)
-    yield _figure(found)
-    yield _runs(found)
+    yield Columns((_figure(found), _sides(found), _runs(found)))
     if found.changes:
         yield _changes(found, shown)
 
@@ -125,7 +124,12 @@ def _changes(found: RepeatedComparison, shown: int | None) -> Table:
         Column("question", "text"), Column("database", "text"), Column("difficulty", "text"), "right in A",
         "right in B", Column("text", "text"),
     )  # fmt: skip
-    more = "; --all prints the others" if shown is not None and len(rows) > shown else ""
     return Table(
-        "Questions that differ", headers, rows, f"largest difference first{more}", wide=True, first=shown
+        "Questions that differ",
+        headers,
+        rows,
+        "largest difference first",
+        wide=True,
+        first=shown,
+        more="--all, --json or --html",
     )

@@ -9,6 +9,7 @@ from tasks.documents.model import (
     Bullets,
     Card,
     Cards,
+    Code,
     Column,
     Columns,
     Document,
@@ -21,7 +22,8 @@ from tasks.documents.model import (
     Table,
 )
 from tasks.scoring.statistics.noise import POWER
-from tasks.tracking.comparison.figures import in_words, point
+from tasks.tracking.comparison.figures import in_words
+from tasks.tracking.comparison.score_plots import point
 from tasks.tracking.repeats.noise import Noise, ProvableLoss
 
 UNSTABLE_SHOWN = 10
@@ -46,30 +48,11 @@ def noise_document(found: Noise, shown: int | None = UNSTABLE_SHOWN) -> Document
 
 
 def _blocks(found: Noise, shown: int | None) -> Iterator[Block]:
-    yield Cards(
-        tuple(
-            Card(title, (Sentence(Span(value, "strong")), Sentence(remark, "note")))
-            for title, value, remark in (
-                ("How noisy is it?", _share(found.flip_rate), "of the verdicts flip"),
-                (
-                    "How good is it?",
-                    _share(found.ex_mean),
-                    f"right every time: {_share(found.pass_k[found.runs])}",
-                ),
-                (
-                    "What does a night prove?",
-                    f"{100 * found.night_loss:.2f} points",
-                    "lost, or more",
-                ),
-            )
-        )
-    )
     if found.warnings:
         yield Section("Before you trust these numbers", (Bullets(found.warnings, "warning"),), notes=True)
-    yield _figures(found)
     yield Columns(tuple(_charts(found)))
-    yield _repeats(found)
-    yield _provable(found)
+    yield Cards((Card("What do I do?", tuple(_todo(found)), wide=True),))
+    yield Columns((_figures(found), _provable(found), _repeats(found)))
     if found.left_out:
         yield Sentence(
             f"{counted(len(found.left_out), 'question')} left out, to which a repeat has no answer: "
@@ -78,6 +61,12 @@ def _blocks(found: Noise, shown: int | None) -> Iterator[Block]:
         )
     if found.unstable:
         yield _unstable(found, shown)
+
+
+def _todo(found: Noise) -> Iterator[Code]:
+    yield Code(f"crosscheck compare {found.run_id}:repeats RUN:repeats  # with the repeats of another run")
+    more = found.runs + 3
+    yield Code(f"crosscheck noise {found.run_id} --repeats {more}  # 3 more repeats, for narrower figures")
 
 
 def _figures(found: Noise) -> Table:
@@ -116,25 +105,25 @@ def _figures(found: Noise) -> Table:
 def _repeats(found: Noise) -> Table:
     rows = tuple(
         (
+            str(place),
             Span(each.run_id, "quiet"),
-            f"{each.started:%Y-%m-%d %H:%M} UTC",
             percent(each.ex),
             counts(each.ex),
             number(each.calls),
             money(each.cost_usd),
         )
-        for each in found.repeats
+        for place, each in enumerate(found.repeats, 1)
     )
     last = (
-        Span(found.run_id, "quiet"),
         "repeated run",
+        Span(found.run_id, "quiet"),
         percent(found.original),
         counts(found.original),
         "",
         "",
     )
     headers = (
-        Column("run", "text"), Column("started", "text"), "EX", "right", "calls paid", "paid",
+        Column("repeat", "text"), Column("run", "text"), "EX", "right", "calls paid", "paid",
     )  # fmt: skip
     return Table(
         "Runs", headers, (*rows, None, last), "the repeated run is in no figure: it may have been chosen"
@@ -176,8 +165,7 @@ def _charts(found: Noise) -> Iterator[Figure]:
     yield Figure(
         "Stability of the questions",
         Parts(parts, ", ".join(f"{name}: {count:,}" for name, count, _ in parts)),
-        True,
-        Legend(legend),
+        legend=Legend(legend),
     )
 
 
@@ -197,8 +185,15 @@ def _unstable(found: Noise, shown: int | None) -> Table:
         Column("question", "text"), Column("database", "text"), Column("difficulty", "text"), "right", "SQL texts",
         Column("text", "text"),
     )  # fmt: skip
-    more = "; --all prints the others" if shown is not None and len(rows) > shown else ""
-    return Table("Unstable questions", headers, rows, f"the least stable first{more}", wide=True, first=shown)
+    return Table(
+        "Unstable questions",
+        headers,
+        rows,
+        "the least stable first",
+        wide=True,
+        first=shown,
+        more="--all, --json or --html",
+    )
 
 
 def _definitions(found: Noise) -> Iterator[tuple[str, str]]:

@@ -1,6 +1,7 @@
 """The tables of a run."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from tasks.core.wording import (
     DASH,
@@ -12,7 +13,7 @@ from tasks.core.wording import (
     seconds,
     signed,
 )
-from tasks.documents.charts import Point, Points
+from tasks.documents.fold import folded
 from tasks.documents.model import Column, Table
 from tasks.scoring.cost import Cost, by_endpoint
 from tasks.scoring.metrics.candidates import candidate_tables
@@ -21,14 +22,19 @@ from tasks.scoring.metrics.turns import turn_table
 from tasks.scoring.report import Ratio
 from tasks.scoring.score import DIFFERENCES, Accuracy
 from tasks.tracking.bill import bill_of_run
+from tasks.tracking.comparison.score_plots import AXIS, score_plot
 from tasks.tracking.run_record import RunRecord
 
 
 def scores_table(record: RunRecord) -> Table:
-    """Return the official scores under each rule, with their intervals."""
-    official = {name: score for name, score in record.scores.items() if not score.variant}
-    named = {f"{name} (headline)" if name == record.rule else name: score for name, score in official.items()}
-    return accuracy_table("Scores", named)
+    """Return the official scores under each rule, with their intervals; rules with equal counts are one row."""
+    headline = record.score.correct
+    official = [(name, score) for name, score in record.scores.items() if not score.variant]
+    official.sort(key=lambda each: (each[0] != record.rule, each[1].correct != headline, -each[1].correct))
+    named = {f"{name} (headline)" if name == record.rule else name: score for name, score in official}
+    table = folded(accuracy_table("Scores", named))
+    alike = "Rules in one row count equally many answers as right." if len(table.rows) < len(official) else ""
+    return replace(table, caption=alike)
 
 
 def variants_table(record: RunRecord) -> Table | None:
@@ -40,13 +46,18 @@ def variants_table(record: RunRecord) -> Table | None:
             percent(score),
             counts(score),
             interval(*score.interval) if score.interval else DASH,
+            score_plot(("official", score.official, "before"), (score.title, score, "b")),
             f"{percent(score.official)} ({counts(score.official)})" if score.official else DASH,
             *(number(len(getattr(score.differs, name))) for name in DIFFERENCES),
         )
         for score in record.scores.values()
         if score.variant
     )
-    headers = ("", "rule", "EX", "right", "95 % interval", "official, same questions", *DIFFERENCES.values())
+    headers = (
+        Column("", "text"), Column("rule", "text"), Column("EX"), Column("right", under=True),
+        Column("95 % interval", under=True), Column("official (hollow) and this one", "plot", axis=AXIS),
+        Column("official, same questions"), *map(Column, DIFFERENCES.values()),
+    )  # fmt: skip
     remark = "withdrawn, another text, not in the key: questions that are not in the denominator"
     return Table("Scores by answer key and other variants", headers, rows, remark) if rows else None
 
@@ -59,20 +70,15 @@ def accuracy_table(title: str, shares: Mapping[str, Accuracy]) -> Table:
             percent(each),
             counts(each),
             interval(*each.interval) if each.interval else DASH,
-            interval_plot(each),
+            score_plot(("", each, "b")),
         )
         for name, each in shares.items()
     )
-    headers = ("", "EX", "right", "95 % interval", Column("with its interval", "plot", axis=(0.0, 100.0)))
+    headers = (
+        "", "EX", Column("right", under=True), Column("95 % interval", text_only=True),
+        Column("with its 95 % interval", "plot", axis=AXIS),
+    )  # fmt: skip
     return Table(title, headers, tuple(rows))
-
-
-def interval_plot(each: Accuracy) -> Points | str:
-    """Return a share with its interval as a plot; "" of no questions."""
-    if each.ex is None or each.low is None or each.high is None:
-        return ""
-    point = Point(100 * each.ex, 100 * each.low, 100 * each.high, "b")
-    return Points((point,), f"{percent(each)} ({counts(each)})")
 
 
 def cost_cells(cost: Cost, input_tokens: int | None, output_tokens: int | None) -> tuple[str, ...]:
@@ -96,8 +102,8 @@ def run_tables(record: RunRecord) -> Iterator[Table]:
             )
             for stage in record.stages
         )
-        header = ("stage", "EX", "right", "fixed", "broken", "net")
-        yield Table("Execution accuracy by stage", header, tuple(rows))
+        header = ("stage", "EX", Column("right", under=True), "fixed", "broken", "net")
+        yield folded(Table("Execution accuracy by stage", header, tuple(rows)))
     if curve := record.metrics.get("turns"):
         yield turn_table(curve)
     yield scores_table(record)

@@ -2,7 +2,7 @@
 
 import datetime
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -136,6 +136,19 @@ class Warehouse:
                 "SELECT question_id FROM questions WHERE run_id = ? ORDER BY position", [run_id]
             ).fetchall()
         return tuple(str(row[0]) for row in found)
+
+    def right_answers(self, run_ids: Collection[str], rule: str) -> dict[str, dict[str, bool]]:
+        """Return, by run and question, whether the answer is right by a rule; no run whose questions were removed."""
+        found: dict[str, dict[str, bool]] = {}
+        with self._file.reading() as connection:
+            rows = connection.execute(
+                "SELECT run_id, question_id, correct[?] FROM questions WHERE executable AND run_id IN "
+                "(SELECT unnest(?::VARCHAR[]))",
+                [rule, list(run_ids)],
+            ).fetchall()
+        for run_id, question_id, right in rows:
+            found.setdefault(run_id, {})[question_id] = bool(right)
+        return found
 
     def same_answers(self, run: EvaluationRun, rows: Sequence[QuestionScore]) -> str:
         """Return the id of the latest complete run with the settings and answers of this one, "" if there is none.

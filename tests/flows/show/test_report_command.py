@@ -180,7 +180,7 @@ def test_a_browser_shows_a_table_of_the_questions_beside_the_first_wrong_one(
         return subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout
 
     shown = opened(page.as_uri())
-    table = shown.partition('<table id="list">')[2].partition("</table>")[0]
+    table = shown.partition('aria-label="Table of the questions"')[2].partition("</table>")[0]
     assert re.findall(r'href="#q-(\w+)"', table) == list(asked.heard)
     assert table.count("aria-current") == 1 and "<script>alert" not in shown
     read = re.findall(r'<li class="flip read" data-id="(\w+)"', shown)

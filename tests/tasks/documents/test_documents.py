@@ -111,7 +111,7 @@ def test_every_block_has_a_form_in_every_medium() -> None:
         assert "some text" in told and "50 %" in told and "all" in told
     assert "not on a page" in on_a_terminal(document) and "not on a page" not in page.text
     assert "on a page" in page.text and "on a page" not in markdown(document)
-    assert page.tags.count("svg") >= 6 and page.tags.count("table") == 2
+    assert page.tags.count("svg") >= 6 and page.tags.count("table") == 3
     assert len(page.flips) == 2 and page.flips[0]["data-database"] == "some text"
     assert "the first 1 of 2" in on_a_terminal(document)
 

@@ -46,8 +46,8 @@ def test_what_tells_two_runs_of_one_pipeline_apart_is_at_the_top() -> None:
         b, run=replace(b.run, tags={"changed": "pipeline.demonstrations.k=0", "name": "bare", "team": "x"})
     )
     text = Page(html(comparison_document(compare(a, b)))).text
-    assert "bare · team=x" in text.partition("Difference B")[0]
-    assert "pipeline.demonstrations.k=0" in text.partition("Difference B")[0]
+    assert "bare · team=x" in text.partition("Flipped questions")[0]
+    assert "pipeline.demonstrations.k=0" in text.partition("Flipped questions")[0]
 
 
 def test_hostile_text_stays_text() -> None:
