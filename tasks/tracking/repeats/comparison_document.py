@@ -100,7 +100,13 @@ def _figure(found: RepeatedComparison) -> Figure:
 
 def _runs(found: RepeatedComparison) -> Table:
     rows = tuple(
-        (side.letter, Span(each.run_id, "quiet"), percent(each.ex), counts(each.ex), each.status)
+        (
+            side.letter,
+            Span(each.run_id, "quiet"),
+            percent(each.ex),
+            counts(each.ex),
+            "" if each.status == "complete" else each.status,
+        )
         for side in (found.a, found.b)
         for each in side.runs
     )

@@ -19,7 +19,6 @@ from tasks.scoring.cost import Cost, by_endpoint
 from tasks.scoring.metrics.candidates import candidate_tables
 from tasks.scoring.metrics.causes import wrong_in_words
 from tasks.scoring.metrics.turns import turn_table
-from tasks.scoring.report import Ratio
 from tasks.scoring.score import DIFFERENCES, Accuracy
 from tasks.tracking.bill import bill_of_run
 from tasks.tracking.comparison.score_plots import AXIS, score_plot
@@ -129,13 +128,14 @@ def run_tables(record: RunRecord) -> Iterator[Table]:
 
 
 def _linking(record: RunRecord) -> Table:
-    def share(ratio: Ratio) -> str:
-        return f"{percent(ratio)} ({counts(ratio)})"
-
     rows = tuple(
         (
             link.name,
-            *map(share, (link.nsr, link.strict_recall, link.precision)),
+            *(
+                text
+                for ratio in (link.nsr, link.strict_recall, link.precision)
+                for text in (percent(ratio), counts(ratio))
+            ),
             f"{link.linked:,}",
             f"{link.avg_tables:.2f}",
             f"{link.avg_columns:.2f}",
@@ -143,7 +143,10 @@ def _linking(record: RunRecord) -> Table:
         )
         for link in record.links
     )
-    headers = ("link", "NSR", "strict recall", "precision", "linked", "tables", "columns", "reduction")
+    headers = (
+        "link", "NSR", Column("gold columns", under=True), "strict recall", Column("questions", under=True),
+        "precision", Column("linked columns", under=True), "linked", "tables", "columns", "reduction",
+    )  # fmt: skip
     remark = (
         "NSR: non-strict recall, of gold columns; tables, columns, reduction: means over the questions linked"
     )

@@ -16,6 +16,7 @@ from tasks.documents.charts import (
     Sparkline,
     TwoSided,
 )
+from tasks.documents.fold import folded
 from tasks.documents.html import html
 from tasks.documents.latex import latex
 from tasks.documents.markdown import markdown
@@ -144,6 +145,36 @@ def test_a_column_under_another_is_its_own_on_a_terminal_and_small_on_a_page() -
     assert on_a_terminal(document).split("\n")[0].split() == ["EX", "right"]
     assert "50.00 %<small>1 of 2</small>" in html(document)
     assert "| bird | 50.00 % | 1 of 2 |" in markdown(document)
+
+
+def test_equal_rows_are_one_only_beside_each_other_and_between_two_lines() -> None:
+    rows = (("a", "1"), (Span("b", "strong"), "1"), ("c", "2"), ("d", "1"), None, ("e", "1"))
+    found = folded(Table("", ("", "right"), rows))
+    assert found.rows == (("a, b", "1"), ("c", "2"), ("d", "1"), None, ("e", "1"))
+
+
+def test_every_interval_has_ticks_also_where_a_table_becomes_cards() -> None:
+    cells = (("x", Points((POINT,), "x")), ("y", Points((POINT,), "y")))
+    headers = ("", Column("EX", "plot", axis=(0, 100)))
+    for wide, axes in ((False, 1), (True, 3)):
+        page = html(Document("T", (Table("", headers, cells, wide=wide),)))
+        labels = re.findall(r'class="stretched axis"[^>]*>(.*?)</svg>', page, re.DOTALL)
+        assert [re.findall(">([^<>]+)</text>", each) for each in labels] == axes * [["0", "50", "100 %"]]
+
+
+def test_an_axis_of_differences_has_a_sign_on_both_sides_of_zero() -> None:
+    cells = (("x", Points((Point(-5, -20, 10, "now"),), "x")),)
+    page = html(Document("T", (Table("", ("", Column("points", "plot", axis=(-25, 25))), cells),)))
+    assert re.findall(">([^<>]+)</text>", page) == ["\N{MINUS SIGN}20", "0", "+20"]
+    assert page.count('class="zero"') == 1
+
+
+def test_a_chart_of_lines_has_a_form_for_a_narrow_screen() -> None:
+    page = html(Document("T", (Figure("c", Lines((LINE,), "x", ((0, "0"),))),)))
+    assert re.findall(r'class="on-(\w+)">\s*<svg viewBox="0 0 (\d+)', page) == [
+        ("wide", "440"),
+        ("narrow", "350"),
+    ]
 
 
 def test_a_page_without_a_search_has_no_script() -> None:

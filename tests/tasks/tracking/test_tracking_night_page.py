@@ -218,4 +218,6 @@ def test_a_browser_shows_the_page_with_its_style(warehouse: Warehouse, tmp_path:
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     page = Page(ran.stdout)
     assert page.tags.count("script") == 1 and ("class", "copy") in page.attributes
+    lists = page.attributes.count(("class", "questions"))
+    assert lists == page.attributes.count(("class", "flip read")) > 0, "in each list, one question is read"
     assert "Content Security Policy" not in ran.stderr, "the browser refuses the page's own style"
