@@ -43,7 +43,7 @@ from tasks.tracking.comparison.score_plots import AXIS, score_plot
 from tasks.tracking.comparison.sides import (
     RANGE,
     TONES,
-    bill_table,
+    bill,
     interval_in_words,
     side_card,
     sides_table,
@@ -93,18 +93,18 @@ def comparison_document(found: RunComparison, shown: int | None = None) -> Docum
 
 
 def _blocks(found: RunComparison, shown: int | None) -> Iterator[Block]:
-    sides = (found.a, found.b)
     yield from _gate(found)
-    yield Only(_TEXT, (sides_table(sides), Sentence(_ways(found), "note")))
+    yield Only(_TEXT, (sides_table((found.a, found.b)), Sentence(_ways(found), "note")))
     yield Columns(tuple(comparison_figures(found)))
     yield _glance(found)
     for each in found.variants.values():
         yield Sentence(f"{each.title}: {each.result.verdict if each.result else each.problem}")
-        for side, score in (("A", each.a), ("B", each.b)):
+        sides: dict[str, list[str]] = {}
+        for letter, score in (("A", each.a), ("B", each.b)):
             if score and score.differs.count:
-                yield Sentence(
-                    f"{each.title}, the verdict differs in {side}: {score.differs.in_words()}", "note"
-                )
+                sides.setdefault(score.differs.in_words(), []).append(letter)
+        for differs, letters in sides.items():
+            yield Sentence(f"{each.title}, the verdict differs in {' and '.join(letters)}: {differs}", "note")
     if notes := (*found.left_out, *found.warnings):
         yield Section("Before you trust these numbers", (Bullets(notes, "warning"),), notes=True)
     yield Only(("page",), (_flipped(found, shown),))
@@ -121,7 +121,7 @@ def _tables(found: RunComparison) -> Iterator[Block]:
     yield from map(folded, _contrasts("By stage", found.stages if len(found.stages) > 1 else (), result))
     yield from _contrasts("By difficulty", found.by_difficulty, result)
     yield from _contrasts("By database", found.by_database if len(found.by_database) > 1 else (), result)
-    yield bill_table(sides)
+    yield bill(sides)
     if found.settings:
         yield settings_table(found.settings, ("A", "B"))
     metrics = as_table(found.metrics, equal=False)

@@ -84,8 +84,10 @@ def interval_in_words(ex: Accuracy) -> str:
     return interval(*ex.interval) if ex.interval else DASH
 
 
-def bill_table(sides: Sequence[Side]) -> Table:
-    """Return the table of what both runs cost."""
+def bill(sides: Sequence[Side]) -> Table | Sentence:
+    """Return the table of what both runs cost; a sentence if nothing of it is known."""
+    if all(side.cost.calls is None for side in sides):
+        return Sentence("Cost unknown: the answers of both runs were made elsewhere.", "note")
     headers = (
         "", "calls paid", "from cache", "retries", "tokens in", "tokens out", "paid", "from scratch", "p50", "p95"
     )  # fmt: skip

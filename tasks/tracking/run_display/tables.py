@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import groupby
 
 from tasks.core.wording import (
     DASH,
@@ -37,27 +38,39 @@ def scores_table(record: RunRecord) -> Table:
 
 
 def variants_table(record: RunRecord) -> Table | None:
-    """Return the scores by answer key and the other variants, beside the official score of the same questions."""
+    """Return the scores by answer key and the other variants, beside the official score of the same questions.
+
+    Rules with equal counts are one row.
+    """
+    scores = [score for score in record.scores.values() if score.variant]
+    differing = {
+        name: title
+        for name, title in DIFFERENCES.items()
+        if any(getattr(one.differs, name) for one in scores)
+    }
     rows = tuple(
         (
             score.title,
-            score.rule,
+            ", ".join(each.rule for each in (score, *others)),
             percent(score),
             counts(score),
             interval(*score.interval) if score.interval else DASH,
             score_plot(("official", score.official, "before"), (score.title, score, "b")),
-            f"{percent(score.official)} ({counts(score.official)})" if score.official else DASH,
-            *(number(len(getattr(score.differs, name))) for name in DIFFERENCES),
+            percent(score.official),
+            counts(score.official),
+            *(number(len(getattr(score.differs, name))) for name in differing),
         )
-        for score in record.scores.values()
-        if score.variant
+        for _, (score, *others) in groupby(
+            scores, lambda each: (each.title, each.correct, each.total, each.official)
+        )
     )
     headers = (
-        Column("", "text"), Column("rule", "text"), Column("EX"), Column("right", under=True),
+        Column("", "text"), Column("rule", "text", under=True, help="rule"), Column("EX"), Column("right", under=True),
         Column("95 % interval", under=True), Column("official (hollow) and this one", "plot", axis=AXIS),
-        Column("official, same questions"), *map(Column, DIFFERENCES.values()),
+        Column("official, same questions"), Column("right ", under=True), *map(Column, differing.values()),
     )  # fmt: skip
-    remark = "withdrawn, another text, not in the key: questions that are not in the denominator"
+    left_out = ", ".join(title for name, title in differing.items() if name not in ("now_right", "now_wrong"))
+    remark = f"{left_out}: questions that are not in the denominator" if left_out else ""
     return Table("Scores by answer key and other variants", headers, rows, remark) if rows else None
 
 
