@@ -16,9 +16,9 @@ from tasks.scoring.report import Opinion, QuestionScore, Ratio, is_right
 from tasks.scoring.statistics.detection import accuracy_in_words
 from tasks.settings.home import Home
 from tasks.tracking.measured_judges import measured_accuracy
+from tasks.tracking.mlflow.ended_runs import log_values
 from tasks.tracking.mlflow.store import find_store
 from tasks.tracking.mlflow.traces import log_opinions
-from tasks.tracking.mlflow.tracker import log_values
 from tasks.tracking.review.queue import ReviewItem
 from tasks.tracking.warehouse.runs import Warehouse
 from tasks.tracking.warehouse.stored import StoredRun

@@ -39,8 +39,8 @@ from tasks.settings.home import Home
 from tasks.tracking.evaluation import NIGHT
 from tasks.tracking.leaderboard.document import write_leaderboard
 from tasks.tracking.leaderboard.leaderboard import leaderboard
+from tasks.tracking.mlflow.ended_runs import log_night
 from tasks.tracking.mlflow.store import find_store
-from tasks.tracking.mlflow.tracker import log_night
 from tasks.tracking.night.baseline import Baselines, compared, found_worse, named_run
 from tasks.tracking.night.document import night_document
 from tasks.tracking.night.entry import Entry

@@ -73,7 +73,7 @@ async def clear_leftovers(home: Home) -> int:
     A file that is damaged is renamed, one that cannot be read is skipped; both are logged.
     """
     from flows.orchestration.flow_runs import cancel_launched_by, crash_flow_run
-    from tasks.tracking.mlflow.tracker import kill_mlflow_run
+    from tasks.tracking.mlflow.ended_runs import kill_mlflow_run
     from tasks.tracking.warehouse.runs import Warehouse
 
     cleared = 0

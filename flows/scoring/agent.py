@@ -1,16 +1,12 @@
 """An agent of the user's own, a Python function, is asked every question; its answers become a file of trajectories."""
 
 import asyncio
-import fcntl
-import hashlib
 import inspect
 import json
-import os
-import re
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
@@ -19,14 +15,10 @@ from flows.runtime.control import Control, Interrupted, until_done_or_stopped
 from flows.runtime.folder_use import watched
 from flows.runtime.folders import Folders
 from flows.scoring.agent_database import SAMPLES, AgentDatabase
-from tasks.backbone.replies.sql_text import read_sql
+from flows.scoring.agent_file import answered_in, file_name, line_of, opened_file
 from tasks.benchmarks.databases import no_database, open_benchmark_database
-from tasks.benchmarks.files.readers import parse_json
 from tasks.benchmarks.selection import select
-from tasks.benchmarks.trajectories import own_format
-from tasks.benchmarks.trajectories.file import read_trajectories
-from tasks.benchmarks.trajectories.imported import sql_in
-from tasks.core.errors import ConfigurationError, DataError, ExtensionError
+from tasks.core.errors import ConfigurationError, ExtensionError
 from tasks.core.files import file_digest
 from tasks.core.records import Question
 from tasks.core.registry import described
@@ -92,11 +84,11 @@ def run_agent(agent: Agent, settings: AgentSettings, control: Control) -> Path:
             raise no_database(benchmark, [each.database_id for each in questions])
         names = dict.fromkeys(each.database_id for each in present)
         databases = {name: open_benchmark_database(benchmark, name, SAMPLES) for name in names}
-        names_of_file = f"{_plain(settings.benchmark.name)}@{_plain(settings.name)}"
+        names_of_file = f"{file_name(settings.benchmark.name)}@{file_name(settings.name)}"
         unfinished = settings.folders.home.agents / f"{names_of_file}.jsonl"
         file = settings.trajectories or unfinished
-        with _opened(file) as output:
-            known = _answered(file, (each.id for each in present), control)
+        with opened_file(file) as output:
+            known = answered_in(file, (each.id for each in present), control)
             asking = _Asking(agent, settings, control, databases, output)
             control.progress.questions(len(present), len(known))
             asyncio.run(asking.ask([each for each in present if each.id not in known]))
@@ -173,7 +165,7 @@ class _Asking:
             try:
                 future = self._start(question, database)
                 answer = await asyncio.wait_for(asyncio.wrap_future(future), self.settings.timeout_s)
-                return _line(head, answer, database)
+                return line_of(head, answer, database)
             except _AgentError as error:
                 why = str(error)
             except TimeoutError:
@@ -221,119 +213,3 @@ async def _cancel_all() -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _line(head: dict[str, Any], answer: Any, database: AgentDatabase) -> dict[str, Any]:
-    """Return the line of an answer: an object of the format as it is, else the SQL with the executed queries."""
-    if isinstance(answer, dict):
-        if not answer.keys() & {"turns", "messages"}:
-            answer = {"turns": database.turns, **answer}
-        line: dict[str, Any] = json.loads(json.dumps({**answer, **head}, default=_as_json))
-    elif answer is None or isinstance(answer, str):
-        sql = read_sql(answer) if answer and "```" in answer else answer
-        submits = [{"sql": sql, "submitted": True}] if sql else []
-        line = {**head, "turns": [*database.turns, *submits], "sql": sql}
-    else:
-        kind = type(answer).__name__
-        raise TypeError(
-            f"the agent returned {kind}: return the SQL as a text, None, or a dict with sql and turns or messages"
-        )
-    try:
-        own_format.read("the agent's answer", line)
-    except DataError as error:
-        raise TypeError(str(error)) from None
-    _add_errors(line.get("messages") or (), database.failed)
-    return line
-
-
-def _add_errors(messages: Sequence[dict[str, Any]], failed: Mapping[str, bool]) -> None:
-    """Add to the tool messages of an agent whether their SQL failed, which the chat protocol does not say.
-
-    Args:
-        messages: valid ones.
-        failed: whether each executed SQL failed.
-    """
-    by_id: dict[Any, bool | None] = {}
-    for each in messages:
-        for call in each.get("tool_calls") or ():
-            by_id[call.get("id")] = failed.get(sql_in(call["function"].get("arguments")) or "")
-        error = by_id.get(each.get("tool_call_id")) if each["role"] == "tool" else None
-        if error is not None:
-            each.setdefault("error", error)
-
-
-def _as_json(value: Any) -> Any:
-    """Return a message of a client's library as plain JSON, as its model dumps itself."""
-    if hasattr(value, "model_dump"):
-        return value.model_dump(mode="json")
-    raise TypeError(f"the agent returned a {type(value).__name__} within its answer, which JSON cannot write")
-
-
-def _answered(file: Path, ids: Iterable[str], control: Control) -> frozenset[str]:
-    """Return the ids of questions that a file answers; a line that a killed process has not finished is removed.
-
-    Raises:
-        CrosscheckError: the file is of another kind; it is left as it is.
-    """
-    content = file.read_bytes()
-    last = content.rpartition(b"\n")[2]
-    if last and not last.startswith(b"{"):
-        raise _not_ours(file)
-    if _is_json(last):  # a complete line, of an editor that ends the last one without a line break
-        with file.open("ab") as ended:
-            ended.write(b"\n")
-    elif last:
-        os.truncate(file, len(content) - len(last))
-    if not file.stat().st_size:
-        return frozenset()
-    found = read_trajectories(file)
-    if found.format != "trajectories":
-        raise _not_ours(file)
-    answered = {each.question_id for each in found.trajectories if not each.failure}
-    known = answered.intersection(ids)
-    if known:
-        control.progress.note(
-            f"{counted(len(known), 'answer')} of an earlier call were taken from {file}. Without that file, every "
-            "question is asked again."
-        )
-    return frozenset(known)
-
-
-def _is_json(line: bytes) -> bool:
-    try:
-        parse_json(line.decode())
-    except ValueError:
-        return False
-    return True
-
-
-def _not_ours(file: Path) -> ConfigurationError:
-    return ConfigurationError(
-        f"{file} is not a file of JSON lines with trajectories, so no answer is added to it. Name another file."
-    )
-
-
-@contextmanager
-def _opened(file: Path) -> Iterator[TextIO]:
-    """Open a file to append to, for this process alone."""
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with file.open("a", encoding="utf-8") as opened:
-            try:
-                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                ours = file.exists() and os.path.samestat(file.stat(), os.fstat(opened.fileno()))
-            except OSError:
-                ours = False
-            if not ours:  # locked by another call, or renamed by one that has just ended
-                raise ConfigurationError(
-                    f"Another call is writing {file}. Wait until it has ended, or give this one another name."
-                )
-            yield opened
-    except OSError as error:
-        raise ConfigurationError(f"{file} cannot be written: {error.strerror}.") from None
-
-
-def _plain(name: str) -> str:
-    """Return a name as a part of a file's name; names that differ stay different."""
-    plain = re.sub(r"[^\w.-]+", "-", name).strip(".-")
-    return plain if plain == name else f"{plain or 'agent'}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"

@@ -1,17 +1,12 @@
 """A run as one self-contained HTML page, with every question's stages, prompts, replies and results."""
 
-import base64
-import json
-import re
-import zlib
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from flows.show.packed_questions import pack, shared_sections, with_one_prompt, with_sections
 from flows.show.question_view import QuestionView, question_as_object
 from flows.show.run_view import RunView, causes_of
-from tasks.core.trajectory import TURN, is_turn
+from tasks.core.trajectory import is_turn
 from tasks.core.wording import counted, counts, duration, interval, money, number, p_value, percent, points
 from tasks.documents.html import html
 from tasks.documents.model import (
@@ -32,14 +27,11 @@ from tasks.documents.model import (
     Span,
     Tone,
 )
-from tasks.documents.text import visible
-from tasks.scoring.candidates import bill_line
 from tasks.scoring.metrics.causes import is_unanswered
 from tasks.scoring.report import CHANGES_IN_WORDS, QuestionScore, is_right
 from tasks.scoring.significance import PairedTest
 from tasks.scoring.statistics.detection import accuracy_in_words
 from tasks.scoring.variants import Variant, find_variants
-from tasks.stage_runs.question_run import split_label
 from tasks.tracking.predictions import answer_in_words
 from tasks.tracking.run_display.document import variant_sentences
 from tasks.tracking.run_display.tables import run_tables
@@ -51,7 +43,6 @@ TONES: dict[str, Tone] = {"wrong": "bad", "unanswered": "doubt", "right": "bette
 FILTERS = {
     "status": "Answer", "database": "Database", "difficulty": "Difficulty", "cause": "Cause", "stage": "Stage"
 }  # fmt: skip
-_SECTION = re.compile(r"^(?=### )", re.MULTILINE)
 _READING = (
     "A question without an answer counts as wrong. A stage has fixed a question that was wrong before it and right "
     "after it, and broken it the other way round. Causes compare the structure of the SQL with the gold's; the gold is "
@@ -83,9 +74,9 @@ def render_run(view: RunView, questions: Sequence[QuestionView], links: Links | 
     unpacked by the browser where a reader opens it. The stages, prompts, replies and results of `questions` are on it.
     """
     record = view.record
-    objects = {each.score.question.id: _with_one_prompt(question_as_object(each)) for each in questions}
-    shared = _shared_sections(objects.values())
-    packed = {id_: _pack(_with_sections(found, shared)) for id_, found in objects.items()}
+    objects = {each.score.question.id: with_one_prompt(question_as_object(each)) for each in questions}
+    shared = shared_sections(objects.values())
+    packed = {id_: pack(with_sections(found, shared)) for id_, found in objects.items()}
     variants = find_variants(view.stored.run.settings.get("benchmark") or {}, view.stored.rows)
     items = tuple(_item(view, row, variants, packed.get(row.question.id, "")) for row in view.stored.rows)
     causes = f"Causes: {view.problem}" if view.problem else ""
@@ -113,7 +104,7 @@ def render_run(view: RunView, questions: Sequence[QuestionView], links: Links | 
         f"Execution accuracy of the final answers: {counts(score)} right under the rule {record.rule}{range_}.",
         footer=(Section("How to read this", footer),),
         name=f"{percent(score)}: {what}",
-        packed=_pack(list(shared)),
+        packed=pack(list(shared)),
     )
     return html(document)
 
@@ -253,51 +244,3 @@ def _keys(row: QuestionScore) -> Iterator[Answer]:
             more.append(Sentence(f"its text: {found.question} {found.evidence}".rstrip(), "note"))
         more += [Code(sql, "sql") for sql in others if sql]
         yield Answer(f"gold by the key {name}: {CHANGES_IN_WORDS[found.change]}", first, blocks=tuple(more))
-
-
-def _with_one_prompt(question: dict[str, Any]) -> dict[str, Any]:
-    """Leave out the calls of later turns, whose prompts are the conversation so far; the turns themselves are there."""
-    for stage in question["stages"]:
-        if stage["value"] and bill_line(stage["stage"]) == TURN:
-            first = split_label(stage["stage"])[0] == TURN
-            stage["calls"] = [call for call in stage["calls"] if first and call["messages"]]
-    return question
-
-
-def _messages(question: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for stage in question["stages"]:
-        for call in stage["calls"]:
-            yield from call["messages"] or ()
-
-
-def _shared_sections(questions: Any) -> dict[str, int]:
-    """Return the sections that several messages have, each with its place on the page."""
-    count = Counter(
-        part
-        for question in questions
-        for each in _messages(question)
-        for part in _SECTION.split(each["content"])
-    )
-    shared = (part for part, times in count.items() if times > 1 and len(part) > 40)
-    return {part: place for place, part in enumerate(shared)}
-
-
-def _with_sections(question: dict[str, Any], shared: dict[str, int]) -> dict[str, Any]:
-    """Replace the text of a question's messages by lists of sections: places of shared ones, text of others."""
-    for message in _messages(question):
-        message["content"] = [shared.get(part, part) for part in _SECTION.split(message["content"])]
-    return question
-
-
-def _pack(value: Any) -> str:
-    """Return a value as JSON, compressed, in base64; what could act in its texts is spelled out."""
-    text = json.dumps(_visible(value), ensure_ascii=False, separators=(",", ":"), default=str)
-    return base64.b64encode(zlib.compress(text.encode("utf-8", "replace"), 9)).decode()
-
-
-def _visible(value: Any) -> Any:
-    if isinstance(value, str):
-        return visible(value)
-    if isinstance(value, dict):
-        return {key: _visible(each) for key, each in value.items()}
-    return [_visible(each) for each in value] if isinstance(value, list | tuple) else value

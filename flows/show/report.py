@@ -14,8 +14,8 @@ from tasks.core.errors import CrosscheckError
 from tasks.scoring.significance import LEVEL
 from tasks.tracking.leaderboard.document import FILE_NAME, write_leaderboard
 from tasks.tracking.leaderboard.leaderboard import leaderboard
+from tasks.tracking.mlflow.ended_runs import log_page
 from tasks.tracking.mlflow.store import find_store
-from tasks.tracking.mlflow.tracker import log_page
 from tasks.tracking.night.baseline import compare_with, previous_run
 from tasks.tracking.run_record import RunHeader
 from tasks.tracking.warehouse.run_names import find_run

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tasks.core.errors import ConfigurationError
+from tasks.core.files import atomic_create
+from tasks.database.sqlite.template import Template
 from tasks.settings.home import Home
 from tasks.tracking.known_store import is_known, remember
-from tasks.tracking.mlflow.empty_store import create_store
 from tasks.tracking.mlflow.quiet import http_limits, import_mlflow
 from tasks.tracking.parameters import redact
 
@@ -29,6 +30,9 @@ PORT = 5000
 """Port of MLflow's own server, unless the user names another."""
 VIEW = "crosscheck"
 """Name of the column layout that every experiment carries, for the links to it."""
+
+TEMPLATE = Template("mlflow")
+"""A store without runs, made once per release of MLflow."""
 
 SERVER = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
 """Environment of MLflow's server: its job execution is a dozen processes that nothing here needs."""
@@ -186,3 +190,23 @@ def _mlflow() -> list[str]:
     if found and Path(found) == script:
         return ["mlflow"]
     return [str(script)] if script.exists() else [sys.executable, "-m", "mlflow"]
+
+
+def create_store(path: Path) -> None:
+    """Create MLflow's SQLite store; if another process creates it meanwhile, that one stays."""
+    artifacts = path.parent / "mlartifacts"
+    with atomic_create(path) as draft:
+        if not TEMPLATE.copy(draft):
+            _open_store(draft, artifacts)
+            with closing(sqlite3.connect(draft)) as connection, connection:
+                connection.execute("DELETE FROM experiments")  # the default one names its folder of artifacts
+            TEMPLATE.keep(draft)
+        _open_store(draft, artifacts)
+
+
+def _open_store(path: Path, artifacts: Path) -> None:
+    """Open a store, whereupon MLflow makes the tables that are missing, and its default experiment."""
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+    store = SqlAlchemyStore(f"sqlite:///{path}", artifacts.as_uri())  # type: ignore[no-untyped-call]
+    store.engine.dispose()

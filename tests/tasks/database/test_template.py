@@ -15,9 +15,7 @@ from flows.orchestration.prefect_app import create_database
 from tasks.database.sqlite import template
 from tasks.database.sqlite.template import Template
 from tasks.settings.home import Home
-from tasks.tracking.mlflow import empty_store
-from tasks.tracking.mlflow.empty_store import create_store
-from tasks.tracking.mlflow.store import find_store
+from tasks.tracking.mlflow.store import TEMPLATE, create_store, find_store
 from tests.support.command_line import ROOT
 
 pytestmark = pytest.mark.slow
@@ -61,7 +59,7 @@ def test_mlflows_store_is_migrated_once_and_then_copied(
 ) -> None:
     first = find_store(Home(tmp_path / "first"))
     names = [first.client().get_experiment("0").name]
-    assert [file.name for file in cache.iterdir()] == [empty_store.TEMPLATE.file.name]
+    assert [file.name for file in cache.iterdir()] == [TEMPLATE.file.name]
     monkeypatch.setattr(Template, "keep", lambda *_: pytest.fail("it is made again"))
     second = find_store(Home(tmp_path / "second"))
     found = second.client().get_experiment("0")

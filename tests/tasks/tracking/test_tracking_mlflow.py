@@ -11,10 +11,11 @@ from mlflow import MlflowClient
 
 from tasks.core.errors import ConfigurationError, DataError
 from tasks.settings.home import Home
+from tasks.tracking.mlflow.ended_runs import log_night
 from tasks.tracking.mlflow.experiment import colour_of
 from tasks.tracking.mlflow.package import Completion
 from tasks.tracking.mlflow.store import Store, find_store
-from tasks.tracking.mlflow.tracker import Tracker, log_night
+from tasks.tracking.mlflow.tracker import Tracker
 from tasks.tracking.run_record import Tracked
 from tests.tasks.tracking.samples import STAGES, make_report, make_run, report_of
 
