@@ -47,7 +47,7 @@ def command(given: TablesOptions) -> None:
     cannot be computed says "unknown" and why.
     """
     from flows.results.paper_runs import paper_runs
-    from tasks.documents.latex import latex
+    from tasks.documents.latex import comments, latex
     from tasks.documents.markdown import markdown
     from tasks.documents.model import Bullets, Document
     from tasks.documents.terminal import print_document
@@ -65,7 +65,9 @@ def command(given: TablesOptions) -> None:
         if given.as_markdown:
             stream.write(markdown(document))
         elif given.as_latex:
-            stream.write("\n".join(latex(one.as_table()) for one in tables))
+            stream.write(comments(f"{run.name}: {run.title}" for run in runs))
+            for one in tables:
+                stream.write("\n" + latex(one.as_table()) + comments(one.remarks))
         elif given.as_csv:
             _csv(tables, stream)
         else:

@@ -1,7 +1,7 @@
 r"""Tables in LaTeX, with the rules of the package booktabs (`\usepackage{booktabs}`)."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tasks.documents.model import Span, Table, plain
 from tasks.documents.text import visible
@@ -19,6 +19,11 @@ def latex(table: Table) -> str:
         r"\toprule", _row(column.name for column in columns), *_sections(table), r"\bottomrule", r"\end{tabular}",
         r"\end{table}",
     )) + "\n"  # fmt: skip
+
+
+def comments(lines: Iterable[str]) -> str:
+    """Return lines as comments, which LaTeX does not print."""
+    return "".join(f"% {' '.join(visible(line).split())}\n" for line in lines)
 
 
 def _sections(table: Table) -> Iterator[str]:

@@ -47,7 +47,9 @@ def test_tables_are_printed_as_text_json_markdown_latex_and_csv(scored: str) -> 
     markdown = run("tables", scored, scored, "--paper", "dac", "--markdown").out
     assert "## Ablations" in markdown and "- (a) no question of the run was corrected" in markdown
     latex = run("tables", scored, "--paper", "rsl-sql", "--latex").out
-    assert latex.startswith("\\begin{table}") and "80.00 (4/5)" in latex
+    first, *_ = latex.splitlines()
+    assert first.startswith("% A: ") and scored in first, "which run A is"
+    assert "\\begin{table}" in latex and "80.00 (4/5)" in latex
 
 
 def test_what_is_wrong_is_said_in_words(scored: str) -> None:
