@@ -68,7 +68,8 @@ def traces(home: Home) -> set[str]:
     client = MlflowClient(home.mlflow_uri)
     (experiment,) = [each for each in client.search_experiments() if each.name.startswith("crosscheck/")]
     found = client.search_traces(locations=[experiment.experiment_id])
-    return {each.info.tags["crosscheck_run_id"] for each in found}
+    runs = {each.info.trace_metadata["mlflow.sourceRun"] for each in found}
+    return {client.get_run(each).data.tags["crosscheck_run_id"] for each in runs}
 
 
 def test_status_counts_every_store_and_what_would_be_freed(home: Home) -> None:
