@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, PlainSerializer, TypeAdapter
 
 from tasks.core.errors import DataError
 from tasks.core.files import atomic_write_text
-from tasks.core.wording import money
+from tasks.core.wording import money, number
 from tasks.documents.markdown import markdown
 from tasks.scoring.report import Report
 from tasks.tracking.candidate_curve import candidate_figure
@@ -108,7 +108,7 @@ def in_short(record: RunRecord, verdict: str = "") -> str:
     share = record.score.ex
     score = "no score" if share is None else f"{100 * share:.1f} %"  # the column is as wide as that
     usd = money(record.cost.cost_usd)
-    return ", ".join((score, usd, f"{record.unanswered or 0:,} unanswered", *([verdict] if verdict else [])))
+    return ", ".join((score, usd, f"{number(record.unanswered)} unanswered", *([verdict] if verdict else [])))
 
 
 def keep(package: Package, folder: Path) -> Path:
