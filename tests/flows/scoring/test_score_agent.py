@@ -347,7 +347,7 @@ def test_ctrl_c_ends_in_order_and_the_same_call_continues(
             time.sleep(0.3)
         return gold[question.id]
 
-    with pytest.raises(CrosscheckError, match=r"stopped\. The answers so far are in .*demo-analyst\.jsonl"):
+    with pytest.raises(CrosscheckError, match=r"stopped\. The answers so far are in .*demo@analyst\.jsonl"):
         crosscheck.score_agent(analyst, questions="1-8", concurrency=1)
     assert len(kept(home)) == len(asked) == 3
     run = crosscheck.score_agent(analyst, questions="1-8", concurrency=1)
