@@ -52,8 +52,8 @@ def pareto_blocks(systems: Sequence[Priced]) -> Iterator[Block]:
     named = tuple(f"{each.name}: {percent(each.ex)}, {money(each.usd)}" for each in front)
     others = [each for each in known if each not in front]
     lines = (
-        Line(tuple(_front_points(front)), "now", dashed=True),
         *(Line((_point(each, "past"),), "past") for each in others),
+        Line(tuple(_front_points(front)), "now", dashed=True),
     )
     most = max(each.usd for each in known)
     ticks = tuple((most * n / TICKS, f"${most * n / TICKS:,.2g}") for n in range(TICKS + 1))
