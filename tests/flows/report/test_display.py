@@ -137,8 +137,7 @@ def test_shares_of_linking_have_their_counts_and_means_the_number_of_questions(t
     print_summary(EvaluationResult(report, told), Home(tmp_path), stream, details=True)
     linking = report.linking[1]
     cells = (
-        f"{percent(each)} {counts(each)}"
-        for each in (linking.nsr, linking.strict_recall, linking.precision)
+        f"{percent(each)} {counts(each)}" for each in (linking.nsr, linking.strict_recall, linking.precision)
     )
     row = next(line for line in stream.getvalue().splitlines() if line.startswith("both"))
     assert " ".join(row.split()) == " ".join(("both", *cells, str(linking.linked), "2.50", "9.25", "81.0 %"))
