@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from math import comb
 from typing import Literal
 
 from pydantic import computed_field
@@ -234,7 +233,10 @@ def mcnemar(fixed: int, broken: int) -> float:
     (0.0385, 1.0)
     """
     differing = fixed + broken
-    tail = sum(comb(differing, k) for k in range(min(fixed, broken) + 1))
+    tail = term = 1  # the term is comb(differing, fewer), made from the one before it
+    for fewer in range(min(fixed, broken)):
+        term = term * (differing - fewer) // (fewer + 1)
+        tail += term
     return min(1.0, 2 * tail / (1 << differing))
 
 

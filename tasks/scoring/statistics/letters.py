@@ -16,16 +16,19 @@ def letters_of(right: Mapping[str, Mapping[str, bool]]) -> dict[str, str]:
     Args:
         right: by system and question, whether the answer is right.
     """
+    won = {
+        name: {question for question, is_right in found.items() if is_right} for name, found in right.items()
+    }
     pairs = list(combinations(right, 2))
-    adjusted = holm([_p_value(right[one], right[other]) for one, other in pairs])
-    different = {frozenset(pair) for pair, p_value in zip(pairs, adjusted, strict=True) if p_value < LEVEL}
-    return compact_letters(sorted(right, key=lambda name: -sum(right[name].values())), different)
-
-
-def _p_value(a: Mapping[str, bool], b: Mapping[str, bool]) -> float:
-    common = a.keys() & b.keys()
-    fixed = sum(b[question] and not a[question] for question in common)
-    return mcnemar(fixed, sum(a[question] and not b[question] for question in common))
+    p_values = []
+    for one, other in pairs:
+        common = right[one].keys() & right[other].keys()
+        fixed, broken = ((won[a] - won[b]) & common for a, b in ((other, one), (one, other)))
+        p_values.append(mcnemar(len(fixed), len(broken)))
+    different = {
+        frozenset(pair) for pair, p_value in zip(pairs, holm(p_values), strict=True) if p_value < LEVEL
+    }
+    return compact_letters(sorted(right, key=lambda name: -len(won[name])), different)
 
 
 def compact_letters(names: Sequence[str], different: Collection[frozenset[str]]) -> dict[str, str]:
