@@ -19,6 +19,7 @@ from tasks.backbone.kinds.kind import check_backbone
 from tasks.backbone.kinds.opening import Layers, open_backbone
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.pricing import Budget
+from tasks.backbone.protocol import Origin
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.databases import open_benchmark_database
 from tasks.benchmarks.selection import select
@@ -37,6 +38,8 @@ from tasks.tracking.warehouse.stored import StoredRun
 
 ROWS = 10
 """Rows of each result that the model is shown."""
+STAGE = "opinion"
+"""Name under which `unreadable_limit` counts the replies of a judge, and `reply_by_stage` finds their format."""
 
 
 @dataclass(frozen=True)
@@ -188,7 +191,7 @@ async def _ask(
         judged.failures[row.question.id] = f"not sent, because: {judged.fatal}"
         judged.unsent += 1
         return
-    fresh = backbone.fresh()
+    fresh = backbone.fresh(Origin(row.question.id, row.question.database_id, STAGE))
     sqls = [row.outcome.sql or "", *([row.gold_sql] if row.gold_sql else [])]
     try:
         found = [await workers.execute(database, sql, rows=ROWS, timeout_s=judged.timeout_s) for sql in sqls]

@@ -123,6 +123,17 @@ def test_a_refused_key_is_asked_once_and_is_bad_input(judged: Judged, fake_opena
     assert len(fake_openai.requests) == 1
 
 
+def test_a_judge_whose_first_replies_cannot_be_read_is_not_paid_for_the_rest(
+    judged: Judged, fake_openai: FakeOpenAI
+) -> None:
+    fake_openai.answer = lambda body: "I would say so."
+    settings = ("--set", "backbone.unreadable_limit=2", "--set", "backbone.concurrency=1")
+    ran = run("judge", judged.run_id, "--backbone", judged.backbone, *settings)
+    assert ran.code == 2, ran.err
+    assert "opinion: none of the first 2 replies could be read" in ran.err
+    assert len(fake_openai.requests) == 2, "of three answers"
+
+
 @pytest.mark.slow
 def test_every_answer_without_an_opinion_is_counted_and_an_unreadable_reply_is_not_bought_twice(
     judged: Judged, fake_openai: FakeOpenAI, monkeypatch: pytest.MonkeyPatch
