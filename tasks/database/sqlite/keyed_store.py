@@ -22,8 +22,6 @@ T = TypeVar("T")
 
 LAYOUT = 1
 """Version of the layout of a `KeyedStore`: SQLite's `user_version`."""
-PAGE_BYTES = 8192
-"""Page size of a new file: of SQLite's 4,096 bytes, a third stays empty beside rows of 2 kB."""
 TABLE = "entry"
 MOST_WAITING = 500
 """Number of waiting texts at which they are written."""
@@ -67,7 +65,6 @@ def open_store(
                 f"{path} was written by a newer version of Crosscheck (layout {found}, this one knows {layout}). "
                 "Update Crosscheck, or name another working folder with --home."
             )
-        connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # of a new file
         use_wal(connection, timeout_s)
         connection.execute(f"PRAGMA synchronous = {synchronous}")
         connection.execute(create)
