@@ -172,7 +172,7 @@ def test_a_comparison_has_both_and_tests_them_apart(runs: Mapping[str, Any], tmp
     ran = run("compare", before, corrected, "--html", str(page))
     for text in (ran.out, page.read_text(encoding="utf-8")):
         assert (
-            "By the key corrected, the verdict differs in B: right now: 1, 2; wrong now: 3, 4; withdrawn: 5"
+            "By the key corrected, the verdict differs in A and B: right now: 1, 2; wrong now: 3, 4; withdrawn: 5"
             in text
         )
         assert "17 of 19" in text and "18 of 20" in text
