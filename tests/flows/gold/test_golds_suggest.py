@@ -85,7 +85,7 @@ def test_a_page_shows_both_results_and_no_text_of_a_model_acts_on_it(
     assert "On 3 of 10 questions, at least 2 backbones agree" in " ".join(shown.out.split())
     text = page.read_text(encoding="utf-8")
     assert text.count("right for 2") >= 3, "both SQLs and the result"
-    assert "gold (1 row)</h3>" in text and EVIL not in text and "<script" not in text
+    assert "gold (1 row)</h3>" in text and EVIL not in text and text.count("<script") == 1
 
 
 def test_a_draft_is_undecided_and_changes_nothing_until_a_person_decides(
