@@ -85,11 +85,19 @@ def sweep_document(sweep: Sweep, file: str = "") -> Document:
 def _headline(sweep: Sweep) -> str:
     """Return the best score of those that are ranked; the number of combinations where none is."""
     what = counted(len(sweep.cells), "combination")
-    for done in sweep.cells:
-        if done.evaluated and sweep.standings.against_best.get(done.cell.name, "").startswith("best"):
-            record = done.evaluated.record
-            return f"{record.benchmark}: {done.cell.name} is best of {what} with {percent(record.score)}"
-    return what
+    ranked = {
+        done.cell.name: done.evaluated.record
+        for done in sweep.cells
+        if done.evaluated
+        and "not ranked" not in sweep.standings.against_best.get(done.cell.name, "not ranked")
+    }
+    best = next((name for name in ranked if sweep.standings.against_best[name].startswith("best")), None)
+    if best is None:
+        return what
+    score, benchmark = ranked[best].score, ranked[best].benchmark
+    equal = [name for name, each in ranked.items() if name != best and each.score.ex == score.ex]
+    are = f" and {counted(len(equal), 'other')} are" if equal else " is"
+    return f"{benchmark}: {best}{are} best of {what} with {percent(score)}"
 
 
 def _matrix(sweep: Sweep) -> Iterator[Block]:

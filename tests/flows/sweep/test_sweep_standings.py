@@ -62,6 +62,13 @@ def test_nothing_is_best_where_everything_is_noise() -> None:
     )
 
 
+@pytest.mark.parametrize(("second", "words"), [(78, "a is best"), (80, "a and 1 other are best")])
+def test_the_headline_names_how_many_have_the_best_score(second: int, words: str) -> None:
+    cells = (done("a", 80), done("b", second), done("c", 50))
+    document = sweep_document(Sweep("s1", cells, standings=standings(cells)))
+    assert f": {words} of 3 combinations with 80.00 %" in str(document.title)
+
+
 def test_the_table_has_an_interval_in_percent_and_costs_as_in_the_estimate() -> None:
     stream = io.StringIO()
     print_document(sweep_document(Sweep("s1", (done("a", 80, free=True),))), stream)
