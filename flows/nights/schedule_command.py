@@ -157,8 +157,7 @@ def _document(status: "NightsStatus", last: "Night | None") -> "Document":
         ("running", f"{status.running:,}"),
     ]
     if last is not None:
-        colour = "" if last.verdict.startswith(last.colour) else f"{last.colour}. "
-        facts.append(("last", f"{last.name}: {colour}{last.verdict}"))
+        facts.append(("last", f"{last.name}: {last.colour}. {last.verdict}"))
     blocks: list[Block] = [Facts(tuple(facts))]
     if not status.workers:
         blocks.append(Sentence("No worker is online, so no nightly run starts: crosscheck up", "error"))

@@ -120,7 +120,7 @@ class Night:
         if clauses:
             found = f"{'; '.join(clauses)}{self._rest}."
         elif self.colour == "No baseline yet":
-            found = f"No baseline yet: {self._counted}, none compared. The next nightly run is compared with this one."
+            found = f"{self._counted}, none compared. The next nightly run is compared with this one."
         else:
             found = f"{self._counted}, no significant loss{self._rest}."
         return f"{found} {self._missed}".strip()

@@ -224,7 +224,7 @@ def test_the_first_night_has_nothing_to_compare_with(warehouse: Warehouse) -> No
     night = a_night(warehouse, two_runs(4, 7, 100)[1:])
     assert night.entries[0].verdict == "no baseline"
     assert night.colour == "No baseline yet", "not green: nothing was compared"
-    assert night.verdict.startswith("No baseline yet: 1 evaluation, none compared.")
+    assert night.verdict.startswith("1 evaluation, none compared.")
 
 
 def test_a_run_that_saw_the_gold_is_compared_with_nothing(warehouse: Warehouse) -> None:
