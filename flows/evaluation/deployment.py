@@ -9,7 +9,7 @@ from prefect.runtime import flow_run
 from flows.deployed.forms import EvaluationForm
 from flows.deployed.worker import as_prefect_state, deployed_run, ended, open_home, settings_of
 from flows.evaluation.flow import evaluation_flow
-from flows.orchestration.flow_runs import run_flow
+from flows.orchestration.flow_runs import result_of
 from flows.runtime.control import Control
 
 DEMO = EvaluationForm()
@@ -36,5 +36,5 @@ async def _evaluate(evaluation: EvaluationForm) -> State[Any]:
     home = await open_home()
     control = Control(tags=evaluation.as_tags)
     with deployed_run(home, control, parent=str(flow_run.id)):
-        found = await run_flow(evaluation_flow(control), settings_of(evaluation))
+        found = await result_of(await evaluation_flow(control)(settings_of(evaluation), return_state=True))
     return await ended(found)

@@ -3,9 +3,9 @@
 import asyncio
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from flows.orchestration.flow_runs import run_flow
+from flows.orchestration.flow_runs import result_of
 from flows.orchestration.killed_runs import registered
 from flows.orchestration.server import LocalServer
 from flows.questions.launch import launched
@@ -64,7 +64,9 @@ def run_evaluation(
     ) as prefect:
         from flows.evaluation.flow import evaluation_flow
 
-        return prefect.loop.run(run_flow(evaluation_flow(control, prefect.preparation), settings))
+        evaluate: Any = evaluation_flow(control, prefect.preparation)
+        state = prefect.loop.run(evaluate(settings, return_state=True))
+        return prefect.loop.run(result_of(state))
 
 
 def _prepare(settings: EvaluationSettings, control: Control) -> "Preparation":

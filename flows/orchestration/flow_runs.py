@@ -66,15 +66,14 @@ def final_state(result: EvaluationResult, message: str = "") -> Any:
     return make(name=name, message=message or result.in_words, data=quote(result))
 
 
-async def run_flow(flow: Any, settings: Any) -> EvaluationResult:
-    """Run a flow that ends with a `final_state`, and return the result, also of a failed flow run.
+async def result_of(state: Any) -> EvaluationResult:
+    """Return the result that a `final_state` holds, also of a failed flow run.
 
     Raises:
         BaseException: what ended the flow without a result.
     """
     from prefect.utilities.annotations import quote
 
-    state = await flow(settings, return_state=True)
     found = await state.aresult(raise_on_failure=False)
     if isinstance(found, quote):
         evaluated: EvaluationResult = found.unquote()

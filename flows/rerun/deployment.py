@@ -9,7 +9,7 @@ from prefect.states import Completed
 
 from flows.deployed.forms import RerunForm
 from flows.deployed.worker import as_prefect_state, deployed_run, ended, open_home
-from flows.orchestration.flow_runs import run_flow
+from flows.orchestration.flow_runs import result_of
 from flows.rerun.flow import rerun_flow
 from flows.rerun.plan import plan_rerun
 from flows.runtime.control import Control
@@ -40,5 +40,5 @@ async def _rerun(choice: RerunForm) -> State[Any]:
         )
     control = Control(tags=choice.as_tags)
     with deployed_run(home, control, parent=str(flow_run.id)):
-        found = await run_flow(rerun_flow(plan, control), settings)
+        found = await result_of(await rerun_flow(plan, control)(settings, return_state=True))
     return await ended(found)

@@ -1,6 +1,8 @@
 """Runs a re-run: what `crosscheck rerun` and the Python interface call."""
 
-from flows.orchestration.flow_runs import run_flow
+from typing import Any
+
+from flows.orchestration.flow_runs import result_of
 from flows.questions.launch import launched
 from flows.report.result import EvaluationResult
 from flows.rerun.plan import RerunPlan
@@ -17,4 +19,6 @@ def run_rerun(plan: RerunPlan, control: Control) -> EvaluationResult:
     with launched(plan.settings, control, flow="flows.rerun.flow") as prefect:
         from flows.rerun.flow import rerun_flow
 
-        return prefect.loop.run(run_flow(rerun_flow(plan, control, prefect.preparation), plan.asked_for))
+        rerun: Any = rerun_flow(plan, control, prefect.preparation)
+        state = prefect.loop.run(rerun(plan.asked_for, return_state=True))
+        return prefect.loop.run(result_of(state))

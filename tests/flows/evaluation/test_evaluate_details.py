@@ -26,7 +26,7 @@ def test_an_evaluation_says_what_lies_behind_its_score_and_keeps_its_verdicts(
     assert found["metrics"]["selection"]["oracle"]["correct"] >= found["stages"][2]["correct"]
     assert found["metrics"]["strict_recall_or_correct"]["stage"] == "2_augmented_sql"
     assert set(found["metrics"]["links_resolved"]) == {"forward", "backward", "both"}
-    assert "DAC: skeleton" in ran.err
+    assert "By DAC's kinds of error" in ran.err
     with sqlite3.connect(crosscheck.home / "verdicts.sqlite") as verdicts:
         (kept,) = verdicts.execute("SELECT count(*) FROM entry").fetchone()
     assert kept >= 8

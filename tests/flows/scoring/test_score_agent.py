@@ -2,6 +2,7 @@
 
 import asyncio
 import concurrent.futures
+import fcntl
 import json
 import os
 import shutil
@@ -387,13 +388,13 @@ def test_what_cannot_be_called_and_a_name_in_use_are_refused(crosscheck: Crossch
 def test_a_file_that_was_completed_while_another_call_opened_it_gets_no_answer(
     crosscheck: Crosscheck, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings, locked = settings_of(crosscheck), module.fcntl.flock
+    settings, locked = settings_of(crosscheck), fcntl.flock
 
     def completed_first(opened: Any, how: int) -> None:
         Path(opened.name).rename(home / "agents" / "completed.jsonl")
         locked(opened, how)
 
-    monkeypatch.setattr(module.fcntl, "flock", completed_first)
+    monkeypatch.setattr(fcntl, "flock", completed_first)
     with pytest.raises(CrosscheckError, match="Another call is writing"):
         module.run_agent(lambda question, database: "SELECT 1", settings, module.Control())
     assert (home / "agents" / "completed.jsonl").read_text(encoding="utf-8") == ""
