@@ -81,8 +81,8 @@ class Scores(Results):
         >>> def agent(question, database):
         ...     found = database.execute("SELECT count(*) FROM work")
         ...     return "SELECT title FROM work" if found.ok else None
-        >>> asked = crosscheck.score_agent(agent, questions=[1, 2])
-        >>> asked.total, asked.backbone
+        >>> run = crosscheck.score_agent(agent, questions=[1, 2])
+        >>> run.total, run.backbone
         (2, 'agent')
 
         Args:
@@ -95,8 +95,9 @@ class Scores(Results):
             questions: as in `evaluate`.
             limit: as in `evaluate`.
             settings: as in `evaluate`, of `benchmark.*` only.
-            trajectories: file of the turns. One that exists is continued: questions that it lacks, and those that
-                failed, are asked. None: a new file in the working folder, or that of a call that was stopped.
+            trajectories: file of the turns. One that exists is continued: the agent is run on the questions that it
+                lacks, and on those that failed. None: a new file in the working folder, or that of a call that was
+                stopped.
             concurrency: questions at the same time.
             timeout_s: seconds for an attempt at a question; one that takes longer has failed.
             attempts: attempts at a question while the agent raises an exception. A question whose attempts all fail has

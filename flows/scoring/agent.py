@@ -1,4 +1,4 @@
-"""An agent of the user's own, a Python function, is asked every question; its answers become a file of trajectories."""
+"""Runs an agent of the user's own, a Python function, on every question, and writes its answers as trajectories."""
 
 import asyncio
 import inspect
@@ -34,12 +34,12 @@ PAUSE_S = 1.0
 MOST = 1_000_000
 """Highest value of a setting, in its own unit."""
 FIRST = 5
-"""So many first questions must not all fail, or no other question is asked."""
+"""If this many questions fail at the start, the agent is not run on the others."""
 
 
 @dataclass(frozen=True)
 class AgentSettings:
-    """How an agent is asked."""
+    """Settings of a run of an agent."""
 
     benchmark: BenchmarkSettings
     name: str  # of the agent
@@ -64,10 +64,11 @@ class AgentSettings:
 
 
 def run_agent(agent: Agent, settings: AgentSettings, control: Control) -> Path:
-    """Ask an agent every selected question, and return the file of its trajectories.
+    """Run an agent on every selected question, and return the file of its trajectories.
 
-    Each answer is written when it is there; the same call continues a file that is not complete. A file of the user's
-    own is always continued: questions that it lacks, and those whose attempts all failed, are asked.
+    Each answer is written as soon as it arrives; the same call continues a file that is not complete. A file of the
+    user's own is always continued: the agent is run on the questions that it lacks, and on those whose attempts all
+    failed.
 
     Raises:
         CrosscheckError: bad input, or the first questions all fail.
@@ -84,18 +85,19 @@ def run_agent(agent: Agent, settings: AgentSettings, control: Control) -> Path:
             raise no_database(benchmark, [each.database_id for each in questions])
         names = dict.fromkeys(each.database_id for each in present)
         databases = {name: open_benchmark_database(benchmark, name, SAMPLES) for name in names}
-        names_of_file = f"{file_name(settings.benchmark.name)}@{file_name(settings.name)}"
-        unfinished = settings.folders.home.agents / f"{names_of_file}.jsonl"
-        file = settings.trajectories or unfinished
+        stem = f"{file_name(settings.benchmark.name)}@{file_name(settings.name)}"
+        file = settings.trajectories or settings.folders.home.agents / f"{stem}.jsonl"
         with opened_file(file) as output:
             known = answered_in(file, (each.id for each in present), control)
-            asking = _Asking(agent, settings, control, databases, output)
+            agent_run = _AgentRun(agent, settings, control, databases, output)
             control.progress.questions(len(present), len(known))
-            asyncio.run(asking.ask([each for each in present if each.id not in known]))
+            asyncio.run(agent_run.run([each for each in present if each.id not in known]))
             if control.stop.is_set():
-                raise Interrupted(f"stopped. The answers so far are in {file}: the same call continues.")
-            if asking.fatal:
-                raise ExtensionError(asking.fatal)
+                raise Interrupted(
+                    f"stopped. The answers so far are in {file}: make the same call again to continue."
+                )
+            if agent_run.fatal:
+                raise ExtensionError(agent_run.fatal)
             if settings.trajectories:
                 return file
             # before the lock is released, so that no other call adds to a file that is complete
@@ -107,21 +109,21 @@ class _AgentError(Exception):
 
 
 @dataclass
-class _Asking:
-    """The questions that are asked now."""
+class _AgentRun:
+    """The run of an agent on the questions without an answer."""
 
     agent: Agent
     settings: AgentSettings
     control: Control
     databases: dict[str, Database]
     output: TextIO
-    fatal: str = ""  # why no other question is asked; "" for nothing
+    fatal: str = ""  # why the agent is not run on the others; "" if it is
     done: int = 0
     failed: int = 0
     _agent_loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
 
-    async def ask(self, questions: list[Question]) -> None:
-        """Ask questions and write the answers; awaitables of the agent run on one loop in a thread of their own."""
+    async def run(self, questions: list[Question]) -> None:
+        """Run the agent on questions and write the answers; its awaitables run on one loop in a thread of their own."""
         self.control.loop = asyncio.get_running_loop()
         threading.Thread(target=self._agent_loop.run_forever, name="agents", daemon=True).start()
         queue = iter(questions)
@@ -149,11 +151,11 @@ class _Asking:
             self.control.progress.answered(failed="failure" in line, calls=())
             if self.failed == self.done == FIRST:
                 self.fatal = (
-                    f"The agent failed at the first {FIRST} questions, the last time so: {line['failure']}"
+                    f"The agent failed on the first {FIRST} questions. The last failure: {line['failure']}"
                 )
 
     async def _attempts(self, question: Question, workers: SqlWorkers) -> dict[str, Any]:
-        """Ask a question until the agent returns, and return the line of the file."""
+        """Run the agent on a question until it returns, and return the line of the file."""
         for attempt in range(1, int(self.settings.attempts) + 1):
             database = AgentDatabase(
                 self.databases[question.database_id],

@@ -1,4 +1,4 @@
-"""The file with the trajectories of an agent of the user's own: one call writes it, and the next one continues it."""
+"""The file of the trajectories of a user's own agent. Each call adds to it, and keeps the answers that it has."""
 
 import fcntl
 import hashlib
@@ -91,8 +91,8 @@ def answered_in(file: Path, ids: Iterable[str], control: Control) -> frozenset[s
     known = answered.intersection(ids)
     if known:
         control.progress.note(
-            f"{counted(len(known), 'answer')} of an earlier call were taken from {file}. Without that file, every "
-            "question is asked again."
+            f"Kept from an earlier call: {counted(len(known), 'answer')} in {file}. Delete that file to run the agent "
+            "on every question again."
         )
     return frozenset(known)
 

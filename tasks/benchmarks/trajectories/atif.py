@@ -101,9 +101,9 @@ def read(place: str, content: dict[str, Any], task: str | None = None) -> Trajec
 
 def _turn(step: _Step, model: str) -> ImportedTurn:
     results = step.observation.results if step.observation else []
-    told = {each.source_call_id: as_text(each.content) for each in results}
+    contents = {each.source_call_id: as_text(each.content) for each in results}
     calls = tuple(
-        tool_call(each.function_name, each.arguments, told.get(each.tool_call_id), id=each.tool_call_id)
+        tool_call(each.function_name, each.arguments, contents.get(each.tool_call_id), id=each.tool_call_id)
         for each in step.tool_calls or ()
     )
     found = step.metrics or _Metrics()

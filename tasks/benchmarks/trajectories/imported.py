@@ -155,9 +155,9 @@ def tool_call(
     """
     written = as_text(arguments) or ""
     known = sql_or_none(storable(sql)) if sql else sql_in(arguments)
-    told = as_text(result)
+    output = as_text(result)
     failed: ToolError | None = None if error is None else "failed" if error else ""
-    return ToolCall(shortened(name), shortened(written), told and shortened(told), failed, known, id)
+    return ToolCall(shortened(name), shortened(written), output and shortened(output), failed, known, id)
 
 
 def sql_in(arguments: Any) -> str | None:

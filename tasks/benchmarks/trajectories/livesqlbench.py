@@ -96,12 +96,12 @@ def read(place: str, content: Any) -> Trajectory:
 
 def _turns(events: list[_Event]) -> list[ImportedTurn]:
     parts = [(each.content.role, each.content.parts) for each in events if each.content]
-    told = _Responses([part for _, found in parts for part in found if part.type == "function_response"])
+    responses = _Responses([part for _, found in parts for part in found if part.type == "function_response"])
     turns = []
     for role, found in parts:
         text = "\n".join(part.text for part in found if part.type == "text")
         calls = tuple(
-            _call(part.name, part.args, told.of(part), part.id or "")
+            _call(part.name, part.args, responses.of(part), part.id or "")
             for part in found
             if part.type == "function_call"
         )
@@ -123,7 +123,7 @@ class _Responses:
             found = self._by_id.get(call.id)
         elif found := next((part for part in self._without_id if part.name == call.name), None):
             self._without_id.remove(found)
-        return _told(found.response) if found else None
+        return _result_of(found.response) if found else None
 
 
 def _tools(tools: list[_Tool]) -> list[ImportedTurn]:
@@ -135,7 +135,7 @@ def _call(name: str, arguments: Any, result: str | None, id: str = "") -> Any:
     return tool_call(name, arguments, result, error=error, id=id)
 
 
-def _told(response: Any) -> str | None:
+def _result_of(response: Any) -> str | None:
     """Return a tool's result, which stands in an object; of one that was cut, its beginning."""
     if not isinstance(response, str):
         return as_text(response)

@@ -102,16 +102,16 @@ def _turns(spans: Sequence[_Span]) -> Iterator[ImportedTurn]:
     models = [span for span in spans if span.operation in _MODEL_CALLS]
     tools = [span for span in spans if span.operation == "execute_tool"]
     by_id = {span.text("gen_ai.tool.call.id"): span for span in tools if span.text("gen_ai.tool.call.id")}
-    told = {
+    responses = {
         str(part.get("id")): as_text(part.get("response", part.get("result")))
         for span in models
         for part in _parts(span, "gen_ai.input.messages", "tool_call_response")
     }
     for place, span in enumerate(models):
         end = models[place + 1].start if place + 1 < len(models) else float("inf")
-        asked = _parts(span, "gen_ai.output.messages", "tool_call")
-        if asked:
-            calls = tuple(_asked(part, by_id, told) for part in asked)
+        requested = _parts(span, "gen_ai.output.messages", "tool_call")
+        if requested:
+            calls = tuple(_requested(part, by_id, responses) for part in requested)
         else:
             calls = tuple(_executed(tool) for tool in tools if span.start <= tool.start < end)
         texts = (as_text(part.get("content")) for part in _parts(span, "gen_ai.output.messages", "text"))
@@ -135,10 +135,12 @@ def _is_count(value: Any) -> bool:
     return value is None or (type(value) is int and 0 <= value <= MOST_TOKENS)
 
 
-def _asked(part: Mapping[str, Any], by_id: Mapping[str, _Span], told: Mapping[str, str | None]) -> ToolCall:
+def _requested(
+    part: Mapping[str, Any], by_id: Mapping[str, _Span], responses: Mapping[str, str | None]
+) -> ToolCall:
     identity = str(part.get("id") or "")
     span = by_id.get(identity)
-    result = (span.attributes.get("gen_ai.tool.call.result") if span else None) or told.get(identity)
+    result = (span.attributes.get("gen_ai.tool.call.result") if span else None) or responses.get(identity)
     error = span.failed if span else None
     return tool_call(str(part.get("name", "")), part.get("arguments"), result, error=error, id=identity)
 

@@ -189,16 +189,16 @@ def turns_of(messages: list[MessageLine]) -> list[ImportedTurn]:
     The result of a tool call is the next message of a tool with its id: some endpoints use an id again in a later turn.
     """
     turns: list[ImportedTurn] = []
-    told: dict[str | None, MessageLine] = {}
+    results: dict[str | None, MessageLine] = {}
     for each in reversed(messages):
         if each.role == "tool":
-            told[each.tool_call_id] = each
+            results[each.tool_call_id] = each
         elif each.role == "assistant":
-            calls = tuple(_called(call, told.pop(call.id, None)) for call in each.tool_calls or ())
+            calls = tuple(_tool_call(call, results.pop(call.id, None)) for call in each.tool_calls or ())
             turns.append(ImportedTurn(as_text(each.content) or "", calls, call=each.call))
     return turns[::-1]
 
 
-def _called(call: _MessageCall, told: MessageLine | None) -> ToolCall:
-    result, error = (as_text(told.content), _failed(told.error)) if told else (None, None)
+def _tool_call(call: _MessageCall, message: MessageLine | None) -> ToolCall:
+    result, error = (as_text(message.content), _failed(message.error)) if message else (None, None)
     return tool_call(call.function.name, call.function.arguments, result, error=error, id=call.id or "")

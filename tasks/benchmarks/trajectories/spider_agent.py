@@ -71,9 +71,9 @@ def _trajectory(place: str, question: str, rollout: _Rollout) -> Trajectory:
         if message.role == "tool":
             results.insert(0, as_text(message.content))
         elif message.role == "assistant":
-            made = message.tool_calls or []
-            told = [*results, *[None] * len(made)]
-            calls = tuple(map(_call, made, told))
+            requested = message.tool_calls or []
+            missing = [None] * len(requested)  # the last calls may have no result
+            calls = tuple(map(_call, requested, [*results, *missing]))
             turns.insert(0, ImportedTurn(as_text(message.content) or "", calls, call=ModelCall()))
             results = []
     ended = turns[-1].calls[-1] if rollout.terminated and turns and turns[-1].calls else None
@@ -90,6 +90,6 @@ def _trajectory(place: str, question: str, rollout: _Rollout) -> Trajectory:
 def _call(call: _Call, result: str | None) -> ToolCall:
     answer = call.arguments.get("answer") if isinstance(call.arguments, dict) else None
     sql = answer if call.name == TERMINATE and isinstance(answer, str) else None
-    told = None if result is None else result.partition("]:\n")[2] or result
-    error = False if sql else None if told is None else told.startswith(_ERRORS)
+    output = None if result is None else result.partition("]:\n")[2] or result
+    error = False if sql else None if output is None else output.startswith(_ERRORS)
     return tool_call(call.name, call.arguments, result, error=error, sql=sql)

@@ -277,7 +277,7 @@ def test_an_agent_that_always_fails_is_not_asked_every_question(crosscheck: Cros
         asked.append(question.id)
         raise SystemExit("no key")
 
-    with pytest.raises(CrosscheckError, match=r"failed at the first 5 questions, .*SystemExit: no key"):
+    with pytest.raises(CrosscheckError, match=r"failed on the first 5 questions\. .*SystemExit: no key"):
         crosscheck.score_agent(broken, concurrency=1, attempts=1)
     assert len(asked) == 5
 
@@ -300,7 +300,7 @@ def test_a_file_is_continued_and_what_failed_is_asked_again(
     asked.clear()
     again = crosscheck.score_agent(analyst, questions="1-4", trajectories=file, attempts=1)
     assert (again.correct, again.total, sorted(asked)) == (4, 4, ["2", "4"])
-    assert any("2 answers of an earlier call were taken from" in note for note in again.notes)
+    assert any("Kept from an earlier call: 2 answers in " in note for note in again.notes)
     assert crosscheck.score(trajectories=file, questions="1-4").correct == 4
 
 
