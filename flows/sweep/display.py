@@ -85,19 +85,12 @@ def sweep_document(sweep: Sweep, file: str = "") -> Document:
 def _headline(sweep: Sweep) -> str:
     """Return the best score of those that are ranked; the number of combinations where none is."""
     what = counted(len(sweep.cells), "combination")
-    ranked = {
-        done.cell.name: done.evaluated.record
-        for done in sweep.cells
-        if done.evaluated
-        and "not ranked" not in sweep.standings.against_best.get(done.cell.name, "not ranked")
-    }
-    best = next((name for name in ranked if sweep.standings.against_best[name].startswith("best")), None)
-    if best is None:
+    best = [done for done in sweep.cells if done.cell.name in sweep.standings.best]
+    if not best or best[0].evaluated is None:
         return what
-    score, benchmark = ranked[best].score, ranked[best].benchmark
-    equal = [name for name, each in ranked.items() if name != best and each.score.ex == score.ex]
-    are = f" and {counted(len(equal), 'other')} are" if equal else " is"
-    return f"{benchmark}: {best}{are} best of {what} with {percent(score)}"
+    record, others = best[0].evaluated.record, len(best) - 1
+    are = f" and {counted(others, 'other')} are" if others else " is"
+    return f"{record.benchmark}: {best[0].cell.name}{are} best of {what} with {percent(record.score)}"
 
 
 def _matrix(sweep: Sweep) -> Iterator[Block]:

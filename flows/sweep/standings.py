@@ -44,7 +44,8 @@ def standings(cells: Sequence[CellResult]) -> Standings:
     }
     against_best = unranked | _against(best, ranked, unanswered)
     left = {name: found for name, found in ranked.items() if "not ranked" not in against_best[name]}
-    return Standings(against_best, letters_of(left) if len(left) > 1 else {})
+    equal = tuple(name for name, found in left.items() if _counts(found) == _counts(ranked[best]))
+    return Standings(against_best, equal, letters_of(left) if len(left) > 1 else {})
 
 
 def _against(best: str, ranked: Right, unanswered: Mapping[str, set[str]]) -> dict[str, str]:
@@ -62,6 +63,11 @@ def _against(best: str, ranked: Right, unanswered: Mapping[str, set[str]]) -> di
         else:
             found[name] = f"not ranked: {counted(len(unanswered[name]), 'question')} without an answer"
     return found
+
+
+def _counts(found: Mapping[str, bool]) -> tuple[int, int]:
+    """Return the number of right answers, and of questions."""
+    return sum(found.values()), len(found)
 
 
 def _right(report: Report) -> dict[str, bool]:

@@ -69,6 +69,11 @@ def test_the_headline_names_how_many_have_the_best_score(second: int, words: str
     assert f": {words} of 3 combinations with 80.00 %" in str(document.title)
 
 
+def test_a_combination_that_is_not_ranked_is_not_among_the_best() -> None:
+    found = standings([done("a", 80), done("b", 50), done("c", 80, unranked="it has read the gold SQL")])
+    assert found.best == ("a",)
+
+
 def test_the_table_has_an_interval_in_percent_and_costs_as_in_the_estimate() -> None:
     stream = io.StringIO()
     print_document(sweep_document(Sweep("s1", (done("a", 80, free=True),))), stream)
