@@ -1,6 +1,6 @@
 """One MLflow experiment per benchmark, with Crosscheck's columns in its UI."""
 
-import json
+import hashlib
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ _LOG = logging.getLogger(__name__)
 
 
 COLOURS = "crosscheck.colours"
-"""Tag of an experiment: names of runs, whose places are those of their colours."""
+"""Tag of an experiment: digests of names of runs, in the order of their colours."""
 _PALETTE = (
     "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#7f3c8d", "#8c6d31", "#a5aa99", "#000000",
     "#b5cf6b", "#e7969c", "#3969ac", "#f2b701", "#11a579", "#e73f74",
@@ -79,14 +79,15 @@ def open_experiment(
 def colour_of(client: "MlflowClient", experiment_id: str, name: str) -> str:
     """Return the colour of runs of a name in MLflow's charts: the same in every run, and another than other names'.
 
-    The experiment's tag `COLOURS` has the names in the order in which they came; after the last colour, the first
-    follows.
+    The first names of an experiment get a colour each, in the order in which they come. Later ones share them.
     """
-    known = json.loads(client.get_experiment(experiment_id).tags.get(COLOURS, "[]"))
-    if name not in known:
-        known.append(name)
-        client.set_experiment_tag(experiment_id, COLOURS, json.dumps(known, ensure_ascii=False))
-    return _PALETTE[known.index(name) % len(_PALETTE)]
+    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+    known = client.get_experiment(experiment_id).tags.get(COLOURS, "").split()
+    if digest not in known and len(known) < len(_PALETTE):
+        known.append(digest)
+        client.set_experiment_tag(experiment_id, COLOURS, " ".join(known))
+    place = known.index(digest) if digest in known else int(digest, 16)
+    return _PALETTE[place % len(_PALETTE)]
 
 
 def _tags(benchmark: str) -> dict[str, str]:
