@@ -183,14 +183,15 @@ class Warehouse:
         """
         if not self._file.path.exists():
             return {}
-        names = (run.run_id, run.benchmark, run.revision, run.backbone, run.pipeline)
+        kind = (run.run_id, run.benchmark, run.revision, run.backbone, run.pipeline, run.rule)
         with self._file.reading() as connection:
             found = connection.execute(
-                "SELECT run_id, run FROM runs WHERE run_id <> ? AND benchmark = ? AND revision = ? AND backbone = ? "
-                f"AND pipeline = ? AND status IN {FINISHED} AND rows_removed IS NULL ORDER BY started DESC LIMIT 1",
-                list(names),
+                "SELECT run_id FROM runs WHERE run_id <> ? AND benchmark = ? AND revision = ? AND backbone = ? AND "
+                f"pipeline = ? AND rule = ? AND status IN {FINISHED} AND rows_removed IS NULL ORDER BY started DESC "
+                "LIMIT 1",
+                list(kind),
             ).fetchone()
-            if found is None or run_from_json(found[1]).rule != run.rule:
+            if found is None:
                 return {}
             rows = connection.execute(
                 "SELECT question_id, correct FROM questions WHERE run_id = ?", [found[0]]

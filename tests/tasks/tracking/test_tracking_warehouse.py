@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 from dataclasses import fields, replace
+from datetime import timedelta
 from pathlib import Path
 
 import duckdb
@@ -177,6 +178,20 @@ def test_runs_do_not_mix(path: Path) -> None:
     warehouse.finish(RUN, make_report(8))
     assert warehouse.read_run("another").rows == make_report(10, shift=3).rows
     assert warehouse.read_run(RUN.run_id).rows == make_report(8).rows
+
+
+def test_the_verdicts_before_a_run_are_those_of_the_last_one_of_the_same_kind(path: Path) -> None:
+    warehouse, now = Warehouse(path), make_run(run_id="now", started=RUN.started + timedelta(days=3))
+    assert warehouse.verdicts_before(now) == {}, "there is no file"
+    report = make_report(10)
+    warehouse.finish(RUN, report)
+    later = {"run_id": "another", "started": RUN.started + timedelta(days=1)}
+    for number, change in enumerate(({"rule": "spider"}, {"pipeline": "dac"}, {"revision": "2"})):
+        warehouse.finish(
+            make_run(**later | {"run_id": f"another-{number}"} | change), make_report(10, shift=3)
+        )
+    expected = {row.question.id: row.final.correct["bird"] for row in report.rows if row.final.correct}
+    assert warehouse.verdicts_before(now) == expected and expected
 
 
 def test_questions_keep_the_order_of_the_benchmark(path: Path) -> None:
