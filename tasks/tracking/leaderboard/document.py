@@ -84,7 +84,7 @@ def _first(board: Board) -> str:
     also = f" and {counted(len(best) - 1, 'other')}" if len(best) > 1 else ""
     letter = best[0].letters[:1]
     close = sum(letter in each.letters for each in board.ranked[len(best) :]) if letter else 0
-    tied = f", not significantly more than {counted(close, 'other')}" if close else ""
+    tied = f", not significantly better than {counted(close, 'other')}" if close else ""
     return (
         f"{board.benchmark}: {best[0].backbone} | {best[0].pipeline}{also} with {percent(best[0].ex)}{tied}"
     )

@@ -33,7 +33,7 @@ def scores_table(record: RunRecord) -> Table:
     official.sort(key=lambda each: (each[0] != record.rule, each[1].correct != headline, -each[1].correct))
     named = {f"{name} (headline)" if name == record.rule else name: score for name, score in official}
     table = folded(accuracy_table("Scores", named))
-    alike = "Rules in one row count equally many answers as right." if len(table.rows) < len(official) else ""
+    alike = "Rules in one row have equal counts." if len(table.rows) < len(official) else ""
     return replace(table, caption=alike)
 
 

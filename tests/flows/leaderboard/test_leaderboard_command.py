@@ -226,7 +226,7 @@ def test_the_page_links_to_the_pages_of_runs_that_there_are(home: Home) -> None:
 def test_the_page_says_that_others_are_as_good_as_the_first(home: Home) -> None:
     keep(Warehouse(home.warehouse), [a_run("dac", 7), a_run("rsl-sql", 7), a_run("few-shot", 5)])
     page = Page(rendered(leaderboard(Warehouse(home.warehouse))))
-    assert "and 1 other with 70.00 %, not significantly more than 1 other" in page.text
+    assert "and 1 other with 70.00 %, not significantly better than 1 other" in page.text
     assert page.text.count("1 =") == 2 and "3 =" not in page.text
 
 
@@ -234,7 +234,7 @@ def test_runs_that_differ_significantly_share_no_letter(home: Home) -> None:
     keep(Warehouse(home.warehouse), [a_run("dac", 9), a_run("rsl-sql", 8), a_run("few-shot", 0)])
     (board,) = leaderboard(Warehouse(home.warehouse))
     assert [each.letters for each in board.ranked] == ["a", "a", "b"]
-    assert "not significantly more than 1 other" in run("leaderboard").out
+    assert "not significantly better than 1 other" in run("leaderboard").out
 
 
 def test_hostile_names_stay_text(home: Home) -> None:
