@@ -1,17 +1,14 @@
 """Why answers are wrong: causes of the closed list, DAC's four kinds of error, and questions without SQL."""
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import asdict
 
-from tasks.core.wording import counted
 from tasks.documents.model import Table
 from tasks.scoring.error_classes import ERROR_CLASSES, ErrorClass, classify, dac_counts
 from tasks.scoring.metric import METRICS, ScoredRun, metric
 from tasks.scoring.report import Measurement, QuestionScore
 from tasks.scoring.score import Accuracy
 
-MOST_CAUSES = 5
 DAC_ROWS = {
     "table": "table, wrong or missing",
     "column": "column, wrong or missing",
@@ -59,7 +56,7 @@ def errors(run: ScoredRun) -> Measurement:
         by_question={row.question.id: ", ".join(found.get(row.question.id, ())) for row in run.report.rows},
         further={f"ex_errors/{name}": count for name, count in counted_causes.items()},
         data=counted_causes,
-        lines=_line(counted_causes, wrong_in_words(run.report.score)),
+        lines=(),  # every display has them as a table
     )
 
 
@@ -92,13 +89,3 @@ def unanswered(run: ScoredRun) -> Measurement:
 def _some_gold_sql(run: ScoredRun) -> bool:
     """Return whether any scored question has a gold SQL, which the causes in a SQL's text are found with."""
     return any(row.gold_sql for row in run.scored) or not run.scored
-
-
-def _line(found: Mapping[ErrorClass, int], wrong: str) -> tuple[str, ...]:
-    shown = sorted(((n, name) for name, n in found.items() if n), key=lambda cause: -cause[0])
-    if not shown:
-        return ()
-    left = len(shown) - MOST_CAUSES
-    more = f", and {counted(left, 'other kind')}" if left > 0 else ""
-    listed = ", ".join(f"{name} {count:,}" for count, name in shown[:MOST_CAUSES])
-    return (f"Causes of wrong answers ({wrong}): {listed}{more}",)
