@@ -50,16 +50,14 @@ async def check(settings: BackboneSettings, folders: Folders, parallel: int, pro
     async with Endpoint(settings) as endpoint:
         probes = Probes(endpoint, progress.step)
         report = await probes.run(REPLY_TYPES, parallel)
-    if not report.usable:
-        return Checked(report, {})
-    found = report.settings(settings)
-    readable = await _readable_formats(settings, found, folders, report, progress)
-    return Checked(report, found | {"reply": readable[0] if readable else settings.reply})
+        readable = await _readable_formats(settings, folders, report, progress) if report.usable else []
+        await probes.finish()
+    reply = readable[0] if readable else settings.reply
+    return Checked(report, report.settings(settings, reply) if report.usable else {})
 
 
 async def _readable_formats(
     settings: BackboneSettings,
-    found: dict[str, Any],
     folders: Folders,
     report: EndpointReport,
     progress: Progress,
@@ -79,7 +77,7 @@ async def _readable_formats(
     request = AnswerRequest(
         question.text, question.evidence, str(benchmark.location(question.database_id).path), rows=1
     )
-    readable = []
+    found, readable = report.settings(settings), []
     for name in FORMATS:
         progress.step(f"a question of the demo, reply format {name}")
         backbone = _of_one_question(settings, found, name)

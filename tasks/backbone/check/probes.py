@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,6 +10,7 @@ from pydantic import BaseModel
 
 from tasks.backbone.check.endpoint import Endpoint, Sent
 from tasks.backbone.check.listing import listed_models, stated_context
+from tasks.backbone.check.long_prompts import SQL_TEXT, refused_length
 from tasks.backbone.check.report import EndpointReport
 from tasks.backbone.check.requests import LONG, SHORT, ProbeRequests
 from tasks.backbone.endpoint.formats.identity import OPENAI_URL, public_url
@@ -23,20 +23,12 @@ from tasks.core.wording import counted
 
 HELLO = "Reply with the single word: ready."
 STORY = "Count from 1 to 60 in words, separated by commas."
-SQL_TEXT = "SELECT name FROM customer; " * 100
-LONG_TEXT = SQL_TEXT * 80
-"""About 56,000 tokens: more than the context of most servers that do not state theirs."""
-LONG_PROMPT_S = 30.0
 LEVELS = (1, 2, 4, 8, 16, 32)
 """Numbers of requests at once, up to the one that is asked for."""
 GAIN, MEASURABLE_S = 1.15, 0.2
 """Factor by which more requests at once must be faster, and seconds from which their time says something."""
 IN_PARTS = 0.1
 """Share of the time of a streamed reply that lies behind its first part, unless its parts arrive at once."""
-_TOKENS = re.compile(
-    r"(?:context (?:length|window|size)|maximum|limit|n_ctx)\D{0,30}?(\d{3,7})|(\d{3,7})[- ]tokens? context",
-    re.I,
-)
 TOOLS = "tools"
 """Name of the finding whether a reply can be requested as the arguments of a tool."""
 USAGE = ("input", "output", "cached_input", "cache_write", "reasoning")
@@ -73,9 +65,13 @@ class Probes:
                 self._step("speed")
                 await self._speed()
                 await self._parallel(parallel)
-                await self._context()
-        self._bill()
         return self.report
+
+    async def finish(self) -> None:
+        """Send what may keep the endpoint busy, and report the cost of all requests."""
+        if self.report.usable:
+            await self._context()
+        self._bill()
 
     async def _models(self) -> bool:
         """Probe whether the endpoint can be reached, and which models it lists."""
@@ -231,13 +227,7 @@ class Probes:
         """Report the context length of /models, or of the refusal of a prompt that is too long."""
         report = self.report
         if report.context_tokens is None and not (self._settings.key_place or self._settings.headers_env):
-            self._step("a prompt that is too long")
-            try:
-                async with asyncio.timeout(LONG_PROMPT_S):
-                    sent = await self._requests.ask(LONG_TEXT)
-            except TimeoutError:
-                sent = Sent(LONG_PROMPT_S)
-            report.context_tokens = _context_in(sent.why)
+            report.context_tokens = await refused_length(self._requests, self._step)
         known = report.context_tokens
         report.add("context length", known is not None or "unknown", f"{known:,} tokens" if known else "")
 
@@ -261,16 +251,6 @@ class Probes:
         elif not report.unreported:
             report.cost_usd = cost(Usage(input=report.input_tokens, output=report.output_tokens), prices)
         report.add("price", prices is not None, "" if prices else "set prices to know what a run costs")
-
-
-def _context_in(message: str) -> int | None:
-    """Return the context length that a refusal names.
-
-    >>> _context_in("HTTP 400: This model's maximum context length is 4096 tokens, you requested 56010 tokens")
-    4096
-    """
-    found = _TOKENS.search(message)
-    return int(found[1] or found[2]) if found else None
 
 
 def _tool(schema: Mapping[str, Any]) -> dict[str, Any]:

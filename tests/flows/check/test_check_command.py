@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tasks.backbone.check import long_prompts
 from tests.flows.conftest import answer_as_offline
 from tests.support.command_line import Ran
 from tests.support.fake_anthropic import fake_anthropic
@@ -148,6 +149,19 @@ def test_a_context_that_is_not_listed_is_read_from_the_refusal_of_a_long_prompt(
     settings = json.loads(ran.out)["settings"]
     assert json.loads(ran.out)["context_tokens"] == 4096 == settings["context_tokens"]
     assert settings["max_tokens"] == 1024, "else a prompt of 2,049 tokens would be refused"
+
+
+def test_long_prompts_come_last_and_the_longest_only_if_a_shorter_one_is_read_quickly(
+    run_here: Run, server: FakeOpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `transformers serve` 5.23.0: it reads a prompt to its end, and answers nothing else until then."""
+    server.listed = [{"id": "tiny-coder"}]
+    monkeypatch.setattr(long_prompts, "LONG_PROMPT_S", 3.0)
+    server.delay = lambda body: 0.6 if len(prompt_of(body)) > 30_000 else 0.0
+    ran = check(run_here, server, "--json")
+    assert ran.code == 0 and findings(ran)["context length"] == ("unknown", "")
+    lengths = [len(body.prompt) for body in server.requests]
+    assert lengths[-1] > 30_000 > max(lengths[:-1])
 
 
 def test_a_wrong_key_and_a_model_that_is_not_there_end_after_one_request(
