@@ -113,6 +113,16 @@ def canonical_request(identity: Mapping[str, Any], request: Request) -> str:
     return _canonical({"backbone": dict(identity), **_asked(request)})
 
 
+def stored_request(identity: Mapping[str, Any], request: Request) -> tuple[str, str]:
+    """Return the canonical request in two parts that never vary: its prompt, and the backbone, temperature and sample.
+
+    The prompt is the same for every backbone and sample: it is stored once.
+    """
+    asked = _asked(request)
+    sent = {name: asked.pop(name) for name in ("temperature", "sample")}
+    return _canonical(asked), _canonical({"backbone": dict(identity), **sent})
+
+
 def request_key(identity: Mapping[str, Any], request: Request) -> str:
     """Return the sha256 of a request as a given backbone would receive it: the reply cache's key."""
     return _sha256(canonical_request(identity, request))

@@ -5,7 +5,7 @@ import re
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from functools import cache
@@ -19,6 +19,7 @@ from flows.show.exchanges import Exchanges
 from flows.show.page import Before, Links, render_run
 from flows.show.question_view import QuestionView
 from flows.show.run_view import RunView
+from tasks.backbone.cache.entry import rows_of
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.protocol import Message, Reply, Request, request_key
 from tasks.benchmarks.files.readers import json_rows
@@ -106,19 +107,13 @@ def reply_cache(text: str, folder: Path) -> None:
         for number, (words, model) in enumerate((("a", "m"), (text, text), ("b", "m"))):
             request = Request((Message("user", f"question {number}"),))
             call = Call(request_key(IDENTITY, request), model, Usage(1, None, 1), cached=False, seconds=0.1)
-            cache._hold({**_row(cache, Reply(words, call), request)})
+            cache._hold(rows_of(Reply(words, call), request, IDENTITY, "fake"))
             keys.append(call.request)
         cache._save_or_warn()
         assert cache._unsaved == {}
     with open_reply_cache(folder / "replies.sqlite") as cache:
         first, _, last = (cache.get(key) for key in keys)
         assert first is not None and last is not None and (first.text, last.text) == ("a", "b")
-
-
-def _row(cache: object, reply: Reply, request: Request) -> Mapping[str, object]:
-    from tasks.backbone.cache.entry import row_of
-
-    return row_of(reply, request, IDENTITY, "fake")
 
 
 def warehouse(text: str, folder: Path) -> None:

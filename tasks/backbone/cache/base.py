@@ -9,22 +9,16 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from sqlalchemy import (
-    Connection,
-    Engine,
-    Insert,
-    bindparam,
-    insert,
-    select,
-)
+from sqlalchemy import Connection, Engine, Insert, Table, bindparam, insert, select
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError, StatementError
 
 from tasks.backbone.batches.store import BatchStore
-from tasks.backbone.cache.entry import DamagedEntriesError, DamagedEntry, reply_of, row_of
-from tasks.backbone.cache.entry import reply as table
+from tasks.backbone.cache.entry import DamagedEntriesError, DamagedEntry, Rows, reply_of, rows_of
 from tasks.backbone.cache.room import NoRoomError, lost
 from tasks.backbone.cache.stored import StoredReplies
+from tasks.backbone.cache.tables import reply as table
+from tasks.backbone.cache.tables import reply_prompt
 from tasks.backbone.protocol import Reply, Request
 from tasks.core.errors import CrosscheckError
 from tasks.core.wording import counted
@@ -47,21 +41,16 @@ class ReplyCache(StoredReplies):
     """
 
     def __init__(self, place: str, engine: Engine) -> None:
-        """Create the table where it is missing.
+        """Create the tables where they are missing.
 
         Raises:
-            CrosscheckError: it is damaged, no reply cache, of a newer layout, or cannot be opened.
+            CrosscheckError: the database is damaged, no reply cache, of a newer layout, or cannot be opened.
         """
         super().__init__(place, engine)
         self._at_once = engine.execution_options(isolation_level="AUTOCOMMIT")
-        # `on_conflict_do_nothing` only for PostgreSQL: SQLAlchemy compiles it on each call, slower than SQLite's write.
-        self._put: Insert = (
-            postgresql.insert(table).on_conflict_do_nothing()
-            if engine.dialect.name == "postgresql"
-            else insert(table).prefix_with("OR IGNORE")
-        )
+        self._put, self._put_prompt = _insert_new(table, engine), _insert_new(reply_prompt, engine)
         self._lock = threading.Lock()
-        self._unsaved: dict[str, dict[str, Any]] = {}
+        self._unsaved: dict[str, Rows] = {}
         self._warned = False
         self._unwritable = ""
         self._stops: list[Callable[[], object]] = []
@@ -76,7 +65,7 @@ class ReplyCache(StoredReplies):
 
     @abstractmethod
     def _prepare(self) -> None:
-        """Create the table where it is missing, and check that the cache can be used."""
+        """Create the tables where they are missing, and check that the cache can be used."""
 
     def _with_retry(self, work: Callable[[], T]) -> T:
         """Run a database operation, with the retries that make sense for this database."""
@@ -89,6 +78,10 @@ class ReplyCache(StoredReplies):
     def _connection(self) -> AbstractContextManager[Connection]:
         """Return a connection for one statement, which is committed at once."""
         return self._at_once.connect()
+
+    def _transaction(self) -> AbstractContextManager[Connection]:
+        """Return a connection whose statements are committed together."""
+        return self._engine.begin()
 
     def __enter__(self) -> Self:
         return self
@@ -143,9 +136,9 @@ class ReplyCache(StoredReplies):
             StoreError: the database, or the entry, cannot be read; sending the request again could pay for it twice.
         """
         with self._lock:
-            row: Mapping[str, Any] | None = self._unsaved.get(key)
+            unsaved = self._unsaved.get(key)
         try:
-            row = row or self._with_retry(partial(self._row, key))
+            row = unsaved.reply if unsaved else self._with_retry(partial(self._row, key))
         except DBAPIError as error:
             raise self._unusable(error) from None
         reply = None if row is None else reply_of(row)
@@ -168,22 +161,22 @@ class ReplyCache(StoredReplies):
         Does not raise if the database cannot be written (full disk, lock, no connection): the reply stays in memory,
         is served from there, and is saved with the next write that succeeds. The first failure is logged as a warning.
         """
-        self._hold(row_of(reply, request, identity, backbone))
+        self._hold(rows_of(reply, request, identity, backbone))
         self._save_or_warn()
 
     async def aput(
         self, reply: Reply, request: Request, identity: Mapping[str, Any], backbone: str = ""
     ) -> None:
         """Call `put` without blocking the event loop; if the caller is cancelled, the reply is still stored."""
-        self._hold(row_of(reply, request, identity, backbone))
+        self._hold(rows_of(reply, request, identity, backbone))
         await self._in_thread(self._save_or_warn)
         if self._problem():
             for stop in self._stops:
                 stop()
 
-    def _hold(self, row: dict[str, Any]) -> None:
+    def _hold(self, rows: Rows) -> None:
         with self._lock:
-            self._unsaved.setdefault(row["key"], row)
+            self._unsaved.setdefault(rows.reply["key"], rows)
 
     def _save_or_warn(self) -> None:
         try:
@@ -206,28 +199,38 @@ class ReplyCache(StoredReplies):
     def _save(self) -> None:
         with self._lock:
             # The same order in every process, so that concurrent saves of the same replies cannot deadlock.
-            rows = [self._unsaved[key] for key in sorted(self._unsaved)]
-        if not rows:
+            replies = [self._unsaved[key] for key in sorted(self._unsaved)]
+        if not replies:
             return
-        with self._connection() as connection:
-            try:
-                connection.execute(self._put, rows)
-            except (ValueError, OverflowError, StatementError) as error:
-                if isinstance(error, DBAPIError):
-                    raise
-                self._save_each(connection, rows)
+        if not self._saved(replies) and len(replies) > 1:
+            for each in replies:  # one that no database can hold is not another's loss
+                self._saved([each])
         with self._lock:
-            for row in rows:
-                self._unsaved.pop(row["key"], None)
+            for each in replies:
+                self._unsaved.pop(each.reply["key"], None)
 
-    def _save_each(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Save rows one by one, so that one which no database can hold is not another's loss."""
-        for row in rows:
-            try:
-                connection.execute(self._put, row)
-            except (ValueError, OverflowError, StatementError) as error:
-                if isinstance(error, DBAPIError):
-                    raise
+    def _saved(self, replies: Sequence[Rows]) -> bool:
+        """Save replies with their prompts; return False if no database can hold one of them, which is logged."""
+        prompts = {each.prompt["digest"]: each.prompt for each in replies}
+        try:
+            with self._transaction() as connection:
+                connection.execute(self._put_prompt, [prompts[digest] for digest in sorted(prompts)])
+                connection.execute(self._put, [each.reply for each in replies])
+        except (ValueError, OverflowError, StatementError) as error:
+            if isinstance(error, DBAPIError):
+                raise
+            if len(replies) == 1:
+                key = replies[0].reply["key"]
                 log.warning(
-                    "The reply %s cannot be stored (%s): it is used, and requested again.", row["key"], error
+                    "The reply %s cannot be stored (%s): it is used, and requested again.", key, error
                 )
+            return False
+        return True
+
+
+def _insert_new(into: Table, engine: Engine) -> Insert:
+    """Return the statement that adds rows whose key is not there yet."""
+    # `on_conflict_do_nothing` only for PostgreSQL: SQLAlchemy compiles it on each call, slower than SQLite's write.
+    if engine.dialect.name == "postgresql":
+        return postgresql.insert(into).on_conflict_do_nothing()
+    return insert(into).prefix_with("OR IGNORE")

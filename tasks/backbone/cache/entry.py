@@ -1,6 +1,7 @@
-"""Table of stored replies, the same in SQLite and PostgreSQL, its rows and records, and statistics of a reply cache."""
+"""Rows and records of stored replies, and statistics of a reply cache."""
 
 import datetime
+import hashlib
 import json
 import zlib
 from collections.abc import Mapping, Sequence
@@ -9,11 +10,8 @@ from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
-from sqlalchemy import Column, Dialect, Double, Integer, LargeBinary, MetaData, Table, Text
-from sqlalchemy.dialects.postgresql import BYTEA
-from sqlalchemy.types import TypeDecorator, TypeEngine
 
-from tasks.backbone.protocol import Reply, Request, canonical_request
+from tasks.backbone.protocol import Reply, Request, stored_request
 from tasks.backbone.stored_text import TOOL_CALLS, stored_text, with_calls
 from tasks.core.errors import StoreError, first_problem
 from tasks.core.outcome import Call, Usage
@@ -21,62 +19,6 @@ from tasks.core.wording import shorten
 
 LENGTH = "length"
 """Why a reply ended: at the token limit."""
-LAYOUT = 1
-"""Version of the table's layout: SQLite's `user_version`, in PostgreSQL the end of the table's comment."""
-COMMENT = "Crosscheck's replies, layout "
-
-
-class ReplyText(TypeDecorator[str]):
-    """Column type for any text of a model: text in SQLite, bytes in PostgreSQL.
-
-    PostgreSQL's text type rejects NUL, and both databases reject lone surrogates (SQLite then stores bytes).
-    """
-
-    impl = Text
-    cache_ok = True
-
-    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        """Return the column's type."""
-        return dialect.type_descriptor(BYTEA() if dialect.name == "postgresql" else Text())
-
-    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | bytes | None:
-        """Return the stored form of a text."""
-        if value is None:
-            return None
-        content = value.encode("utf-8", "surrogatepass")
-        readable = dialect.name == "sqlite" and content == value.encode("utf-8", "replace")
-        return value if readable else content
-
-    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
-        """Return the text of a stored value; its bytes where they are damaged."""
-        if not isinstance(value, bytes | memoryview):
-            return value
-        try:
-            return bytes(value).decode("utf-8", "surrogatepass")
-        except UnicodeDecodeError:
-            return bytes(value)
-
-
-reply = Table(
-    "reply",
-    MetaData(),
-    Column("key", Text, primary_key=True),
-    Column("model", Text, nullable=False),
-    Column("backbone", Text, nullable=False),
-    Column("created_at", Text, nullable=False),
-    Column("input_tokens", Integer),
-    Column("cached_input_tokens", Integer),
-    Column("output_tokens", Integer),
-    Column("reasoning_tokens", Integer),
-    Column("text", ReplyText, nullable=False),
-    Column("finish", Text, nullable=False),
-    Column("seconds", Double, nullable=False),
-    Column("retries", Integer, nullable=False),
-    Column("cost_usd", Double),
-    Column("request", LargeBinary, nullable=False),
-    comment=f"{COMMENT}{LAYOUT}",
-)
-"""One row per paid reply; the request is compressed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +38,14 @@ class Entry:
     retries: int  # attempts beyond the first
     cost_usd: float | None  # what was paid, at the price of that day; None when that was unknown
     request: Mapping[str, Any]  # the canonical request, plain JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The database rows of one reply."""
+
+    reply: Mapping[str, Any]
+    prompt: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,20 +96,23 @@ _COPIED = ("model", "seconds", "retries", "cost_usd")
 _NO_TEXT = "its text is no UTF-8"
 
 
-def row_of(reply: Reply, request: Request, identity: Mapping[str, Any], backbone: str) -> dict[str, Any]:
-    """Return the database row of a new reply."""
+def rows_of(reply: Reply, request: Request, identity: Mapping[str, Any], backbone: str) -> Rows:
+    """Return the database rows of a new reply."""
     call = reply.call
-    sent = canonical_request(identity, request).encode("utf-8", "surrogatepass")
-    return {
+    prompt, sent = (part.encode("utf-8", "surrogatepass") for part in stored_request(identity, request))
+    digest = hashlib.sha256(prompt).hexdigest()
+    row = {
         "key": call.request,
         "backbone": backbone,
         "created_at": timestamp(),
         "text": stored_text(reply),
         "finish": _finish(reply),
         "request": zlib.compress(sent, 1),
+        "prompt": digest,
         **{name: getattr(call, name) for name in _COPIED},
         **{f"{name}_tokens": getattr(call.usage, name) for name in _USAGE},
     }
+    return Rows(row, {"digest": digest, "content": zlib.compress(prompt, 1)})
 
 
 def timestamp(age: datetime.timedelta = datetime.timedelta()) -> str:
@@ -168,11 +121,12 @@ def timestamp(age: datetime.timedelta = datetime.timedelta()) -> str:
 
 
 def entry_of(row: Mapping[str, Any]) -> Entry | DamagedEntry:
-    """Return the record of a row, its request decompressed."""
+    """Return the record of a row of replies with the `content` of its prompt, its request decompressed."""
     if not isinstance(row["text"], str):
         return DamagedEntry(row["key"], _NO_TEXT)
     try:
-        request = json.loads(zlib.decompress(row["request"]))
+        parts = [row["request"], *([row["content"]] if row["prompt"] else ())]
+        request = {name: value for part in parts for name, value in _unpacked(part).items()}
         return _entries().validate_python({**row, "usage": _usage(row), "request": request})
     except ValidationError as error:
         return DamagedEntry(row["key"], first_problem(error))
@@ -193,6 +147,20 @@ def reply_of(row: Mapping[str, Any]) -> Reply | DamagedEntry:
         return with_calls(reply)
     except ValueError as error:
         return DamagedEntry(row["key"], str(error))
+
+
+def _unpacked(part: bytes | None) -> dict[str, Any]:
+    """Return a part of a request.
+
+    Raises:
+        ValueError, zlib.error: it is missing or damaged.
+    """
+    if part is None:
+        raise ValueError("its prompt is missing")
+    content = json.loads(zlib.decompress(part))
+    if not isinstance(content, dict):
+        raise ValueError("it is no JSON object")
+    return content
 
 
 def _finish(reply: Reply) -> str:

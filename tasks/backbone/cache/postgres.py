@@ -12,8 +12,8 @@ from sqlalchemy.schema import CreateTable, SetTableComment
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from tasks.backbone.cache.base import ReplyCache
-from tasks.backbone.cache.entry import COMMENT, LAYOUT
-from tasks.backbone.cache.entry import reply as table
+from tasks.backbone.cache.tables import ADD_PROMPT, COMMENT, LAYOUT, reply_prompt
+from tasks.backbone.cache.tables import reply as table
 from tasks.core.errors import ConfigurationError, CrosscheckError, StoreError
 from tasks.settings.home import REPLIES
 
@@ -34,12 +34,13 @@ CONNECTION = {
 }
 PASSING = ("08", "40", "53300", "55", "57")
 """Beginnings of PostgreSQL's error codes for what passes: lost connection, deadlock, lock, restart."""
+_TABLES = f"{table.name} and {reply_prompt.name}"
 _MAKING = 0x43_52_4F_53_53
-"""Advisory lock for creating the table: PostgreSQL fails if two connections do so at the same time."""
+"""Advisory lock for creating the tables: PostgreSQL fails if two connections do so at the same time."""
 
 
 class PostgresReplyCache(ReplyCache):
-    """Replies in one table of a PostgreSQL database.
+    """Replies in two tables of a PostgreSQL database.
 
     Every call is a network round trip, so in an event loop it runs in a thread, on one of a few pooled connections.
     After a lost connection, reads are retried for RECONNECT_S. Writes are not: unsaved replies stay in memory, and
@@ -47,7 +48,7 @@ class PostgresReplyCache(ReplyCache):
     """
 
     def __init__(self, url: str) -> None:
-        """Connect, and create the table if it is missing.
+        """Connect, and create the tables if they are missing.
 
         Raises:
             ConfigurationError: the address is invalid, the driver is missing, or the database cannot be used.
@@ -65,13 +66,23 @@ class PostgresReplyCache(ReplyCache):
 
     def _prepare(self) -> None:
         with self._engine.begin() as connection:
-            if self._layout(connection) is None:
+            if self._layout(connection) != LAYOUT:
                 connection.execute(select(func.pg_advisory_xact_lock(_MAKING)))
-                if self._layout(connection) is None:
+                layout = self._layout(connection)
+                if layout is None:
                     connection.execute(CreateTable(table))
+                elif layout < LAYOUT:
+                    connection.exec_driver_sql(ADD_PROMPT)
+                if layout != LAYOUT:
+                    connection.execute(CreateTable(reply_prompt))
                     connection.execute(SetTableComment(table))
         with self._engine.connect() as connection:  # never committed
-            connection.execute(self._put, _trial())
+            trial = f"trial {uuid.uuid4()}"
+            connection.execute(self._put_prompt, {"digest": trial, "content": b""})
+            connection.execute(self._put, _trial(trial))
+
+    def _keep_others_from_adding(self, connection: Connection) -> None:
+        connection.exec_driver_sql(f"LOCK TABLE {reply_prompt.name} IN SHARE ROW EXCLUSIVE MODE")
 
     def _layout(self, connection: Connection) -> int | None:
         """Return the version of the table's layout, None if there is no table."""
@@ -112,7 +123,7 @@ class PostgresReplyCache(ReplyCache):
     def _full(self, why: str) -> str:
         return (
             f"The reply cache {self.place} cannot be written ({why}), so no further request is sent. Let this role "
-            f"write the table {table.name}, on a disk with room; then run the same command again to continue."
+            f"write the tables {_TABLES}, on a disk with room; then run the same command again to continue."
         )
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
@@ -120,8 +131,8 @@ class PostgresReplyCache(ReplyCache):
 
     def _bytes(self) -> int:
         with self._engine.connect() as connection:
-            size: int = connection.execute(select(func.pg_total_relation_size(table.name))).scalar_one()
-            return size
+            sizes = [func.pg_total_relation_size(each.name) for each in (table, reply_prompt)]
+            return sum(connection.execute(select(*sizes)).one())
 
     def _unusable(self, error: DBAPIError) -> CrosscheckError:
         message = " ".join(str(error.orig).split()).rstrip(".")
@@ -172,20 +183,21 @@ def _advice(message: str) -> str:
         return "Put the right password into PGPASSWORD or ~/.pgpass, in the environment of this command."
     if "database" in message and "does not exist" in message:
         return "Create it with `createdb`, or correct the name."
+    if "must be owner" in message:
+        return (
+            f"This release adds to the tables of an earlier one. Run any command once with a role that owns the tables "
+            f"{_TABLES}; let the other roles read and write both."
+        )
     if "permission denied" in message or "read-only" in message:
-        return f"Its role has to read and write the table {table.name}, and to create it the first time."
+        return f"Its role has to read and write the tables {_TABLES}, and to create them the first time."
     return (
         "Check that PostgreSQL runs there and lets this machine in, or unset the variable to keep the replies in the "
         "working folder."
     )
 
 
-def _trial() -> dict[str, Any]:
+def _trial(key: str) -> dict[str, Any]:
     """Return a row to test write permission with, before the first paid call."""
     row: dict[str, Any] = dict.fromkeys(table.c.keys())
     texts = ("model", "backbone", "created_at", "text", "finish")
-    return (
-        row
-        | dict.fromkeys(texts, "")
-        | {"key": f"trial {uuid.uuid4()}", "seconds": 0.0, "retries": 0, "request": b""}
-    )
+    return row | dict.fromkeys(texts, "") | {"key": key, "seconds": 0.0, "retries": 0, "request": b""}

@@ -4,7 +4,7 @@ import logging
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sqlalchemy import URL, Connection, Engine, create_engine
@@ -13,9 +13,8 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.schema import CreateTable
 
 from tasks.backbone.cache.base import ReplyCache
-from tasks.backbone.cache.entry import LAYOUT
-from tasks.backbone.cache.entry import reply as table
 from tasks.backbone.cache.room import Reserve, no_room
+from tasks.backbone.cache.tables import ADD_PROMPT, LAYOUT, reply, reply_prompt
 from tasks.core.errors import CrosscheckError, StoreError
 from tasks.core.files import file_size
 from tasks.database.sqlite.damage import file_id
@@ -58,6 +57,18 @@ class SqliteReplyCache(ReplyCache):
         with self._kept_in_use:
             yield self._kept
 
+    @contextmanager
+    def _transaction(self) -> Iterator[Connection]:
+        with self._kept_in_use:
+            self._kept.exec_driver_sql("BEGIN IMMEDIATE")
+            try:
+                yield self._kept
+                self._kept.exec_driver_sql("COMMIT")
+            except BaseException:
+                with suppress(DBAPIError):  # SQLite has ended the transaction itself where the disk is full
+                    self._kept.exec_driver_sql("ROLLBACK")
+                raise
+
     def close(self) -> None:
         """Retry to save unsaved replies, and close the connections."""
         if self._reserve:
@@ -92,7 +103,7 @@ class SqliteReplyCache(ReplyCache):
         return self._reserve is not None
 
     def _prepare(self) -> None:
-        self._at_once.connect().close()  # `open_store` creates the table
+        self._at_once.connect().close()  # `open_store` creates the tables
 
     def _bytes(self) -> int:
         return sum(map(file_size, (self.path, self.path.with_name(f"{self.path.name}-wal"))))
@@ -119,10 +130,13 @@ class SqliteReplyCache(ReplyCache):
 
 
 def _engine(path: Path) -> Engine:
-    create = str(CreateTable(table, if_not_exists=True).compile(dialect=sqlite.dialect()))
+    create = [
+        str(CreateTable(table, if_not_exists=True).compile(dialect=sqlite.dialect()))
+        for table in (reply, reply_prompt)
+    ]
 
     def connect() -> sqlite3.Connection:
-        connection = open_store(path, LAYOUT, create, timeout_s=BUSY_TIMEOUT_S)
+        connection = open_store(path, LAYOUT, create, upgrade=[ADD_PROMPT], timeout_s=BUSY_TIMEOUT_S)
         connection.isolation_level = "DEFERRED"  # SQLAlchemy begins and commits transactions
         connection.text_factory = _text
         return connection

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Delete, Engine, Select, bindparam, delete, func, select
+from sqlalchemy import ColumnElement, Connection, Delete, Engine, Select, bindparam, delete, func, select
 from sqlalchemy.exc import DBAPIError
 
 from tasks.backbone.cache.entry import (
@@ -22,12 +22,20 @@ from tasks.backbone.cache.entry import (
     entry_of,
     timestamp,
 )
-from tasks.backbone.cache.entry import reply as table
+from tasks.backbone.cache.tables import reply as table
+from tasks.backbone.cache.tables import reply_prompt
 from tasks.core.errors import ConfigurationError, CrosscheckError
 from tasks.core.files import atomic_write
 
 log = logging.getLogger(__name__)
 
+_WHOLE = select(table, reply_prompt.c.content).join_from(
+    table, reply_prompt, table.c.prompt == reply_prompt.c.digest, isouter=True
+)
+"""Replies, each with its prompt."""
+_DELETE_UNUSED = delete(reply_prompt).where(
+    reply_prompt.c.digest.not_in(select(table.c.prompt).where(table.c.prompt.is_not(None)))
+)
 _STREAMED = 200
 """Rows that are fetched at a time where all are read."""
 
@@ -51,6 +59,9 @@ class StoredReplies(ABC):
     def _bytes(self) -> int:
         """Return the size of the stored replies in bytes."""
 
+    def _keep_others_from_adding(self, connection: Connection) -> None:  # noqa: B027 - optional
+        """Let other processes wait, until the transaction ends, with adding replies."""
+
     def _reclaim_space(self) -> None:  # noqa: B027 - optional
         """Release the disk space of deleted replies if the database does not do so itself."""
 
@@ -62,7 +73,7 @@ class StoredReplies(ABC):
         Raises:
             StoreError: the database cannot be read.
         """
-        found = next(self._entries(select(table).where(table.c.key == key)), None)
+        found = next(self._entries(_WHOLE.where(table.c.key == key)), None)
         if isinstance(found, DamagedEntry):
             log.warning("%s", DamagedEntriesError(self.place, [found]))
             return None
@@ -115,7 +126,7 @@ class StoredReplies(ABC):
         limit: int | None = None,
     ) -> Iterator[Entry | DamagedEntry]:
         """Yield at most `limit` entries, newest first, only of a model, only received longer ago than `older_than`."""
-        wanted = select(table).where(*_conditions(model, older_than))
+        wanted = _WHOLE.where(*_conditions(model, older_than))
         yield from self._entries(wanted.order_by(table.c.created_at.desc(), table.c.key).limit(limit))
 
     def prune(
@@ -152,7 +163,9 @@ class StoredReplies(ABC):
     def _delete(self, statement: Delete, parameters: list[dict[str, str]] | None = None) -> int:
         try:
             with self._engine.begin() as connection:
+                self._keep_others_from_adding(connection)
                 deleted = connection.execute(statement, parameters).rowcount
+                connection.execute(_DELETE_UNUSED)
         except DBAPIError as error:
             raise self._unusable(error) from None
         self._reclaim_space()
@@ -172,7 +185,7 @@ class StoredReplies(ABC):
                 _whole(path) as target,
                 target.open("w", encoding="utf-8", errors="backslashreplace") as file,
             ):
-                for entry in self._entries(select(table).order_by(table.c.created_at, table.c.key)):
+                for entry in self._entries(_WHOLE.order_by(table.c.created_at, table.c.key)):
                     if isinstance(entry, DamagedEntry):
                         damaged.append(entry)
                         continue

@@ -41,14 +41,21 @@ _USE = f"UPDATE {TABLE} SET used = ? WHERE key = ?"
 
 
 def open_store(
-    path: Path, layout: int, create: str, *, timeout_s: float, synchronous: str = "NORMAL"
+    path: Path,
+    layout: int,
+    create: Sequence[str],
+    *,
+    upgrade: Sequence[str] = (),
+    timeout_s: float,
+    synchronous: str = "NORMAL",
 ) -> sqlite3.Connection:
-    """Open a store's file with a write-ahead log; create the file and its table if they are missing.
+    """Open a store's file with a write-ahead log; create the file and its tables if they are missing.
 
     Args:
         path: the file, in a folder that exists.
-        layout: version of the table's layout that this release reads and writes.
-        create: statement that creates the table if it is missing.
+        layout: version of the tables' layout that this release reads and writes.
+        create: statements that create the tables if they are missing.
+        upgrade: further statements that make the tables of the layout before those of this one.
         timeout_s: seconds to wait while another process writes.
         synchronous: SQLite's setting. With NORMAL, what is written survives a crash of the process, but not
             necessarily of the machine.
@@ -67,9 +74,13 @@ def open_store(
             )
         use_wal(connection, timeout_s)
         connection.execute(f"PRAGMA synchronous = {synchronous}")
-        connection.execute(create)
         if found < layout:
-            connection.execute(f"PRAGMA user_version = {layout}")
+            with connection:
+                connection.execute("BEGIN IMMEDIATE")
+                (found,) = connection.execute("PRAGMA user_version").fetchone()
+                for statement in (*create, *(upgrade if 0 < found < layout else ())):
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {layout}")
     except BaseException:
         connection.close()
         raise
@@ -211,7 +222,7 @@ class KeyedStore:
         self._file = file_id(self.path)
         synchronous = "NORMAL" if self._durable else "OFF"
         connection = open_store(
-            self.path, LAYOUT, _CREATE, timeout_s=self._timeout_s, synchronous=synchronous
+            self.path, LAYOUT, [_CREATE], timeout_s=self._timeout_s, synchronous=synchronous
         )
         if not self._durable and (found := connection.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
             connection.close()

@@ -17,8 +17,8 @@ from sqlalchemy import LargeBinary, Text, cast, literal
 
 from tasks.backbone.cache import entry as reply_entry
 from tasks.backbone.cache.entry import DamagedEntry, Entry
-from tasks.backbone.cache.entry import reply as reply_table
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
+from tasks.backbone.cache.tables import reply as reply_table
 from tasks.backbone.protocol import Message, Reply, Request, request_key
 from tasks.core.errors import ConfigurationError, CrosscheckError, StoreError
 from tasks.core.outcome import Call, Usage

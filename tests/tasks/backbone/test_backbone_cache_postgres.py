@@ -152,7 +152,7 @@ def test_who_may_only_read_is_told_before_anything_is_paid(postgres_database: st
     role = postgres_database.rpartition("/")[2] + "_reader"
     execute(postgres_database, f"CREATE ROLE {role} LOGIN")
     try:
-        execute(postgres_database, f"GRANT SELECT ON reply TO {role}")
+        execute(postgres_database, f"GRANT SELECT ON reply, reply_prompt TO {role}")
         said = refused(postgres_database.replace("postgres@", f"{role}@"))
     finally:
         execute(postgres_database, f"DROP OWNED BY {role}")

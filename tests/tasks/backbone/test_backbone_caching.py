@@ -170,7 +170,7 @@ async def test_nothing_is_sent_once_the_database_of_replies_takes_none(
         role = url.rpartition("/")[2] + "_writer"
         execute(url, f"CREATE ROLE {role} LOGIN")
         try:
-            execute(url, f"GRANT SELECT, INSERT ON reply TO {role}")
+            execute(url, f"GRANT SELECT, INSERT ON reply, reply_prompt TO {role}")
             forbid, allow = (text.format(role=role) for text in how)
             with open_reply_cache(url.replace("postgres@", f"{role}@")) as cache:
                 async with asking_ten(fake_openai, settings, cache) as calls:
