@@ -9,16 +9,30 @@ from tasks.backbone.recordings.observed import Exchange, Observations
 from tasks.scoring.report import QuestionScore, Report, is_right
 from tasks.tracking.mlflow.trace_choice import choose, is_failed, sample_of
 from tasks.tracking.mlflow.tracker import Tracker
+from tasks.tracking.warehouse.stored import StoredAnswer
 
 
 class Tracing:
     """The traces of one evaluation.
 
+    A nightly run traces an answer without its stages if the night before has the same SQL and verdict: most of what
+    nights add to MLflow would be the same prompts.
+
+    Attributes:
+        before: answers of the run before, by question id; {} until they are known.
+
     Replies of models are read from the reply cache. Those of the offline backbone and of recordings are not cached, so
     the backbone is observed; replies to a question are dropped when scoring shows that it is not traced.
     """
 
-    def __init__(self, preparation: Preparation, replies: ReplyCache, observed: Observations | None) -> None:
+    def __init__(
+        self,
+        preparation: Preparation,
+        replies: ReplyCache,
+        observed: Observations | None,
+        *,
+        nightly: bool = False,
+    ) -> None:
         self._settings = preparation.settings.tracking
         self._rule = preparation.settings.benchmark.rule
         self._replies = replies
@@ -26,21 +40,26 @@ class Tracing:
         self._sample = sample_of(
             (question.id for question in preparation.executable), self._settings.sample_traces
         )
-        self._before: Mapping[str, bool] = {}
-
-    def compare_with(self, verdicts: Mapping[str, bool]) -> None:
-        """Trace the questions with other verdicts than these, which are of the run before, by question id."""
-        self._before = verdicts
+        self._nightly = nightly
+        self.before: Mapping[str, StoredAnswer] = {}
 
     def scored(self, score: QuestionScore) -> None:
         """Drop the replies to a scored question that is not traced."""
         wrong = is_failed(score) or not is_right(score.final, self._rule)
-        if self._observed and not (wrong or self._flipped(score) or score.question.id in self._sample):
+        wanted = wrong or self._flipped(score) or score.question.id in self._sample
+        if self._observed and (self._unchanged(score) or not wanted):
             self._observed.drop(score.question.id)
 
     def _flipped(self, score: QuestionScore) -> bool:
-        right = is_right(score.final, self._rule)
-        return self._before.get(score.question.id, right) is not right
+        before = self.before.get(score.question.id)
+        return before is not None and before.right is not is_right(score.final, self._rule)
+
+    def _unchanged(self, score: QuestionScore) -> bool:
+        """Return whether a nightly run has the answer of the night before; an answer that failed is looked into."""
+        if not self._nightly or is_failed(score):
+            return False
+        found = StoredAnswer(score.outcome.sql, is_right(score.final, self._rule))
+        return found == self.before.get(score.question.id)
 
     def write(self, tracker: Tracker, report: Report) -> tuple[str, str]:
         """Write the traces; return a remark for the run's description, and the error message or ""."""
@@ -51,6 +70,7 @@ class Tracing:
             sample=wanted.sample_traces,
             brief=len(report.rows) if wanted.genai_evaluation else wanted.brief_traces,
             flipped={row.question.id for row in report.rows if self._flipped(row)},
+            unchanged={row.question.id for row in report.rows if self._unchanged(row)},
         )
         problem = tracker.trace(choice, self._exchange)
         return ("no traces", f"MLflow has no traces of this run: {problem}") if problem else (str(choice), "")

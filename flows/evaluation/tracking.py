@@ -23,7 +23,14 @@ from tasks.scoring.report import QuestionScore, Report
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
 from tasks.settings.pipeline import oracle_settings
-from tasks.tracking.evaluation import GENERATED_DESCRIPTIONS, KINDS, EvaluationRun, Unfinished, describe
+from tasks.tracking.evaluation import (
+    GENERATED_DESCRIPTIONS,
+    KINDS,
+    NIGHT,
+    EvaluationRun,
+    Unfinished,
+    describe,
+)
 from tasks.tracking.mlflow.package import Completion
 from tasks.tracking.mlflow.tracker import Tracker
 from tasks.tracking.parameters import redact
@@ -47,7 +54,7 @@ class Tracking:
         self._preparation = preparation
         self._home = home
         self._control = session.control
-        self._tracing = Tracing(preparation, session.replies, session.observed)
+        self._tracing = Tracing(preparation, session.replies, session.observed, nightly=NIGHT in run.tags)
         self._tracker = Tracker(home)
         self._warehouse = Warehouse(home.warehouse)
         self._unwritten: list[QuestionScore] = []
@@ -101,7 +108,7 @@ class Tracking:
         if not later:
             await self._starting
         try:
-            self._tracing.compare_with(await asyncio.to_thread(self._warehouse.verdicts_before, self.run))
+            self._tracing.before = await asyncio.to_thread(self._warehouse.answers_before, self.run)
             await asyncio.to_thread(self._warehouse.start, self.run)
         except CrosscheckError as error:
             await self._starting

@@ -1,5 +1,6 @@
 """One question's way as a tree of spans: what each stage and each model call got, gave and cost."""
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,9 +36,9 @@ class QuestionSpan:
 
 
 def question_span(
-    score: QuestionScore, rule: str, exchanges: Exchanges | None, causes: str = ""
+    score: QuestionScore, rule: str, exchanges: Exchanges | None, causes: str = "", run: str = ""
 ) -> QuestionSpan:
-    """Return a question's span, without its stages where prompts and replies are unknown.
+    """Return a question's span; without `exchanges`, the command that shows its stages stands in place of them.
 
     The gold SQL stands beside the answer: the question has been scored.
     """
@@ -58,7 +59,12 @@ def question_span(
         outputs=answer,
         seconds=sum(record.seconds or 0.0 for record in outcome.stages),
         error=what_failed(score),
-        attributes=_known(notes=list(outcome.notes), attempts=outcome.attempts, links=_links(score)),
+        attributes=_known(
+            notes=list(outcome.notes),
+            attempts=outcome.attempts,
+            links=_links(score),
+            stages=None if exchanges else f"crosscheck show {run} {shlex.quote(question.id)} --prompts",
+        ),
         parts=parts,
     )
 

@@ -18,6 +18,9 @@ class TraceChoice:
     failed_traced: int  # how many of those are in `whole`
     sampled: int  # how many are in `whole` as a part of the sample, whether they failed or not
     flipped: Collection[str] = ()  # ids of the questions with another verdict than in the run before
+    unchanged: Collection[
+        str
+    ] = ()  # ids of the questions in `brief` because the night before has the same answer
     causes: Mapping[str, str] = field(default_factory=dict)  # why answers are wrong, by question id
 
     @property
@@ -28,6 +31,11 @@ class TraceChoice:
     def __str__(self) -> str:
         if len(self.whole) == self.scored:
             return f"traces: all {self.scored} scored questions"
+        if self.unchanged:
+            return (
+                f"traces: {len(self.whole)} questions with their stages, {len(self.brief)} without, of which "
+                f"{len(self.unchanged)} have the same SQL and verdict as the night before"
+            )
         shown = (
             f"traces: {self.failed_traced} of {self.failed} questions that are wrong, failed or flipped, and a sample "
             f"of {self.sampled}, the same in every run"
@@ -41,7 +49,13 @@ class TraceChoice:
 
 
 def choose(
-    report: Report, *, failed: int, sample: int, brief: int = 0, flipped: Collection[str] = ()
+    report: Report,
+    *,
+    failed: int,
+    sample: int,
+    brief: int = 0,
+    flipped: Collection[str] = (),
+    unchanged: Collection[str] = (),
 ) -> TraceChoice:
     """Choose failed, flipped and wrong questions up to a limit, in this order, and samples by the ids alone.
 
@@ -53,6 +67,7 @@ def choose(
         sample: how many questions are traced whatever their outcome.
         brief: how many of the others are traced without their stages.
         flipped: ids of the questions with another verdict than in the run before.
+        unchanged: ids of the questions that are traced without their stages instead of with them.
     """
     rows = [row for row in report.rows if row.executable]
     names = [row.question.id for row in rows]
@@ -62,17 +77,19 @@ def choose(
     traced: frozenset[str] = frozenset()
     for kind in (failures, [name for name in names if name in flipped], wrong):
         traced |= sample_of(set(kind) - traced, max(failed - len(traced), 0))
-    shown = sampled | traced
-    others = sample_of(set(names) - shown, brief)
+    chosen = sampled | traced
+    shown = chosen - set(unchanged)
+    others = (chosen - shown) | sample_of(set(names) - chosen, brief)
     wanted = {*failures, *wrong, *(name for name in names if name in flipped)}
     return TraceChoice(
         tuple(row for row in rows if row.question.id in shown),
         tuple(row for row in rows if row.question.id in others),
         len(rows),
         len(wanted),
-        len(shown & wanted),
+        len(chosen & wanted),
         len(sampled),
         flipped,
+        chosen - shown,
         _causes(report),
     )
 

@@ -90,7 +90,8 @@ class _Maker:
         """Return the trace of a question."""
         from mlflow.entities import TraceInfo, TraceLocation, TraceState
 
-        span = question_span(score, self._run.rule, exchanges, self._choice.causes.get(score.question.id, ""))
+        causes = self._choice.causes.get(score.question.id, "")
+        span = question_span(score, self._run.rule, exchanges, causes, run=self._run.run_id)
         trace_id = trace_id_of(self._run_id, score.question.id)
         spans = list(self._spans(span, trace_id, "", "0", self._started_ns))
         info = TraceInfo(
@@ -116,6 +117,7 @@ class _Maker:
             "correct": str(is_right(score.final, self._run.rule)).lower(),
             "failure": status(score) if span.error else None,
             "flipped": self._flipped(score),
+            "unchanged": "true" if score.question.id in self._choice.unchanged else None,
         }
         return {name: storable(value)[:PREVIEW] for name, value in known.items() if value}
 

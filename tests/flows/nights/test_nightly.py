@@ -22,6 +22,7 @@ from tasks.core.errors import CrosscheckError
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tasks.settings.evaluation import Gate
 from tasks.settings.home import Home
+from tasks.tracking.mlflow.store import find_store
 from tasks.tracking.night.baseline import Baselines, compared
 from tasks.tracking.night.entry import Entry
 from tasks.tracking.night.night import judge
@@ -241,6 +242,28 @@ async def test_a_night_without_asking_again_pays_nothing_and_one_of_the_same_nam
     await nights("c", limit=6, ask_again=False)
     await nights("d", limit=6, ask_again=False)
     assert len(nights.model.requests) == 3 * asked
+
+
+def traces(nights: Nights, run_id: str) -> dict[str, Any]:
+    """Return MLflow's traces of a run, by question."""
+    client = find_store(nights.home).client()
+    tracked = Warehouse(nights.home.warehouse).read_run(run_id).record.mlflow
+    assert tracked.experiment_id is not None
+    found = client.search_traces(locations=[tracked.experiment_id], max_results=100)
+    of_run = [each for each in found if each.info.trace_metadata["mlflow.sourceRun"] == tracked.run_id]
+    return {each.info.tags["question_id"]: each for each in of_run}
+
+
+async def test_an_answer_as_in_the_night_before_is_traced_without_its_stages(nights: Nights) -> None:
+    _, first = await nights("a", limit=6)
+    before = first["entries"][0]["run_id"]
+    assert {len(each.data.spans) for each in traces(nights, before).values()} == {3}
+    nights.wrong_on(nights.right(before)[:1])
+    _, second = await nights("b", limit=6)
+    after = traces(nights, second["entries"][0]["run_id"])
+    (broken,) = (each for each in after.values() if each.info.tags.get("flipped") == "broken")
+    assert len(broken.data.spans) == 3
+    assert [len(each.data.spans) for each in after.values() if "unchanged" in each.info.tags] == [1] * 5
 
 
 async def test_failed_infrastructure_fails_the_night_but_not_its_other_evaluations(nights: Nights) -> None:

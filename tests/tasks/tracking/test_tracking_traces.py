@@ -119,6 +119,22 @@ def test_flipped_questions_are_traced_after_failed_and_before_wrong_ones_and_oth
     assert choice.failed == len([row for row in report.rows if failed(row)]) + 1
 
 
+def test_unchanged_answers_are_traced_without_their_stages_whatever_their_verdict(
+    store: Store, report: Report
+) -> None:
+    wrong = [row.question.id for row in report.rows if failed(row)][:2]
+    right = next(row.question.id for row in report.rows if not failed(row))
+    choice = choose(report, failed=100, sample=30, unchanged={*wrong, right})
+    assert {row.question.id for row in choice.brief} == {*wrong, right} == set(choice.unchanged)
+    assert "27 questions with their stages, 3 without, of which 3 have the same SQL" in str(choice)
+    found = traces_of(store.client(), trace(store, report, choice))
+    assert len(found) == 30 and len(found[right].data.spans) == 1
+    assert found[right].info.tags["unchanged"] == "true"
+    command = f"crosscheck show {make_run().run_id} {right} --prompts"
+    assert found[right].data.spans[0].get_attribute("stages") == command
+    assert [each.name for each in found[wrong[0]].info.assessments].count("correct") == 1
+
+
 def test_no_more_failed_questions_are_traced_than_asked_for_and_none_with_zero(report: Report) -> None:
     choice = choose(report, failed=2, sample=0)
     assert len(choice.whole) == choice.failed_traced == 2 < choice.failed
