@@ -5,6 +5,7 @@ import sqlite3
 from contextlib import closing
 from typing import Any
 
+from tasks.database.sqlite.keyed_store import unpacked
 from tasks.settings.home import Home
 
 
@@ -14,7 +15,7 @@ def kept_results(home: Home) -> dict[str, Any]:
         return {}
     with closing(sqlite3.connect(home.stage_results)) as connection:
         rows = connection.execute("SELECT key, content FROM entry ORDER BY key").fetchall()
-    return {key: json.loads(content) for key, content in rows}
+    return {key: json.loads(unpacked(content) or "") for key, content in rows}
 
 
 def replace_result(home: Home, key: str, content: str | bytes) -> None:

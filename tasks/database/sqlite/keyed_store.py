@@ -7,6 +7,7 @@ the same `open_store`. Value indexes are written once and then only read, and em
 import logging
 import sqlite3
 import time
+import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,12 +33,29 @@ _CREATE = f"""
 CREATE TABLE IF NOT EXISTS {TABLE} (
     key TEXT PRIMARY KEY,
     used REAL NOT NULL,         -- seconds since 1970: when it was written, or last read on a later day
-    content TEXT NOT NULL
+    content TEXT NOT NULL       -- compressed if it is a blob
 )
 """
 _GET = f"SELECT used, content FROM {TABLE} WHERE key = ?"
 _PUT = f"INSERT OR REPLACE INTO {TABLE} VALUES (?, ?, ?)"
 _USE = f"UPDATE {TABLE} SET used = ? WHERE key = ?"
+
+
+def packed(content: str) -> str | bytes:
+    """Return a text as it is stored: compressed where that makes it shorter."""
+    plain = content.encode()
+    compressed = zlib.compress(plain)
+    return compressed if len(compressed) < len(plain) else content
+
+
+def unpacked(stored: Any) -> str | None:
+    """Return the text of a stored value; None if it is damaged."""
+    if isinstance(stored, str):
+        return stored
+    try:
+        return zlib.decompress(stored).decode()
+    except (TypeError, zlib.error, UnicodeDecodeError):
+        return None
 
 
 def open_store(
@@ -157,8 +175,9 @@ class KeyedStore:
         row = self._retried(lambda: self._connection.execute(_GET, (key,)).fetchone())
         if row is None:
             return None
-        used, content = row
-        if not isinstance(used, int | float) or not isinstance(content, str):
+        used, stored = row
+        content = unpacked(stored)
+        if not isinstance(used, int | float) or content is None:
             log.warning("%s in %s is damaged and is computed again.", key, self.path)
             return None
         if used < time.time() - DAY_S:
@@ -174,7 +193,7 @@ class KeyedStore:
     def flush(self) -> None:
         """Write the texts that wait."""
         self._written = time.monotonic()
-        rows = [(key, time.time(), content) for key, content in self._waiting.items()]
+        rows = [(key, time.time(), packed(content)) for key, content in self._waiting.items()]
         self._retried(lambda: self._execute(_PUT, rows))
         self._waiting.clear()
 
