@@ -86,15 +86,18 @@ def deploy(given: DeployOptions) -> None:
 
     nights = read_nights(given.file)
     _use_server(given)
-    from flows.deployed.worker import settings_of
+    from flows.deployed.forms import offering
+    from flows.deployed.worker import named_evaluations, settings_of
     from flows.orchestration.schedule import deploy_nights, read_status
     from flows.servers.services import POOL
 
     for each in nights.matrix.evaluations:
         settings_of(each)
+    named_evaluations(nights.matrix)
 
     async def run() -> "NightsStatus":
-        await deploy_nights(POOL, nights.schedule, nights.timezone, nights.parameters)
+        with offering(nights.files):
+            await deploy_nights(POOL, nights.schedule, nights.timezone, nights.parameters)
         return await read_status(POOL)
 
     status = asyncio.run(run())
