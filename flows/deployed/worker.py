@@ -31,8 +31,20 @@ from tasks.settings.evaluation import EvaluationSettings, Labels
 from tasks.settings.home import Home, find_conf, find_home
 from tasks.settings.load import load_settings
 
+DEPLOYED_HOME = "CROSSCHECK_DEPLOYED_HOME"
+"""Variable of a deployment: the working folder from which it was deployed, for workers that name none."""
+
+
+def use_deployed_home() -> None:
+    """Use the deployment's working folder in a worker's process for which none is named, if this machine has it."""
+    named = os.environ.get(DEPLOYED_HOME, "")
+    if named and not os.environ.get("CROSSCHECK_HOME") and Path(named).is_dir():
+        os.environ["CROSSCHECK_HOME"] = named
+
+
 if "PREFECT__FLOW_RUN_ID" in os.environ:
     # A worker's process for one flow run.
+    use_deployed_home()
     forbid_core_dumps()
     collect_garbage_seldom()
     # The flow reads its result storage when it begins, so it is set before.
@@ -99,7 +111,15 @@ async def open_home() -> Home:
     """Return the worker's working folder, and mark runs that were killed there as ended.
 
     Prefect's automation marks those of other machines.
+
+    Raises:
+        ConfigurationError: the worker names no working folder, and has not that of the deployment.
     """
+    if (named := os.environ.get(DEPLOYED_HOME)) and not os.environ.get("CROSSCHECK_HOME"):
+        raise ConfigurationError(
+            f"This worker names no working folder, and {named}, from which was deployed, is not on its machine. Set "
+            "CROSSCHECK_HOME where the worker is started."
+        )
     home = find_home()
     await clear_leftovers(home)
     await watch_over_flow_runs()

@@ -103,7 +103,9 @@ class NightsStatus:
     workers: tuple[str, ...] = ()  # names of the workers that are online
 
 
-async def deploy_nights(pool: str, schedule: str, timezone: str, parameters: Mapping[str, Any]) -> None:
+async def deploy_nights(
+    pool: str, schedule: str, timezone: str, parameters: Mapping[str, Any], environment: Mapping[str, str]
+) -> None:
     """Deploy the nightly runs, with the flows that they and a user start; a former schedule is replaced.
 
     Args:
@@ -111,6 +113,7 @@ async def deploy_nights(pool: str, schedule: str, timezone: str, parameters: Map
         schedule: when they start, as cron.
         timezone: time zone of the schedule.
         parameters: parameters of the nightly flow.
+        environment: further environment variables of the flow runs.
 
     Raises:
         ConfigurationError: the schedule is no cron expression.
@@ -137,6 +140,7 @@ async def deploy_nights(pool: str, schedule: str, timezone: str, parameters: Map
                 concurrency_limit=1 if scheduled else None,
                 tags=[TAG],
                 work_pool_name=pool,
+                job_variables={"env": dict(environment)},
             )
             await made.aapply()
 

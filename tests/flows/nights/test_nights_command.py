@@ -135,7 +135,7 @@ def test_a_refusal_is_one_sentence(crosscheck: CommandLine) -> None:
     script = (
         "import asyncio\n"
         "from flows.orchestration.schedule import deploy_nights\n"
-        "asyncio.run(deploy_nights('refused', '30 1 * * *', 'UTC', {'matrix': {'backbones': ['offlin']}}))"
+        "asyncio.run(deploy_nights('refused', '30 1 * * *', 'UTC', {'matrix': {'backbones': ['offlin']}}, {}))"
     )
     ran = subprocess.run(
         [sys.executable, "-c", script], env=crosscheck.all_of_environment, capture_output=True, text=True
