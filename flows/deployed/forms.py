@@ -1,26 +1,67 @@
 """Parameters of the deployed flows: names instead of whole settings, so that Prefect's UI shows a short form.
 
-The names offered are those in the configuration folder when the flow was deployed.
+The names offered are those of the configuration folder and of installed packages when the flow was deployed. Another
+file is named by its absolute path: a worker has a working directory of its own.
 """
 
-from typing import Annotated, Any, Literal
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Annotated, Any
 
 from pydantic import Field, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from tasks.settings.evaluation import Keep, Labels, Only
-from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_BENCHMARK, DEFAULT_PIPELINE, find_conf
-from tasks.settings.load import available
+from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_BENCHMARK, DEFAULT_PIPELINE
+from tasks.settings.load import known_names
+
+KINDS = ("benchmark", "backbone", "pipeline")
+"""What an evaluation names, in the order of its name."""
+OWN_FILE = r"[/~].*(\.ya?ml|\.py:\w+)"
+"""Pattern of what names a file of the user: `/path/to/model.yaml`, `/path/to/mine.py:attribute`."""
+_NONE: Mapping[str, Sequence[str]] = MappingProxyType({})
+_offered = ContextVar("offered", default=_NONE)
 
 
-def _names(kind: Literal["benchmark", "backbone", "pipeline"]) -> list[str]:
-    return list(available(find_conf(), kind))
+@contextmanager
+def offering(files: Mapping[str, Sequence[str]]) -> Iterator[None]:
+    """Offer files of the user, by kind, beside the names in the forms that are deployed in the block."""
+    token = _offered.set(files)
+    try:
+        yield
+    finally:
+        _offered.reset(token)
 
 
-BenchmarkName = Annotated[str, Field(json_schema_extra={"enum": _names("benchmark")})]
-BackboneName = Annotated[str, Field(json_schema_extra={"enum": _names("backbone")})]
-PipelineName = Annotated[str, Field(json_schema_extra={"enum": _names("pipeline")})]
+@dataclass(frozen=True)
+class Named:
+    """Annotation of a benchmark, backbone or pipeline, or of a list of them: one that is offered, or a file.
+
+    Prefect's server refuses all else.
+    """
+
+    kind: str
+
+    def __get_pydantic_json_schema__(
+        self, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Return the schema of which Prefect's UI makes a list to choose from, and a field for a path beside it."""
+        offered = sorted({*known_names(self.kind), *_offered.get().get(self.kind, ())})
+        listed = {"type": "string", "enum": offered}
+        schema = handler(core_schema)
+        if schema["type"] == "string":
+            own = {"title": "own file", "type": "string", "pattern": f"^{OWN_FILE}$"}
+            return {"anyOf": [{"title": "name", **listed}, own]}
+        # The UI shows such a choice around a list, but not for its items.
+        either = {"type": "string", "pattern": f"^({'|'.join(map(re.escape, offered))}|{OWN_FILE})$"}
+        kinds = {"names": listed, "names and own files": either}
+        return {"anyOf": [{**schema, "title": title, "items": items} for title, items in kinds.items()]}
 
 
 class Form(Labels):
@@ -80,23 +121,33 @@ class Choice(Form):
 class EvaluationForm(Choice):
     """One evaluation."""
 
-    benchmark: BenchmarkName = DEFAULT_BENCHMARK
-    """Name of the benchmark."""
-    backbone: BackboneName = DEFAULT_BACKBONE
-    """Name of the backbone."""
-    pipeline: PipelineName = DEFAULT_PIPELINE
-    """Name of the pipeline."""
+    benchmark: Annotated[str, Named("benchmark")] = DEFAULT_BENCHMARK
+    """Name of the benchmark, or the absolute path of a file."""
+    backbone: Annotated[str, Named("backbone")] = DEFAULT_BACKBONE
+    """Name of the backbone, or the absolute path of a file."""
+    pipeline: Annotated[str, Named("pipeline")] = DEFAULT_PIPELINE
+    """Name of the pipeline, or the absolute path of a file."""
+
+    def command(self, epoch: str | None = None) -> str:
+        """Return the command that evaluates it, with the paid replies of an epoch."""
+        words = ["crosscheck", "evaluate"]
+        for name in (*KINDS, "questions", "limit", "data"):
+            value = getattr(self, name)
+            words += [] if value is None else [f"--{name}", str(value)]
+        for override in (*self.overrides, *([f"backbone.epoch={epoch}"] if epoch else [])):
+            words += ["--set", override]
+        return shlex.join(words)
 
 
 class Matrix(Choice):
     """Every combination of benchmarks, backbones and pipelines, evaluated one after the other."""
 
-    benchmarks: list[BenchmarkName] = Field([DEFAULT_BENCHMARK], min_length=1)
-    """Names of the benchmarks."""
-    backbones: list[BackboneName] = Field([DEFAULT_BACKBONE], min_length=1)
-    """Names of the backbones."""
-    pipelines: list[PipelineName] = Field([DEFAULT_PIPELINE], min_length=1)
-    """Names of the pipelines."""
+    benchmarks: Annotated[list[str], Named("benchmark")] = Field([DEFAULT_BENCHMARK], min_length=1)
+    """Names of the benchmarks, or absolute paths of files."""
+    backbones: Annotated[list[str], Named("backbone")] = Field([DEFAULT_BACKBONE], min_length=1)
+    """Names of the backbones, or absolute paths of files."""
+    pipelines: Annotated[list[str], Named("pipeline")] = Field([DEFAULT_PIPELINE], min_length=1)
+    """Names of the pipelines, or absolute paths of files."""
     baselines: dict[str, str] = Field({})
     """Run to compare with, by "benchmark | backbone | pipeline"; left out: the previous complete run."""
 

@@ -2,15 +2,16 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from prefect import tags
 from prefect.client.schemas.objects import State
 from prefect.states import Cancelled, Failed
 
-from flows.deployed.forms import EvaluationForm
+from flows.deployed.forms import KINDS, EvaluationForm, Matrix
 from flows.orchestration.artifacts import show_result
 from flows.orchestration.automations import TAG, notify_of_nights, watch_over_flow_runs
 from flows.orchestration.flow_runs import final_state
@@ -23,13 +24,27 @@ from flows.runtime.folder_use import watched
 from flows.runtime.logs import logging_to
 from flows.runtime.process import collect_garbage_seldom, forbid_core_dumps
 from flows.runtime.signals import stopping_on_signals
-from tasks.core.errors import BackboneError, CrosscheckError
+from tasks.core.errors import BackboneError, ConfigurationError, CrosscheckError
+from tasks.core.registry import is_in_file
 from tasks.settings.assemble import EvaluationChoice, evaluation_settings
 from tasks.settings.evaluation import EvaluationSettings, Labels
-from tasks.settings.home import Home, find_home
+from tasks.settings.home import Home, find_conf, find_home
+from tasks.settings.load import load_settings
+
+DEPLOYED_HOME = "CROSSCHECK_DEPLOYED_HOME"
+"""Variable of a deployment: the working folder from which it was deployed, for workers that name none."""
+
+
+def use_deployed_home() -> None:
+    """Use the deployment's working folder in a worker's process for which none is named, if this machine has it."""
+    named = os.environ.get(DEPLOYED_HOME, "")
+    if named and not os.environ.get("CROSSCHECK_HOME") and Path(named).is_dir():
+        os.environ["CROSSCHECK_HOME"] = named
+
 
 if "PREFECT__FLOW_RUN_ID" in os.environ:
     # A worker's process for one flow run.
+    use_deployed_home()
     forbid_core_dumps()
     collect_garbage_seldom()
     # The flow reads its result storage when it begins, so it is set before.
@@ -50,11 +65,61 @@ def settings_of(evaluation: EvaluationForm, *, epoch: str | None = None) -> Eval
     return settings.model_copy(update={"backbone": settings.backbone.model_copy(update={"epoch": epoch})})
 
 
+def names_of(evaluation: EvaluationForm) -> tuple[str, str, str]:
+    """Return the names of benchmark, backbone and pipeline under which the run of a form is stored.
+
+    A file that cannot be read is named by its own name.
+    """
+    conf = find_conf()
+    chosen = {kind: str(getattr(evaluation, kind)) for kind in KINDS}
+    benchmark, backbone, pipeline = (
+        _name_of(conf, kind, name, evaluation.overrides) for kind, name in chosen.items()
+    )
+    return benchmark, backbone, pipeline
+
+
+def _name_of(conf: Path, kind: str, name: str, overrides: Sequence[str]) -> str:
+    try:
+        return str(load_settings(conf, kind, name, overrides).name)
+    except CrosscheckError:
+        return name.rpartition(":")[2] if is_in_file(name) else Path(name).name.removesuffix(".yaml")
+
+
+def named_evaluations(matrix: Matrix) -> dict[tuple[str, str, str], EvaluationForm]:
+    """Return the evaluations of a matrix by their names.
+
+    Raises:
+        ConfigurationError: two have the same names, so that one would be compared with runs of the other.
+    """
+    found: dict[tuple[str, str, str], EvaluationForm] = {}
+    for evaluation in matrix.evaluations:
+        names = names_of(evaluation)
+        if other := found.get(names):
+            pairs = [(getattr(other, kind), getattr(evaluation, kind)) for kind in KINDS]
+            files = [f"{one} and {another}" for one, another in pairs if one != another]
+            how = (
+                f"Write another name into one of the files ({'; '.join(files)}), as `name: ...`."
+                if files
+                else "Name it once."
+            )
+            raise ConfigurationError(f'Two evaluations of the matrix are named "{" | ".join(names)}". {how}')
+        found[names] = evaluation
+    return found
+
+
 async def open_home() -> Home:
     """Return the worker's working folder, and mark runs that were killed there as ended.
 
     Prefect's automation marks those of other machines.
+
+    Raises:
+        ConfigurationError: the worker names no working folder, and has not that of the deployment.
     """
+    if (named := os.environ.get(DEPLOYED_HOME)) and not os.environ.get("CROSSCHECK_HOME"):
+        raise ConfigurationError(
+            f"This worker names no working folder, and {named}, from which was deployed, is not on its machine. Set "
+            "CROSSCHECK_HOME where the worker is started."
+        )
     home = find_home()
     await clear_leftovers(home)
     await watch_over_flow_runs()

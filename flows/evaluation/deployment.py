@@ -7,7 +7,7 @@ from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 
 from flows.deployed.forms import EvaluationForm
-from flows.deployed.worker import as_prefect_state, deployed_run, ended, open_home, settings_of
+from flows.deployed.worker import as_prefect_state, deployed_run, ended, names_of, open_home, settings_of
 from flows.evaluation.flow import evaluation_flow
 from flows.orchestration.flow_runs import result_of
 from flows.runtime.control import Control
@@ -15,11 +15,11 @@ from flows.runtime.control import Control
 DEMO = EvaluationForm()
 
 
-@flow(
-    name="evaluate-by-name",
-    flow_run_name="{evaluation.benchmark} | {evaluation.backbone} | {evaluation.pipeline}",
-    persist_result=False,
-)
+def _flow_run_name() -> str:
+    return " | ".join(names_of(flow_run.parameters.get("evaluation", DEMO)))
+
+
+@flow(name="evaluate-by-name", flow_run_name=_flow_run_name, persist_result=False)
 async def evaluate_by_name(evaluation: EvaluationForm = DEMO) -> State[Any]:
     """Take every question of a benchmark through a pipeline, score each stage, and log the run to MLflow.
 

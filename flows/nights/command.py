@@ -38,6 +38,7 @@ def command(given: NightOptions) -> int:
     NAME is the name of a nightly run or its first characters, or `latest`, `latest~1`, ...; without NAME, all are
     listed.
     """
+    from flows.nights.mlflow_pages import night_pages
     from tasks.documents.html import html
     from tasks.documents.terminal import print_document
     from tasks.tracking.night.document import night_document
@@ -53,23 +54,12 @@ def command(given: NightOptions) -> int:
 
     def show(stream: TextIO) -> None:
         print_document(night_document(night), stream)
-        if pages := _mlflow_pages(night, given):
+        if pages := night_pages(night, given.read_folder).nights:
             click.echo(f"\nall nights in MLflow: {', '.join(pages)}", stream)
 
     given.emit(as_json(night), show)
     given.name_page()
     return ExitCode.NEGATIVE if night.red else ExitCode.DONE
-
-
-def _mlflow_pages(night: "Night", given: NightOptions) -> tuple[str, ...]:
-    """Return the addresses of MLflow's views of nightly runs, one per benchmark of a night."""
-    from tasks.tracking.mlflow.store import find_store, ui_url
-    from tasks.tracking.warehouse.runs import Warehouse
-
-    store, warehouse = find_store(given.read_folder), Warehouse(given.read_folder.warehouse)
-    records = [warehouse.record_of(entry.run_id) for entry in night.entries if entry.run_id]
-    experiments = dict.fromkeys(record.mlflow.experiment_id for record in records if record)
-    return tuple(ui_url(store, experiment, view="nights") for experiment in experiments if experiment)
 
 
 def _list(nights: "tuple[Night, ...]", given: NightOptions) -> None:

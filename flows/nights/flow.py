@@ -3,7 +3,6 @@
 import asyncio
 import datetime
 import os
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,13 @@ from prefect.states import Completed, Failed
 from prefect.utilities.annotations import quote
 
 from flows.deployed.forms import Cleaning, EvaluationForm, Matrix, MayBeLeftOut
-from flows.deployed.worker import as_prefect_state, deployed_run, open_home, settings_of
+from flows.deployed.worker import (
+    as_prefect_state,
+    deployed_run,
+    named_evaluations,
+    open_home,
+    settings_of,
+)
 from flows.evaluation.flow import evaluation_flow
 from flows.nights.limits import CONTINUES, OVER, NightLimits, night_limits
 from flows.orchestration.artifacts import prefect_page, show_markdown
@@ -108,15 +113,15 @@ async def _nightly(
 ) -> State[Any]:
     started, home = _now(), await open_home()
     finish_by, budget_usd = limits
-    limited = finish_by is not None or budget_usd is not None
-    left = night_limits([settings_of(each) for each in matrix.evaluations] if limited else [], *limits)
+    evaluations = named_evaluations(matrix)
+    left = night_limits([settings_of(each) for each in evaluations.values()] if any(limits) else [], *limits)
     warehouse, before = Warehouse(home.warehouse), [night for night in all_nights(home) if night.name != name]
-    baselines = _baselines(matrix, home, warehouse, before)
+    baselines = _baselines(matrix, {" | ".join(names) for names in evaluations}, home, warehouse, before)
     timetable = await read_timetable(before, name)
     entries = []
-    for place, evaluation in enumerate(matrix.evaluations):
-        share = (left, len(matrix.evaluations) - place)
-        entry = await _evaluate(evaluation, home, name, share, ask_again=ask_again)
+    for place, (names, evaluation) in enumerate(evaluations.items()):
+        share = (left, len(evaluations) - place)
+        entry = await _evaluate(names, evaluation, home, name, share, ask_again=ask_again)
         entry = await asyncio.to_thread(_compared, entry, baselines, warehouse, gate, new_replies=ask_again)
         entries.append(entry)
         score = f"EX {percent_and_counts(entry.ex)}" if entry.ex else "no score"
@@ -178,9 +183,10 @@ def _clean(home: Home, keep: Keep) -> str:
         return f"It was not cleaned: {error}"
 
 
-def _baselines(matrix: Matrix, home: Home, warehouse: Warehouse, before: Sequence[Night]) -> Baselines:
+def _baselines(
+    matrix: Matrix, names: set[str], home: Home, warehouse: Warehouse, before: Sequence[Night]
+) -> Baselines:
     """Read the runs that are named or pinned as baselines, before the first paid call; a named one comes first."""
-    names = {f"{each.benchmark} | {each.backbone} | {each.pipeline}" for each in matrix.evaluations}
     if unknown := matrix.baselines.keys() - names:
         raise CrosscheckError(
             f"baselines names {', '.join(sorted(unknown))}, which the matrix does not contain. It contains: "
@@ -200,33 +206,38 @@ def _baselines(matrix: Matrix, home: Home, warehouse: Warehouse, before: Sequenc
 
 
 async def _evaluate(
-    evaluation: EvaluationForm, home: Home, night: str, share: tuple[NightLimits, int], *, ask_again: bool
+    names: tuple[str, str, str],
+    evaluation: EvaluationForm,
+    home: Home,
+    night: str,
+    share: tuple[NightLimits, int],
+    *,
+    ask_again: bool,
 ) -> Entry:
     """Run one evaluation; an error becomes part of the entry and does not affect the others.
 
     `share` is what is left of the night's limits, and the number of evaluations from this one on.
     """
     limits, left = share
-    names = (evaluation.benchmark, evaluation.backbone, evaluation.pipeline)
     epoch = night if ask_again else None
     budget = limits.budget(left)
     try:
         settings = limits.limited(settings_of(evaluation, epoch=epoch), left)
         if limits.spent and kind_of(settings.backbone).paid:
-            return Entry(*names, problem=f"{OVER}. {CONTINUES}.", continue_with=_command(evaluation, epoch))
+            return Entry(*names, problem=f"{OVER}. {CONTINUES}.", continue_with=evaluation.command(epoch))
         control = Control(tags=evaluation.as_tags | {NIGHT: night}, budget=budget)
         with deployed_run(home, control, nightly=str(flow_run.id)):
             state = await evaluation_flow(control)(settings, return_state=True)
             result = await state.aresult(raise_on_failure=False)
     except CrosscheckError as error:
-        return Entry(*names, problem=str(error), continue_with=_command(evaluation, epoch))
+        return Entry(*names, problem=str(error), continue_with=evaluation.command(epoch))
     finally:
         limits.count(budget)
     if isinstance(result, Interrupted):  # stopping one evaluation stops the nightly run
         raise result
     if not isinstance(result, quote):
         kind = "" if isinstance(result, CrosscheckError) else f"{type(result).__name__}: "
-        return Entry(*names, problem=f"{kind}{result}", continue_with=_command(evaluation, epoch))
+        return Entry(*names, problem=f"{kind}{result}", continue_with=evaluation.command(epoch))
     evaluated: EvaluationResult = result.unquote()
     record = evaluated.record
     return Entry(
@@ -264,17 +275,6 @@ def _efficiency(measured: Mapping[str, Any]) -> dict[str, float]:
         "ves_steps": measured.get("ves_steps"),
     }
     return {name: value for name, value in found.items() if value is not None}
-
-
-def _command(evaluation: EvaluationForm, epoch: str | None) -> str:
-    """Return the command that evaluates one combination again, reusing the paid replies."""
-    words = ["crosscheck", "evaluate"]
-    for name in ("benchmark", "backbone", "pipeline", "questions", "limit", "data"):
-        value = getattr(evaluation, name)
-        words += [] if value is None else [f"--{name}", str(value)]
-    for override in (*evaluation.overrides, *([f"backbone.epoch={epoch}"] if epoch else [])):
-        words += ["--set", override]
-    return shlex.join(words)
 
 
 async def _report(found: Night, home: Home, warehouse: Warehouse) -> None:

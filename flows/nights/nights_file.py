@@ -1,16 +1,17 @@
 """The user's file of nightly runs: schedule, matrix and limits."""
 
+import re
 from pathlib import Path
 from typing import Any
 from zoneinfo import available_timezones
 
 from pydantic import Field, field_validator
 
-from flows.deployed.forms import Matrix
+from flows.deployed.forms import KINDS, OWN_FILE, Matrix
 from tasks.core.errors import ConfigurationError
 from tasks.settings.base import Settings
 from tasks.settings.evaluation import Gate, Keep
-from tasks.settings.load import read_settings
+from tasks.settings.load import located_name, located_override, read_settings
 
 NAME = "nights.yaml"
 TEMPLATE = """\
@@ -18,10 +19,10 @@ TEMPLATE = """\
 schedule: "30 1 * * *"       # as cron: minute, hour, day, month, weekday
 timezone: UTC
 
-# Every combination is evaluated and compared with its baseline.
+# Every combination is evaluated and compared with its baseline. Paths are relative to this file.
 matrix:
-  benchmarks: [demo]         # names of `crosscheck list benchmarks`
-  backbones: [offline]       # names of `crosscheck list backbones`
+  benchmarks: [demo]         # names of `crosscheck list benchmarks`, or files: ./my-benchmark.yaml
+  backbones: [offline]       # names of `crosscheck list backbones`, or files
   pipelines: [few-shot, rsl-sql]
   # limit: 200               # only the first questions
   # overrides: [pipeline.demonstrations.k=5]
@@ -69,6 +70,14 @@ class NightsFile(Settings):
         return value
 
     @property
+    def files(self) -> dict[str, list[str]]:
+        """The files that the matrix names, by kind."""
+        return {
+            kind: [name for name in getattr(self.matrix, f"{kind}s") if re.search(f"^{OWN_FILE}$", name)]
+            for kind in KINDS
+        }
+
+    @property
     def parameters(self) -> dict[str, Any]:
         """The parameters of the nightly flow."""
         given = self.model_dump(mode="json", exclude={"schedule", "timezone", "keep"}, exclude_unset=True)
@@ -84,4 +93,17 @@ def read_nights(file: Path) -> NightsFile:
     """
     if not file.is_file():
         raise ConfigurationError(f"{file} is not there. `crosscheck nights init` writes one to begin with.")
-    return read_settings(NightsFile, file)
+    nights = read_settings(NightsFile, file)
+    return nights.model_copy(update={"matrix": _located(nights.matrix, file.resolve().parent)})
+
+
+def _located(matrix: Matrix, folder: Path) -> Matrix:
+    """Return a matrix with absolute paths: those of the file are relative to it, and a worker runs elsewhere."""
+    found = {
+        name: [located_name(each, folder) for each in getattr(matrix, name)]
+        for name in matrix.model_fields_set & {"benchmarks", "backbones", "pipelines"}
+    }
+    if matrix.overrides:
+        found["overrides"] = [located_override(each, folder) for each in matrix.overrides]
+    data = {"data": str((folder / Path(matrix.data).expanduser()).resolve())} if matrix.data else {}
+    return matrix.model_copy(update={**found, **data})

@@ -4,18 +4,21 @@ import asyncio
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from flows.cli import options
 
 if TYPE_CHECKING:
+    from flows.nights.mlflow_pages import NightPages
     from flows.orchestration.schedule import NightsStatus
     from tasks.documents.model import Document
     from tasks.tracking.night.night import Night
 
 NAME = "nights.yaml"
+RUNS_SHOWN = 6
+"""Runs of the last nightly run whose pages in MLflow are shown; the page of all nights has the others."""
 _file = options.argument(
     required=False, metavar="[FILE]", default=NAME, type=click.Path(dir_okay=False, path_type=Path)
 )
@@ -86,19 +89,23 @@ def deploy(given: DeployOptions) -> None:
 
     nights = read_nights(given.file)
     _use_server(given)
-    from flows.deployed.worker import settings_of
+    from flows.deployed.forms import offering
+    from flows.deployed.worker import DEPLOYED_HOME, named_evaluations, settings_of
     from flows.orchestration.schedule import deploy_nights, read_status
     from flows.servers.services import POOL
 
     for each in nights.matrix.evaluations:
         settings_of(each)
+    named_evaluations(nights.matrix)
+    home = {DEPLOYED_HOME: str(given.folder.path)}
 
     async def run() -> "NightsStatus":
-        await deploy_nights(POOL, nights.schedule, nights.timezone, nights.parameters)
+        with offering(nights.files):
+            await deploy_nights(POOL, nights.schedule, nights.timezone, nights.parameters, home)
         return await read_status(POOL)
 
     status = asyncio.run(run())
-    _show(given, status, None)
+    _show(given, status)
 
 
 @command.command(
@@ -108,12 +115,14 @@ def deploy(given: DeployOptions) -> None:
 def status(given: options.Output) -> None:
     """Show the schedule, the next run, workers and the last result."""
     _use_server(given)
+    from flows.nights.mlflow_pages import night_pages
     from flows.orchestration.schedule import read_status
     from flows.servers.services import POOL
     from tasks.tracking.night.night_file import all_nights
 
     nights = all_nights(given.read_folder)
-    _show(given, asyncio.run(read_status(POOL)), nights[0] if nights else None)
+    pages = night_pages(nights[0], given.read_folder) if nights else None
+    _show(given, asyncio.run(read_status(POOL)), nights[0] if nights else None, pages)
 
 
 def _use_server(given: options.Output) -> None:
@@ -133,23 +142,34 @@ def _use_server(given: options.Output) -> None:
     apply(CLIENT)
 
 
-def _show(given: options.Output, status: "NightsStatus", last: "Night | None") -> None:
+def _show(
+    given: options.Output,
+    status: "NightsStatus",
+    last: "Night | None" = None,
+    pages: "NightPages | None" = None,
+) -> None:
     from dataclasses import asdict
 
     from pydantic_core import to_jsonable_python
 
     from tasks.documents.terminal import print_document
 
-    found = asdict(status) | {"last": {"name": last.name, "colour": last.colour} if last else None}
-    given.emit(to_jsonable_python(found), lambda stream: print_document(_document(status, last), stream))
+    served = pages if pages and pages.served else None
+    result: dict[str, Any] | None = None
+    if last:
+        result = {"name": last.name, "colour": last.colour, "mlflow": served.runs if served else {}}
+    given.emit(
+        to_jsonable_python(asdict(status) | {"last": result}),
+        lambda stream: print_document(_document(status, last, served), stream),
+    )
 
 
-def _document(status: "NightsStatus", last: "Night | None") -> "Document":
+def _document(status: "NightsStatus", last: "Night | None", pages: "NightPages | None") -> "Document":
     from tasks.documents.model import Block, Document, Facts, Sentence
 
     if not status.deployed:
         return Document("Nightly runs", (Sentence("None is deployed: crosscheck nights deploy", "warning"),))
-    expected = f"{status.expected.astimezone():%Y-%m-%d %H:%M}" if status.expected else "none is scheduled"
+    expected = f"{status.expected.astimezone():%Y-%m-%d %H:%M %Z}" if status.expected else "none is scheduled"
     facts = [
         ("schedule", status.schedule or "none"),
         ("next", expected),
@@ -158,6 +178,10 @@ def _document(status: "NightsStatus", last: "Night | None") -> "Document":
     ]
     if last is not None:
         facts.append(("last", f"{last.name}: {last.colour}. {last.verdict}"))
+    if pages:
+        shown = list(pages.runs.items())[:RUNS_SHOWN]
+        facts += [("its runs", f"{name}: {page}") for name, page in shown]
+        facts += [("all nights", page) for page in pages.nights]
     blocks: list[Block] = [Facts(tuple(facts))]
     if not status.workers:
         blocks.append(Sentence("No worker is online, so no nightly run starts: crosscheck up", "error"))

@@ -42,6 +42,8 @@ CODE = Path(__file__).parents[2]
 """The folder with the packages `flows` and `tasks`, from which a worker of this machine runs flows."""
 MOST = 100
 """How many missed nightly runs are listed."""
+REASON = 300
+"""Length of a server's reason that is shown at most."""
 _SCHEDULE: TypeAdapter[SCHEDULE_TYPES] = TypeAdapter(SCHEDULE_TYPES)
 
 
@@ -101,7 +103,9 @@ class NightsStatus:
     workers: tuple[str, ...] = ()  # names of the workers that are online
 
 
-async def deploy_nights(pool: str, schedule: str, timezone: str, parameters: Mapping[str, Any]) -> None:
+async def deploy_nights(
+    pool: str, schedule: str, timezone: str, parameters: Mapping[str, Any], environment: Mapping[str, str]
+) -> None:
     """Deploy the nightly runs, with the flows that they and a user start; a former schedule is replaced.
 
     Args:
@@ -109,10 +113,11 @@ async def deploy_nights(pool: str, schedule: str, timezone: str, parameters: Map
         schedule: when they start, as cron.
         timezone: time zone of the schedule.
         parameters: parameters of the nightly flow.
+        environment: further environment variables of the flow runs.
 
     Raises:
         ConfigurationError: the schedule is no cron expression.
-        CrosscheckError: Prefect's server does not answer.
+        CrosscheckError: Prefect's server does not answer, or refuses a deployment.
     """
     try:
         CronSchedule(cron=schedule, timezone=timezone)
@@ -121,10 +126,11 @@ async def deploy_nights(pool: str, schedule: str, timezone: str, parameters: Map
             f'schedule: "{schedule}" is no cron expression such as "30 1 * * *" (minute, hour, day, month, '
             "weekday)."
         ) from None
-    with _server_answers():
+    with _server_answers(f'the work pool "{pool}"'):
         async with get_client() as client:
             await _make_pool(client, pool)
-        for name, entrypoint in FLOWS.items():
+    for name, entrypoint in FLOWS.items():
+        with _server_answers(f'the deployment "{name}"'):
             flow = await Flow.afrom_source(str(CODE), entrypoint=entrypoint)
             scheduled = name == "nightly"
             made = await flow.ato_deployment(
@@ -134,6 +140,7 @@ async def deploy_nights(pool: str, schedule: str, timezone: str, parameters: Map
                 concurrency_limit=1 if scheduled else None,
                 tags=[TAG],
                 work_pool_name=pool,
+                job_variables={"env": dict(environment)},
             )
             await made.aapply()
 
@@ -187,13 +194,31 @@ async def _workers(client: PrefectClient, pool: str) -> tuple[str, ...]:
 
 
 @contextmanager
-def _server_answers() -> Iterator[None]:
+def _server_answers(wanted: str = "to show its deployments") -> Iterator[None]:
     try:
         yield
-    except PrefectHTTPStatusError as error:
-        raise CrosscheckError(f"Prefect's server refused: {' '.join(str(error).split())}") from None
-    except (httpx.HTTPError, RuntimeError) as error:
+    except (httpx.HTTPError, RuntimeError, PrefectHTTPStatusError) as error:
+        # Prefect's client wraps a refusal of a deployment into an error that repeats the whole request.
+        refused = error if isinstance(error, httpx.HTTPStatusError) else error.__cause__
+        if isinstance(refused, httpx.HTTPStatusError):
+            raise CrosscheckError(_refusal(wanted, refused.response)) from None
         why = " ".join(str(error).split()) or type(error).__name__
         raise CrosscheckError(
             f"Prefect's server does not answer ({why}). `crosscheck up` runs one; PREFECT_API_URL names another."
         ) from None
+
+
+def _refusal(wanted: str, response: httpx.Response) -> str:
+    """Say what a server refused, where and why."""
+    try:
+        body = response.json()
+    except ValueError:
+        body = {}
+    detail = (body.get("exception_detail") or body.get("detail")) if isinstance(body, dict) else None
+    found = detail if isinstance(detail, list) else [detail]
+    reasons = [str(each.get("msg") if isinstance(each, dict) else each) for each in found if each]
+    why = "; ".join(reason.removeprefix("Value error, ").rstrip(".") for reason in reasons)
+    said = " ".join((why or response.reason_phrase).split())
+    said = said if len(said) <= REASON else f"{said[:REASON]} ..."
+    server = f"{response.url.scheme}://{response.url.netloc.decode()}"
+    return f"Prefect's server at {server} refused {wanted} (HTTP {response.status_code}): {said}."

@@ -16,6 +16,7 @@ from flows.runtime.folder_use import FolderUse
 from tasks.core.errors import ConfigurationError
 from tasks.core.files import atomic_write_text
 from tasks.settings.home import Home
+from tasks.tracking.mlflow.store import Store, find_store
 
 LOCALHOST = "127.0.0.1"
 
@@ -105,6 +106,13 @@ def find_running_servers(home: Home) -> RunningServers | None:
         return _read(home)
     except OSError:
         return None
+
+
+def shown_store(home: Home) -> Store:
+    """Return MLflow's store as links name it: the server of `crosscheck up` where that shows the working folder's."""
+    store = find_store(home)
+    running = find_running_servers(home) if store.uri == home.mlflow_uri else None
+    return Store(running.addresses.mlflow) if running else store
 
 
 def _read(home: Home) -> RunningServers | None:

@@ -1,5 +1,6 @@
 """Loading of `conf/` into settings models, with `--set` overrides and errors that suggest corrections."""
 
+import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -90,6 +91,24 @@ def load_settings(conf: Path, kind: str, name: str, overrides: Iterable[str] = (
     if content.get("name") is None:
         content["name"] = path.stem
     return _validated(kind, path, content, overrides)
+
+
+def located_name(name: str, folder: Path) -> str:
+    """Return a name with an absolute path where it names a file in a folder; a name of `known_names` as it is."""
+    if name.endswith((".yaml", ".yml")):
+        return str((folder / Path(name).expanduser()).resolve())
+    return absolute(name, folder)
+
+
+def located_override(text: str, folder: Path) -> str:
+    """Return an override with absolute paths where it names files in a folder; any other as it is.
+
+    Raises:
+        ConfigurationError: as `parse_override` does.
+    """
+    kind, keys, value = parse_override(text)
+    located = _absolute(_located(kind, ".".join(keys), value, folder), folder)
+    return text if located == value else f"{kind}.{'.'.join(keys)}={json.dumps(located)}"
 
 
 def parse_override(text: str) -> tuple[str, list[str], Any]:

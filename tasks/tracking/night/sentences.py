@@ -18,6 +18,8 @@ def facts(night: Night) -> Iterator[tuple[str, str]]:
     took = duration((night.finished - night.started).total_seconds())
     yield "when", f"{night.started:%Y-%m-%d %H:%M} to {night.finished:%H:%M} UTC ({took})"
     yield "matrix", _matrix(night)
+    if files := _files(night):
+        yield "files", files
     if chosen := _chosen(night):
         yield "questions", chosen
     if overrides := night.matrix.get("overrides"):
@@ -183,13 +185,20 @@ def failures(entry: Entry) -> str:
 
 
 def _matrix(night: Night) -> str:
-    kinds = [
-        (kind, [str(name) for name in night.matrix.get(f"{kind}s", ())])
+    kinds = {
+        kind: list(dict.fromkeys(getattr(entry, kind) for entry in night.entries))
         for kind in ("benchmark", "backbone", "pipeline")
+    }
+    sizes = " × ".join(counted(len(names), kind) for kind, names in kinds.items())
+    return f"{sizes}: {'; '.join(', '.join(names) for names in kinds.values())}"
+
+
+def _files(night: Night) -> str:
+    """List the files of the user that the matrix names; the entries have the names in them."""
+    named = [
+        str(name) for kind in ("benchmarks", "backbones", "pipelines") for name in night.matrix.get(kind, ())
     ]
-    sizes = " × ".join(counted(len(names), kind) for kind, names in kinds if names)
-    listed = "; ".join(", ".join(names) for _, names in kinds if names)
-    return f"{sizes}: {listed}" if sizes else f"{len(night.entries)} evaluations"
+    return ", ".join(name for name in named if "/" in name)
 
 
 def _chosen(night: Night) -> str:

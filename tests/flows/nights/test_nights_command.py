@@ -1,15 +1,19 @@
 """`crosscheck nights`: the user's file, and its deployment to a real server of Prefect."""
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import yaml
 from prefect import Flow
 from prefect.utilities.callables import parameter_schema
 
 from flows.deployed.forms import Cleaning, EvaluationForm, Matrix, RerunForm
+from flows.deployed.worker import named_evaluations
 from flows.evaluation.deployment import evaluate_by_name
 from flows.nights.flow import nightly
 from flows.nights.nights_file import TEMPLATE, NightsFile, read_nights
@@ -55,6 +59,35 @@ def test_wrong_files_are_named_with_the_key(change: str, message: str, tmp_path:
     assert message in str(caught.value)
 
 
+def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
+    text = TEMPLATE.replace("[offline]", "[offline, ./mine.yaml, code.py:kind]").replace(
+        "# overrides: [pipeline.demonstrations.k=5]",
+        "overrides: [backbone.reply=form.py:Mine, pipeline.votes=2]",
+    )
+    nights = read_nights(written(tmp_path, text))
+    assert nights.matrix.backbones == ["offline", str(tmp_path / "mine.yaml"), f"{tmp_path / 'code.py'}:kind"]
+    assert nights.matrix.overrides == [f'backbone.reply="{tmp_path / "form.py"}:Mine"', "pipeline.votes=2"]
+    assert nights.files == {"benchmark": [], "backbone": nights.matrix.backbones[1:], "pipeline": []}
+
+
+def test_a_matrix_names_evaluations_as_their_files_do_and_each_once(tmp_path: Path) -> None:
+    def matrix(**texts: str) -> Matrix:
+        for folder, text in texts.items():
+            (tmp_path / folder).mkdir(exist_ok=True)
+            (tmp_path / folder / "model.yaml").write_text(text, encoding="utf-8")
+        return Matrix(
+            backbones=[str(tmp_path / folder / "model.yaml") for folder in texts], pipelines=["zero-shot"]
+        )
+
+    named = named_evaluations(matrix(a="name: ours\nmodel: m\n", b="unreadable"))
+    assert [backbone for _, backbone, _ in named] == ["ours", "model"]
+    with pytest.raises(ConfigurationError, match=r"are named .demo \| model \| zero-shot") as caught:
+        named_evaluations(matrix(a="model: m\n", b="model: m\n"))
+    assert f"{tmp_path / 'a' / 'model.yaml'} and {tmp_path / 'b' / 'model.yaml'}" in str(caught.value)
+    with pytest.raises(ConfigurationError, match="Name it once"):
+        named_evaluations(Matrix(backbones=["offline", "offline"]))
+
+
 def test_a_missing_file_and_an_existing_one_are_said(run_here: Callable[..., Ran], tmp_path: Path) -> None:
     missing = run_here("nights", "deploy", str(tmp_path / "none.yaml"))
     assert missing.code == 2 and "`crosscheck nights init` writes one" in missing.err
@@ -98,6 +131,25 @@ def test_a_night_that_is_started_from_the_form_cleans_only_where_an_age_is_given
 
 
 @pytest.mark.slow
+def test_a_refusal_is_one_sentence(crosscheck: CommandLine) -> None:
+    script = (
+        "import asyncio\n"
+        "from flows.orchestration.schedule import deploy_nights\n"
+        "asyncio.run(deploy_nights('refused', '30 1 * * *', 'UTC', {'matrix': {'backbones': ['offlin']}}, {}))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script], env=crosscheck.all_of_environment, capture_output=True, text=True
+    )
+    message = ran.stderr.strip().splitlines()[-1].removeprefix("tasks.core.errors.CrosscheckError: ")
+    assert message.startswith("Prefect's server at http://127.0.0.1:")
+    assert (
+        "refused the deployment \"nightly\" (HTTP 422): Validation failed for field 'matrix.backbones'"
+        in message
+    )
+    assert "['offlin']" in message and len(message) < 250
+
+
+@pytest.mark.slow
 def test_a_file_is_deployed_and_its_schedule_replaced(
     crosscheck: CommandLine, prefect_server: str, tmp_path: Path
 ) -> None:
@@ -119,6 +171,20 @@ def test_a_file_is_deployed_and_its_schedule_replaced(
         and found["nightly"]["global_concurrency_limit"]["limit"] == 1
     )
     assert found["nightly"]["parameters"]["matrix"]["pipelines"] == ["few-shot", "rsl-sql"]
+    (tmp_path / "mine.yaml").write_text(
+        "name: ours\nmodel: m\nbase_url: http://127.0.0.1:1/v1\n", encoding="utf-8"
+    )
+    own = written(tmp_path, TEMPLATE.replace("[offline]", "[mine.yaml]"))
+    assert crosscheck.run("nights", "deploy", str(own)).code == 0
+    path = str(tmp_path / "mine.yaml")
+    found = {each["name"]: each for each in ask(f"{prefect_server}/deployments/filter", {})}
+    assert found["nightly"]["parameters"]["matrix"]["backbones"] == [path]
+    form = found["evaluate"]["parameter_openapi_schema"]["definitions"]["EvaluationForm"]["properties"]
+    assert {path, "offline"} <= set(form["backbone"]["anyOf"][0]["enum"])
+    for name, backbone in (("evaluate", path), ("evaluate", "/else/where.yaml"), ("evaluate", "offlin")):
+        chosen = {"parameters": {"evaluation": {"backbone": backbone}}, "state": {"type": "SCHEDULED"}}
+        url = f"{prefect_server}/deployments/{found[name]['id']}/create_flow_run"
+        assert httpx.post(url, json=chosen).is_success == backbone.startswith("/")
     wrong = written(tmp_path, TEMPLATE.replace("30 1", "99 1"))
     refused = crosscheck.run("nights", "deploy", str(wrong))
     assert refused.code == 2 and "no cron expression" in refused.err

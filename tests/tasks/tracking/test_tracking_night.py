@@ -419,16 +419,17 @@ def test_nothing_in_the_artifact_acts(warehouse: Warehouse) -> None:
 
 def test_the_facts_say_when_what_and_how(warehouse: Warehouse) -> None:
     matrix = {
-        "benchmarks": ["a", "b"],
-        "backbones": ["c"],
-        "pipelines": ["d"],
+        "benchmarks": ["bird-dev"],
+        "backbones": ["/home/us/weak-1.yaml"],
+        "pipelines": ["rsl-sql"],
         "limit": 20,
         "overrides": ["x.y=1"],
     }
     told = dict(facts(replace(a_night(warehouse, two_runs(1, 2, 10), matrix=matrix), new_replies=True)))
     assert told == {
         "when": "2026-11-21 01:30 to 02:10 UTC (40 min)",
-        "matrix": "2 benchmarks × 1 backbone × 1 pipeline: a, b; c; d",
+        "matrix": "1 benchmark × 1 backbone × 1 pipeline: bird-dev; weak-1; rsl-sql",
+        "files": "/home/us/weak-1.yaml",
         "questions": "the first 20",
         "settings changed": "x.y=1",
         "answers": "new replies were requested",
