@@ -184,7 +184,7 @@ def _per_database(title: str, checks: Sequence[GoldCheck]) -> Iterator[Section]:
     lines = [
         f"{name} ({len(ids[name]):,}): {shorten(ids[name], MOST_IDS)}" for name in databases[:MOST_LISTED]
     ]
-    if rest := and_more(databases, MOST_LISTED, noun="databases"):
+    if rest := and_more(databases, MOST_LISTED, noun="database"):
         lines.append(f"{rest}: --json lists all")
     yield Section(f"{title} ({len(checks):,})", (Bullets(tuple(lines)),))
 
