@@ -63,7 +63,7 @@ def score_sentence(record: RunRecord) -> Sentence:
     score = record.score
     range_ = f", 95 % interval {interval(*score.interval)}" if score.interval else ""
     behind = f" ({counts(score)}, rule {record.rule}{range_})"
-    return Sentence(("execution accuracy (EX) ", Span(percent(score), "strong"), behind))
+    return Sentence(("execution accuracy ", Span(percent(score), "strong"), behind))
 
 
 def _head(record: RunRecord) -> Iterator[Block]:
