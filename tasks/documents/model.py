@@ -209,6 +209,12 @@ class Answer:
     blocks: tuple["Block", ...] = ()  # on pages only
     fold: bool = False
 
+    @property
+    def trail(self) -> list[tuple[str, bool]]:
+        """The stages with whether their SQL is right; successive stages that are alike are one, `1_a to 3_c`."""
+        alike = (list(group) for _, group in groupby(self.stages.items(), lambda each: each[1]))
+        return [(" to ".join(dict.fromkeys((some[0][0], some[-1][0]))), some[0][1]) for some in alike]
+
 
 @dataclass(frozen=True, slots=True)
 class QuestionItem:
