@@ -15,7 +15,7 @@ from tasks.core.wording import (
     shorten,
     signed,
 )
-from tasks.documents.model import Block, Column, Document, Inline, Sentence, Span, Table, plain
+from tasks.documents.model import Block, Column, Document, Inline, Sentence, Span, Table, Tone, plain
 from tasks.scoring.cost import by_endpoint, calls_in_words
 from tasks.scoring.metrics.turns import curve_in_words, turn_lines
 from tasks.scoring.report import StageScore
@@ -138,7 +138,7 @@ def _row(group: Sequence[StageScore]) -> tuple[Inline, ...]:
     if _unchanged(first):
         name = first.name if first is last else f"{first.name} to {last.name}"
         return (name, "no change", "", "")
-    changes = ((first.fixed or 0, "better"), (-(first.broken or 0), "bad"))
+    changes: tuple[tuple[int, Tone], ...] = ((first.fixed or 0, "better"), (-(first.broken or 0), "bad"))
     numbers = [Span(f"  {signed(change)}", tone) for change, tone in changes if change]
     return (first.name, percent(first), counts(first), (*bar(first), *numbers))
 
