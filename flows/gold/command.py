@@ -2,16 +2,22 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from flows.cli import options
 from flows.report.exit_codes import ExitCode
 
+if TYPE_CHECKING:
+    from tasks.documents.model import Document
+
+PAGE_ROWS = 5
+"""Rows of each result on the page of an answer key."""
+
 
 @dataclass(frozen=True, kw_only=True)
-class VerifyGoldOptions(options.Benchmark, options.BenchmarkOverrides, options.Files):
+class VerifyGoldOptions(options.Benchmark, options.BenchmarkOverrides, options.Page, options.Files):
     """Options of `crosscheck verify-gold`."""
 
     split: Literal["dev", "train"] = options.option(
@@ -55,7 +61,8 @@ class VerifyGoldOptions(options.Benchmark, options.BenchmarkOverrides, options.F
     "  crosscheck verify-gold --benchmark spider-dev --gold train_gold.sql --json\n"
     "  crosscheck verify-gold --benchmark bird-dev --slow 1 --strict\n"
     "  crosscheck verify-gold --benchmark bird-dev --key corrections.json\n"
-    "  crosscheck verify-gold --benchmark bird-mini-dev --key arcwise\n"
+    "  crosscheck verify-gold --benchmark bird-mini-dev --key arcwise --html key.html\n"
+    "      a page with both SQLs and both results of every question that the key changes\n"
     "\b\nAn answer key is the name of a benchmark whose golds it is, a file of id and SQL (JSON, JSON lines, CSV), or\n"
     "a file of corrections: an object with the key corrections, a list of objects with question_id, action (replace,\n"
     "add, withdraw or undecided), sql (a text or a list), reason and source. A run with\n"
@@ -75,7 +82,6 @@ def command(given: VerifyGoldOptions) -> int:
         return _check_key(given, given.key)
     from flows.gold.verification import GoldSettings, run_verify_gold
     from flows.gold.verification_display import as_object, gold_document
-    from tasks.documents.terminal import print_document
     from tasks.settings.assemble import benchmark_settings
 
     with given.progress() as progress:
@@ -87,9 +93,7 @@ def command(given: VerifyGoldOptions) -> int:
             undecided=not given.no_undecided,
         )
         verified = run_verify_gold(settings, given.folders, progress)
-    given.emit(
-        as_object(verified), lambda stream: print_document(gold_document(verified), stream), text_too=True
-    )
+    _show(given, as_object(verified), gold_document(verified))
     if verified.report.unreadable:
         return ExitCode.TRY_AGAIN
     return ExitCode.NEGATIVE if given.strict and verified.report.faults else ExitCode.DONE
@@ -98,13 +102,19 @@ def command(given: VerifyGoldOptions) -> int:
 def _check_key(given: VerifyGoldOptions, item: str) -> int:
     from flows.gold.key_check import check_key
     from flows.gold.key_check_display import as_object, key_document
-    from tasks.documents.terminal import print_document
     from tasks.settings.assemble import benchmark_settings
 
     settings = benchmark_settings(given.benchmark, given.overrides)
     with given.progress() as progress:
-        checked = check_key(settings, item, given.folders, progress)
-    given.emit(
-        as_object(checked), lambda stream: print_document(key_document(checked), stream), text_too=True
-    )
+        checked = check_key(settings, item, given.folders, progress, rows=PAGE_ROWS if given.html else 0)
+    _show(given, as_object(checked), key_document(checked))
     return ExitCode.BAD_INPUT if checked.problems else ExitCode.DONE
+
+
+def _show(given: VerifyGoldOptions, value: dict[str, Any], document: "Document") -> None:
+    from tasks.documents.html import html
+    from tasks.documents.terminal import print_document
+
+    given.write_page(lambda: html(document))
+    given.emit(value, lambda stream: print_document(document, stream), text_too=True)
+    given.name_page()

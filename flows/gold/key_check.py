@@ -24,7 +24,7 @@ class CheckedSql:
     """One SQL of a key."""
 
     sql: str  # the SQL
-    found: Execution | None  # its execution, without rows; None where the database is missing
+    found: Execution | None  # its execution; None where the database is missing
     # whether its result is that of an official gold under the benchmark's rule; None where either did not finish, or
     # there is no official gold SQL
     same: bool | None
@@ -35,9 +35,15 @@ class CheckedEntry:
     """What a key changes of one question, with each of its SQLs in order."""
 
     entry: Entry
-    database_id: str
+    question: Question  # as the benchmark has it
     sqls: tuple[CheckedSql, ...]
-    other_text: bool = False  # whether its question or evidence is another than the benchmark's
+    golds: tuple[str, ...] = ()  # the official golds
+    gold: Execution | None = None  # result of the first of them; None where it was not run
+
+    @property
+    def other_text(self) -> bool:
+        """Whether its question or evidence is another than the benchmark's."""
+        return not self.entry.has_text_of(self.question)
 
 
 @dataclass(frozen=True)
@@ -89,10 +95,17 @@ class CheckedKey:
         return tuple(each.entry.question_id for each in self.entries if any(map(wanted, each.sqls)))
 
 
-def check_key(settings: BenchmarkSettings, item: str, folders: Folders, progress: Progress) -> CheckedKey:
+def check_key(
+    settings: BenchmarkSettings, item: str, folders: Folders, progress: Progress, *, rows: int = 0
+) -> CheckedKey:
     """Run every SQL that a key changes of a benchmark, also of undecided entries.
 
-    `item` is as in `benchmark.answer_keys`.
+    Args:
+        settings: settings of the benchmark.
+        item: the key, as in `benchmark.answer_keys`.
+        folders: where files are read.
+        progress: is told what is done.
+        rows: rows of each result that are kept; with 0 the official golds are run for their verdicts only.
 
     Raises:
         DataError: the key, or a file of the benchmark, cannot be read.
@@ -113,7 +126,7 @@ def check_key(settings: BenchmarkSettings, item: str, folders: Folders, progress
                 nonlocal done
                 question = of[entry.question_id]
                 database = databases.get(question.database_id)
-                checked = await _check(entry, question, benchmark, database, judge)
+                checked = await _check(entry, question, benchmark, database, judge, rows)
                 done += 1
                 progress.step(f"Checked the SQL of {done:,} of {len(key.entries):,} questions")
                 return checked
@@ -124,21 +137,23 @@ def check_key(settings: BenchmarkSettings, item: str, folders: Folders, progress
 
 
 async def _check(
-    entry: Entry, question: Question, benchmark: Benchmark, database: Database | None, judge: Judge
+    entry: Entry, question: Question, benchmark: Benchmark, database: Database | None, judge: Judge, rows: int
 ) -> CheckedEntry:
-    database_id, other_text = question.database_id, not entry.has_text_of(question)
-    if database is None:
-        return CheckedEntry(
-            entry, database_id, tuple(CheckedSql(sql, None, None) for sql in entry.sql), other_text
-        )
     gold = benchmark.gold.get(entry.question_id)
     golds = (*([gold] if gold else []), *benchmark.further_gold.get(entry.question_id, ()))
+    if database is None:
+        return CheckedEntry(entry, question, tuple(CheckedSql(sql, None, None) for sql in entry.sql), golds)
+
+    async def run(sql: str) -> Execution:
+        return await judge.workers.execute(database, sql, rows=rows, timeout_s=judge.timeout_s)
+
     candidates: Mapping[str, str] = {str(place): sql for place, sql in enumerate(entry.sql)}
     verdicts = (await judge_golds(judge, [database], golds, candidates)).all if golds and candidates else {}
     checked = []
     for place, sql in candidates.items():
-        found = await judge.workers.execute(database, sql, rows=0, timeout_s=judge.timeout_s)
+        found = await run(sql)
         verdict = verdicts.get(place)
         known = found.ok and verdict is not None and verdict.gold_status == "ok"
         checked.append(CheckedSql(sql, found, is_right(verdict, judge.rules[0]) if known else None))
-    return CheckedEntry(entry, database_id, tuple(checked), other_text)
+    official = await run(golds[0]) if rows and golds else None
+    return CheckedEntry(entry, question, tuple(checked), golds, official)

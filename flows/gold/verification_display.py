@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from flows.gold.verification import Verified
-from tasks.core.wording import and_more, number, seconds, shorten
+from tasks.core.wording import and_more, counted, number, seconds, shorten
 from tasks.documents.model import Block, Bullets, Document, Section, Sentence, Span, Table
 from tasks.scoring.golds.gold_check import GoldCheck, GoldReport
 from tasks.scoring.golds.undecided import KINDS_IN_WORDS
@@ -58,9 +58,6 @@ def as_object(verified: Verified) -> dict[str, Any]:
 def gold_document(verified: Verified) -> Document:
     """Return the counts, a limited list of queries of each kind, and the suggested quarantine."""
     report, benchmark = verified.report, verified.benchmark
-    about = (
-        f" · revision {benchmark.revision} · {len(report.checks):,} gold queries of {verified.golds.source}"
-    )
     translated = (Sentence(Span(verified.translated, "strong")),) if verified.translated else ()
     empty, missing = (
         [check for check in report.checks if check.found == name] for name in ("empty", "missing_database")
@@ -80,7 +77,29 @@ def gold_document(verified: Verified) -> Document:
         *_quarantine(verified),
         *_undecided(verified),
     )
-    return Document("", blocks, (Span(benchmark.name, "strong"), about))
+    return Document(
+        f"{counted(len(report.faults), 'gold')} failing, stopped or too large",
+        blocks,
+        (
+            Span("Crosscheck · golds of ", "quiet"),
+            Span(benchmark.name, "strong"),
+            f", revision {benchmark.revision}",
+        ),
+        f"{len(report.checks):,} gold queries of {verified.golds.source}",
+        "bad" if report.faults else "",
+        (
+            Section(
+                "How to read this",
+                (
+                    Sentence(
+                        "If a gold query fails, is stopped by the time limit or returns too large a result, every "
+                        "prediction of its question counts as wrong. An empty result may be right."
+                    ),
+                ),
+            ),
+        ),
+        name=f"Golds of {benchmark.name}",
+    )
 
 
 def _quarantine(verified: Verified) -> Iterator[Section]:
@@ -184,7 +203,7 @@ def _per_database(title: str, checks: Sequence[GoldCheck]) -> Iterator[Section]:
     lines = [
         f"{name} ({len(ids[name]):,}): {shorten(ids[name], MOST_IDS)}" for name in databases[:MOST_LISTED]
     ]
-    if rest := and_more(databases, MOST_LISTED, noun="databases"):
+    if rest := and_more(databases, MOST_LISTED, noun="database"):
         lines.append(f"{rest}: --json lists all")
     yield Section(f"{title} ({len(checks):,})", (Bullets(tuple(lines)),))
 

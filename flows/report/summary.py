@@ -58,14 +58,10 @@ def print_run(shown: Shown, stream: TextIO, *, details: bool = False) -> None:
     """Print the first screen of a run; with `details` everything, with the tables of every metric."""
     record = shown.record
     compared = compared_with_run_before(record.run_id, shown.home)
-    steps = next_steps(record, compared.a.run_id if compared else "")
+    steps = next_steps(record, compared.a.run_id if compared else "", details=not details)
     if not details:
-        hint = f"crosscheck show {record.run_id} --details{_home()}"
-        more = (
-            Section("Next", tuple(map(Sentence, steps))),
-            Sentence(f"{hint}  # all tables, MLflow", "note"),
-        )
-        print_document(run_overview(record, compared, more, seconds=shown.seconds), stream)
+        more = Section("Next", tuple(map(Sentence, steps)))
+        print_document(run_overview(record, compared, (more,), seconds=shown.seconds), stream)
         return
     end: list[Block] = [*(comparison_sentences(compared) if compared else ())]
     if shown.seconds is not None:
@@ -76,25 +72,28 @@ def print_run(shown: Shown, stream: TextIO, *, details: bool = False) -> None:
     print_document(run_document(record, shown.tables, tuple(end)), stream)
 
 
-def next_steps(record: RunRecord, before: str = "") -> list[str]:
-    """Return the two commands to continue with, each with its reason.
+def next_steps(record: RunRecord, before: str = "", *, details: bool = False) -> list[str]:
+    """Return the commands to continue with, each with its reason.
 
     Args:
         record: the run.
         before: id of the run before it, "" if there is none.
+        details: whether the command that prints everything about the run is one of them.
     """
     run_id = record.run_id
+    everything = (f"crosscheck show {run_id} --details", "all tables, MLflow")
     if record.retryable:
         first = (f"crosscheck rerun {run_id}", f"asks {record.retryable:,} again")
     elif (record.correct or 0) < (record.total or 0):
         first = (f"crosscheck show {run_id} --wrong", "the wrong answers")
     else:
-        first = (f"crosscheck show {run_id} --details", "by difficulty and database")
+        first = everything
     if before:
         second = (f"crosscheck compare {before} {run_id}", "with the run before")
     else:
         second = (f"crosscheck report {run_id} --open", "every question on a page")
-    commands = [(f"{command}{_home()}", why) for command, why in (first, second)]
+    steps = dict.fromkeys((first, second, everything) if details else (first, second))
+    commands = [(f"{command}{_home()}", why) for command, why in steps]
     width = max(len(command) for command, _ in commands)
     return [f"{command:<{width}}  # {why}" for command, why in commands]
 

@@ -1,6 +1,6 @@
 """`crosscheck tables`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TextIO, cast
 
 import click
@@ -12,15 +12,17 @@ if TYPE_CHECKING:
     from tasks.scoring.papers.cells import PaperTable
     from tasks.scoring.papers.tables import Paper
 
+TITLES = {"rsl-sql": "RSL-SQL", "sea-sql": "SEA-SQL", "dac": "DAC"}
+
 
 @dataclass(frozen=True, kw_only=True)
-class TablesOptions(options.Files):
+class TablesOptions(options.Page, options.Files):
     """Options of `crosscheck tables`."""
 
     runs: tuple[str, ...] = options.argument(metavar="RUN...", nargs=-1, required=True)
     paper: str = options.option(
         "--paper",
-        type=click.Choice(["rsl-sql", "sea-sql", "dac"]),
+        type=click.Choice(list(TITLES)),
         required=True,
         help="Paper whose tables are printed.",
     )
@@ -35,7 +37,7 @@ class TablesOptions(options.Files):
     "  crosscheck tables latest --paper rsl-sql\n"
     "  crosscheck tables latest~1 latest --paper rsl-sql --markdown > tables.md\n"
     "      an ablation: the second run against the first\n"
-    "  crosscheck tables latest --paper dac --json\n"
+    "  crosscheck tables latest --paper dac --html tables.html\n"
     "\b\nFor VES and R-VES, evaluate with --set benchmark.efficiency=true.\n"
     "\b\nExit codes: 0 done; 2 bad input.",
 )
@@ -47,9 +49,10 @@ def command(given: TablesOptions) -> None:
     cannot be computed says "unknown" and why.
     """
     from flows.results.paper_runs import paper_runs
+    from tasks.documents.html import html
     from tasks.documents.latex import comments, latex
     from tasks.documents.markdown import markdown
-    from tasks.documents.model import Bullets, Document
+    from tasks.documents.model import Bullets, Document, Span
     from tasks.documents.terminal import print_document
     from tasks.scoring.papers.tables import paper_tables
 
@@ -60,6 +63,10 @@ def command(given: TablesOptions) -> None:
     titles = Bullets(tuple(f"{run.name}: {run.title}" for run in runs))
     blocks = (block for one in tables for block in (one.as_table(), Bullets(one.remarks, "note")))
     document = Document("", (titles, *blocks))
+    title = f"Tables of the {TITLES[given.paper]} paper"
+    given.write_page(
+        lambda: html(replace(document, title=title, kicker=Span("Crosscheck · own runs", "quiet")))
+    )
 
     def show(stream: TextIO) -> None:
         if given.as_markdown:
@@ -79,6 +86,7 @@ def command(given: TablesOptions) -> None:
         "tables": [t.as_object() for t in tables],
     }
     given.emit(found, show)
+    given.name_page()
 
 
 def _csv(tables: "tuple[PaperTable, ...]", stream: TextIO) -> None:

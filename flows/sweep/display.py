@@ -62,9 +62,10 @@ def sweep_document(sweep: Sweep, file: str = "") -> Document:
         file: its page; "" for none.
     """
     headers = (
-        Column("combination", "text"), Column("EX"), Column("right", under=True),
-        Column("95 % interval", text_only=True),
-        Column("execution accuracy", "plot", axis=AXIS), Column("letters", "text", help=f"Combinations that {LETTERS}"),
+        Column("combination", "text"), *((Column("settings", "text", under=True),) if _varied(sweep) else ()),
+        Column("EX", brief=True), Column("right", under=True), Column("95 % interval", under=True, brief=True),
+        Column("EX with its interval", "plot", axis=AXIS),
+        Column("letters", "text", brief=True, help=f"Combinations that {LETTERS}"),
         Column("versus the best", "text"), Column("forecast"), Column("from scratch"), Column("paid"),
         Column("run", "text"),
     )  # fmt: skip
@@ -122,10 +123,10 @@ def _score(done: CellResult, sweep: Sweep) -> str:
 def _row(done: CellResult, sweep: Sweep) -> tuple[ModelCell, ...]:
     if done.evaluated is None:
         unknown = ("not evaluated", money(done.estimated.cost_usd), "", "", "")
-        return done.cell.name, DASH, "", "", "", "", *unknown
+        return *_names(done.cell, sweep), DASH, "", "", "", "", *unknown
     report, free = done.evaluated.report, done.cell.free
     return (
-        done.cell.name,
+        *_names(done.cell, sweep),
         percent(report.score),
         counts(report.score),
         interval(*report.score.interval) if report.score.interval else DASH,
@@ -137,6 +138,14 @@ def _row(done: CellResult, sweep: Sweep) -> tuple[ModelCell, ...]:
         money(0.0 if free or not report.cost.calls else report.cost.cost_usd),
         Span(done.evaluated.record.run_id, "code"),
     )
+
+
+def _varied(sweep: Sweep) -> bool:
+    return any(done.cell.varied for done in sweep.cells)
+
+
+def _names(cell: Cell, sweep: Sweep) -> tuple[str, ...]:
+    return (cell.settings.label, " | ".join(cell.varied)) if _varied(sweep) else (cell.name,)
 
 
 def _spent(budget: Budget) -> str:

@@ -149,11 +149,13 @@ def shorten(names: Sequence[str], most: int) -> str:
 def and_more(items: Sequence[object], most: int, *, noun: str = "") -> str:
     """Write how many items are left out after the first ones; "" where none is.
 
-    >>> and_more(range(1203), 3)
-    'and 1,200 more'
+    >>> and_more(range(1203), 3), and_more("ab", 1, noun="stage")
+    ('and 1,200 more', 'and 1 more stage')
     """
     left = len(items) - most
-    return f"and {left:,} more{f' {noun}' if noun else ''}" if left > 0 else ""
+    if left <= 0:
+        return ""
+    return f"and {counted(left, f'more {noun}') if noun else f'{left:,} more'}"
 
 
 def storable(text: str) -> str:

@@ -32,6 +32,7 @@ from tasks.documents.model import (
     Section,
     Span,
     Table,
+    plain,
     spans,
 )
 from tasks.documents.sql_markup import mark_sql
@@ -118,7 +119,7 @@ def _environment() -> "Environment":
         lstrip_blocks=True,
         finalize=_finalize,
     )
-    made.filters |= {"counted": wording.counted, "inline": _inline}
+    made.filters |= {"counted": wording.counted, "inline": _inline, "plain": plain}
     made.globals |= {"Scale": Scale, "mark_sql": mark_sql, "draw": _draw, "cells": _cells}
     return made
 
@@ -132,14 +133,16 @@ def _draw(block: Block | Chart | Plot, *values: object) -> Markup:
     raise TypeError(f"There is no macro {name}.")
 
 
-def _cells(table: Table, row: Sequence[Cell]) -> Iterator[tuple[Column, Cell, list[tuple[str, Cell]], bool]]:
+def _cells(
+    table: Table, row: Sequence[Cell]
+) -> Iterator[tuple[Column, Cell, list[tuple[Column, Cell]], bool]]:
     """Yield each column that is not under another, its cell, those under it, and whether it names the row."""
     shown = [pair for pair in zip(table.columns, row, strict=True) if not pair[0].text_only]
     named = next((place for place, (column, _) in enumerate(shown) if column.kind == "text"), 0)
     for place, (column, cell) in enumerate(shown):
         if not column.under:
             below = takewhile(lambda pair: pair[0].under, shown[place + 1 :])
-            under = [(each.help, inner) for each, inner in below if inner]
+            under = [(each, inner) for each, inner in below if inner]
             yield column, cell, under, place == named
 
 

@@ -53,6 +53,8 @@ class Column:
     text_only: bool = False  # whether pages leave it out, since a plot shows its numbers
     # ends of the axis of plots in percent; None where they have no common axis
     axis: tuple[float, float] | None = None
+    # whether a narrow screen shows it beside the name of a row; it folds the columns after the name that are not
+    brief: bool = False
 
 
 Cell = Inline | Plot
@@ -68,7 +70,8 @@ class Table:
     rows: tuple[tuple[Cell, ...] | None, ...]  # cells; None draws a line between two sections
     caption: str = ""  # a remark below it
     keep: int = 2  # number of first columns that a terminal of any width shows
-    wide: bool = False  # whether a page breaks its rows into cards on a narrow screen
+    # whether a page breaks its rows into cards on a narrow screen, folded if a column is `brief`
+    wide: bool = False
     first: int | None = None  # number of rows that a terminal shows; None for all
     more: str = "--json or --html"  # options that show the others
 
@@ -76,6 +79,11 @@ class Table:
     def text_places(self) -> list[int]:
         """Places of the columns that are not plots."""
         return [place for place, column in enumerate(self.columns) if column.kind != "plot"]
+
+    @property
+    def brief(self) -> bool:
+        """Whether a narrow screen folds its rows."""
+        return self.wide and any(column.brief for column in self.columns)
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -208,6 +216,12 @@ class Answer:
     stages: Mapping[str, bool] = field(default_factory=dict)
     blocks: tuple["Block", ...] = ()  # on pages only
     fold: bool = False
+
+    @property
+    def trail(self) -> list[tuple[str, bool]]:
+        """The stages with whether their SQL is right; successive stages that are alike are one, `1_a to 3_c`."""
+        alike = (list(group) for _, group in groupby(self.stages.items(), lambda each: each[1]))
+        return [(" to ".join(dict.fromkeys((some[0][0], some[-1][0]))), some[0][1]) for some in alike]
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ document.querySelectorAll(".questions").forEach((part) => {
     selects.forEach((each) => each.addEventListener("change", filter));
   }
   const named = location.hash.startsWith("#q-") && decodeURIComponent(location.hash.slice(3));
-  const first = flips.find((flip) => flip.dataset.id === named) || flips.find((flip) => flip.dataset.status === "wrong") || flips[0];
+  const first = flips.find((flip) => flip.dataset.id === named) || flips.find((flip) => flip.querySelector(".about .badge.bad")) || flips[0];
   part.querySelector(".panes").classList.add("ready");
   if (first) select(first, true);
 });

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tasks.core.wording import UNKNOWN
-from tasks.documents.model import Table
+from tasks.documents.model import Column, Table
 from tasks.scoring.report import Ratio, Value
 
 
@@ -48,7 +48,9 @@ class PaperTable:
     def as_table(self) -> Table:
         """Return it with texts as cells; an unknown one has the letter of its reason."""
         rows = tuple((name, *(self._text(cell) for cell in cells)) for name, cells in self.rows)
-        return Table(self.title, self.columns, rows)
+        first, *others = self.columns
+        numbers = (Column(name, brief=name == "total") for name in others)
+        return Table(self.title, (Column(first, "text"), *numbers), rows, wide=True)
 
     def as_object(self) -> dict[str, Any]:
         """Return it as plain JSON."""

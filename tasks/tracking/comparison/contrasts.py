@@ -34,12 +34,17 @@ def by_difficulty(pairs: Sequence[Pair], *, hardness: bool) -> tuple[Contrast, .
 
 
 def by_stage(pairs: Sequence[Pair], rule: str) -> tuple[Contrast, ...]:
-    """Compare the runs after each stage; a question that did not get as far as a stage is wrong there."""
+    """Compare the runs after each stage of A, then after those that only B has.
+
+    A question that did not get as far as a stage is wrong there.
+    """
     in_a = dict.fromkeys(stage for pair in pairs for stage in pair.a.stages)
     in_b = dict.fromkeys(stage for pair in pairs for stage in pair.b.stages)
     contrasts = []
-    stages = (stage for stage in {*in_a, *in_b} if not (is_candidate(stage) or is_turn(stage)))
-    for stage in sorted(stages, key=_stage_order):
+    only_b = [stage for stage in in_b if stage not in in_a]
+    for stage in (*sorted(in_a, key=_stage_order), *sorted(only_b, key=_stage_order)):
+        if is_candidate(stage) or is_turn(stage):
+            continue
         rights_a = [is_right(pair.a.stages.get(stage), rule) for pair in pairs]
         rights_b = [is_right(pair.b.stages.get(stage), rule) for pair in pairs]
         if stage in in_a and stage in in_b:

@@ -130,11 +130,12 @@ def _ranked(board: Board, page_of: Callable[[str], str]) -> Table:
     ranks = Counter(each.rank for each in board.ranked)
     headers = (
         Column("rank"), Column("pipeline", "text"), Column("backbone", "text", under=True),
-        Column("changed", "text", under=True), Column("EX"), Column("right", under=True), Column(RANGE, under=True),
+        Column("changed", "text", under=True), Column("EX", brief=True), Column("right", under=True),
+        Column(RANGE, under=True, brief=True),
         *(Column(title, under=True, help=title) for title in titles.values()),
         *((Column("pass@k", under=True, help="pass@k"),) if passed else ()),
         Column("EX with its interval", "plot", axis=axis),
-        *((Column("letters", "text", help=f"Runs that {LETTERS}"),) if tested else ()),
+        *((Column("letters", "text", brief=True, help=f"Runs that {LETTERS}"),) if tested else ()),
         *(_COSTS if known else ()), Column("run", "text"), Column("started", "text", under=True),
     )  # fmt: skip
     rows = tuple(

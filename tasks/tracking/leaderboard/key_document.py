@@ -21,8 +21,8 @@ def key_blocks(board: Board, ranking: KeyRanking) -> Iterator[Block]:
     axis = axis_around(ex for each in ranking.rows for ex in (each.ex, each.official))
     headers = (
         Column("rank by the key"), Column("change", under=True, help="change"), Column("run", "text"),
-        Column("EX by the key"), Column("right", under=True),
-        Column(f"{100 * CONFIDENCE:g} % interval", under=True),
+        Column("EX by the key", brief=True), Column("right", under=True),
+        Column(f"{100 * CONFIDENCE:g} % interval", under=True, brief=True),
         Column("official key and this key", "plot", axis=axis),
         Column("official, same questions"), Column("right ", under=True),
         Column("official rank", help="by the official key, on the same questions"),

@@ -108,7 +108,7 @@ def _blocks(detail: Detail) -> Iterator[Block]:
 
 def _runs(entry: Entry) -> Inline:
     if entry.run_id is None:
-        return "no run came to be"
+        return "no run was made"
     rule = (", rule ", Span(entry.rule, "code")) if entry.rule else ()
     baseline = (", baseline ", Span(entry.baseline, "code")) if entry.baseline else ()
     return "run ", Span(entry.run_id, "code"), *rule, *baseline, f", {entry.pinned}" if entry.pinned else ""

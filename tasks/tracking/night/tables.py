@@ -30,8 +30,8 @@ def scores_table(night: Night) -> Table:
     axis = axis_around(ex for each in night.entries for ex in (each.ex, each.before))
     titles = {name: score.title for each in night.entries for name, score in each.variants.items()}
     headers = (
-        *_NAMES, Column("verdict", "text"), Column("EX"), Column("right", under=True),
-        Column(f"{100 * CONFIDENCE:g} % interval", under=True),
+        *_NAMES, Column("verdict", "text", brief=True), Column("EX", brief=True), Column("right", under=True),
+        Column(f"{100 * CONFIDENCE:g} % interval", under=True, brief=True),
         *(Column(title, under=True, help=title) for title in titles.values()),
         Column("Baseline and this run", "plot", axis=axis), Column("difference"),
         Column(f"{100 * (1 - night.gate.level):g} % interval", under=True),
@@ -114,7 +114,7 @@ def costs_table(night: Night) -> Table:
     """Return the calls, the money and the time of every evaluation, and its efficiency where that was measured."""
     measured = tuple(dict.fromkeys(name for entry in night.entries for name in entry.efficiency))
     headers = (
-        *_NAMES, Column("calls paid"), Column("cached calls"), Column("paid"),
+        *_NAMES, Column("calls paid"), Column("cached calls"), Column("paid", brief=True),
         Column("from scratch", help="what the same answers cost without cached replies"),
         Column("forecast", help="estimated before the first question, without cached replies"),
         Column("median", help="median seconds of a paid call"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 
 from tasks.core.wording import (
     and_more,
@@ -14,7 +15,7 @@ from tasks.core.wording import (
     shorten,
     signed,
 )
-from tasks.documents.model import Block, Column, Document, Sentence, Span, Table, plain
+from tasks.documents.model import Block, Column, Document, Inline, Sentence, Span, Table, Tone, plain
 from tasks.scoring.cost import by_endpoint, calls_in_words
 from tasks.scoring.metrics.turns import curve_in_words, turn_lines
 from tasks.scoring.report import StageScore
@@ -23,10 +24,10 @@ from tasks.tracking.comparison.run_comparison import RunComparison
 from tasks.tracking.run_display.problems import problems
 from tasks.tracking.run_record import RunRecord
 
-MOST_STAGES, MOST_SENTENCES, MOST_VARIANTS = 6, 4, 2
+MOST_ROWS, MOST_SENTENCES, MOST_VARIANTS = 6, 4, 2
 LINE, TWO_LINES, FOUR_LINES = 98, 190, 380
 """Characters of a text that is to fit so many lines of 100 columns, with its mark."""
-BAR = 40
+BAR = 30
 """Columns of a bar of 100 %."""
 
 
@@ -87,7 +88,7 @@ def _score(record: RunRecord) -> Iterator[Block]:
     for each in variants[:MOST_VARIANTS]:
         same = f"; official on the same questions: {counts(each.official)}" if each.official else ""
         yield Sentence(_cut(f"{each.title}: {percent(each)} ({counts(each)}{same})", LINE))
-    if rest := and_more(variants, MOST_VARIANTS, noun="scores"):
+    if rest := and_more(variants, MOST_VARIANTS, noun="score"):
         yield Sentence(rest, "note")
     for translated in record.translations:
         yield Sentence(_cut(translated, LINE), "score")
@@ -99,7 +100,7 @@ def _problems(record: RunRecord) -> Iterator[Block]:
     found = [*wrong, *(Sentence(f"· {note}") for note in record.notes)]
     for place, each in enumerate(found[:MOST_SENTENCES]):
         yield Sentence(_cut(plain(each.text), TWO_LINES if place else FOUR_LINES), each.level)
-    if rest := and_more(found, MOST_SENTENCES, noun="remarks"):
+    if rest := and_more(found, MOST_SENTENCES, noun="remark"):
         yield Sentence(f"· {rest}", "note")
     if not wrong and record.scored:
         yield Sentence(
@@ -108,24 +109,38 @@ def _problems(record: RunRecord) -> Iterator[Block]:
 
 
 def _waterfall(record: RunRecord) -> Iterator[Block]:
-    """Yield what each stage gained and broke, where there are several."""
-    stages = record.stages
-    if len(stages) < 2:
+    """Yield what each stage gained and broke, where there are several; of many, the first ones and the last."""
+    if len(record.stages) < 2:
         return
-    rows = tuple(
-        (
-            stage.name,
-            percent(stage),
-            counts(stage),
-            "" if not stage.fixed else signed(stage.fixed),
-            "" if not stage.broken else signed(-stage.broken),
-            bar(stage),
-        )
-        for stage in stages[:MOST_STAGES]
-    )
+    groups = _with_unchanged_together(record.stages)
+    if len(groups) > MOST_ROWS:
+        left_out = [stage for group in groups[MOST_ROWS - 1 : -1] for stage in group]
+        middle = [(and_more(left_out, 0, noun="stage"), "", "", "")]
+        rows = [*map(_row, groups[: MOST_ROWS - 1]), *middle, _row(groups[-1])]
+    else:
+        rows = [*map(_row, groups)]
     yield Sentence("")
-    headers = ("stage", "EX", "right", "fixed", "broken", Column("█ kept  + fixed  × broken", "text"))
-    yield Table("", headers, rows, and_more(stages, MOST_STAGES, noun="stages"))
+    yield Table("", ("stage", "EX", "right", Column("█ kept  + fixed  × broken", "text")), tuple(rows))
+
+
+def _with_unchanged_together(stages: Sequence[StageScore]) -> list[list[StageScore]]:
+    """Group successive stages that neither fixed nor broke a question; any other stage is a group of its own."""
+    grouped = groupby(enumerate(stages), lambda each: None if _unchanged(each[1]) else each[0])
+    return [[stage for _, stage in group] for _, group in grouped]
+
+
+def _unchanged(stage: StageScore) -> bool:
+    return stage.fixed == 0 and stage.broken == 0
+
+
+def _row(group: Sequence[StageScore]) -> tuple[Inline, ...]:
+    first, last = group[0], group[-1]
+    if _unchanged(first):
+        name = first.name if first is last else f"{first.name} to {last.name}"
+        return (name, "no change", "", "")
+    changes: tuple[tuple[int, Tone], ...] = ((first.fixed or 0, "better"), (-(first.broken or 0), "bad"))
+    numbers = [Span(f"  {signed(change)}", tone) for change, tone in changes if change]
+    return (first.name, percent(first), counts(first), (*bar(first), *numbers))
 
 
 def _turns(record: RunRecord) -> Iterator[Block]:
@@ -171,14 +186,16 @@ def comparison_sentences(compared: RunComparison) -> Iterator[Sentence]:
 
 
 def cost_sentence(record: RunRecord, seconds: float | None = None) -> str:
-    """Return what was paid and what the same answers cost from scratch, with the calls, and how long it took."""
+    """Return what was paid and, where that is another sum, the cost from scratch, with the calls and the time."""
     cost = record.cost
     if cost.calls is None:
         parts = ["cost unknown: the answers were made elsewhere"]
+    elif cost.cost_usd == cost.from_scratch_usd == 0:
+        parts = [calls_in_words(cost)]
     else:
-        usd = f"paid {money(cost.cost_usd)}, {money(cost.from_scratch_usd)} from scratch"
-        parts = [f"{usd} ({calls_in_words(cost)})"]
-        parts += by_endpoint(cost)
+        same = cost.from_scratch_usd == cost.cost_usd
+        scratch = "" if same else f", {money(cost.from_scratch_usd)} from scratch"
+        parts = [f"paid {money(cost.cost_usd)}{scratch} ({calls_in_words(cost)})", *by_endpoint(cost)]
     if record.seconds is not None:
         parts.append(
             f"{duration(record.seconds)} answering" + (f", {seconds:.1f} s total" if seconds else "")

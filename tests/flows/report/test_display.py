@@ -71,11 +71,9 @@ def test_an_evaluation_in_a_narrow_terminal_leaves_only_its_summary(demo: Comman
     assert re.fullmatch(
         r"execution accuracy .* of 4, rule bird, 95 % interval [\d.]+ to [\d.]+ %\)", headline
     )
-    assert all(name in screen.text for name in STAGES), "a name was cut"
+    assert STAGES[0] in screen.text and f"{STAGES[1]} to {STAGES[-1]}" in screen.text, "a name was cut"
     assert not any("…" in line or line.startswith((" " * 20 + "4)", "Reading", "⠋")) for line in lines)
-    assert re.search(
-        r"^paid \$0\.0000, \$0\.0000 from scratch \(\d+ calls, free of charge, ", screen.text, re.M
-    )
+    assert re.search(r"^\d+ calls, free of charge, 0 from the cache; ", screen.text, re.M)
     assert "Traceback" not in screen.raw
     assert "WARNING" not in screen.raw
     assert COLOURS.search(screen.raw)
@@ -83,7 +81,7 @@ def test_an_evaluation_in_a_narrow_terminal_leaves_only_its_summary(demo: Comman
     assert re.search(
         rf"^Next\ncrosscheck show {run_id} --(wrong|details) +# .*\n"
         rf"crosscheck report {run_id} --open +# every question on a page\n"
-        rf"crosscheck show {run_id} --details  # ",
+        rf"crosscheck show {run_id} --details +# all tables, MLflow",
         screen.text,
         re.M,
     )

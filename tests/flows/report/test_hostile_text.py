@@ -76,13 +76,17 @@ def golds(stream: TextIO) -> None:
 
 def answer_key(stream: TextIO) -> None:
     entry = Entry(question_id="1", action="replace", sql="SELECT 1", reason="r", source="s")
-    found = CheckedEntry(entry, "db", (CheckedSql(EVIL, Execution("error", error=EVIL), None),))
+    found = CheckedEntry(
+        entry, Question(EVIL, EVIL, "db"), (CheckedSql(EVIL, Execution("error", error=EVIL), None),)
+    )
     checked = CheckedKey(benchmark_settings("demo", ()), AnswerKey(EVIL, Path(EVIL), "0", {}), (found,))
     print_document(key_document(checked), stream)
 
 
 def sweep(stream: TextIO) -> None:
-    cell = SimpleNamespace(name=EVIL, free=True, unranked="")
+    cell = SimpleNamespace(
+        name=EVIL, settings=SimpleNamespace(label=EVIL), varied=(EVIL,), free=True, unranked=""
+    )
     done = CellResult(cell, Estimate(1, None, None, None, None), evaluated(), EVIL)  # type: ignore[arg-type]
     print_document(sweep_document(Sweep("s", (done,), page=EVIL)), stream)
 

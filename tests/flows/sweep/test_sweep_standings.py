@@ -42,7 +42,7 @@ def report(right: int, *, executable: bool = True, first: int = 0, lost: int = 0
 def done(
     name: str, right: int, problem: str = "", *, unranked: str = "", free: bool = False, **scored: Any
 ) -> CellResult:
-    cell = SimpleNamespace(name=name, unranked=unranked, free=free)
+    cell = SimpleNamespace(name=name, varied=(), unranked=unranked, free=free)
     found_report = report(right, **scored)
     record = record_of(make_run(run_id=f"run-{name}"), found_report)
     found = SimpleNamespace(report=found_report, record=record, mlflow=SimpleNamespace(served=True))

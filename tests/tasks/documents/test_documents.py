@@ -56,7 +56,7 @@ def blocks(text: str) -> tuple[Block, ...]:
         Column("rank"),
         Column(text, "text", help=text),
         Column("under", "text", under=True),
-        Column("EX"),
+        Column("EX", brief=True),
         Column("plot", "plot", axis=(0, 100)),
         Column("two", "plot"),
     )
@@ -160,6 +160,24 @@ def test_every_interval_has_ticks_also_where_a_table_becomes_cards() -> None:
         page = html(Document("T", (Table("", headers, cells, wide=wide),)))
         labels = re.findall(r'class="stretched axis"[^>]*>(.*?)</svg>', page, re.DOTALL)
         assert [re.findall(">([^<>]+)</text>", each) for each in labels] == axes * [["0", "50", "100 %"]]
+
+
+def test_a_narrow_screen_folds_the_rows_of_a_table_with_brief_columns() -> None:
+    headers = ("name", Column("EX", brief=True), Column("right", under=True), Column("calls"))
+    for wide in (True, False):
+        table = Table("", headers, (("a", "50 %", "1 of 2", "9"),), wide=wide)
+        page = html(Document("T", (table,)))
+        assert table.brief == wide
+        assert ('<table class="cards brief">' in page) == wide
+        assert ('<summary><span class="unseen">more about a</span></summary>' in page) == wide
+        assert '<td class="num beside" data-label="EX">50 %<small>1 of 2</small></td>' in page
+        assert '<td class="num" data-label="calls">9</td>' in page
+
+
+def test_successive_stages_that_are_alike_are_one_on_a_page() -> None:
+    stages = {"1_a": False, "2_b": True, "3_c": True, "4_d": True, "5_e": False}
+    trail = Answer("A", "SELECT 1", stages=stages).trail
+    assert trail == [("1_a", False), ("2_b to 4_d", True), ("5_e", False)]
 
 
 def test_an_axis_of_differences_has_a_sign_on_both_sides_of_zero() -> None:

@@ -223,6 +223,8 @@ def test_stages_that_only_one_run_has_are_shown_without_a_test() -> None:
         None,
     )
     assert last.name == "10_late"
+    other = stored((score(number, number > 2, "b", ("1_other", "2_other")) for number in range(10)), "b")
+    assert [each.name for each in compare(b, other).stages] == [*stages, "1_other", "2_other"]
 
 
 def test_a_question_that_did_not_reach_a_stage_is_wrong_there() -> None:

@@ -17,6 +17,7 @@ from tasks.documents.sql_markup import mark_sql
 from tasks.documents.text import visible
 from tasks.tracking.comparison.compare import compare
 from tasks.tracking.comparison.document import comparison_document
+from tasks.tracking.comparison.run_comparison import RunComparison
 from tasks.tracking.warehouse.stored import StoredRun
 from tests.tasks.tracking.comparison_samples import score, stored, two_runs, with_benchmark, with_row
 from tests.tasks.tracking.page_parts import EVIL, Page, hostile_runs
@@ -85,10 +86,10 @@ def test_the_policy_allows_the_pages_own_style_and_script_and_no_other() -> None
         assert f"{tag}-src 'sha256-{digest}';" in policy
 
 
-@pytest.mark.skipif(not shutil.which("chromium"), reason="no chromium to open the page with")
-def test_a_browser_runs_the_pages_script_under_its_policy_and_nothing_else(tmp_path: Path) -> None:
+def in_a_browser(found: RunComparison, tmp_path: Path) -> str:
+    """Return what Chromium makes of the page of a comparison."""
     file = tmp_path / "page.html"
-    file.write_text(html(comparison_document(compare(*hostile_runs()))), encoding="utf-8")
+    file.write_text(html(comparison_document(found)), encoding="utf-8")
     options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
     ran = subprocess.run(
         ["chromium", *options, "--dump-dom", file.as_uri()],
@@ -97,9 +98,23 @@ def test_a_browser_runs_the_pages_script_under_its_policy_and_nothing_else(tmp_p
         timeout=60,
         check=True,
     )
-    page = Page(ran.stdout)
+    return ran.stdout
+
+
+@pytest.mark.skipif(not shutil.which("chromium"), reason="no chromium to open the page with")
+def test_a_browser_runs_the_pages_script_under_its_policy_and_nothing_else(tmp_path: Path) -> None:
+    page = Page(in_a_browser(compare(*hostile_runs()), tmp_path))
     assert ("class", "live") in page.attributes
     assert page.tags.count("script") == 1
+
+
+@pytest.mark.skipif(not shutil.which("chromium"), reason="no chromium to open the page with")
+def test_a_page_opens_beside_a_question_that_the_second_run_broke(tmp_path: Path) -> None:
+    found = compare(*two_runs(3, 2, 12))
+    assert found.flips[0].change == "fixed"
+    broken = next(flip.question_id for flip in found.flips if flip.change == "broken")
+    read = re.findall(r'<li class="flip read" data-id="([^"]+)"', in_a_browser(found, tmp_path))
+    assert read == [broken]
 
 
 @pytest.mark.parametrize("runs", [

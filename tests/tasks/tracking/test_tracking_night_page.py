@@ -124,7 +124,7 @@ def test_infrastructure_stands_with_the_command_that_mends_it(warehouse: Warehou
     night = a_night(warehouse, [before, unanswered(tonight, 1, "The endpoint was gone.")], others=[REFUSED])
     page = Page(render(night, warehouse))
     for part in (
-        "The key was refused.", "crosscheck evaluate --backbone closed", "no run came to be",
+        "The key was refused.", "crosscheck evaluate --backbone closed", "no run was made",
         "1 of 20 questions has no answer", f"crosscheck rerun {night.entries[0].run_id}",
         "The endpoint was gone.", "1 backbone error", "1 question without an answer",
     ):  # fmt: skip

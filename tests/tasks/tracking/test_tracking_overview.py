@@ -1,6 +1,7 @@
 """The first screen of a run: at most 40 lines of 100 columns, whatever has happened, and each thing once."""
 
 import io
+import re
 from dataclasses import replace
 
 import pytest
@@ -46,6 +47,10 @@ def test_the_worst_run_fits_forty_lines_of_a_hundred_columns(monkeypatch: pytest
     stages = tuple(f"{place}_{'stage' * 5}" for place in range(1, 12))
     report = make_report(400, stages)
     more = {
+        "stages": tuple(
+            StageScore(200, 400, name=name, fixed=min(place, 1), broken=0)
+            for place, name in enumerate(stages)
+        ),
         "fatal": LONG,
         "failures": {f"kind_{n}": n + 1 for n in range(5)},
         "failure_messages": {f"kind_{n}": LONG for n in range(5)},
@@ -68,13 +73,15 @@ def test_the_worst_run_fits_forty_lines_of_a_hundred_columns(monkeypatch: pytest
 def test_score_problems_stages_cost_and_comparison_are_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
     report = make_report(30)
     record = record_of(make_run(), report, seconds=19.9)
+    cost = replace(record.cost, cost_usd=0.25, from_scratch_usd=0.75)
+    record = record.model_copy(update={"cost": cost})
     text = " ".join(" ".join(on_terminal(record, monkeypatch)).split())
     score, stage = record.score, record.stages[1]
     for expected in (
         f"({score.correct} of {score.total}, rule bird, 95 % interval ",
         f"{stage.correct} of {stage.total}",
         f"+{stage.fixed}",
-        "from scratch (120 calls paid, 7 from the cache)",
+        "paid $0.2500, $0.7500 from scratch (120 calls paid, 7 from the cache)",
         "20 s answering, 41.5 s total",
         "This run beats the run before by 16.67 points",
         "13 fixed and 3 broken of 60 questions",
@@ -101,15 +108,48 @@ def test_a_run_without_a_problem_says_so_and_an_unknown_cost_is_not_zero(
     text = " ".join(" ".join(on_terminal(record, monkeypatch, compared=False)).split())
     assert "✓ 9 questions answered" in text
     unknown = record.model_copy(update={"cost": replace(record.cost, cost_usd=None, from_scratch_usd=None)})
-    assert "paid unknown, unknown from scratch" in "\n".join(on_terminal(unknown, monkeypatch))
+    assert "paid unknown (" in "\n".join(on_terminal(unknown, monkeypatch))
     elsewhere = record.model_copy(update={"cost": replace(record.cost, calls=None)})
+    free = record.model_copy(update={"cost": replace(record.cost, cost_usd=0.0, from_scratch_usd=0.0)})
+    assert "21 calls, free of charge, 15 from the cache" in (
+        text := "\n".join(on_terminal(free, monkeypatch))
+    )
+    assert "paid" not in text
     assert "cost unknown: the answers were made elsewhere" in "\n".join(on_terminal(elsewhere, monkeypatch))
 
 
+def test_successive_stages_without_a_change_share_a_row_and_the_last_stage_is_always_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def stage(place: int, *changes: int) -> StageScore:
+        fixed, broken = changes or (None, None)
+        return StageScore(20 + place, 40, name=f"{place}_stage", fixed=fixed, broken=broken)
+
+    def rows(*stages: StageScore) -> list[str]:
+        record = record_of(make_run(), make_report(9)).model_copy(update={"stages": stages})
+        lines = on_terminal(record, monkeypatch, compared=False)
+        names = re.compile(r"(\d_stage.*|and \d+ more stages?)")
+        return [" ".join(line.split()) for line in lines if names.match(line)]
+
+    bar = "█" * 16
+    assert rows(stage(1), stage(2, 0, 0), stage(3, 0, 0), stage(4, 3, 1), stage(5, 0, 0)) == [
+        f"1_stage 52.50 % 21 of 40 {bar}",
+        "2_stage to 3_stage no change",
+        f"4_stage 60.00 % 24 of 40 {bar}++× +3 −1",
+        "5_stage no change",
+    ]
+    first, *_, left_out, last = rows(stage(1), *(stage(place, 1, 0) for place in range(2, 10)))
+    assert first.startswith("1_stage") and left_out == "and 3 more stages" and last.startswith("9_stage")
+    assert (
+        rows(*(stage(place, *(() if place == 1 else (1, 0))) for place in range(1, 8)))[-2]
+        == "and 1 more stage"
+    )
+
+
 @pytest.mark.parametrize(("stage", "parts"), [
-    (StageScore(20, 40, name="first"), ("█" * 20, "", "")),
-    (StageScore(24, 40, name="s", fixed=8, broken=4), ("█" * 16, "+" * 8, "×" * 4)),
-    (StageScore(1000, 2000, name="s", fixed=1, broken=1), ("█" * 20, "+", "×")),
+    (StageScore(20, 40, name="first"), ("█" * 15, "", "")),
+    (StageScore(24, 40, name="s", fixed=8, broken=4), ("█" * 12, "+" * 6, "×" * 3)),
+    (StageScore(1000, 2000, name="s", fixed=1, broken=1), ("█" * 15, "+", "×")),
     (StageScore(0, 40, name="s", fixed=0, broken=0), ("", "", "")),
 ])  # fmt: skip
 def test_a_bar_is_what_was_kept_then_fixed_then_broken(stage: StageScore, parts: tuple[str, ...]) -> None:
