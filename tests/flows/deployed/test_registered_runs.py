@@ -83,7 +83,8 @@ async def test_a_rerun_of_nothing_says_so(home: Home, monkeypatch: pytest.Monkey
 
 
 async def test_an_evaluation_of_the_nightly_flow_is_one(home: Home, registered: dict[str, Any]) -> None:
-    entry = await nights._evaluate(EvaluationForm(), home, "tonight", (NightLimits(), 1), ask_again=True)
+    names, limits = ("demo", "offline", "rsl-sql"), (NightLimits(), 1)
+    entry = await nights._evaluate(names, EvaluationForm(), home, "tonight", limits, ask_again=True)
     assert entry.problem == "read"
     assert set(registered) == {"host", "pid", "nightly", "flow_run"}
     assert list(home.runs.iterdir()) == []
