@@ -9,17 +9,16 @@ from tasks.backbone.recordings.observed import Exchange, Observations
 from tasks.scoring.report import QuestionScore, Report, is_right
 from tasks.tracking.mlflow.trace_choice import choose, is_failed, sample_of
 from tasks.tracking.mlflow.tracker import Tracker
-from tasks.tracking.warehouse.stored import StoredAnswer
 
 
 class Tracing:
     """The traces of one evaluation.
 
-    A nightly run traces an answer without its stages if the night before has the same SQL and verdict: most of what
+    A nightly run traces an answer without its stages if it has the same verdict as in the night before: most of what
     nights add to MLflow would be the same prompts.
 
     Attributes:
-        before: answers of the run before, by question id; {} until they are known.
+        before: whether answers were right in the run before, by question id; {} until that is known.
 
     Replies of models are read from the reply cache. Those of the offline backbone and of recordings are not cached, so
     the backbone is observed; replies to a question are dropped when scoring shows that it is not traced.
@@ -41,7 +40,7 @@ class Tracing:
             (question.id for question in preparation.executable), self._settings.sample_traces
         )
         self._nightly = nightly
-        self.before: Mapping[str, StoredAnswer] = {}
+        self.before: Mapping[str, bool] = {}
 
     def scored(self, score: QuestionScore) -> None:
         """Drop the replies to a scored question that is not traced."""
@@ -51,15 +50,13 @@ class Tracing:
             self._observed.drop(score.question.id)
 
     def _flipped(self, score: QuestionScore) -> bool:
-        before = self.before.get(score.question.id)
-        return before is not None and before.right is not is_right(score.final, self._rule)
+        right = is_right(score.final, self._rule)
+        return self.before.get(score.question.id, right) is not right
 
     def _unchanged(self, score: QuestionScore) -> bool:
-        """Return whether a nightly run has the answer of the night before; an answer that failed is looked into."""
-        if not self._nightly or is_failed(score):
-            return False
-        found = StoredAnswer(score.outcome.sql, is_right(score.final, self._rule))
-        return found == self.before.get(score.question.id)
+        """Return whether a nightly run has the verdict of the night before; an answer that failed is looked into."""
+        known = self._nightly and score.question.id in self.before
+        return known and not is_failed(score) and not self._flipped(score)
 
     def write(self, tracker: Tracker, report: Report) -> tuple[str, str]:
         """Write the traces; return a remark for the run's description, and the error message or ""."""

@@ -108,7 +108,7 @@ class Tracking:
         if not later:
             await self._starting
         try:
-            self._tracing.before = await asyncio.to_thread(self._warehouse.answers_before, self.run)
+            self._tracing.before = await asyncio.to_thread(self._warehouse.verdicts_before, self.run)
             await asyncio.to_thread(self._warehouse.start, self.run)
         except CrosscheckError as error:
             await self._starting

@@ -20,7 +20,7 @@ class TraceChoice:
     flipped: Collection[str] = ()  # ids of the questions with another verdict than in the run before
     unchanged: Collection[
         str
-    ] = ()  # ids of the questions in `brief` because the night before has the same answer
+    ] = ()  # ids of the questions in `brief` because of the same verdict in the night before
     causes: Mapping[str, str] = field(default_factory=dict)  # why answers are wrong, by question id
 
     @property
@@ -34,7 +34,7 @@ class TraceChoice:
         if self.unchanged:
             return (
                 f"traces: {len(self.whole)} questions with their stages, {len(self.brief)} without, of which "
-                f"{len(self.unchanged)} have the same SQL and verdict as the night before"
+                f"{len(self.unchanged)} have the same verdict as in the night before"
             )
         shown = (
             f"traces: {self.failed_traced} of {self.failed} questions that are wrong, failed or flipped, and a sample "

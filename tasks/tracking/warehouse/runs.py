@@ -17,7 +17,7 @@ from tasks.tracking.run_record import RunHeader, RunRecord, read_record
 from tasks.tracking.warehouse.bulk import insert_questions, read_questions, remove_questions, remove_run
 from tasks.tracking.warehouse.duckdb_file import WarehouseFile
 from tasks.tracking.warehouse.rows import from_rows, to_rows
-from tasks.tracking.warehouse.stored import StoredAnswer, StoredRun
+from tasks.tracking.warehouse.stored import StoredRun
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -176,8 +176,8 @@ class Warehouse:
                         return str(run_id)
         return ""
 
-    def answers_before(self, run: EvaluationRun) -> dict[str, StoredAnswer]:
-        """Return the answers of the last finished run of the same kind, by question id; {} if there is none.
+    def verdicts_before(self, run: EvaluationRun) -> dict[str, bool]:
+        """Return whether each answer was right in the last finished run of the same kind, by question id; {} of none.
 
         It has the same benchmark, revision, backbone, pipeline and rule.
         """
@@ -194,9 +194,9 @@ class Warehouse:
             if found is None:
                 return {}
             rows = connection.execute(
-                "SELECT question_id, sql, correct[?] FROM questions WHERE run_id = ?", [run.rule, found[0]]
+                "SELECT question_id, correct[?] FROM questions WHERE run_id = ?", [run.rule, found[0]]
             ).fetchall()
-        return {str(name): StoredAnswer(sql, right) for name, sql, right in rows if right is not None}
+        return {str(name): right for name, right in rows if right is not None}
 
     def with_inputs(self, digest: str) -> tuple[StoredRun, ...]:
         """Read the finished runs of these inputs (`EvaluationRun.inputs`), without their questions, newest first."""

@@ -8,14 +8,6 @@ from tasks.tracking.run_record import RunRecord
 
 
 @dataclass(frozen=True, slots=True)
-class StoredAnswer:
-    """The answer to a question in an earlier run."""
-
-    sql: str | None  # None: no answer
-    right: bool  # by the rule of the run
-
-
-@dataclass(frozen=True, slots=True)
 class StoredRun:
     """A run as the warehouse has it."""
 

@@ -254,7 +254,9 @@ def traces(nights: Nights, run_id: str) -> dict[str, Any]:
     return {each.info.tags["question_id"]: each for each in of_run}
 
 
-async def test_an_answer_as_in_the_night_before_is_traced_without_its_stages(nights: Nights) -> None:
+async def test_an_answer_with_the_verdict_of_the_night_before_is_traced_without_its_stages(
+    nights: Nights,
+) -> None:
     _, first = await nights("a", limit=6)
     before = first["entries"][0]["run_id"]
     assert {len(each.data.spans) for each in traces(nights, before).values()} == {3}

@@ -119,14 +119,14 @@ def test_flipped_questions_are_traced_after_failed_and_before_wrong_ones_and_oth
     assert choice.failed == len([row for row in report.rows if failed(row)]) + 1
 
 
-def test_unchanged_answers_are_traced_without_their_stages_whatever_their_verdict(
+def test_unchanged_verdicts_are_traced_without_their_stages_right_or_wrong(
     store: Store, report: Report
 ) -> None:
     wrong = [row.question.id for row in report.rows if failed(row)][:2]
     right = next(row.question.id for row in report.rows if not failed(row))
     choice = choose(report, failed=100, sample=30, unchanged={*wrong, right})
     assert {row.question.id for row in choice.brief} == {*wrong, right} == set(choice.unchanged)
-    assert "27 questions with their stages, 3 without, of which 3 have the same SQL" in str(choice)
+    assert "27 questions with their stages, 3 without, of which 3 have the same verdict" in str(choice)
     found = traces_of(store.client(), trace(store, report, choice))
     assert len(found) == 30 and len(found[right].data.spans) == 1
     assert found[right].info.tags["unchanged"] == "true"

@@ -20,7 +20,6 @@ from tasks.tracking.retention.warehouse_rows import WarehouseRows
 from tasks.tracking.warehouse import runs
 from tasks.tracking.warehouse.duckdb_file import WarehouseBusyError
 from tasks.tracking.warehouse.runs import Warehouse
-from tasks.tracking.warehouse.stored import StoredAnswer
 from tests.tasks.tracking.samples import make_report, make_run, report_of, verdict
 
 RUN = make_run()
@@ -181,9 +180,9 @@ def test_runs_do_not_mix(path: Path) -> None:
     assert warehouse.read_run(RUN.run_id).rows == make_report(8).rows
 
 
-def test_the_answers_before_a_run_are_those_of_the_last_one_of_the_same_kind(path: Path) -> None:
+def test_the_verdicts_before_a_run_are_those_of_the_last_one_of_the_same_kind(path: Path) -> None:
     warehouse, now = Warehouse(path), make_run(run_id="now", started=RUN.started + timedelta(days=3))
-    assert warehouse.answers_before(now) == {}, "there is no file"
+    assert warehouse.verdicts_before(now) == {}, "there is no file"
     report = make_report(10)
     warehouse.finish(RUN, report)
     later = {"run_id": "another", "started": RUN.started + timedelta(days=1)}
@@ -191,9 +190,8 @@ def test_the_answers_before_a_run_are_those_of_the_last_one_of_the_same_kind(pat
         warehouse.finish(
             make_run(**later | {"run_id": f"another-{number}"} | change), make_report(10, shift=3)
         )
-    scored = [row for row in report.rows if row.final.correct]
-    expected = {row.question.id: StoredAnswer(row.outcome.sql, row.final.correct["bird"]) for row in scored}
-    assert warehouse.answers_before(now) == expected and expected
+    expected = {row.question.id: row.final.correct["bird"] for row in report.rows if row.final.correct}
+    assert warehouse.verdicts_before(now) == expected and expected
 
 
 def test_questions_keep_the_order_of_the_benchmark(path: Path) -> None:
@@ -270,7 +268,6 @@ WRITER = """
 import sys
 from pathlib import Path
 from tasks.tracking.warehouse.runs import Warehouse
-from tasks.tracking.warehouse.stored import StoredAnswer
 from tests.tasks.tracking.samples import make_report, make_run
 run, warehouse = make_run(run_id=sys.argv[2]), Warehouse(Path(sys.argv[1]))
 warehouse.start(run)
