@@ -165,7 +165,7 @@ def _show(
 
 
 def _document(status: "NightsStatus", last: "Night | None", pages: "NightPages | None") -> "Document":
-    from tasks.documents.model import Block, Document, Facts, Sentence
+    from tasks.documents.model import Block, Code, Document, Facts, Sentence
 
     if not status.deployed:
         return Document("Nightly runs", (Sentence("None is deployed: crosscheck nights deploy", "warning"),))
@@ -185,6 +185,15 @@ def _document(status: "NightsStatus", last: "Night | None", pages: "NightPages |
     blocks: list[Block] = [Facts(tuple(facts))]
     if not status.workers:
         blocks.append(Sentence("No worker is online, so no nightly run starts: crosscheck up", "error"))
+    if status.broken:
+        blocks += [
+            Sentence(f"The nightly run {status.broken} ended without a result: {status.problem}", "error"),
+            Sentence("Continue it under its name; what was paid for is reused:"),
+            Code(
+                f"PREFECT_API_URL={os.environ['PREFECT_API_URL']} prefect deployment run nightly/nightly --param "
+                f"night={status.broken}"
+            ),
+        ]
     if status.late:
         blocks.append(Sentence(f"Late: {status.late:,} nightly runs should have started.", "error"))
     return Document("Nightly runs", tuple(blocks))
