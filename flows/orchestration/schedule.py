@@ -89,7 +89,8 @@ async def dates_of(
     for schedule in schedules:
         made = _SCHEDULE.validate_python(schedule.model_dump(mode="json"))
         dates = await made.get_dates(n=most, start=start, end=end)  # type: ignore[arg-type]  # None is its default
-        found |= {date.astimezone(datetime.UTC) for date in dates}
+        # Copies of the dates of Prefect's class have no time zone.
+        found |= {datetime.datetime.fromtimestamp(date.timestamp(), datetime.UTC) for date in dates}
     return sorted(date for date in found if start < date and (end is None or date < end))
 
 
