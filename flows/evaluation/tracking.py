@@ -174,7 +174,7 @@ class Tracking:
         return EvaluationResult(
             report=report,
             record=self._finished([*notes, *problems]),
-            mlflow=mlflow_ui(self._tracker.store, tracked),
+            mlflow=mlflow_ui(self._home, tracked),
             prefect=Ui(
                 prefect_command(self._home, own_server=own),
                 prefect_page(self._control.flow_run, own_server=own),

@@ -43,11 +43,13 @@ def command(given: NightOptions) -> int:
     from tasks.documents.terminal import print_document
     from tasks.tracking.night.document import night_document
     from tasks.tracking.night.night_file import all_nights, as_json, find_night
+    from tasks.tracking.night.sentences import overdue
     from tasks.tracking.warehouse.runs import Warehouse
 
     nights = all_nights(given.read_folder)
+    late = overdue(nights[0], datetime.datetime.now(datetime.UTC)) if nights else ""
     if given.name is None and given.html is None:
-        _list(nights, given)
+        _list(nights, late, given)
         return 0
     night = find_night(given.name or "latest", nights)
     given.write_page(lambda: html(night_document(night, Warehouse(given.read_folder.warehouse))))
@@ -56,20 +58,19 @@ def command(given: NightOptions) -> int:
         print_document(night_document(night), stream)
         if pages := night_pages(night, given.read_folder).nights:
             click.echo(f"\nall nights in MLflow: {', '.join(pages)}", stream)
+        if late and night is nights[0]:
+            click.echo(f"\n{late}", stream)
 
     given.emit(as_json(night), show)
     given.name_page()
     return ExitCode.NEGATIVE if night.red else ExitCode.DONE
 
 
-def _list(nights: "tuple[Night, ...]", given: NightOptions) -> None:
+def _list(nights: "tuple[Night, ...]", late: str, given: NightOptions) -> None:
     from tasks.documents.model import Document
     from tasks.documents.terminal import print_document
     from tasks.tracking.night.document import nights_table
     from tasks.tracking.night.night_file import as_json
-    from tasks.tracking.night.sentences import overdue
-
-    late = overdue(nights[0], datetime.datetime.now(datetime.UTC)) if nights else ""
 
     def show(stream: TextIO) -> None:
         if nights:

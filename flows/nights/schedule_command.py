@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 NAME = "nights.yaml"
 RUNS_SHOWN = 6
-"""Runs of the last nightly run whose pages in MLflow are shown; the page of all nights has the others."""
+"""Evaluations that are listed at most, and runs of the last night; MLflow's page of all nights has the others."""
 _file = options.argument(
     required=False, metavar="[FILE]", default=NAME, type=click.Path(dir_okay=False, path_type=Path)
 )
@@ -40,7 +40,8 @@ class DeployOptions(options.Output):
 
 @click.group(
     "nights",
-    epilog="\b\nExamples:\n  crosscheck nights init\n  crosscheck up\n      in another shell\n"
+    epilog="\b\nExamples:\n  crosscheck nights init\n      writes nights.yaml: edit it\n"
+    "  crosscheck up\n      in another shell: Prefect, MLflow and a worker, which runs the nights\n"
     "  crosscheck nights deploy\n  crosscheck nights status\n"
     "\b\n`crosscheck night` shows the results.",
 )
@@ -54,7 +55,10 @@ def command() -> None:
 @command.command("init", epilog="\b\nExample:\n  crosscheck nights init")
 @options.record(InitOptions)
 def init(given: InitOptions) -> None:
-    """Write a FILE to begin with (nights.yaml)."""
+    """Write a FILE to begin with (nights.yaml).
+
+    It has the schedule, the matrix of benchmarks, backbones and pipelines, and the limits, with a comment on each.
+    """
     from flows.nights.nights_file import TEMPLATE
     from tasks.core.errors import ConfigurationError
 
@@ -76,11 +80,14 @@ def init(given: InitOptions) -> None:
 @command.command(
     "deploy",
     epilog="\b\nExamples:\n  crosscheck nights deploy\n  crosscheck nights deploy team/nights.yaml\n"
-    "\b\nExit codes: 0 deployed; 2 bad input, or no answer of Prefect's server.",
+    "\b\nExit codes: 0 deployed; 2 bad input, or Prefect's server does not answer or refuses.",
 )
 @options.record(DeployOptions)
 def deploy(given: DeployOptions) -> None:
     """Deploy the nightly runs of FILE (nights.yaml).
+
+    Workers run them in this working folder, unless CROSSCHECK_HOME of a worker names another. Deploy again after a
+    change of FILE; the models, benchmarks and pipelines that it names as files are read anew each night.
 
     It replaces an earlier schedule at Prefect's server: that of `crosscheck up` for this working folder, or of
     PREFECT_API_URL.
@@ -93,10 +100,11 @@ def deploy(given: DeployOptions) -> None:
     from flows.deployed.worker import DEPLOYED_HOME, named_evaluations, settings_of
     from flows.orchestration.schedule import deploy_nights, read_status
     from flows.servers.services import POOL
+    from tasks.core.wording import counted, shorten
 
     for each in nights.matrix.evaluations:
         settings_of(each)
-    named_evaluations(nights.matrix)
+    names = named_evaluations(nights.matrix)
     home = {DEPLOYED_HOME: str(given.folder.path)}
 
     async def run() -> "NightsStatus":
@@ -105,7 +113,8 @@ def deploy(given: DeployOptions) -> None:
         return await read_status(POOL)
 
     status = asyncio.run(run())
-    _show(given, status)
+    listed = shorten([" | ".join(each) for each in names], RUNS_SHOWN)
+    _show(given, status, deployed=f"Deployed: {counted(len(names), 'evaluation')} each night, {listed}.")
 
 
 @command.command(
@@ -113,7 +122,7 @@ def deploy(given: DeployOptions) -> None:
 )
 @options.record(options.Output)
 def status(given: options.Output) -> None:
-    """Show the schedule, the next run, workers and the last result."""
+    """Show the schedule, the next run, workers, the last result, and a nightly run that ended without one."""
     _use_server(given)
     from flows.nights.mlflow_pages import night_pages
     from flows.orchestration.schedule import read_status
@@ -147,6 +156,7 @@ def _show(
     status: "NightsStatus",
     last: "Night | None" = None,
     pages: "NightPages | None" = None,
+    deployed: str = "",
 ) -> None:
     from dataclasses import asdict
 
@@ -160,12 +170,14 @@ def _show(
         result = {"name": last.name, "colour": last.colour, "mlflow": served.runs if served else {}}
     given.emit(
         to_jsonable_python(asdict(status) | {"last": result}),
-        lambda stream: print_document(_document(status, last, served), stream),
+        lambda stream: print_document(_document(status, last, served, deployed), stream),
     )
 
 
-def _document(status: "NightsStatus", last: "Night | None", pages: "NightPages | None") -> "Document":
-    from tasks.documents.model import Block, Document, Facts, Sentence
+def _document(
+    status: "NightsStatus", last: "Night | None", pages: "NightPages | None", deployed: str
+) -> "Document":
+    from tasks.documents.model import Block, Code, Document, Facts, Sentence
 
     if not status.deployed:
         return Document("Nightly runs", (Sentence("None is deployed: crosscheck nights deploy", "warning"),))
@@ -182,9 +194,18 @@ def _document(status: "NightsStatus", last: "Night | None", pages: "NightPages |
         shown = list(pages.runs.items())[:RUNS_SHOWN]
         facts += [("its runs", f"{name}: {page}") for name, page in shown]
         facts += [("all nights", page) for page in pages.nights]
-    blocks: list[Block] = [Facts(tuple(facts))]
+    blocks: list[Block] = [*([Sentence(deployed)] if deployed else []), Facts(tuple(facts))]
     if not status.workers:
         blocks.append(Sentence("No worker is online, so no nightly run starts: crosscheck up", "error"))
+    if status.broken:
+        blocks += [
+            Sentence(f"The nightly run {status.broken} ended without a result: {status.problem}", "error"),
+            Sentence("Continue it under its name; what was paid for is reused:"),
+            Code(
+                f"PREFECT_API_URL={os.environ['PREFECT_API_URL']} prefect deployment run nightly/nightly --param "
+                f"night={status.broken}"
+            ),
+        ]
     if status.late:
         blocks.append(Sentence(f"Late: {status.late:,} nightly runs should have started.", "error"))
     return Document("Nightly runs", tuple(blocks))

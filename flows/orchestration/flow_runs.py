@@ -1,7 +1,9 @@
 """Flow runs that workers run: launch them, read their states, cancel them."""
 
+import asyncio
 import logging
 import os
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -16,6 +18,8 @@ T = TypeVar("T")
 
 SHARDS = "answer-shard/shard"
 """The deployment that answers shards."""
+HEARTBEATS_S = 65
+"""Seconds in which a worker that is online sends two heartbeats."""
 ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 """Types of the states of flow runs and task runs that have ended."""
 
@@ -110,6 +114,9 @@ def check_shards(settings: EvaluationSettings) -> None:
 async def require_workers(deployment: str = SHARDS) -> None:
     """Check that a worker is online for a deployment.
 
+    In a deployed flow run, it waits for the next heartbeats: after the machine was suspended, the last ones are old,
+    and the worker that runs the flow seems to be offline.
+
     Raises:
         ConfigurationError: it is not deployed, or no worker of its pool is online.
     """
@@ -125,9 +132,14 @@ async def require_workers(deployment: str = SHARDS) -> None:
                 '"prefect deploy --all --prefect-file deployments/prefect.yaml".'
             ) from error
         pool = await client.read_work_pool(found.work_pool_name or "")
-        workers = await client.read_workers_for_work_pool(pool.name)
-    if pool.is_push_pool or any(worker.status == "ONLINE" for worker in workers):
-        return
+        end = time.monotonic() + (HEARTBEATS_S if "PREFECT__FLOW_RUN_ID" in os.environ else 0)
+        while True:
+            workers = await client.read_workers_for_work_pool(pool.name)
+            if pool.is_push_pool or any(worker.status == "ONLINE" for worker in workers):
+                return
+            if time.monotonic() >= end:
+                break
+            await asyncio.sleep(2)
     raise ConfigurationError(
         f'No worker of the pool "{pool.name}" is online. Start "crosscheck up", or on any machine that shares the '
         f'stores "prefect worker start --pool {pool.name}".'

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import httpx
 from prefect import Flow
@@ -20,6 +21,7 @@ from prefect.client.schemas.filters import (
 )
 from prefect.client.schemas.objects import StateType
 from prefect.client.schemas.schedules import CronSchedule
+from prefect.client.schemas.sorting import FlowRunSort
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.runtime import deployment, flow_run
 from prefect.schedules import Cron
@@ -87,7 +89,8 @@ async def dates_of(
     for schedule in schedules:
         made = _SCHEDULE.validate_python(schedule.model_dump(mode="json"))
         dates = await made.get_dates(n=most, start=start, end=end)  # type: ignore[arg-type]  # None is its default
-        found |= {date.astimezone(datetime.UTC) for date in dates}
+        # Copies of the dates of Prefect's class have no time zone.
+        found |= {datetime.datetime.fromtimestamp(date.timestamp(), datetime.UTC) for date in dates}
     return sorted(date for date in found if start < date and (end is None or date < end))
 
 
@@ -101,6 +104,8 @@ class NightsStatus:
     late: int = 0  # nightly runs that should have started
     running: int = 0  # nightly runs that have started and not ended
     workers: tuple[str, ...] = ()  # names of the workers that are online
+    broken: str = ""  # name of the last one, if it ended without a result; "" if it did not
+    problem: str = ""  # its state, and why
 
 
 async def deploy_nights(
@@ -167,6 +172,7 @@ async def read_status(pool: str) -> NightsStatus:
             )
             waiting = [each for each in runs if each.state_type == StateType.SCHEDULED]
             late = [each for each in waiting if each.state_name == "Late"]
+            broken, problem = await _broken(client, found.id)
             coming = await dates_of(schedules, datetime.datetime.now(datetime.UTC), None, 1)
             return NightsStatus(
                 deployed=True,
@@ -175,7 +181,27 @@ async def read_status(pool: str) -> NightsStatus:
                 late=len(late),
                 running=len(runs) - len(waiting),
                 workers=await _workers(client, pool),
+                broken=broken,
+                problem=problem,
             )
+
+
+async def _broken(client: PrefectClient, deployment_id: UUID) -> tuple[str, str]:
+    """Return the name and the problem of the last nightly run, if it ended without a result; else twice ""."""
+    begun = [each for each in StateType if each not in (StateType.SCHEDULED, StateType.PENDING)]
+    found = await client.read_flow_runs(
+        deployment_filter=DeploymentFilter(id=DeploymentFilterId(any_=[deployment_id])),
+        flow_run_filter=FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=begun))),
+        sort=FlowRunSort.EXPECTED_START_TIME_DESC,
+        limit=1,
+    )
+    if not found or (state := found[0].state) is None or not state.is_final():
+        return "", ""
+    if state.is_completed() or state.name == "Red":
+        return "", ""
+    scheduled = found[0].expected_start_time or state.timestamp
+    name = found[0].parameters.get("night") or name_of(scheduled)
+    return name, f"{state.name}. {state.message or ''}".strip()
 
 
 async def _make_pool(client: PrefectClient, pool: str) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from flows.report.result import EvaluationResult, Ui
+from flows.runtime.running_servers import shown_store
 from flows.scoring.scorer import Scorable
 from flows.scoring.settings import ScoreSettings
 from tasks.benchmarks.predictions.formats import PredictionFile
@@ -14,7 +15,7 @@ from tasks.scoring.report import Report
 from tasks.settings.home import Home
 from tasks.tracking.evaluation import PREDICTIONS, EvaluationRun, describe
 from tasks.tracking.mlflow.package import Completion
-from tasks.tracking.mlflow.store import Store, ui_command, ui_url
+from tasks.tracking.mlflow.store import ui_command, ui_url
 from tasks.tracking.mlflow.tracker import Tracker
 from tasks.tracking.run_record import Tracked
 from tasks.tracking.warehouse.runs import Warehouse
@@ -55,12 +56,13 @@ def log_score(
     return EvaluationResult(
         report=report,
         record=tracker.finished(notes),
-        mlflow=mlflow_ui(tracker.store, tracked),
+        mlflow=mlflow_ui(home, tracked),
     )
 
 
-def mlflow_ui(store: Store, tracked: Tracked) -> Ui:
+def mlflow_ui(home: Home, tracked: Tracked) -> Ui:
     """Return where MLflow shows a run."""
+    store = shown_store(home)
     command = ui_command(store) or f"MLflow's server answers at {store.shown}"
     if not tracked.experiment_id:
         return Ui(command, served=store.served)

@@ -17,7 +17,6 @@ from tasks.scoring.metrics.causes import is_unanswered
 from tasks.scoring.report import QuestionScore, is_right
 from tasks.tracking.build_record import record_of
 from tasks.tracking.evaluation import FINISHED
-from tasks.tracking.mlflow.store import find_store
 from tasks.tracking.predictions import status
 from tasks.tracking.run_record import RunRecord, json_of
 from tasks.tracking.warehouse.stored import StoredRun
@@ -57,7 +56,7 @@ class RunView:
 
 def mlflow_of(view: "RunView", folders: Folders) -> Ui:
     """Return where MLflow shows a run; nothing where it does not have it."""
-    return mlflow_ui(find_store(folders.home), view.record.mlflow) if view.record.mlflow.run_id else NOWHERE
+    return mlflow_ui(folders.home, view.record.mlflow) if view.record.mlflow.run_id else NOWHERE
 
 
 def causes_of(view: RunView, row: QuestionScore) -> tuple[str, ...]:

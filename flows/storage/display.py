@@ -9,10 +9,7 @@ from tasks.documents.terminal import literal, make_grid, open_console, show
 from tasks.tracking.retention.store import Holding
 
 _ONE = {"replies": "reply"}
-NOT_SHRUNK = (
-    "Another process uses the working folder (an evaluation or `crosscheck up`): files shrink only while nothing else "
-    "uses it."
-)
+NOT_SHRUNK = "Files shrink only while no other process, such as `crosscheck up`, uses the working folder."
 
 
 def print_holdings(folder: Folder, holdings: Sequence[Holding], stream: TextIO) -> None:

@@ -94,9 +94,12 @@ def night_document(
 
 def nights_table(nights: Sequence[Night]) -> Table:
     """Return the list of nightly runs."""
-    headers = (Column("night", "text"), Column("", "text"), Column("verdict", "text"))
-    rows = tuple((each.name, Span(each.colour, TONES[each.colour]), each.verdict) for each in nights)
-    return Table("", headers, rows, keep=3)
+    headers = (Column("night", "text"), Column("", "text"), Column("paid"), Column("verdict", "text"))
+    rows = tuple(
+        (each.name, Span(each.colour, TONES[each.colour]), money(each.paid_usd), each.verdict)
+        for each in nights
+    )
+    return Table("", headers, rows, keep=4)
 
 
 def _glance(night: Night, board: str) -> Cards:

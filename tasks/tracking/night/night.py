@@ -96,6 +96,12 @@ class Night:
 
     @computed_field
     @property
+    def paid_usd(self) -> float | None:
+        """What its model calls cost in US dollars; None if that of an evaluation is unknown."""
+        return self.cost.cost_usd
+
+    @computed_field
+    @property
     def forecast_usd(self) -> float | None:
         """Forecast of `cost.from_scratch_usd`; None if that of an evaluation is unknown. Free ones have none."""
         return total([each.forecast_usd for each in self.entries if each.cost.from_scratch_usd != 0])

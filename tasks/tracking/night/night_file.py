@@ -96,7 +96,11 @@ def _names(night: Night) -> tuple[str, str]:
 
 def as_json(night: Night, *, brief: bool = False) -> dict[str, Any]:
     """Return a nightly run as plain JSON, null for what is unknown; `brief`: without its evaluations and settings."""
-    fields = {"name", "colour", "verdict", "started", "finished", "missed", "expected"} if brief else None
+    fields = (
+        {"name", "colour", "verdict", "started", "finished", "missed", "expected", "paid_usd"}
+        if brief
+        else None
+    )
     found: dict[str, Any] = _nights().dump_python(night, mode="json", include=fields)
     return found
 

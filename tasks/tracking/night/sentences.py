@@ -208,13 +208,11 @@ def _chosen(night: Night) -> str:
 
 
 def saved(cost: Cost) -> str:
-    """Return the list price of the paid calls and what was saved, as a clause; "" if it is unknown or nothing."""
-    if not cost.list_usd and not cost.reply_cache_usd:
-        return ""
+    """Return the list price of the paid calls and what was saved, as a clause; "" if nothing was."""
     parts = (
         ("the provider's prompt cache", cost.prompt_cache_usd),
         ("the tier", cost.tier_usd),
         ("the reply cache", cost.reply_cache_usd),
     )
     savings = [f"{money(usd)} saved by {what}" for what, usd in parts if usd]
-    return "; ".join([f"List price {money(cost.list_usd)}", *savings])
+    return "; ".join([f"List price {money(cost.list_usd)}", *savings]) if savings else ""

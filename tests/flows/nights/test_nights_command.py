@@ -1,5 +1,6 @@
 """`crosscheck nights`: the user's file, and its deployment to a real server of Prefect."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ from prefect import Flow
 from prefect.utilities.callables import parameter_schema
 
 from flows.deployed.forms import Cleaning, EvaluationForm, Matrix, RerunForm
-from flows.deployed.worker import named_evaluations
+from flows.deployed.worker import DEPLOYED_HOME, named_evaluations, open_home, use_deployed_home
 from flows.evaluation.deployment import evaluate_by_name
 from flows.nights.flow import nightly
 from flows.nights.nights_file import TEMPLATE, NightsFile, read_nights
@@ -130,6 +131,22 @@ def test_a_night_that_is_started_from_the_form_cleans_only_where_an_age_is_given
         Cleaning(age="soon").keep  # noqa: B018  # the property checks it
 
 
+async def test_a_worker_without_a_working_folder_uses_that_of_the_deployment_or_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CROSSCHECK_HOME", "")
+    monkeypatch.setenv(DEPLOYED_HOME, str(tmp_path / "elsewhere"))
+    use_deployed_home()
+    with pytest.raises(ConfigurationError, match="Set CROSSCHECK_HOME where the worker is started"):
+        await open_home()
+    (tmp_path / "elsewhere").mkdir()
+    use_deployed_home()
+    assert os.environ["CROSSCHECK_HOME"] == str(tmp_path / "elsewhere")
+    monkeypatch.setenv("CROSSCHECK_HOME", "mine")
+    use_deployed_home()
+    assert os.environ["CROSSCHECK_HOME"] == "mine"
+
+
 @pytest.mark.slow
 def test_a_refusal_is_one_sentence(crosscheck: CommandLine) -> None:
     script = (
@@ -171,6 +188,19 @@ def test_a_file_is_deployed_and_its_schedule_replaced(
         and found["nightly"]["global_concurrency_limit"]["limit"] == 1
     )
     assert found["nightly"]["parameters"]["matrix"]["pipelines"] == ["few-shot", "rsl-sql"]
+    nightly_id = found["nightly"]["id"]
+    assert crosscheck.run("nights", "status", "--json").json["broken"] == ""
+    crashed = ask(
+        f"{prefect_server}/deployments/{nightly_id}/create_flow_run",
+        {"parameters": {"night": "2026-12-04T01:30Z"}},
+    )
+    state = {"type": "CRASHED", "name": "Crashed", "message": "Its process is gone."}
+    ask(f"{prefect_server}/flow_runs/{crashed['id']}/set_state", {"state": state, "force": True})
+    told = crosscheck.run("nights", "status").out
+    assert "2026-12-04T01:30Z ended without a result: Crashed. Its process is gone." in told
+    assert "prefect deployment run nightly/nightly --param night=2026-12-04T01:30Z" in told
+    variables = {name: each["job_variables"] for name, each in found.items()}
+    assert variables["shard"] == {"env": {DEPLOYED_HOME: str(crosscheck.home)}}
     (tmp_path / "mine.yaml").write_text(
         "name: ours\nmodel: m\nbase_url: http://127.0.0.1:1/v1\n", encoding="utf-8"
     )
