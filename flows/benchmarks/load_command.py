@@ -50,14 +50,14 @@ class LoadOptions(options.Benchmark, options.BenchmarkOverrides, options.Files):
     "  crosscheck load --benchmark bird-dev --to postgresql://owner@db.example/{database} --reader reader\n"
     "  crosscheck load --benchmark bird-dev --to duckdb:///data/bird/{database}.duckdb --databases superhero\n"
     "  crosscheck load --to mysql://root@127.0.0.1/{database} --dry-run\n"
-    "\b\nTypes follow from the values, because a SQLite column may hold any: whole numbers become 64-bit integers,\n"
+    "\nTypes follow from the values, because a SQLite column may hold any: whole numbers become 64-bit integers,\n"
     "numbers doubles, columns declared as DATE, DATETIME or BOOLEAN those types if every value is one, everything\n"
     "else text. Keys that hold are created, column descriptions become comments. PostgreSQL's names are in lower\n"
     "case unless they need quotes.\n"
-    "\b\nA copy that is complete is not made again; one that was interrupted is replaced. The role of --to owns\n"
+    "\nA copy that is complete is not made again; one that was interrupted is replaced. The role of --to owns\n"
     "what it creates (PostgreSQL: CREATEDB; MySQL: ALL on the database). Evaluations refuse that role: give them\n"
     "one that only reads.\n"
-    "\b\nExit codes: 0 copied; 2 bad input, or the server refuses; what was copied before stays.",
+    "\nExit codes: 0 copied; 2 bad input, or the server refuses; what was copied before stays.",
 )
 @options.record(LoadOptions)
 def command(given: LoadOptions) -> None:

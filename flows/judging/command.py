@@ -54,9 +54,9 @@ class JudgeOptions(options.Questions, options.Files):
     "  crosscheck judge 20261121-020000-3f9a1c --backbone openai --all --limit 50 --budget 0.5\n"
     "  crosscheck judge latest --backbone openai --queue golds\n"
     "  crosscheck judge --measure nl2sql-bugs --backbone openai --data ~/text2sql --budget 0.5\n"
-    "\b\nRUN is an id, its beginning, MLflow's id, `latest` or `latest~1`; `crosscheck runs` lists the runs.\n"
+    "\nRUN is an id, its beginning, MLflow's id, `latest` or `latest~1`; `crosscheck runs` lists the runs.\n"
     "Interrupted or failed? Run the same command again to continue; no reply is paid for twice.\n"
-    "\b\nExit codes: 0 judged; 2 bad input; 3 some answers have no opinion: the same command repeats failed\n"
+    "\nExit codes: 0 judged; 2 bad input; 3 some answers have no opinion: the same command repeats failed\n"
     "calls, but not calls whose reply could not be read; 130 interrupted.",
 )
 @options.record(JudgeOptions)

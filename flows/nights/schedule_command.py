@@ -39,7 +39,7 @@ class DeployOptions(options.Output):
     "nights",
     epilog="\b\nExamples:\n  crosscheck nights init\n  crosscheck up\n      in another shell\n"
     "  crosscheck nights deploy\n  crosscheck nights status\n"
-    "\b\n`crosscheck night` shows the results.",
+    "\n`crosscheck night` shows the results.",
 )
 def command() -> None:
     """Schedule nightly runs: a matrix of evaluations, each compared with its baseline.
@@ -48,10 +48,16 @@ def command() -> None:
     """
 
 
-@command.command("init", epilog="\b\nExample:\n  crosscheck nights init")
+@command.command(
+    "init",
+    epilog="\b\nExample:\n  crosscheck nights init\n\nExit codes: 0 written; 2 bad input, or FILE exists.",
+)
 @options.record(InitOptions)
 def init(given: InitOptions) -> None:
-    """Write a FILE to begin with (nights.yaml)."""
+    """Write a FILE to begin with.
+
+    FILE is nights.yaml unless another is given.
+    """
     from flows.nights.nights_file import TEMPLATE
     from tasks.core.errors import ConfigurationError
 
@@ -73,14 +79,14 @@ def init(given: InitOptions) -> None:
 @command.command(
     "deploy",
     epilog="\b\nExamples:\n  crosscheck nights deploy\n  crosscheck nights deploy team/nights.yaml\n"
-    "\b\nExit codes: 0 deployed; 2 bad input, or no answer of Prefect's server.",
+    "\nExit codes: 0 deployed; 2 bad input, or no answer of Prefect's server.",
 )
 @options.record(DeployOptions)
 def deploy(given: DeployOptions) -> None:
-    """Deploy the nightly runs of FILE (nights.yaml).
+    """Deploy the nightly runs of FILE.
 
-    It replaces an earlier schedule at Prefect's server: that of `crosscheck up` for this working folder, or of
-    PREFECT_API_URL.
+    FILE is nights.yaml unless another is given. The command replaces an earlier schedule at Prefect's server: that of
+    `crosscheck up` for this working folder, or of PREFECT_API_URL.
     """
     from flows.nights.nights_file import read_nights
 
@@ -102,7 +108,10 @@ def deploy(given: DeployOptions) -> None:
 
 
 @command.command(
-    "status", epilog="\b\nExamples:\n  crosscheck nights status\n  crosscheck nights status --json"
+    "status",
+    epilog="\b\nExamples:\n  crosscheck nights status\n  crosscheck nights status --json\n"
+    "\nExit codes: 0 shown; 2 bad input, or no answer of Prefect's "
+    "server.",
 )
 @options.record(options.Output)
 def status(given: options.Output) -> None:

@@ -71,10 +71,10 @@ class SweepOptions(options.Benchmark, options.Questions, options.Overrides, opti
     "  crosscheck sweep --backbones offline --pipelines rsl-sql,few-shot,zero-shot\n"
     "  crosscheck sweep --benchmark bird-dev --backbones openai,deepseek --pipelines rsl-sql --dry-run\n"
     "  crosscheck sweep --backbones openai --pipelines few-shot --grid pipeline.demonstrations.k=0,1,3,5 --budget 2\n"
-    "\b\nA cell is one combination. Cells run one after the other; their runs in MLflow have the tag sweep. After an\n"
+    "\nA cell is one combination. Cells run one after the other; their runs in MLflow have the tag sweep. After an\n"
     "interruption or a spent budget, run the same command again to continue: no call is paid for twice. The budget\n"
     "counts the calls that this command pays for; calls in flight when it is spent are still answered.\n"
-    "\b\nExit codes: 0 every cell is evaluated; 2 bad input or configuration; 3 some questions failed or\n"
+    "\nExit codes: 0 every cell is evaluated; 2 bad input or configuration; 3 some questions failed or\n"
     "cells are left (for example, the budget is spent), and the same command retries them; 130 interrupted, all\n"
     "answers are kept.",
 )
