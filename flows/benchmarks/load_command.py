@@ -18,7 +18,7 @@ class LoadOptions(options.Benchmark, options.BenchmarkOverrides, options.Files):
         "--to",
         required=True,
         metavar="URL",
-        help="Where the copies go, {database} being the name of each: postgresql://owner@host/{database}, "
+        help="Where the copies go; {database} stands for a database's name: postgresql://owner@host/{database}, "
         "mysql://owner@host/{database}, duckdb:///folder/{database}.duckdb. "
         "The password comes from PGPASSWORD or MYSQL_PWD.",
     )
@@ -63,7 +63,7 @@ class LoadOptions(options.Benchmark, options.BenchmarkOverrides, options.Files):
 def command(given: LoadOptions) -> None:
     """Copy a benchmark's SQLite databases into PostgreSQL, MySQL, MariaDB or DuckDB.
 
-    The one command that writes to a server of yours.
+    No other command writes to a database server of yours.
     """
     from flows.benchmarks.loading import LoadSettings, evaluating, run_load
     from tasks.database.loading.load import LoadChoice

@@ -33,9 +33,9 @@ class VerifyGoldOptions(options.Benchmark, options.BenchmarkOverrides, options.P
     )
     key: str | None = options.option(
         "--key",
-        metavar="NAME",
-        help="Check an answer key instead, a file or a benchmark: run its SQL, and compare the results with the "
-        "official golds'.",
+        metavar="KEY",
+        help="Check this answer key instead, a file or the name of a benchmark: run its SQL, and compare its results "
+        "with those of the official golds.",
     )
     slow: float = options.option(
         "--slow",

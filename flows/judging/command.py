@@ -29,8 +29,8 @@ class JudgeOptions(options.Questions, options.Files):
     measure: str | None = options.option(
         "--measure",
         type=click.Choice(["nl2sql-bugs"]),
-        help="Judge answers that people labelled, in place of those of a RUN, and measure how often the opinion is the "
-        "label.",
+        help="Judge answers that people labelled, in place of those of a RUN, and measure how often the opinion equals "
+        "the label.",
     )
     queue: str | None = options.option(
         "--queue",
@@ -61,7 +61,7 @@ class JudgeOptions(options.Questions, options.Files):
 )
 @options.record(JudgeOptions)
 def command(given: JudgeOptions) -> int:
-    """Ask a model whether the wrong answers of a RUN are wrong, given both SQLs and both results.
+    """Ask a model whether the wrong answers of a RUN are really wrong, given both SQLs and both results.
 
     An opinion is a column of its own beside the verdict, with its agreement with EX and what it cost: no score and no
     ranking depends on it. The model judges after all questions are answered, so no stage sees its opinion.

@@ -35,7 +35,7 @@ class LeaderboardOptions(options.Page, options.Files):
 def command(given: LeaderboardOptions) -> None:
     """Rank the latest run of each backbone and pipeline by its execution accuracy.
 
-    Runs with the same questions are ranked together. Runs that saw the gold, were re-rolled
+    Runs with the same questions are ranked together. Runs that saw the gold, repeated an answer (tag rerolled)
     or are not complete are listed apart, with the reason.
     """
     from tasks.core.errors import ConfigurationError, DataError, did_you_mean

@@ -22,12 +22,12 @@ class UpOptions(options.Output):
     """Options of `crosscheck up`."""
 
     prefect_port: int = options.option(
-        "--prefect-port", type=PORT, default=4200, help="Port of Prefect's server."
+        "--prefect-port", type=PORT, metavar="PORT", default=4200, help="Port of Prefect's server."
     )
     mlflow_port: int = options.option(
-        "--mlflow-port", type=PORT, default=5000, help="Port of MLflow's server."
+        "--mlflow-port", type=PORT, metavar="PORT", default=5000, help="Port of MLflow's server."
     )
-    only_check: bool = options.flag("--check", "Show what is running; start nothing.")
+    only_check: bool = options.flag("--check", "Show which of the three are running; start nothing.")
 
 
 @click.command(
