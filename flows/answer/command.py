@@ -71,7 +71,7 @@ class AnswerOptions(options.Backbone, options.Pipeline, options.Overrides, optio
     '  crosscheck answer "How many heroes are from Marvel?" --database superhero.sqlite --backbone openai\n'
     '  crosscheck answer "Which city has most customers?" --database postgresql://reader@db/shop --backbone openai\n'
     '  crosscheck answer "Total sales?" --database shop.duckdb --evidence "sales: amt * qty" --backbone openai\n'
-    "\b\nExit codes: 0 the SQL ran; 1 no SQL, or it failed; 2 bad input or configuration;\n"
+    "\nExit codes: 0 the SQL ran; 1 no SQL, or it failed; 2 bad input or configuration;\n"
     "3 the backbone gave no answer, and the question can be retried.",
 )
 @options.record(AnswerOptions)

@@ -27,7 +27,8 @@ class InitOptions(options.Json):
         multiple=True,
         metavar="FILE|URL",
         help="Database that the questions are about. A SQLite file is copied; a DuckDB file, a folder of Parquet or "
-        "CSV files, or a server's database (postgresql://reader@host/shop) stays where it is. May be repeated.",
+        "CSV files, or a server's database (postgresql://reader@host/shop) stays where it is. May be given "
+        "several times.",
     )
     output: Path = options.path(
         "--output", required=True, metavar="FOLDER", help="Folder to make; its name is the benchmark's."
@@ -42,17 +43,17 @@ class InitOptions(options.Json):
 
 @click.command(
     "init-benchmark",
-    epilog="\b\nExample:\n"
+    epilog="\b\nExamples:\n"
     "  crosscheck init-benchmark --pairs questions.csv --database shop.sqlite --output shop\n"
     "  crosscheck init-benchmark --pairs questions.csv --database postgresql://reader@host/shop --output shop\n"
     "  crosscheck verify-gold --benchmark shop/shop.yaml\n"
     "  crosscheck evaluate --benchmark shop/shop.yaml\n"
-    "\b\nquestions.csv:\n"
+    "\n\b\nquestions.csv:\n"
     "  question,sql\n"
     "  How many customers are there?,SELECT COUNT(*) FROM customer\n"
-    "\b\nFurther columns: question_id, evidence, difficulty, and db_id (the file's name without its ending) where\n"
+    "\nFurther columns: question_id, evidence, difficulty, and db_id (the file's name without its ending) where\n"
     "there are several databases.\n"
-    "\b\nExit codes: 0 made; 2 bad input.",
+    "\nExit codes: 0 made; 2 bad input.",
 )
 @options.record(InitOptions)
 def command(given: InitOptions) -> None:

@@ -18,7 +18,7 @@ class LoadOptions(options.Benchmark, options.BenchmarkOverrides, options.Files):
         "--to",
         required=True,
         metavar="URL",
-        help="Where the copies go, {database} being the name of each: postgresql://owner@host/{database}, "
+        help="Where the copies go; {database} stands for a database's name: postgresql://owner@host/{database}, "
         "mysql://owner@host/{database}, duckdb:///folder/{database}.duckdb. "
         "The password comes from PGPASSWORD or MYSQL_PWD.",
     )
@@ -50,20 +50,20 @@ class LoadOptions(options.Benchmark, options.BenchmarkOverrides, options.Files):
     "  crosscheck load --benchmark bird-dev --to postgresql://owner@db.example/{database} --reader reader\n"
     "  crosscheck load --benchmark bird-dev --to duckdb:///data/bird/{database}.duckdb --databases superhero\n"
     "  crosscheck load --to mysql://root@127.0.0.1/{database} --dry-run\n"
-    "\b\nTypes follow from the values, because a SQLite column may hold any: whole numbers become 64-bit integers,\n"
+    "\nTypes follow from the values, because a SQLite column may hold any: whole numbers become 64-bit integers,\n"
     "numbers doubles, columns declared as DATE, DATETIME or BOOLEAN those types if every value is one, everything\n"
     "else text. Keys that hold are created, column descriptions become comments. PostgreSQL's names are in lower\n"
     "case unless they need quotes.\n"
-    "\b\nA copy that is complete is not made again; one that was interrupted is replaced. The role of --to owns\n"
+    "\nA copy that is complete is not made again; one that was interrupted is replaced. The role of --to owns\n"
     "what it creates (PostgreSQL: CREATEDB; MySQL: ALL on the database). Evaluations refuse that role: give them\n"
     "one that only reads.\n"
-    "\b\nExit codes: 0 copied; 2 bad input, or the server refuses; what was copied before stays.",
+    "\nExit codes: 0 copied; 2 bad input, or the server refuses; what was copied before stays.",
 )
 @options.record(LoadOptions)
 def command(given: LoadOptions) -> None:
     """Copy a benchmark's SQLite databases into PostgreSQL, MySQL, MariaDB or DuckDB.
 
-    The one command that writes to a server of yours.
+    No other command writes to a database server of yours.
     """
     from flows.benchmarks.loading import LoadSettings, evaluating, run_load
     from tasks.database.loading.load import LoadChoice

@@ -48,10 +48,10 @@ class CheckOptions(options.Files):
     "  crosscheck check --url http://127.0.0.1:8000/v1 --model my/model --write my-model.yaml\n"
     "  crosscheck evaluate --backbone my-model.yaml --limit 20\n"
     "  crosscheck check openai --parallel 4\n"
-    "\b\nAbout 25 small requests are sent, and one question of the demo in each reply format. They are paid for:\n"
+    "\nAbout 25 small requests are sent, and one question of the demo in each reply format. They are paid for:\n"
     "the last line says how many tokens they took. Requests to servers without a key end with one whose prompt\n"
     "is too long for most models, to find the context length.\n"
-    "\b\nExit codes: 0 the model answers; 1 it does not; 2 bad input or configuration.",
+    "\nExit codes: 0 the model answers; 1 it does not; 2 bad input or configuration.",
 )
 @options.record(CheckOptions)
 def command(given: CheckOptions) -> int:

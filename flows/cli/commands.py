@@ -71,7 +71,7 @@ GROUPS = {
         ),
         "judge": Command(
             "flows.judging.command",
-            "Ask a model whether the wrong answers of a run are wrong. The score stays the same.",
+            "Ask a model whether the wrong answers of a run are really wrong. The score stays the same.",
         ),
     },
     "Operate": {

@@ -41,7 +41,8 @@ class GroupedCommand(click.Command):
         """Write the options by their groups."""
         groups: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
-            if shown := parameter.get_help_record(ctx):
+            shown = None if isinstance(parameter, click.Argument) else parameter.get_help_record(ctx)
+            if shown:
                 groups.setdefault(getattr(parameter, "group", OPTIONS), []).append(shown)
         for title, listed in groups.items():
             with formatter.section(title):

@@ -22,7 +22,8 @@ class ListOptions(options.Json):
 
 @click.command(
     "list",
-    epilog="\b\nExamples:\n  crosscheck list\n  crosscheck list pipelines\n  crosscheck list backbones --json",
+    epilog="\b\nExamples:\n  crosscheck list\n  crosscheck list pipelines\n  crosscheck list backbones --json"
+    "\n\nExit codes: 0 listed; 2 bad input.",
 )
 @options.record(ListOptions)
 def command(given: ListOptions) -> None:

@@ -14,9 +14,9 @@ from tasks.core.wording import counted
     "prepare",
     epilog="\b\nExamples:\n  crosscheck prepare --benchmark bird-dev --backbone openai\n"
     "  crosscheck prepare --benchmark spider-dev --backbone openai --questions 0-99\n"
-    "\b\nIt costs one model call for each table with undescribed columns. Interrupted or failed? The same command\n"
+    "\nIt costs one model call for each table with undescribed columns. Interrupted or failed? The same command\n"
     "continues.\n"
-    "\b\nExit codes: 0 done; 2 bad input or configuration; 3 some tables failed, run it again; 130 interrupted.",
+    "\nExit codes: 0 done; 2 bad input or configuration; 3 some tables failed, run it again; 130 interrupted.",
 )
 @options.record(options.Evaluation)
 def command(given: options.Evaluation) -> int:

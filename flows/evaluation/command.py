@@ -63,11 +63,11 @@ class EvaluateOptions(options.Evaluation, options.Pipeline, options.Labels, opti
     "  crosscheck evaluate --open\n"
     "      ends with the run's page in a browser: every question with prompts, replies and results\n"
     "  crosscheck evaluate --json > result.json\n"
-    "\b\nInterrupted or failed? Run the same command again to continue; answered questions are not repeated or paid\n"
+    "\nInterrupted or failed? Run the same command again to continue; answered questions are not repeated or paid\n"
     "for again.\n"
     "Made before? If nothing has changed that could change the result, the finished run is shown at once; --again\n"
     "makes a new one.\n"
-    "\b\nExit codes: 0 finished; 2 bad input or configuration; 3 some questions failed and can be retried,\n"
+    "\nExit codes: 0 finished; 2 bad input or configuration; 3 some questions failed and can be retried,\n"
     "or the endpoint cannot be reached and there is no result: run the same command again to continue;\n"
     "130 interrupted, all answers are kept.",
 )

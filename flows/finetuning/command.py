@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     "  crosscheck finetune train --pairs pairs.jsonl --output out --set model=mistralai/Mistral-7B-v0.1\n"
     "  crosscheck finetune evaluate --pairs pairs.held-out.jsonl --benchmark spider-dev --adapter out/adapter\n"
     "  crosscheck finetune merge --adapter out/adapter --output eliminator\n"
-    "\b\nThen serve it with the command that `train` or `merge` prints, and evaluate:\n"
+    "\n\b\nThen serve it with the command that `train` or `merge` prints, and evaluate:\n"
     "  crosscheck evaluate --pipeline sea-sql --set pipeline.eliminator=eliminator\n",
 )
 def command() -> None:
@@ -47,9 +47,9 @@ def command() -> None:
     "  crosscheck finetune dataset --benchmark spider-dev --also bird-dev --training spider-train.yaml \\\n"
     "      --training bird-train.yaml --backbone openai --output pairs.jsonl\n"
     "      one file of pairs from two training splits, none of them in either evaluated split\n"
-    "\b\n--questions and --limit choose from every training split.\n"
-    "\b\nInterrupted or failed? Run the same command again to continue; no call is paid for twice.\n"
-    "\b\nExit codes: 0 done; 2 bad input or configuration; 3 some questions failed, run it again; 130 interrupted.",
+    "\n--questions and --limit choose from every training split.\n"
+    "\nInterrupted or failed? Run the same command again to continue; no call is paid for twice.\n"
+    "\nExit codes: 0 done; 2 bad input or configuration; 3 some questions failed, run it again; 130 interrupted.",
 )
 @options.record(DatasetOptions)
 def dataset(given: DatasetOptions) -> int:
@@ -91,8 +91,8 @@ def dataset(given: DatasetOptions) -> int:
     epilog="\b\nThe defaults are those of the paper: LoRA of rank 64 on all linear projections and the output head,\n"
     "one epoch, batches of 64, 4,096 tokens. To change them:\n"
     "  --set rank=16 --set learning_rate=0.0001 --set device_batch_size=4\n"
-    "\b\nInterrupted? Run the same command again to continue from the last checkpoint.\n"
-    "\b\nExit codes: 0 done; 2 bad input or configuration; 130 interrupted, a checkpoint is kept.",
+    "\nInterrupted? Run the same command again to continue from the last checkpoint.\n"
+    "\nExit codes: 0 done; 2 bad input or configuration; 130 interrupted, a checkpoint is kept.",
 )
 @options.record(TrainOptions)
 def train(given: TrainOptions) -> int:
@@ -140,7 +140,7 @@ def train(given: TrainOptions) -> int:
     epilog="\b\nExamples:\n"
     "  crosscheck finetune evaluate --pairs pairs.held-out.jsonl --benchmark spider-dev --adapter out/adapter\n"
     "  crosscheck finetune evaluate --pairs pairs.held-out.jsonl --benchmark spider-dev --eliminator eliminator\n"
-    "\b\nExit codes: 0 done; 2 bad input or configuration; 3 the endpoint cannot be reached.",
+    "\nExit codes: 0 done; 2 bad input or configuration; 3 the endpoint cannot be reached.",
 )
 @options.record(EvaluateOptions)
 def evaluate(given: EvaluateOptions) -> None:
@@ -183,9 +183,9 @@ def evaluate(given: EvaluateOptions) -> None:
     epilog="\b\nExample:\n  crosscheck finetune merge --adapter out/adapter --output eliminator\n"
     "  transformers serve eliminator --host 127.0.0.1 --port 8001\n"
     "  crosscheck evaluate --pipeline sea-sql --set pipeline.eliminator=eliminator\n"
-    "\b\nThe backbone `eliminator` asks a model of that name at port 8001; Transformers' server gives a model the\n"
+    "\nThe backbone `eliminator` asks a model of that name at port 8001; Transformers' server gives a model the\n"
     "name of its folder. For another name or place, copy conf/backbones/eliminator.yaml.\n"
-    "\b\nExit codes: 0 done; 2 bad input or configuration.",
+    "\nExit codes: 0 done; 2 bad input or configuration.",
 )
 @options.record(MergeOptions)
 def merge(given: MergeOptions) -> None:

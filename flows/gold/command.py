@@ -33,9 +33,9 @@ class VerifyGoldOptions(options.Benchmark, options.BenchmarkOverrides, options.P
     )
     key: str | None = options.option(
         "--key",
-        metavar="NAME",
-        help="Check an answer key instead, a file or a benchmark: run its SQL, and compare the results with the "
-        "official golds'.",
+        metavar="KEY",
+        help="Check this answer key instead, a file or the name of a benchmark: run its SQL, and compare its results "
+        "with those of the official golds.",
     )
     slow: float = options.option(
         "--slow",
@@ -63,11 +63,11 @@ class VerifyGoldOptions(options.Benchmark, options.BenchmarkOverrides, options.P
     "  crosscheck verify-gold --benchmark bird-dev --key corrections.json\n"
     "  crosscheck verify-gold --benchmark bird-mini-dev --key arcwise --html key.html\n"
     "      a page with both SQLs and both results of every question that the key changes\n"
-    "\b\nAn answer key is the name of a benchmark whose golds it is, a file of id and SQL (JSON, JSON lines, CSV), or\n"
+    "\nAn answer key is the name of a benchmark whose golds it is, a file of id and SQL (JSON, JSON lines, CSV), or\n"
     "a file of corrections: an object with the key corrections, a list of objects with question_id, action (replace,\n"
     "add, withdraw or undecided), sql (a text or a list), reason and source. A run with\n"
     "--set benchmark.answer_keys=corrections.json has a score by this key beside the official one.\n"
-    "\b\nExit codes: 0 all queries were run; 1 with --strict: a gold query failed, was stopped, or returned too\n"
+    "\nExit codes: 0 all queries were run; 1 with --strict: a gold query failed, was stopped, or returned too\n"
     "large a result; 2 bad input or configuration, and with --key anything that is wrong with the key;\n"
     "3 a database cannot be read; run the command again.",
 )

@@ -62,7 +62,7 @@ class ImportOptions(options.Benchmark, options.BenchmarkOverrides, options.Files
         "--run",
         multiple=True,
         metavar="RUN",
-        help="Show the score of this run before and after. May be repeated.",
+        help="Show the score of this run before and after. May be given several times.",
     )
 
 
@@ -94,9 +94,9 @@ def command() -> None:
     epilog="\b\nExamples:\n"
     "  crosscheck golds suggest latest~2 latest~1 latest --html golds.html\n"
     "  crosscheck golds suggest latest~2 latest~1 latest --agree 2 --draft corrections.json\n"
-    "\b\nRUN is an id, its beginning, MLflow's id, `latest` or `latest~1`; `crosscheck runs` lists the runs.\n"
+    "\nRUN is an id, its beginning, MLflow's id, `latest` or `latest~1`; `crosscheck runs` lists the runs.\n"
     "Predictions of other systems become runs with `crosscheck score --name NAME`.\n"
-    "\b\nExit codes: 0 compared, whether or not questions were found; 2 bad input.",
+    "\nExit codes: 0 compared, whether or not questions were found; 2 bad input.",
 )
 @options.record(SuggestOptions)
 def suggest(given: SuggestOptions) -> None:
@@ -137,9 +137,9 @@ def suggest(given: SuggestOptions) -> None:
     epilog="\b\nExamples:\n"
     "  crosscheck golds diff official arcwise --benchmark bird-mini-dev\n"
     "  crosscheck golds diff arcwise corrections.json --benchmark bird-dev --html diff.html\n"
-    "\b\nA and B are keys: official, the name of a benchmark whose golds are the key, or a file of corrections or of\n"
+    "\nA and B are keys: official, the name of a benchmark whose golds are the key, or a file of corrections or of\n"
     "id and SQL, as in the setting benchmark.answer_keys.\n"
-    "\b\nExit codes: 0 compared, whether or not the keys differ; 2 bad input.",
+    "\nExit codes: 0 compared, whether or not the keys differ; 2 bad input.",
 )
 @options.record(DiffOptions)
 def diff(given: DiffOptions) -> None:
@@ -169,9 +169,9 @@ def diff(given: DiffOptions) -> None:
     epilog="\b\nExamples:\n"
     "  crosscheck golds import ann.csv bob.csv --benchmark bird-dev --output reviewed.json --run latest\n"
     "  crosscheck golds import --queue golds --benchmark bird-dev --output reviewed.json --decides Ann\n"
-    "\b\nFILE is CSV, JSON or JSON lines with question_id, reviewer, verdict (keep, replace, add, withdraw), reason,\n"
+    "\nFILE is CSV, JSON or JSON lines with question_id, reviewer, verdict (keep, replace, add, withdraw), reason,\n"
     "date (2026-11-24) and sql, which replace and add need.\n"
-    "\b\nExit codes: 0 written; 2 bad input, nothing written.",
+    "\nExit codes: 0 written; 2 bad input, nothing written.",
 )
 @options.record(ImportOptions)
 def import_(given: ImportOptions) -> None:

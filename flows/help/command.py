@@ -43,7 +43,8 @@ class HelpOptions:
     "  crosscheck help\n"
     "  crosscheck help causes\n"
     "  crosscheck help evaluate\n"
-    "      the same as crosscheck evaluate --help",
+    "      the same as crosscheck evaluate --help\n"
+    "\nExit codes: 0 shown; 2 bad input.",
 )
 @options.record(HelpOptions)
 @click.pass_context

@@ -29,8 +29,8 @@ class JudgeOptions(options.Questions, options.Files):
     measure: str | None = options.option(
         "--measure",
         type=click.Choice(["nl2sql-bugs"]),
-        help="Judge answers that people labelled, in place of those of a RUN, and measure how often the opinion is the "
-        "label.",
+        help="Judge answers that people labelled, in place of those of a RUN, and measure how often the opinion equals "
+        "the label.",
     )
     queue: str | None = options.option(
         "--queue",
@@ -54,14 +54,14 @@ class JudgeOptions(options.Questions, options.Files):
     "  crosscheck judge 20261121-020000-3f9a1c --backbone openai --all --limit 50 --budget 0.5\n"
     "  crosscheck judge latest --backbone openai --queue golds\n"
     "  crosscheck judge --measure nl2sql-bugs --backbone openai --data ~/text2sql --budget 0.5\n"
-    "\b\nRUN is an id, its beginning, MLflow's id, `latest` or `latest~1`; `crosscheck runs` lists the runs.\n"
+    "\nRUN is an id, its beginning, MLflow's id, `latest` or `latest~1`; `crosscheck runs` lists the runs.\n"
     "Interrupted or failed? Run the same command again to continue; no reply is paid for twice.\n"
-    "\b\nExit codes: 0 judged; 2 bad input; 3 some answers have no opinion: the same command repeats failed\n"
+    "\nExit codes: 0 judged; 2 bad input; 3 some answers have no opinion: the same command repeats failed\n"
     "calls, but not calls whose reply could not be read; 130 interrupted.",
 )
 @options.record(JudgeOptions)
 def command(given: JudgeOptions) -> int:
-    """Ask a model whether the wrong answers of a RUN are wrong, given both SQLs and both results.
+    """Ask a model whether the wrong answers of a RUN are really wrong, given both SQLs and both results.
 
     An opinion is a column of its own beside the verdict, with its agreement with EX and what it cost: no score and no
     ranking depends on it. The model judges after all questions are answered, so no stage sees its opinion.

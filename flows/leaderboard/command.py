@@ -26,16 +26,16 @@ class LeaderboardOptions(options.Page, options.Files):
     "  crosscheck leaderboard\n"
     "  crosscheck leaderboard --benchmark bird-dev --html leaderboard.html\n"
     "  crosscheck leaderboard --benchmark bird-dev --keys bird-dev-1106,corrections.json\n"
-    "\b\nWith --keys: the ranks by each key, beside those by the official key on the same questions; Kendall's tau-b;\n"
+    "\nWith --keys: the ranks by each key, beside those by the official key on the same questions; Kendall's tau-b;\n"
     "and for each pair of runs whose order changes, the exact paired test by both keys. A question whose text is\n"
     "another under the key is not counted: the models did not see it.\n"
-    "\b\nExit codes: 0 printed; 2 bad input.",
+    "\nExit codes: 0 printed; 2 bad input.",
 )
 @options.record(LeaderboardOptions)
 def command(given: LeaderboardOptions) -> None:
     """Rank the latest run of each backbone and pipeline by its execution accuracy.
 
-    Runs with the same questions are ranked together. Runs that saw the gold, were re-rolled
+    Runs with the same questions are ranked together. Runs that saw the gold, repeated an answer (tag rerolled)
     or are not complete are listed apart, with the reason.
     """
     from tasks.core.errors import ConfigurationError, DataError, did_you_mean

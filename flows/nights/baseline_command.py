@@ -37,8 +37,8 @@ class BaselineOptions(options.Output):
     '  crosscheck baseline latest --reason "Loses 1 point, costs half: agreed on 12 November"\n'
     "      moves the baseline\n"
     '  crosscheck baseline --unpin "demo | offline | rsl-sql" --reason "Release 4 is gone"\n'
-    "\b\nRUN is an id, its beginning, MLflow's id, `latest` or `latest~1`; `crosscheck runs` lists the runs.\n"
-    "\b\nExit codes: 0 pinned, unpinned or listed; 2 bad input.",
+    "\nRUN is an id, its beginning, MLflow's id, `latest` or `latest~1`; `crosscheck runs` lists the runs.\n"
+    "\nExit codes: 0 pinned, unpinned or listed; 2 bad input.",
 )
 @options.record(BaselineOptions)
 def command(given: BaselineOptions) -> None:

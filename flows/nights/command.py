@@ -29,7 +29,7 @@ class NightOptions(options.Page):
     "  crosscheck night latest~1 --html night.html\n"
     "      the run before the latest, as one page with every broken question\n"
     "  crosscheck night 2026-11-21T01:30Z --json\n"
-    "\b\nExit codes: 0 green or amber, or the list was printed; 1 red; 2 bad input.",
+    "\nExit codes: 0 green or amber, or the list was printed; 1 red; 2 bad input.",
 )
 @options.record(NightOptions)
 def command(given: NightOptions) -> int:

@@ -43,7 +43,7 @@ class DeployOptions(options.Output):
     epilog="\b\nExamples:\n  crosscheck nights init\n      writes nights.yaml: edit it\n"
     "  crosscheck up\n      in another shell: Prefect, MLflow and a worker, which runs the nights\n"
     "  crosscheck nights deploy\n  crosscheck nights status\n"
-    "\b\n`crosscheck night` shows the results.",
+    "\n`crosscheck night` shows the results.",
 )
 def command() -> None:
     """Schedule nightly runs: a matrix of evaluations, each compared with its baseline.
@@ -52,10 +52,13 @@ def command() -> None:
     """
 
 
-@command.command("init", epilog="\b\nExample:\n  crosscheck nights init")
+@command.command(
+    "init",
+    epilog="\b\nExample:\n  crosscheck nights init\n\nExit codes: 0 written; 2 bad input, or FILE exists.",
+)
 @options.record(InitOptions)
 def init(given: InitOptions) -> None:
-    """Write a FILE to begin with (nights.yaml).
+    """Write a FILE to begin with (default: nights.yaml).
 
     It has the schedule, the matrix of benchmarks, backbones and pipelines, and the limits, with a comment on each.
     """
@@ -80,11 +83,11 @@ def init(given: InitOptions) -> None:
 @command.command(
     "deploy",
     epilog="\b\nExamples:\n  crosscheck nights deploy\n  crosscheck nights deploy team/nights.yaml\n"
-    "\b\nExit codes: 0 deployed; 2 bad input, or Prefect's server does not answer or refuses.",
+    "\nExit codes: 0 deployed; 2 bad input, or Prefect's server does not answer or refuses.",
 )
 @options.record(DeployOptions)
 def deploy(given: DeployOptions) -> None:
-    """Deploy the nightly runs of FILE (nights.yaml).
+    """Deploy the nightly runs of FILE (default: nights.yaml).
 
     Workers run them in this working folder, unless CROSSCHECK_HOME of a worker names another. Deploy again after a
     change of FILE; the models, benchmarks and pipelines that it names as files are read anew each night.
@@ -118,7 +121,9 @@ def deploy(given: DeployOptions) -> None:
 
 
 @command.command(
-    "status", epilog="\b\nExamples:\n  crosscheck nights status\n  crosscheck nights status --json"
+    "status",
+    epilog="\b\nExamples:\n  crosscheck nights status\n  crosscheck nights status --json\n"
+    "\nExit codes: 0 shown; 2 bad input, or Prefect's server does not answer.",
 )
 @options.record(options.Output)
 def status(given: options.Output) -> None:

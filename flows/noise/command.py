@@ -47,10 +47,10 @@ class NoiseOptions(options.Labels, options.Page, options.Data):
     "      three more repeats, if five are there\n"
     "  crosscheck compare 20261121-020000-3f9a1c:repeats 20261122-020000-7c41d2:repeats\n"
     "      compares the repeats of two runs\n"
-    "\b\nEach repeat is a run of its own, with the settings of RUN and new replies to every request. RUN itself is in\n"
+    "\nEach repeat is a run of its own, with the settings of RUN and new replies to every request. RUN itself is in\n"
     "no figure. Interrupted, or the budget is spent? Run the same command again to continue: no reply is paid\n"
     "for twice.\n"
-    "\b\nExit codes: 0 every repeat is there; 2 bad input or configuration; 3 repeats are missing or have questions\n"
+    "\nExit codes: 0 every repeat is there; 2 bad input or configuration; 3 repeats are missing or have questions\n"
     "without an answer, and the same command completes them; 130 interrupted, all answers are kept.",
 )
 @options.record(NoiseOptions)

@@ -39,7 +39,7 @@ class PlotOptions(options.Output):
     "  crosscheck plot latest~1 latest --kind difficulty --columns 2 --output difficulty.svg\n"
     "  crosscheck plot latest~2 latest~1 latest --kind pareto --output cost.png\n"
     "  crosscheck plot latest --kind noise\n"
-    "\b\nKinds:\n"
+    "\n\b\nKinds:\n"
     "  stages      what each stage of the pipeline gains and loses; at most four runs\n"
     "  pareto      execution accuracy against cost from scratch\n"
     "  trend       execution accuracy by date\n"
@@ -47,7 +47,7 @@ class PlotOptions(options.Output):
     "  difficulty  execution accuracy by difficulty\n"
     "  turns       execution accuracy if an agent is stopped after a turn\n"
     "  noise       the repeats that `crosscheck noise` has made of one run\n"
-    "\b\nExit codes: 0 done; 2 bad input.",
+    "\nExit codes: 0 done; 2 bad input.",
 )
 @options.record(PlotOptions)
 def command(given: PlotOptions) -> None:

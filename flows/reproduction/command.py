@@ -29,9 +29,9 @@ class ReproduceOptions(options.Files):
     "  rsl-sql-stages    correct, fixed and broken answers of each of its stages, from the authors' verdicts\n"
     "  superhero         RSL-SQL replayed, and BIRD's baseline, executed on the superhero database\n"
     "  spider-dail       DAIL-SQL's predictions on Spider dev, beside the official test-suite evaluator\n"
-    "\b\nExamples:\n  crosscheck reproduce --data ~/text2sql\n"
+    "\n\b\nExamples:\n  crosscheck reproduce --data ~/text2sql\n"
     "  crosscheck reproduce rsl-sql-linking --data ~/text2sql --json\n"
-    "\b\nExit codes: 0 every figure matches the published one, or the one expected here; 1 some differ;\n"
+    "\nExit codes: 0 every figure matches the published one, or the one expected here; 1 some differ;\n"
     "2 bad input or configuration.",
 )
 @options.record(ReproduceOptions)

@@ -57,7 +57,7 @@ class BundleOptions(options.BenchmarkOverrides, options.Files):
     "  crosscheck import rsl-sql --data ~/text2sql --output rsl-sql.jsonl\n"
     "  crosscheck evaluate --benchmark bird-dev --data ~/text2sql --backbone replay \\\n"
     "      --set backbone.recording=rsl-sql.jsonl\n"
-    "\b\nExit codes: 0 done, and every figure of the bundle is equal here; 1 some figures of the bundle differ;\n"
+    "\nExit codes: 0 done, and every figure of the bundle is equal here; 1 some figures of the bundle differ;\n"
     "2 bad input or configuration.",
 )
 @options.record(BundleOptions)
@@ -92,8 +92,9 @@ def command(given: BundleOptions) -> int | None:
     "rsl-sql",
     epilog="\b\nExample:\n"
     "  crosscheck import rsl-sql --outputs deepseek/ --model deepseek-chat --output deepseek.jsonl\n"
-    "\b\nThe folder has forward_link.json, augmentation.json and sql1.txt to sql4.txt, an item or line per question,\n"
-    "or the same under their names in RSL-SQL's repository, as main_result/BIRD_DEV/deepseek has them.",
+    "\nThe folder has forward_link.json, augmentation.json and sql1.txt to sql4.txt, an item or line per question,\n"
+    "or the same under their names in RSL-SQL's repository, as main_result/BIRD_DEV/deepseek has them.\n"
+    "\nExit codes: 0 written; 2 bad input or configuration.",
 )
 @options.record(ImportOptions)
 def rsl_sql(given: ImportOptions) -> None:

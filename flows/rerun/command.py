@@ -58,13 +58,13 @@ class RerunOptions(options.Labels, options.Details, options.Files):
     "  crosscheck rerun latest --from vote\n"
     "      selects among the candidates of every question again\n"
     "  crosscheck rerun latest --only wrong --fresh\n"
-    "\b\nThe settings are those of RUN. --set can change backbone.concurrency, backbone.retries, backbone.timeout_s,\n"
+    "\nThe settings are those of RUN. --set can change backbone.concurrency, backbone.retries, backbone.timeout_s,\n"
     "backbone.max_wait_s, backbone.api_key_env, backbone.api_key_command and backbone.headers_env, which do not\n"
     "influence the score.\n"
-    "\b\nThe result is a new run with all questions of RUN; RUN is not changed. Stored results of the same prompts\n"
+    "\nThe result is a new run with all questions of RUN; RUN is not changed. Stored results of the same prompts\n"
     "and settings are restored, unless --fresh or --from is given. If a question that had an answer was repeated,\n"
     "the new run has the tag rerolled: its score is not comparable with that of a single run.\n"
-    "\b\nExit codes: 0 finished, or no question to repeat; 2 bad input or configuration; 3 some questions failed\n"
+    "\nExit codes: 0 finished, or no question to repeat; 2 bad input or configuration; 3 some questions failed\n"
     "and can be retried, also those that keep their old answer, or the endpoint cannot be reached and there is no\n"
     "new run: the same command sends only what is missing, with --fresh too; 130 interrupted, all answers are kept.",
 )

@@ -48,7 +48,7 @@ class ExportOptions(options.Files):
     "  crosscheck export 20261121-020000-3f9a1c --submission predict.txt --format spider\n"
     "  crosscheck export latest --bundle --output run.zip\n"
     "      a bundle; `crosscheck import --bundle run.zip` scores it again elsewhere, without a model\n"
-    "\b\nExit codes: 0 done; 2 bad input.",
+    "\nExit codes: 0 done; 2 bad input.",
 )
 @options.record(ExportOptions)
 def command(given: ExportOptions) -> None:

@@ -14,7 +14,10 @@ class LogOptions(options.Output):
     run: str = options.argument()
 
 
-@click.command("log", epilog="\b\nExample:\n  crosscheck log 20261121-020000-3f9a1c")
+@click.command(
+    "log",
+    epilog="\b\nExample:\n  crosscheck log 20261121-020000-3f9a1c\n\nExit codes: 0 logged; 2 bad input.",
+)
 @options.record(LogOptions)
 def command(given: LogOptions) -> None:
     """Log a finished RUN to MLflow, if MLflow could not be reached at the end of the run."""

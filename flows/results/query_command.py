@@ -19,23 +19,23 @@ class QueryOptions(options.Output):
 
 @click.command(
     "query",
-    epilog="\b\nTables: runs, questions, candidates (the SQL after each stage), stages, calls.\n"
+    epilog="Tables: runs, questions, candidates (the SQL after each stage), stages, calls.\n"
     "`crosscheck query` alone lists their columns, `--schema` also their meaning; docs/warehouse.md has more queries.\n"
-    "\b\nExamples:\n"
+    "\n\b\nExamples:\n"
     '  crosscheck query "SELECT run_id, backbone, pipeline, ex, cost_usd FROM runs ORDER BY started"\n'
-    "\b\n"
+    "\n\b\n"
     "  # causes of wrong answers, by database\n"
     '  crosscheck query "SELECT database, status, count(*) AS n FROM questions\n'
     '                    WHERE NOT correct GROUP BY ALL ORDER BY n DESC"\n'
-    "\b\n"
+    "\n\b\n"
     "  # tokens and costs by stage, paid calls only\n"
     '  crosscheck query "SELECT run_id, stage, count(*) AS calls, sum(input_tokens) AS input, sum(cost_usd) AS usd\n'
     '                    FROM calls WHERE paid GROUP BY ALL ORDER BY ALL" --csv\n'
-    "\b\n"
+    "\n\b\n"
     "  # questions that no run answered correctly\n"
     '  crosscheck query "SELECT question_id, question FROM questions GROUP BY ALL HAVING NOT bool_or(correct)"\n'
-    "\b\nA query cannot change the results or read other files.\n"
-    "\b\nExit codes: 0 done; 2 bad input.",
+    "\nA query cannot change the results or read other files.\n"
+    "\nExit codes: 0 done; 2 bad input.",
 )
 @options.record(QueryOptions)
 def command(given: QueryOptions) -> None:

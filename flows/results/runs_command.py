@@ -33,7 +33,7 @@ class RunsOptions(options.Output):
     epilog="\b\nExamples:\n  crosscheck runs\n  crosscheck runs --benchmark bird-dev --limit 5\n"
     "  crosscheck runs --tag team=search\n"
     "  crosscheck compare latest~1 latest\n"
-    "\b\nExit codes: 0 listed; 2 bad input.",
+    "\nExit codes: 0 listed; 2 bad input.",
 )
 @options.record(RunsOptions)
 def command(given: RunsOptions) -> None:

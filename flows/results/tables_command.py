@@ -38,8 +38,8 @@ class TablesOptions(options.Page, options.Files):
     "  crosscheck tables latest~1 latest --paper rsl-sql --markdown > tables.md\n"
     "      an ablation: the second run against the first\n"
     "  crosscheck tables latest --paper dac --html tables.html\n"
-    "\b\nFor VES and R-VES, evaluate with --set benchmark.efficiency=true.\n"
-    "\b\nExit codes: 0 done; 2 bad input.",
+    "\nFor VES and R-VES, evaluate with --set benchmark.efficiency=true.\n"
+    "\nExit codes: 0 done; 2 bad input.",
 )
 @options.record(TablesOptions)
 def command(given: TablesOptions) -> None:

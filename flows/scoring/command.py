@@ -105,21 +105,21 @@ class ScoreOptions(
     "  crosscheck score --benchmark bird-dev --predictions mine.csv --efficiency --json > scores.json\n"
     "  crosscheck score --benchmark spider-dev --predictions other.csv --sql-column generated_sql --by-position\n"
     "  crosscheck score --benchmark bird-dev --trajectories agent.jsonl --name my-agent\n"
-    "\b\nFormats, recognised by their content:\n"
+    "\n\b\nFormats, recognised by their content:\n"
     "  BIRD's submission  a JSON object: question id -> SQL, tab, ----- bird -----, tab, database\n"
     "  Spider's text      one SQL per line in the order of the questions, optionally a tab and its database\n"
     "  CSV, JSON lines    with the fields question_id and sql (or predicted_sql); also a JSON list of such objects.\n"
     "                     Where several columns may hold the SQL, --sql-column says which\n"
     "  predictions.json   the artifact of an earlier run in MLflow\n"
-    "\b\nFormats of --trajectories, recognised by their content (docs/agents.md):\n"
+    "\n\b\nFormats of --trajectories, recognised by their content (docs/agents.md):\n"
     "  JSON lines         question_id, and turns (text, tool_calls, sql, tokens, cost, seconds) or chat messages\n"
     "  OpenTelemetry      spans of the GenAI conventions as JSON, with the attribute question_id\n"
     "  ATIF               documents of Harbor's format, or the folder of a job\n"
     "  LiveSQLBench       results of LiveSQLBench-Agent\n"
     "  Spider 2.0         results of Spider-Agent-TC, a file or their folder\n"
-    "\b\nQuestions without a prediction count as wrong and are listed. Without ids, a file needs a line per question.\n"
+    "\nQuestions without a prediction count as wrong and are listed. Without ids, a file needs a line per question.\n"
     "Objects without ids need --by-position.\n"
-    "\b\nExit codes: 0 scored; 2 bad input or configuration; 3 the disk of the working folder is full or read-only.",
+    "\nExit codes: 0 scored; 2 bad input or configuration; 3 the disk of the working folder is full or read-only.",
 )
 @options.record(ScoreOptions)
 def command(given: ScoreOptions) -> int:

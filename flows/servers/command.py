@@ -22,12 +22,12 @@ class UpOptions(options.Output):
     """Options of `crosscheck up`."""
 
     prefect_port: int = options.option(
-        "--prefect-port", type=PORT, default=4200, help="Port of Prefect's server."
+        "--prefect-port", type=PORT, metavar="PORT", default=4200, help="Port of Prefect's server."
     )
     mlflow_port: int = options.option(
-        "--mlflow-port", type=PORT, default=5000, help="Port of MLflow's server."
+        "--mlflow-port", type=PORT, metavar="PORT", default=5000, help="Port of MLflow's server."
     )
-    only_check: bool = options.flag("--check", "Show what is running; start nothing.")
+    only_check: bool = options.flag("--check", "Show which of the three are running; start nothing.")
 
 
 @click.command(
@@ -36,8 +36,8 @@ class UpOptions(options.Output):
     "  crosscheck up\n"
     "  crosscheck up --prefect-port 4300 --mlflow-port 5300\n"
     "  crosscheck up --check\n"
-    "\b\ndeployments/prefect.yaml defines the nightly runs; deployments/README.md explains how to operate them.\n"
-    "\b\nExit codes: 0 stopped, or with --check: all three are running; 1 one of them keeps ending, or with\n"
+    "\ndeployments/prefect.yaml defines the nightly runs; deployments/README.md explains how to operate them.\n"
+    "\nExit codes: 0 stopped, or with --check: all three are running; 1 one of them keeps ending, or with\n"
     "--check: one is not running; 2 bad input: a port is in use, or `crosscheck up` already runs for this folder;\n"
     "3 the disk of the working folder is full or read-only.",
 )

@@ -34,8 +34,8 @@ class ShowOptions(options.Details, options.Files):
     "      a question: verdict, predicted and gold SQL with their difference, both results, stages\n"
     "  crosscheck show latest 717 --prompts\n"
     "      also whole prompts and replies\n"
-    "\b\nRUN is an id, its beginning, MLflow's id, `latest` or `latest~1`; `crosscheck runs` lists the runs.\n"
-    "\b\nExit codes: 0 shown; 2 bad input.",
+    "\nRUN is an id, its beginning, MLflow's id, `latest` or `latest~1`; `crosscheck runs` lists the runs.\n"
+    "\nExit codes: 0 shown; 2 bad input.",
 )
 @options.record(ShowOptions)
 def command(given: ShowOptions) -> None:

@@ -40,8 +40,8 @@ class ReportOptions(options.Files):
     epilog="\b\nExamples:\n"
     "  crosscheck report latest --open\n"
     "  crosscheck report 20261121-020000-3f9a1c --html report.html --details wrong\n"
-    "\b\nRUN is an id, its beginning, MLflow's id, `latest` or `latest~1`; `crosscheck runs` lists the runs.\n"
-    "\b\nExit codes: 0 written; 2 bad input.",
+    "\nRUN is an id, its beginning, MLflow's id, `latest` or `latest~1`; `crosscheck runs` lists the runs.\n"
+    "\nExit codes: 0 written; 2 bad input.",
 )
 @options.record(ReportOptions)
 def command(given: ReportOptions) -> None:

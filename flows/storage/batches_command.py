@@ -24,7 +24,9 @@ class BatchesOptions(options.Output):
 @click.command(
     "batches",
     epilog="\b\nExamples:\n  crosscheck batches openai\n  crosscheck batches openai --cancel batch_68f1\n"
-    "  crosscheck batches anthropic --cancel-all --yes",
+    "  crosscheck batches anthropic --cancel-all --yes\n"
+    "\nExit codes: 0 shown or cancelled; 2 bad input or configuration; 3 the provider cannot be reached, and the same "
+    "command can be run again.",
 )
 @options.record(BatchesOptions)
 def command(given: BatchesOptions) -> None:

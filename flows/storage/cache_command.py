@@ -59,12 +59,17 @@ def command() -> None:
     """
 
 
-@command.command("list")
+@command.command(
+    "list",
+    epilog="\b\nExample:\n  crosscheck cache list --model gpt-4o\n"
+    "\nExit codes: 0 listed; 2 bad input, or one of the latest replies is "
+    "damaged.",
+)
 @options.record(ListOptions)
 def list_replies(given: ListOptions) -> None:
     """Show replies and their cost by model.
 
-    Below them are the latest replies. If some of these are damaged, the exit code is 2.
+    Below them are the latest replies.
     """
     from pydantic_core import to_jsonable_python
 
@@ -94,10 +99,19 @@ def list_replies(given: ListOptions) -> None:
         raise DamagedEntriesError(stats.place, damaged)
 
 
-@command.command("prune")
+@command.command(
+    "prune",
+    epilog="\b\nExamples:\n  crosscheck cache prune --older-than 90d --model gpt-4o\n"
+    "  crosscheck cache prune --damaged --yes\n"
+    "\nExit codes: 0 removed, or nothing to remove; 2 bad input.",
+)
 @options.record(PruneOptions)
 def prune(given: PruneOptions) -> None:
-    """Remove replies, after asking for confirmation."""
+    """Remove replies, after asking for confirmation.
+
+    Name which: --older-than and --model, which can be combined, --damaged or --all. A removed reply is paid for again
+    when it is needed.
+    """
     if not (given.older_than or given.model or given.damaged or given.everything):
         raise click.UsageError("Select the replies to remove: --older-than, --model, --damaged or --all.")
     from tasks.settings.evaluation import age as age_of
@@ -117,7 +131,10 @@ def prune(given: PruneOptions) -> None:
     given.emit({"removed": removed}, lambda stream: click.echo(f"{removed:,} replies removed.", stream))
 
 
-@command.command("export")
+@command.command(
+    "export",
+    epilog="\b\nExample:\n  crosscheck cache export replies.jsonl\n\nExit codes: 0 written; 2 bad input.",
+)
 @options.record(ExportOptions)
 def export(given: ExportOptions) -> None:
     """Write all replies with their requests to FILE as JSON lines."""

@@ -51,11 +51,11 @@ class CleanOptions(options.Output):
     "  crosscheck clean --dry-run\n"
     "  crosscheck clean --keep 14d --yes\n"
     "  crosscheck clean --keep 90d --keep-runs 5 --rows\n"
-    "\b\nAlways kept: scores of all runs and nights, paid replies (unless --replies), runs with the tag\n"
+    "\nAlways kept: scores of all runs and nights, paid replies (unless --replies), runs with the tag\n"
     "`pinned`, baselines of nights that are kept, the latest baseline of each benchmark, backbone and pipeline, and\n"
     "runs that a kept run was merged from. Prefect's records are removed by age only. Files shrink only while no\n"
     "evaluation and no `crosscheck up` uses the folder.\n"
-    "\b\nExit codes: 0 cleaned; 2 bad input; 3 something could not be removed: run the same command again to continue.",
+    "\nExit codes: 0 cleaned; 2 bad input; 3 something could not be removed: run the same command again to continue.",
 )
 @options.record(CleanOptions)
 def command(given: CleanOptions) -> int:

@@ -16,7 +16,10 @@ class StatusOptions(options.Output):
     )
 
 
-@click.command("status", epilog="\b\nExamples:\n  crosscheck status\n  crosscheck status --json")
+@click.command(
+    "status",
+    epilog="\b\nExamples:\n  crosscheck status\n  crosscheck status --json\n\nExit codes: 0 shown; 2 bad input.",
+)
 @options.record(StatusOptions)
 def command(given: StatusOptions) -> None:
     """Show what the working folder holds: each store with its size, and what `crosscheck clean` would free."""

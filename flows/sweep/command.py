@@ -25,13 +25,14 @@ class SweepOptions(options.Benchmark, options.Questions, options.Overrides, opti
         "--backbones",
         default=DEFAULT_BACKBONE,
         metavar="NAMES",
-        help="Names or files, separated by commas.",
+        help="Models: names from `crosscheck list backbones` or YAML files, separated by commas.",
     )
     pipelines: str = options.option(
         "--pipelines",
         default=DEFAULT_PIPELINE,
         metavar="NAMES",
-        help="Names or files, separated by commas.",
+        help="Pipelines: names from `crosscheck list pipelines`, YAML files or path/to/file.py:function, separated by "
+        "commas.",
     )
     grid: tuple[str, ...] = options.option(
         "--grid",
@@ -47,7 +48,7 @@ class SweepOptions(options.Benchmark, options.Questions, options.Overrides, opti
         help="Stop when the paid calls have cost this amount.",
     )
     dry_run: bool = options.flag(
-        "--dry-run", "Show the cells and their estimated costs; evaluate nothing. No key is needed."
+        "--dry-run", "Show the combinations and their estimated costs; evaluate nothing. No key is needed."
     )
 
     def settings(self, backbone: str, pipeline: str, varied: tuple[str, ...]) -> "EvaluationSettings":
@@ -71,16 +72,20 @@ class SweepOptions(options.Benchmark, options.Questions, options.Overrides, opti
     "  crosscheck sweep --backbones offline --pipelines rsl-sql,few-shot,zero-shot\n"
     "  crosscheck sweep --benchmark bird-dev --backbones openai,deepseek --pipelines rsl-sql --dry-run\n"
     "  crosscheck sweep --backbones openai --pipelines few-shot --grid pipeline.demonstrations.k=0,1,3,5 --budget 2\n"
-    "\b\nA cell is one combination. Cells run one after the other; their runs in MLflow have the tag sweep. After an\n"
+    "\nThe combinations are evaluated one after the other; their runs in MLflow have the tag sweep. After an\n"
     "interruption or a spent budget, run the same command again to continue: no call is paid for twice. The budget\n"
     "counts the calls that this command pays for; calls in flight when it is spent are still answered.\n"
-    "\b\nExit codes: 0 every cell is evaluated; 2 bad input or configuration; 3 some questions failed or\n"
-    "cells are left (for example, the budget is spent), and the same command retries them; 130 interrupted, all\n"
-    "answers are kept.",
+    "\nExit codes: 0 every combination is evaluated; 2 bad input or configuration; 3 some questions failed or\n"
+    "combinations are left (for example, the budget is spent), and the same command retries them; 130 interrupted,\n"
+    "all answers are kept.",
 )
 @options.record(SweepOptions)
 def command(given: SweepOptions) -> int:
-    """Evaluate every backbone with every pipeline and every combination of settings."""
+    """Evaluate every backbone with every pipeline and every combination of settings.
+
+    Prints an estimate of the cost first, and ends with a page in the folder reports of the working folder: scores,
+    which of them differ significantly, and score against cost.
+    """
     from flows.cli.progress import open_progress
 
     with open_progress(sys.stderr) as progress:

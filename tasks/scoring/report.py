@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from tasks.core.outcome import Outcome
 from tasks.core.records import Question
+from tasks.core.wording import counted
 from tasks.documents.model import Table
 from tasks.scoring.cost import Cost
 from tasks.scoring.degradation import Degradation
@@ -83,7 +84,7 @@ class Verdict:
             "missing_rows": f"{rows:,} of the gold's {gold:,} rows",
             "extra_rows": f"the gold's {gold:,} rows, and {rows - gold:,} more",
             "row_order": "the gold's rows in another order",
-            "other_rows": f"other rows than the gold's ({rows:,}, gold {gold:,})",
+            "other_rows": f"other rows than the gold's ({counted(rows, 'row')}, gold {gold:,})",
         }[self.difference]
 
 

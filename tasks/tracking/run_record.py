@@ -55,6 +55,7 @@ class RunHeader(BaseModel):
     run_id: str
     """Crosscheck's id of the run."""
     benchmark: str
+    """Name of the benchmark."""
     revision: str
     """Revision of the benchmark's files."""
     backbone: str
@@ -66,7 +67,9 @@ class RunHeader(BaseModel):
     status: str
     """running, complete, partial (an error ended it early), interrupted (by the user), failed or killed."""
     started: Moment
+    """When the run began."""
     finished: Moment | None = None
+    """When the run ended."""
     seconds: float | None = None
     """Wall time of the questions, without the start of the command."""
     questions: int | None = None
@@ -90,7 +93,9 @@ class RunHeader(BaseModel):
     high: float | None = None
     """Upper bound of that interval."""
     tags: dict[str, str] = {}
+    """Tags of `--tag`, with the run's name and note; further ones say what is special, such as `rerolled`."""
     mlflow_run_id: str | None = None
+    """Id of the run in MLflow; null where it is not logged."""
     rows_removed: Moment | None = None
     """When `crosscheck clean` removed the run's questions; null: they are there."""
     question_set: str = ""
@@ -116,13 +121,16 @@ class RunRecord(RunHeader):
     """The record of a run."""
 
     schema_version: Literal[1] = 1
+    """Version of this form of a record."""
     scores: dict[str, Score] = {}
     """Execution accuracy by rule and by score variant, the headline rule first. A variant is the score by an answer
     key, or without some questions: "bird", "strict", "arcwise", "arcwise_strict"."""
     stages: tuple[StageScore, ...] = ()
     """Execution accuracy after each stage of the pipeline."""
     by_difficulty: dict[str, Accuracy] = {}
+    """Execution accuracy by the benchmark's grades of difficulty."""
     by_database: dict[str, Accuracy] = {}
+    """Execution accuracy by database."""
     links: tuple[LinkingScore, ...] = ()
     """Schema linking by link, in the pipeline's order."""
     cost: Cost = Cost()
@@ -131,6 +139,7 @@ class RunRecord(RunHeader):
     """Estimated before the first question, without cached replies: to compare with `cost.from_scratch_usd`; null for
     free models and those without a price."""
     stage_costs: dict[str, Cost] = {}
+    """Calls, tokens and money of each stage."""
     degradation: Degradation = Degradation()
     """Stages that fell back, failed or were skipped."""
     failures: dict[str, int] = {}
@@ -160,13 +169,17 @@ class RunRecord(RunHeader):
     engine: str = ""
     """Name and version of what executed the SQL."""
     question_sha256: str = ""
+    """sha256 of the benchmark's file of questions."""
     keys: dict[str, str] = {}
     """sha256 of each answer key beside the official one, by name."""
     version: str | None = None
     """Version of Crosscheck."""
     git_commit: str | None = None
+    """Git commit of Crosscheck's code; null where it is not a repository."""
     prefect: TaskRunCounts = TaskRunCounts()
+    """Task runs of the evaluation, and how many of them Prefect's server recorded."""
     mlflow: Tracked = Tracked()
+    """Where MLflow has the run."""
     rerun: dict[str, Any] | None = None
     """Of a re-run: what it changed of its parent."""
     recorded: dict[str, Any] | None = None

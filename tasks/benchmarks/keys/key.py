@@ -98,7 +98,7 @@ class AnswerKey:
         raise DataError(
             f"The answer key {self.name} ({self.file}) cannot be used, {counted(len(found), 'problem')}:\n"
             + "\n".join(f"  {line}" for line in lines)
-            + '\n"crosscheck verify-gold --key NAME" checks it; without benchmark.answer_keys there is only the '
+            + '\n"crosscheck verify-gold --key KEY" checks it; without benchmark.answer_keys there is only the '
             "official score."
         )
 

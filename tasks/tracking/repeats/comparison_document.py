@@ -94,6 +94,7 @@ def _figure(found: RepeatedComparison) -> Figure:
             (Point(*shares, "a" if result.difference < 0 else "b", "", points(result.difference)),),
             f"B minus A: {points(result.difference)} points, {wide} {low} to {high}",
             ("A is better", "B is better"),
+            band=0,
         ),
     )
 
@@ -127,8 +128,8 @@ def _changes(found: RepeatedComparison, shown: int | None) -> Table:
         for each in found.changes
     )
     headers = (
-        Column("question", "text"), Column("database", "text"), Column("difficulty", "text"), "right in A",
-        "right in B", Column("text", "text"),
+        Column("question", "text"), Column("database", "text"), Column("difficulty", "text"),
+        Column("right in A", brief=True), Column("right in B", brief=True), Column("text", "text"),
     )  # fmt: skip
     return Table(
         "Questions that differ",

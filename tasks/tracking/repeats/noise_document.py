@@ -182,7 +182,8 @@ def _unstable(found: Noise, shown: int | None) -> Table:
         for each in found.unstable
     )
     headers = (
-        Column("question", "text"), Column("database", "text"), Column("difficulty", "text"), "right", "SQL texts",
+        Column("question", "text"), Column("database", "text"), Column("difficulty", "text"),
+        Column("right", brief=True), "SQL texts",
         Column("text", "text"),
     )  # fmt: skip
     return Table(

@@ -131,6 +131,15 @@ def test_an_example_is_a_command_line_that_the_program_takes(
         command.make_context(str(command.name), rest)
 
 
+@pytest.mark.parametrize("path", ALL)
+def test_the_help_of_a_command_says_its_exit_codes_and_has_no_control_character(path: str) -> None:
+    command = ALL[path]
+    text = command.get_help(click.Context(command, info_name=path, terminal_width=80))
+    assert not re.search(r"[\x00-\x09\x0b-\x1f]", text)
+    if not isinstance(command, click.Group) or command.invoke_without_command:
+        assert {ExitCode.DONE, ExitCode.BAD_INPUT} <= codes(epilog(command))
+
+
 def test_there_are_examples_in_the_readme_and_in_the_help() -> None:
     places = {place for place, _ in examples()}
     assert {"README.md", "deployments/README.md", "evaluate --help", "answer --help"} <= places

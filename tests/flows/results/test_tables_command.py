@@ -32,7 +32,9 @@ def scored(tmp_path: Path, built_demo: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.slow
-def test_tables_are_printed_as_text_json_markdown_latex_and_csv(scored: str) -> None:
+def test_tables_are_printed_as_text_json_markdown_latex_csv_and_on_a_page(
+    scored: str, tmp_path: Path
+) -> None:
     shown = run("tables", "latest", "--paper", "rsl-sql")
     assert shown.code == 0, shown.err
     assert "80.00 (4/5)" in shown.out and "run " + scored in shown.out
@@ -50,6 +52,11 @@ def test_tables_are_printed_as_text_json_markdown_latex_and_csv(scored: str) -> 
     first, *_ = latex.splitlines()
     assert first.startswith("% A: ") and scored in first, "which run A is"
     assert "\\begin{table}" in latex and "80.00 (4/5)" in latex
+    file = tmp_path / "tables.html"
+    ran = run("tables", scored, "--paper", "rsl-sql", "--html", str(file))
+    page = file.read_text(encoding="utf-8")
+    assert f"The page is {file}." in ran.out and "Tables of the RSL-SQL paper" not in ran.out
+    assert "<h1>Tables of the RSL-SQL paper</h1>" in page and "80.00 (4/5)" in page and scored in page
 
 
 def test_what_is_wrong_is_said_in_words(scored: str) -> None:

@@ -173,6 +173,7 @@ def test_several_runs_prove_a_difference_that_single_runs_do_not() -> None:
     assert found.result.p_value < compare(a[0], b[0]).result.p_value
     assert (found.result.runs_a, found.result.runs_b, found.warnings) == (5, 5, ())
     text = html(repeated_document(found))
+    assert "inside the noise" not in text, "the difference is significant"
     assert found.result.headline in text and found.a.runs[0].run_id in text
     assert json.loads(json.dumps(found.as_json()))["result"]["better"] == "B"
 
