@@ -208,7 +208,11 @@ def show(console: Console, grid: Grid, keep: int = 2) -> None:
         before = f"{grid.caption}; " if grid.caption else ""
         grid.caption = f"{before}a wider terminal also shows {', '.join(left_out)}"
     caption, grid.caption = grid.caption, None  # Rich wraps it to the width of the table
-    console.print(grid, soft_wrap=False)
+    with console.capture() as printed:
+        console.print(grid, soft_wrap=False)
+    lines = printed.get().removesuffix("\n").split("\n")
+    # Rich fills the last column with blanks, which a file or a pipe would keep.
+    console.out("\n".join(lines if console.is_terminal else [line.rstrip() for line in lines]), highlight=False)
     if caption:
         console.print(caption, style="table.caption", soft_wrap=False)
 
