@@ -127,7 +127,10 @@ def deploy(given: DeployOptions) -> None:
 )
 @options.record(options.Output)
 def status(given: options.Output) -> None:
-    """Show the schedule, the next run, workers, the last result, and a nightly run that ended without one."""
+    """Show the schedule, the next run, the workers and the last result.
+
+    If the last nightly run ended without a result, it says so, and how it continues.
+    """
     _use_server(given)
     from flows.nights.mlflow_pages import night_pages
     from flows.orchestration.schedule import read_status
