@@ -10,6 +10,7 @@ import click
 from flows import STARTED
 from flows.report.result import NOWHERE, EvaluationResult, Ui
 from flows.report.run_before import compared_with_run_before
+from tasks.core.wording import total_time
 from tasks.documents.model import Block, Facts, Section, Sentence, Table
 from tasks.documents.terminal import open_console, print_blocks, print_document
 from tasks.settings.home import Home
@@ -65,7 +66,7 @@ def print_run(shown: Shown, stream: TextIO, *, details: bool = False) -> None:
         return
     end: list[Block] = [*(comparison_sentences(compared) if compared else ())]
     if shown.seconds is not None:
-        end.append(Sentence(f"{shown.seconds:.1f} s total"))
+        end.append(Sentence(total_time(shown.seconds)))
     if places := _places(shown):
         end.append(Facts(tuple(places)))
     end.append(Section("Next", tuple(map(Sentence, steps))))

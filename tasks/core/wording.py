@@ -137,6 +137,15 @@ def duration(value: float | None) -> str:
     return f"{whole} s"
 
 
+def total_time(value: float) -> str:
+    """Write how many seconds a command took in all.
+
+    >>> total_time(2.44), total_time(1287.2)
+    ('2.4 s total', '21 min 27 s total')
+    """
+    return f"{f'{value:.1f} s' if value < 60 else duration(value)} total"
+
+
 def shorten(names: Sequence[str], most: int) -> str:
     """List the first names and the number of the others.
 

@@ -212,7 +212,9 @@ def show(console: Console, grid: Grid, keep: int = 2) -> None:
         console.print(grid, soft_wrap=False)
     lines = printed.get().removesuffix("\n").split("\n")
     # Rich fills the last column with blanks, which a file or a pipe would keep.
-    console.out("\n".join(lines if console.is_terminal else [line.rstrip() for line in lines]), highlight=False)
+    console.out(
+        "\n".join(lines if console.is_terminal else [line.rstrip() for line in lines]), highlight=False
+    )
     if caption:
         console.print(caption, style="table.caption", soft_wrap=False)
 

@@ -14,6 +14,7 @@ from tasks.core.wording import (
     percent,
     shorten,
     signed,
+    total_time,
 )
 from tasks.documents.model import Block, Column, Document, Inline, Sentence, Span, Table, Tone, plain
 from tasks.scoring.cost import by_endpoint, calls_in_words
@@ -198,7 +199,7 @@ def cost_sentence(record: RunRecord, seconds: float | None = None) -> str:
         parts = [f"paid {money(cost.cost_usd)}{scratch} ({calls_in_words(cost)})", *by_endpoint(cost)]
     if record.seconds is not None:
         parts.append(
-            f"{duration(record.seconds)} answering" + (f", {seconds:.1f} s total" if seconds else "")
+            f"{duration(record.seconds)} answering" + (f", {total_time(seconds)}" if seconds else "")
         )
     return "; ".join(parts)
 
