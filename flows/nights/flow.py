@@ -46,7 +46,7 @@ from tasks.tracking.leaderboard.document import write_leaderboard
 from tasks.tracking.leaderboard.leaderboard import leaderboard
 from tasks.tracking.mlflow.ended_runs import log_night
 from tasks.tracking.mlflow.store import find_store
-from tasks.tracking.night.baseline import Baselines, compared, found_worse, named_run
+from tasks.tracking.night.baseline import Baselines, compared, found_worse, named_run, paid_before
 from tasks.tracking.night.document import night_document
 from tasks.tracking.night.entry import Entry
 from tasks.tracking.night.night import Night, judge
@@ -112,7 +112,6 @@ async def _nightly(
     keep: Keep | None,
 ) -> State[Any]:
     started, home = _now(), await open_home()
-    finish_by, budget_usd = limits
     evaluations = named_evaluations(matrix)
     left = night_limits([settings_of(each) for each in evaluations.values()] if any(limits) else [], *limits)
     warehouse, before = Warehouse(home.warehouse), [night for night in all_nights(home) if night.name != name]
@@ -135,8 +134,9 @@ async def _nightly(
         matrix=matrix.model_dump(mode="json"),
         new_replies=ask_again,
         keep=keep,
-        finish_by=finish_by,
-        budget_usd=budget_usd,
+        finish_by=limits[0],
+        budget_usd=limits[1],
+        earlier_usd=await asyncio.to_thread(paid_before, name, entries, warehouse),
         missed=timetable.missed,
         expected=timetable.expected,
     )

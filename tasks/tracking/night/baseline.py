@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from tasks.core.errors import ConfigurationError, CrosscheckError, DataError
 from tasks.core.wording import counted
+from tasks.scoring.cost import total
 from tasks.scoring.degradation import find_degradation
 from tasks.scoring.report import is_right
 from tasks.scoring.score import Accuracy
@@ -120,6 +121,14 @@ def previous_run(
         if not stored.run.why_unranked and not _too_many_failures(stored, gate):
             return stored
     return None
+
+
+def paid_before(night: str, entries: Sequence[Entry], warehouse: Warehouse) -> float | None:
+    """Return what earlier attempts of a nightly run paid; None if one of them was killed, so that it is unknown."""
+    ours = {entry.run_id for entry in entries}
+    earlier = [run for run in warehouse.runs() if run.tags.get(NIGHT) == night and run.run_id not in ours]
+    records = [warehouse.record_of(run.run_id) for run in earlier]
+    return total([record.cost.cost_usd if record and record.is_finished else None for record in records])
 
 
 def named_run(reference: str, warehouse: Warehouse) -> StoredRun:

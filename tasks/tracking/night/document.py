@@ -136,6 +136,7 @@ def _glance(night: Night, board: str) -> Cards:
                 Sentence(spent),
                 Sentence(f"{number(cost.cached_calls)} answered by the cache; {took}", "note"),
                 *((Sentence(saved, "note"),) if (saved := words.saved(cost)) else ()),
+                *((Sentence(earlier, "note"),) if (earlier := words.earlier(night)) else ()),
             ),
         ),
         Card("What do I do?", tuple(todo), wide=True),

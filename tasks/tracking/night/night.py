@@ -51,6 +51,7 @@ class Night:
     cleaned: str = ""  # what the cleaning did, in sentences
     finish_by: str | None = None  # when it was to have ended, as the parameter says; None without a limit
     budget_usd: float | None = None  # limit on its cost in US dollars; None without a limit
+    earlier_usd: float | None = 0.0  # what earlier attempts under its name paid; None if that is unknown
     # when the schedule had nightly runs since the last one that left nothing here, in UTC
     missed: tuple[datetime.datetime, ...] = ()
     # when the schedule has the next one, in UTC; None without a schedule
@@ -97,8 +98,8 @@ class Night:
     @computed_field
     @property
     def paid_usd(self) -> float | None:
-        """What its model calls cost in US dollars; None if that of an evaluation is unknown."""
-        return self.cost.cost_usd
+        """What it and earlier attempts under its name paid, in US dollars; None if that of an evaluation is unknown."""
+        return total([self.cost.cost_usd, self.earlier_usd])
 
     @computed_field
     @property

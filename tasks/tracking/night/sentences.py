@@ -207,6 +207,14 @@ def _chosen(night: Night) -> str:
     return ", ".join(parts)
 
 
+def earlier(night: Night) -> str:
+    """Say what earlier attempts of a nightly run paid; "" if there were none."""
+    if night.earlier_usd == 0:
+        return ""
+    paid = "an unknown amount" if night.earlier_usd is None else money(night.earlier_usd)
+    return f"Earlier attempts of this nightly run paid {paid} more"
+
+
 def saved(cost: Cost) -> str:
     """Return the list price of the paid calls and what was saved, as a clause; "" if nothing was."""
     parts = (

@@ -140,4 +140,6 @@ def costs_table(night: Night) -> Table:
     remark = "Cached calls were answered by the cache or by an earlier run. Seconds are of paid calls."
     if saved := words.saved(night.cost):
         remark = f"{remark} {saved}."
+    if earlier := words.earlier(night):
+        remark = f"{remark} {earlier}."
     return Table("Cost and failures", headers, tuple(rows), remark, keep=4, wide=True)
