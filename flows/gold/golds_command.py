@@ -175,7 +175,7 @@ def diff(given: DiffOptions) -> None:
 )
 @options.record(ImportOptions)
 def import_(given: ImportOptions) -> None:
-    """Make an answer key of people's verdicts.
+    """Make an answer key from people's verdicts.
 
     The key has the names, dates and reasons. The reviewers' agreement is printed: Cohen's kappa of two, Fleiss' kappa
     of more.

@@ -98,7 +98,7 @@ def command(given: BundleOptions) -> int | None:
 )
 @options.record(ImportOptions)
 def rsl_sql(given: ImportOptions) -> None:
-    """Make a recording of outputs of RSL-SQL's code.
+    """Make a recording from outputs of RSL-SQL's code.
 
     They are outputs of its released code for BIRD dev, by default those of its authors, with GPT-4o. Needs bird/ and,
     unless --outputs is given, recordings/rsl-sql-gpt-4o-bird-dev/ in the data folder. A self-correction is recorded

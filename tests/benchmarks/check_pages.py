@@ -25,7 +25,7 @@ VIEWS = (
     ("dark", 1440, 900, True),
 )
 PROBE = """
-document.querySelectorAll("details.moved").forEach((each) => { each.open = true; });
+document.querySelectorAll("details.moved, details.unfold").forEach((each) => { each.open = true; });
 addEventListener("load", () => axe.run().then((found) => parent.postMessage(JSON.stringify({
   faults: found.violations.map((each) => [each.id, each.impact, each.nodes.map((node) => node.html.slice(0, 200))]),
   wide: document.documentElement.scrollWidth > innerWidth,
