@@ -102,10 +102,10 @@ def test_the_forms_offer_names_ranges_and_explanations(deployed: dict) -> None:
     evaluation = deployed["evaluate"]["parameter_openapi_schema"]["definitions"]["EvaluationForm"][
         "properties"
     ]
-    assert sorted(evaluation["backbone"]["enum"]) == sorted(
+    assert sorted(evaluation["backbone"]["anyOf"][0]["enum"]) == sorted(
         path.stem for path in (ROOT / "conf" / "backbones").glob("*.yaml")
     )
-    assert evaluation["benchmark"]["description"] == "Name of the benchmark."
+    assert evaluation["benchmark"]["description"] == "Name of the benchmark, or the absolute path of a file."
     gate = deployed["nightly"]["parameter_openapi_schema"]["definitions"]["Gate"]["properties"]
     assert (gate["threshold"]["minimum"], gate["threshold"]["maximum"]) == (0, 100)
 
