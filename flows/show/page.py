@@ -153,7 +153,7 @@ def _glance(view: RunView, links: Links) -> Cards:
         "What did it cost?": _bill(record),
     }
     found = [Card(title, tuple(blocks)) for title, blocks in cards.items()]
-    return Cards((*found, Card("What do I do?", tuple(to_do), wide=True)))
+    return Cards((*found, Card("Next", tuple(to_do), wide=True)))
 
 
 def _bill(record: RunRecord) -> "list[Sentence | Code]":

@@ -149,7 +149,7 @@ def _glance(found: RunComparison) -> Cards:
         command = f"crosscheck show {found.b.run_id} {broken[0]}  # a broken question, stage by stage"
         todo.insert(0, Code(command))
     sides = (side_card(found.a), side_card(found.b))
-    return Cards((*sides, Card("What do I do?", tuple(todo), wide=True)))
+    return Cards((*sides, Card("Next", tuple(todo), wide=True)))
 
 
 def _gate(found: RunComparison) -> Iterator[Sentence]:

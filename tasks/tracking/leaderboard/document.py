@@ -95,7 +95,7 @@ def _board(board: Board, page_of: Callable[[str], str]) -> Iterator[Block]:
         yield Sentence(f"{board.unscored}.", "warning")
     if board.ranked:
         yield _ranked(board, page_of)
-        yield Cards((Card("What do I do?", tuple(_todo(board)), wide=True),))
+        yield Cards((Card("Next", tuple(_todo(board)), wide=True),))
         yield from pareto_blocks(
             [
                 Priced(each.name, each.ex, each.cost.from_scratch_usd)

@@ -139,7 +139,7 @@ def _glance(night: Night, board: str) -> Cards:
                 *((Sentence(earlier, "note"),) if (earlier := words.earlier(night)) else ()),
             ),
         ),
-        Card("What do I do?", tuple(todo), wide=True),
+        Card("Next", tuple(todo), wide=True),
     ))  # fmt: skip
 
 

@@ -51,7 +51,7 @@ def _blocks(found: Noise, shown: int | None) -> Iterator[Block]:
     if found.warnings:
         yield Section("Before you trust these numbers", (Bullets(found.warnings, "warning"),), notes=True)
     yield Columns(tuple(_charts(found)))
-    yield Cards((Card("What do I do?", tuple(_todo(found)), wide=True),))
+    yield Cards((Card("Next", tuple(_todo(found)), wide=True),))
     yield Columns((_figures(found), _provable(found), _repeats(found)))
     if found.left_out:
         yield Sentence(
