@@ -136,7 +136,7 @@ async def _nightly(
         keep=keep,
         finish_by=limits[0],
         budget_usd=limits[1],
-        earlier_usd=await asyncio.to_thread(paid_before, name, entries, warehouse),
+        earlier=await asyncio.to_thread(paid_before, name, entries, warehouse),
         missed=timetable.missed,
         expected=timetable.expected,
     )

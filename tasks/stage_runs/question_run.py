@@ -93,6 +93,9 @@ class QuestionRun:
     candidate: int | None = None
     # one per finished stage, in the order in which they finished
     records: list[StageRecord] = field(default_factory=list)
+    counted: set[str] = field(
+        default_factory=set
+    )  # keys of results that a record counts as this evaluation's own
     _begun: dict[str, None] = field(default_factory=dict)
     _calls: Counter[str] = field(default_factory=Counter)
     _dropping: bool = False
@@ -140,12 +143,16 @@ class QuestionRun:
         """Origin in persisted results: this evaluation and this question."""
         return f"{self.run}/{self.question.id}"
 
-    def is_own_result(self, result: Mapping[str, Any], *, ran: bool) -> bool:
-        """Return whether a result was made for this evaluation: by a task that `ran` now, or by a worker that crashed.
+    def count_own(self, key: str, result: Mapping[str, Any], *, ran: bool) -> bool:
+        """Return whether a record counts a result as made for this evaluation, and note it.
 
-        The calls of the crashed worker are counted in this evaluation.
+        It was made by a task that `ran` now, or by a worker that crashed: its calls are counted in this evaluation. A
+        result that the question needs twice is made once and counted once.
         """
-        return result.get("made_by") == self.owner and (ran or bool(self.run))
+        own = result.get("made_by") == self.owner and (ran or (bool(self.run) and key not in self.counted))
+        if own:
+            self.counted.add(key)
+        return own
 
     @property
     def in_order(self) -> tuple[StageRecord, ...]:

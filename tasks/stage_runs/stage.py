@@ -129,7 +129,7 @@ class Stage(Generic[P, T]):
                 self.name,
                 label,
                 plain["value"],
-                restored=not question_run.is_own_result(plain, ran=ran),
+                restored=not question_run.count_own(keys[0], plain, ran=ran),
                 calls=result.calls,
                 notes=result.notes,
                 seconds=result.seconds,

@@ -15,7 +15,7 @@ from tasks.settings.evaluation import Gate
 from tasks.tracking.comparison.comparability import common_rule
 from tasks.tracking.evaluation import DATABASES_CHANGED, NIGHT, NOISE, ORACLE, REROLLED
 from tasks.tracking.night.entry import Entry, Past
-from tasks.tracking.night.night import Night
+from tasks.tracking.night.night import Earlier, Night
 from tasks.tracking.night.pins import Pin
 from tasks.tracking.night.trend import Trend, trend_of
 from tasks.tracking.repeats.measured import measured_noise
@@ -123,12 +123,17 @@ def previous_run(
     return None
 
 
-def paid_before(night: str, entries: Sequence[Entry], warehouse: Warehouse) -> float | None:
-    """Return what earlier attempts of a nightly run paid; None if one of them was killed, so that it is unknown."""
+def paid_before(night: str, entries: Sequence[Entry], warehouse: Warehouse) -> Earlier:
+    """Return what earlier attempts of a nightly run paid; of one that was killed, the questions that it had written."""
     ours = {entry.run_id for entry in entries}
     earlier = [run for run in warehouse.runs() if run.tags.get(NIGHT) == night and run.run_id not in ours]
     records = [warehouse.record_of(run.run_id) for run in earlier]
-    return total([record.cost.cost_usd if record and record.is_finished else None for record in records])
+    paid = [record.cost.cost_usd if record and record.is_finished else None for record in records]
+    least = (
+        warehouse.least_paid(run.run_id) if usd is None else usd
+        for run, usd in zip(earlier, paid, strict=True)
+    )
+    return Earlier(total(paid), sum(least, 0.0))
 
 
 def named_run(reference: str, warehouse: Warehouse) -> StoredRun:

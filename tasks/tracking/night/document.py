@@ -96,8 +96,7 @@ def nights_table(nights: Sequence[Night]) -> Table:
     """Return the list of nightly runs."""
     headers = (Column("night", "text"), Column("", "text"), Column("paid"), Column("verdict", "text"))
     rows = tuple(
-        (each.name, Span(each.colour, TONES[each.colour]), money(each.paid_usd), each.verdict)
-        for each in nights
+        (each.name, Span(each.colour, TONES[each.colour]), words.paid(each), each.verdict) for each in nights
     )
     return Table("", headers, rows, keep=4)
 

@@ -34,6 +34,14 @@ _CLAUSES: Mapping[NightVerdict, tuple[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
+class Earlier:
+    """What earlier attempts of a nightly run paid, in US dollars."""
+
+    usd: float | None = 0.0  # None if that is unknown: one of them was killed
+    least_usd: float = 0.0  # the cost of the calls that are known
+
+
+@dataclass(frozen=True, slots=True)
 class Night:
     """A nightly run and its verdicts."""
 
@@ -51,7 +59,7 @@ class Night:
     cleaned: str = ""  # what the cleaning did, in sentences
     finish_by: str | None = None  # when it was to have ended, as the parameter says; None without a limit
     budget_usd: float | None = None  # limit on its cost in US dollars; None without a limit
-    earlier_usd: float | None = 0.0  # what earlier attempts under its name paid; None if that is unknown
+    earlier: Earlier = Earlier()  # what earlier attempts under its name paid
     # when the schedule had nightly runs since the last one that left nothing here, in UTC
     missed: tuple[datetime.datetime, ...] = ()
     # when the schedule has the next one, in UTC; None without a schedule
@@ -99,7 +107,13 @@ class Night:
     @property
     def paid_usd(self) -> float | None:
         """What it and earlier attempts under its name paid, in US dollars; None if that of an evaluation is unknown."""
-        return total([self.cost.cost_usd, self.earlier_usd])
+        return total([self.cost.cost_usd, self.earlier.usd])
+
+    @computed_field
+    @property
+    def paid_least_usd(self) -> float | None:
+        """The same, where calls of earlier attempts whose cost is unknown count 0: it paid this or more."""
+        return total([self.cost.cost_usd, self.earlier.least_usd])
 
     @computed_field
     @property

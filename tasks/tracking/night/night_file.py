@@ -97,7 +97,17 @@ def _names(night: Night) -> tuple[str, str]:
 def as_json(night: Night, *, brief: bool = False) -> dict[str, Any]:
     """Return a nightly run as plain JSON, null for what is unknown; `brief`: without its evaluations and settings."""
     fields = (
-        {"name", "colour", "verdict", "started", "finished", "missed", "expected", "paid_usd"}
+        {
+            "name",
+            "colour",
+            "verdict",
+            "started",
+            "finished",
+            "missed",
+            "expected",
+            "paid_usd",
+            "paid_least_usd",
+        }
         if brief
         else None
     )

@@ -209,10 +209,23 @@ def _chosen(night: Night) -> str:
 
 def earlier(night: Night) -> str:
     """Say what earlier attempts of a nightly run paid; "" if there were none."""
-    if night.earlier_usd == 0:
+    if night.earlier.usd == 0:
         return ""
-    paid = "an unknown amount" if night.earlier_usd is None else money(night.earlier_usd)
-    return f"Earlier attempts of this nightly run paid {paid} more"
+    attempts = "Earlier attempts of this nightly run paid"
+    if night.earlier.usd is not None:
+        return f"{attempts} {money(night.earlier.usd)} more"
+    if not night.earlier.least_usd:
+        return f"{attempts} an unknown amount more"
+    return (
+        f"{attempts} at least {money(night.earlier.least_usd)} more; the cost of their last calls is unknown"
+    )
+
+
+def paid(night: Night) -> str:
+    """Say what a nightly run and earlier attempts paid, or what they paid at least."""
+    if night.paid_usd is None and night.paid_least_usd:
+        return f"at least {money(night.paid_least_usd)}"
+    return money(night.paid_usd)
 
 
 def saved(cost: Cost) -> str:

@@ -115,6 +115,13 @@ class Warehouse:
         """Read the record of a run; None if it is not there."""
         return next((stored.record for stored in self._without_questions("run_id = ?", run_id)), None)
 
+    def least_paid(self, run_id: str) -> float:
+        """Return the cost of a run's calls written so far, in US dollars; those without a price count 0."""
+        paid = "SELECT sum(cost_usd) FROM calls WHERE run_id = ? AND NOT restored AND NOT cached"
+        with self._file.reading() as connection:
+            found = connection.execute(paid, [run_id]).fetchone()
+        return float((found and found[0]) or 0)
+
     def recorded(self, sha256: str) -> tuple[StoredRun, ...]:
         """Read the runs, also unfinished ones, that wrote the recording with this sha256, without their questions."""
         return self._without_questions("json_extract_string(record, '$.recorded.sha256') = ?", sha256)
@@ -183,13 +190,12 @@ class Warehouse:
         """
         if not self._file.path.exists():
             return {}
-        kind = (run.run_id, run.benchmark, run.revision, run.backbone, run.pipeline, run.rule)
         with self._file.reading() as connection:
             found = connection.execute(
                 "SELECT run_id FROM runs WHERE run_id <> ? AND benchmark = ? AND revision = ? AND backbone = ? AND "
                 f"pipeline = ? AND rule = ? AND status IN {FINISHED} AND rows_removed IS NULL ORDER BY started DESC "
                 "LIMIT 1",
-                list(kind),
+                [run.run_id, run.benchmark, run.revision, run.backbone, run.pipeline, run.rule],
             ).fetchone()
             if found is None:
                 return {}

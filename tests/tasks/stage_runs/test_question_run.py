@@ -38,3 +38,13 @@ def test_thousands_of_calls_of_one_stage_hold_the_loop_up_for_no_second() -> Non
     labels = [record.label for record in made.in_order]
     assert time.process_time() - started < 5
     assert labels[-1] == f"a {CALLS}"
+
+
+def test_a_result_is_counted_once_whatever_its_process() -> None:
+    made = QuestionRun(Question("1", "?", "db"), run="tonight")
+    result, others = {"made_by": "tonight/1"}, {"made_by": "yesterday/1"}
+    assert made.count_own("key", result, ran=True)  # by a task that ran now
+    assert not made.count_own("key", result, ran=False)  # restored for the question's second call
+    assert not made.for_candidate(2).count_own("key", result, ran=False)
+    assert made.count_own("other key", result, ran=False)  # by a worker that crashed
+    assert not made.count_own("third key", others, ran=False)

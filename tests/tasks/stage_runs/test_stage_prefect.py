@@ -130,6 +130,16 @@ async def test_what_a_dead_worker_of_the_same_run_paid_for_is_on_the_bill_of_tha
     assert len(bench.server.requests) == 1
 
 
+async def test_a_result_that_a_question_needs_twice_is_counted_once(bench: Bench, prefect_home: Home) -> None:
+    bench.says(CONDITIONS)
+    twice = question_run_in(prefect_home, run="tonight")
+    await conditions(bench, twice)
+    await conditions(bench, twice.for_candidate(2))
+    await conditions(bench, twice)
+    assert [record.restored for record in twice.records] == [False, True]
+    assert len(bench.server.requests) == 1
+
+
 async def test_restoring_finds_everything_or_says_what_is_missing(bench: Bench, prefect_home: Home) -> None:
     bench.says(CONDITIONS)
     with (

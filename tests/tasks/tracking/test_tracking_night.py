@@ -15,13 +15,14 @@ from tasks.documents.text import visible
 from tasks.scoring.score import Accuracy
 from tasks.settings.evaluation import Gate
 from tasks.settings.home import Home
+from tasks.tracking.evaluation import NIGHT
 from tasks.tracking.leaderboard.document import write_leaderboard
-from tasks.tracking.night.baseline import Baselines, compared, found_worse, named_run
+from tasks.tracking.night.baseline import Baselines, compared, found_worse, named_run, paid_before
 from tasks.tracking.night.document import night_document
-from tasks.tracking.night.night import Night, judge
+from tasks.tracking.night.night import Earlier, Night, judge
 from tasks.tracking.night.night_file import all_nights, as_json, find_night, place, read, write
 from tasks.tracking.night.pins import Pin, pin_history, pins_file, write_pin
-from tasks.tracking.night.sentences import decline, facts
+from tasks.tracking.night.sentences import decline, earlier, facts, paid
 from tasks.tracking.night.trend import Trend
 from tasks.tracking.retention.kept_runs import Retention
 from tasks.tracking.retention.warehouse_rows import WarehouseRows
@@ -311,6 +312,25 @@ def test_a_file_that_is_no_night_is_said_to_be_none(tmp_path: Path, text: str) -
     file.write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match="cannot be read"):
         read(file)
+
+
+def test_what_a_killed_attempt_paid_is_known_at_least(warehouse: Warehouse) -> None:
+    first, second = (
+        replace(each, run=replace(each.run, tags={NIGHT: "tonight"})) for each in two_runs(1, 2, 4)
+    )
+    warehouse.start(first.run)
+    warehouse.append_questions(first.run, first.rows[:3])  # of four
+    warehouse.abandon(first.run.run_id, "killed")
+    (night,) = nights("tonight")
+    assert (earlier(night), paid(night)) == ("", "$0.0000")
+    killed = replace(night, earlier=paid_before("tonight", [], warehouse))
+    assert killed.earlier == Earlier(None, 0.75)
+    assert "at least $0.7500 more; the cost of their last calls is unknown" in earlier(killed)
+    assert (killed.paid_usd, paid(killed)) == (None, "at least $0.7500")
+    assert paid_before("another", [], warehouse) == Earlier()
+    keep(warehouse, [second])
+    assert paid_before("tonight", [], warehouse) == Earlier(None, 1.75)
+    assert paid(replace(night, earlier=Earlier(None))) == "unknown"
 
 
 def nights(*names: str) -> list[Night]:
