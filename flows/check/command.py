@@ -66,6 +66,7 @@ def command(given: CheckOptions) -> int:
     from flows.report.exit_codes import ExitCode
     from tasks.backbone.kinds.kind import kind_of
     from tasks.core.errors import ConfigurationError
+    from tasks.core.files import check_writable
     from tasks.documents.terminal import print_document
     from tasks.settings.home import find_conf
     from tasks.settings.load import load_backbone_settings
@@ -80,6 +81,8 @@ def command(given: CheckOptions) -> int:
         raise ConfigurationError("--set changes a BACKBONE. With --url, use --model and --api-key-env.")
     if given.write is not None and given.write.exists():
         raise ConfigurationError(f"--write {given.write}: the file exists. Name another one, or remove it.")
+    if given.write is not None:
+        check_writable(given.write, "--write")
     if given.url is not None:
         settings = backbone_of_url(given.url, given.model, given.api_key_env, name_of(given.write))
     else:

@@ -12,14 +12,13 @@ from tasks.backbone.protocol import digest_of_canonical
 from tasks.backbone.recordings.file import (
     RecordedReply,
     ReplyPosition,
-    check_writable,
     read_recording,
     write_recording,
 )
 from tasks.backbone.recordings.observed import Observation, Observations
 from tasks.backbone.stored_text import TOOL_CALLS
 from tasks.core.errors import ConfigurationError
-from tasks.core.files import file_digest
+from tasks.core.files import check_writable, file_digest
 from tasks.core.outcome import Call, Outcome
 from tasks.core.records import Question
 from tasks.settings.evaluation import EvaluationSettings
@@ -159,7 +158,7 @@ def check_record(settings: EvaluationSettings, questions: Collection[str]) -> No
     if settings.record is None:
         return
     path = Path(settings.record)
-    check_writable(path)
+    check_writable(path, "--record")
     replayed = settings.backbone.recording if kind_of(settings.backbone).replays else None
     if replayed and path.resolve() == Path(replayed).expanduser().resolve():
         raise ConfigurationError(

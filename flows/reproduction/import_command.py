@@ -105,9 +105,10 @@ def rsl_sql(given: ImportOptions) -> None:
     only if the final SQL differs from the selected one. If Crosscheck's pipeline needs another self-correction, that
     question fails, because no reply is recorded for it.
     """
-    from tasks.backbone.recordings.file import check_writable, write_recording
+    from tasks.backbone.recordings.file import write_recording
     from tasks.benchmarks.layouts.base import layout_of
     from tasks.benchmarks.predictions.rsl_sql_release import FOLDER, MODEL, read_release, recorded_replies
+    from tasks.core.files import check_writable
     from tasks.settings.home import find_conf, find_data
     from tasks.settings.load import load_benchmark_settings
 

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+from tasks.core.errors import ConfigurationError
+
 
 def file_digest(path: Path) -> str:
     """Return the sha256 of a file, read in full once per process and (path, size, time of change)."""
@@ -85,3 +87,20 @@ def _draft(path: Path) -> Iterator[Path]:
         yield draft
     finally:
         draft.unlink(missing_ok=True)
+
+
+def check_writable(path: Path, option: str) -> None:
+    """Check, before anything is paid for, that the file that an option names can be written.
+
+    Raises:
+        ConfigurationError: it cannot.
+    """
+    folder = path.parent
+    if path.is_dir():
+        raise ConfigurationError(f"{option} {path}: this is a folder. Name a file.")
+    if not folder.is_dir():
+        raise ConfigurationError(
+            f"{option} {path}: there is no folder {folder}. Make it, or name another file."
+        )
+    if not os.access(folder, os.W_OK):
+        raise ConfigurationError(f"{option} {path}: the folder {folder} cannot be written to.")

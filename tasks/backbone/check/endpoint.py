@@ -95,21 +95,28 @@ class Endpoint:
     ) -> None:
         await self._connections.close()
 
-    async def models(self) -> HttpAnswer:
-        """Return the answer to GET /models, with any status.
+    async def models(self, path: str = "models") -> HttpAnswer:
+        """Return the answer to GET /models, or to another path below the base URL, with any status.
 
         Raises:
             BackboneError: the endpoint cannot be reached, or does not answer.
         """
         try:
             async with deadline(PROBE_S):
-                return await self._connections.send(Target(self._access.url("models"), "get"))
+                return await self._connections.send(Target(self._access.url(path), "get"))
         except Exception as error:
             reason = self.clean(" ".join(str(error).split()))[:200] or type(error).__name__
             raise BackboneError(reason, transient=True) from error
 
     async def ask(self, body: Mapping[str, Any]) -> Sent:
-        """Send a request; an error of the endpoint or the network is part of the result."""
+        """Send a request; an error of the endpoint or the network is part of the result.
+
+        A lost connection is made anew once: a server may close one that it kept open at any time.
+        """
+        sent = await self._ask(body)
+        return await self._ask(body) if sent.refusal and sent.refusal.kind == "connection" else sent
+
+    async def _ask(self, body: Mapping[str, Any]) -> Sent:
         began = time.monotonic()
         try:
             async with deadline(self.settings.timeout_s):

@@ -85,6 +85,9 @@ class Probes:
         if found.status in (401, 403):
             report.add("key", False, f"HTTP {found.status}. Check the key.")
             return False
+        if found.status == 404 and (await self._endpoint.models("v1/models")).status == 200:
+            report.add("model", False, f"the base URL lacks /v1: name {report.url}/v1")
+            return False
         listed = listed_models(found)
         report.models = [str(each["id"]) for each in listed]
         report.add("models", bool(listed) or "unknown", ", ".join(report.models[:8]) or "none listed")

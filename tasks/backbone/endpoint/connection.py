@@ -81,7 +81,7 @@ class Connections:
         from openai import DEFAULT_CONNECTION_LIMITS, Timeout
 
         # The default keeps at most 100 connections open; beyond that, each request would open its own.
-        limits = type(DEFAULT_CONNECTION_LIMITS)(max_connections=most, max_keepalive_connections=most)
+        self._limits = type(DEFAULT_CONNECTION_LIMITS)(max_connections=most, max_keepalive_connections=most)
         self._sdk = imported(sdk)
         self._access = access
         headers: dict[str, Any] = {"accept-encoding": ", ".join(_PACKED), **access.headers}
@@ -94,8 +94,11 @@ class Connections:
             base_url=access.url(""),
             timeout=Timeout(None, connect=connect_s),
             max_retries=0,
-            http_client=_limited_client()(limits=limits, follow_redirects=False),
+            http_client=self._http_client(),
         )
+
+    def _http_client(self) -> "httpx2.AsyncClient":
+        return _limited_client()(limits=self._limits, follow_redirects=False)
 
     async def headers(self) -> dict[str, str]:
         """Return the headers of a request, with the key."""
@@ -119,9 +122,11 @@ class Connections:
         self._client.api_key = await self._access.key() or "none"
         try:
             if target.method == "get":
-                # Some servers close the connection after an error without saying so, and lose the request that follows.
-                closing: RequestOptions = {"headers": {**self._options["headers"], "Connection": "close"}}
-                response = await self._client.get(target.url, cast_to=httpx2.Response, options=closing)
+                # Some servers close the connection after an error without saying so, and lose the request that follows:
+                # a GET has a connection of its own.
+                async with self._http_client() as alone:
+                    client = self._client.with_options(http_client=alone)
+                    response = await client.get(target.url, cast_to=httpx2.Response, options=self._options)
             elif upload is not None:
                 headers = {**self._options["headers"], "Content-Type": "multipart/form-data"}
                 response = await self._client.post(

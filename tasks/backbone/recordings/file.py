@@ -125,23 +125,6 @@ def write_recording(
     return count
 
 
-def check_writable(path: Path, option: str = "--record") -> None:
-    """Check before the first paid call that a recording can be written to the file that an option names.
-
-    Raises:
-        ConfigurationError: it cannot.
-    """
-    folder = path.parent
-    if path.is_dir():
-        raise ConfigurationError(f"{option} {path}: this is a folder. Name a file.")
-    if not folder.is_dir():
-        raise ConfigurationError(
-            f"{option} {path}: there is no folder {folder}. Make it, or name another file."
-        )
-    if not os.access(folder, os.W_OK):
-        raise ConfigurationError(f"{option} {path}: the folder {folder} cannot be written to.")
-
-
 def _read(line: bytes, path: Path, number: int) -> RecordedReply:
     try:
         return _line.validate_json(line)

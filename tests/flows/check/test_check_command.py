@@ -3,8 +3,10 @@
 The refusals are those of OpenAI's API reference (error objects with code and param) and of llama-cpp-python 0.3.36.
 """
 
+import http.server
 import json
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +71,57 @@ def test_a_server_that_takes_everything_gets_the_strictest_settings(
     settings = json.loads(ran.out)["settings"]
     assert settings["model"] == "tiny-coder" and settings["response_mode"] == "json_schema"
     assert settings["reply"] == "json" and settings["context_tokens"] == 8192 and "prices" not in settings
+
+
+class StandardLibrary(http.server.BaseHTTPRequestHandler):
+    """A model behind Python's own HTTP server, which closes connections without saying so."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        self.reply({"data": [{"id": "tiny-coder"}]}, 200 if self.path == "/v1/models" else 404)
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        message = {"role": "assistant", "content": '{"sql": "SELECT 1", "tables": [], "columns": []}'}
+        usage = {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12}
+        self.reply({"choices": [{"index": 0, "finish_reason": "stop", "message": message}], "usage": usage})
+
+    def reply(self, content: object, status: int = 200) -> None:
+        body = json.dumps(content).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Print nothing."""
+
+
+@pytest.fixture
+def standard_library() -> Iterator[str]:
+    """The address of Python's own HTTP server, without /v1."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), StandardLibrary) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_a_server_that_closes_a_connection_without_saying_so_is_usable(
+    run_here: Run, standard_library: str
+) -> None:
+    ran = run_here("check", "--url", f"{standard_library}/v1", "--parallel", "2", "--json")
+    assert ran.code == 0, ran.out + ran.err
+    assert findings(ran)["model"][0] == findings(ran)["json_schema"][0] == "yes"
+
+
+def test_a_base_url_without_v1_and_a_file_that_cannot_be_written_are_said_at_once(
+    run_here: Run, standard_library: str, tmp_path: Path
+) -> None:
+    ran = run_here("check", "--url", standard_library, "--json")
+    assert ran.code == 1 and f"name {standard_library}/v1" in findings(ran)["model"][1]
+    ran = run_here("check", "--url", standard_library, "--write", str(tmp_path / "none" / "my.yaml"))
+    assert ran.code == 2 and "there is no folder" in ran.err and not ran.out
 
 
 def test_what_it_costs_is_what_the_server_was_sent(run_here: Run, server: FakeOpenAI) -> None:
