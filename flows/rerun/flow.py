@@ -81,11 +81,12 @@ def _facts(plan: RerunPlan, merge: Merge) -> dict[str, Any]:
 
 def summary(facts: dict[str, Any], questions: int) -> list[str]:
     """Return the counts of a re-run in sentences."""
+    changed, mended = counted(facts["changed"], "answer"), counted(facts["mended"], "failure")
     sentences = [
         f"Re-run of {facts['parent']} ({facts['selection']}), {facts['selected']:,} of "
-        f"{counted(questions, 'question')}: {facts['asked']:,} asked again, {facts['restored']:,} restored from earlier results. "
-        f"{counted(facts['changed'], 'answer')} changed ({counted(facts['mended'], 'failure')} resolved; "
-        f"{facts['fixed']:,} became right, {facts['broken']:,} wrong); all others are as they were."
+        f"{counted(questions, 'question')}: {facts['asked']:,} asked again, {facts['restored']:,} restored from "
+        f"earlier results. {changed} changed ({mended} resolved; {facts['fixed']:,} became right, "
+        f"{facts['broken']:,} wrong); all others are as they were."
     ]
     if facts["restored"] and not facts["asked"]:
         sentences.append(
