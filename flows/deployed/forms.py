@@ -4,7 +4,6 @@ The names offered are those of the configuration folder and of installed package
 file is named by its absolute path: a worker has a working directory of its own.
 """
 
-import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -51,17 +50,21 @@ class Named:
     def __get_pydantic_json_schema__(
         self, core_schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """Return the schema of which Prefect's UI makes a list to choose from, and a field for a path beside it."""
+        """Return the schema of which Prefect's UI makes a field for a name or a path, and a list beside it.
+
+        `if` checks it, so that a refusal lists the names; one of `anyOf` says only that nothing fits. The UI shows a
+        text by the first choice that has its type, so the list has none. It has no such choice for items.
+        """
         offered = sorted({*known_names(self.kind), *_offered.get().get(self.kind, ())})
-        listed = {"type": "string", "enum": offered}
+        either = {
+            "if": {"pattern": "^[/~]"},
+            "then": {"pattern": f"^{OWN_FILE}$"},
+            "else": {"enum": offered},
+        }
         schema = handler(core_schema)
-        if schema["type"] == "string":
-            own = {"title": "own file", "type": "string", "pattern": f"^{OWN_FILE}$"}
-            return {"anyOf": [{"title": "name", **listed}, own]}
-        # The UI shows such a choice around a list, but not for its items.
-        either = {"type": "string", "pattern": f"^({'|'.join(map(re.escape, offered))}|{OWN_FILE})$"}
-        kinds = {"names": listed, "names and own files": either}
-        return {"anyOf": [{**schema, "title": title, "items": items} for title, items in kinds.items()]}
+        if schema["type"] == "array":
+            return {**schema, "items": {**schema["items"], **either}}
+        return {"anyOf": [{"title": "name or file", **schema}, {"title": "list", "enum": offered}], **either}
 
 
 class Form(Labels):
@@ -77,12 +80,19 @@ class Form(Labels):
         others = [name for name in found["properties"] if name not in (*_FIRST, *Labels.model_fields)]
         order = (*_FIRST, *others, *Labels.model_fields)
         fields = found["properties"]
-        found["properties"] = {name: _without_null(fields[name]) for name in order if name in fields}
+        found["properties"] = {name: _shown(fields[name]) for name in order if name in fields}
         return schema
 
 
 _FIRST = ("benchmark", "benchmarks", "backbone", "backbones", "pipeline", "pipelines", "limit", "run", "only")
 """Fields with which forms begin."""
+
+
+def _shown(field: dict[str, Any]) -> dict[str, Any]:
+    """Return a field without null; the description of a list of names lists them, since the UI does not."""
+    if names := field.get("items", {}).get("else"):
+        return {**field, "description": f"{field['description']} Offered: {', '.join(names['enum'])}."}
+    return _without_null(field)
 
 
 def _without_null(field: dict[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from flows.rerun.merge import Merge
 from flows.rerun.plan import RerunPlan, check_data
 from flows.runtime.control import Control
 from tasks.core.outcome import FAILED_ATTEMPT
+from tasks.core.wording import counted
 from tasks.settings.evaluation import RerunSettings
 from tasks.tracking.evaluation import GENERATED_DESCRIPTIONS, REROLLED
 
@@ -80,11 +81,12 @@ def _facts(plan: RerunPlan, merge: Merge) -> dict[str, Any]:
 
 def summary(facts: dict[str, Any], questions: int) -> list[str]:
     """Return the counts of a re-run in sentences."""
+    changed, mended = counted(facts["changed"], "answer"), counted(facts["mended"], "failure")
     sentences = [
-        f"Re-run of {facts['parent']} ({facts['selection']}): {facts['selected']:,} of {questions:,} questions were "
-        f"selected; {facts['asked']:,} were asked again, {facts['restored']:,} restored from earlier results. "
-        f"{facts['changed']:,} answers changed ({facts['mended']:,} failures resolved; {facts['fixed']:,} "
-        f"became right, {facts['broken']:,} wrong); all others are as they were."
+        f"Re-run of {facts['parent']} ({facts['selection']}), {facts['selected']:,} of "
+        f"{counted(questions, 'question')}: {facts['asked']:,} asked again, {facts['restored']:,} restored from "
+        f"earlier results. {changed} changed ({mended} resolved; {facts['fixed']:,} became right, "
+        f"{facts['broken']:,} wrong); all others are as they were."
     ]
     if facts["restored"] and not facts["asked"]:
         sentences.append(

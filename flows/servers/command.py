@@ -36,7 +36,7 @@ class UpOptions(options.Output):
     "  crosscheck up\n"
     "  crosscheck up --prefect-port 4300 --mlflow-port 5300\n"
     "  crosscheck up --check\n"
-    "\ndeployments/prefect.yaml defines the nightly runs; deployments/README.md explains how to operate them.\n"
+    "\n`crosscheck nights` schedules the nightly runs; deployments/README.md explains how to operate them.\n"
     "\nExit codes: 0 stopped, or with --check: all three are running; 1 one of them keeps ending, or with\n"
     "--check: one is not running; 2 bad input: a port is in use, or `crosscheck up` already runs for this folder;\n"
     "3 the disk of the working folder is full or read-only.",

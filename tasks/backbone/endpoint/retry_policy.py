@@ -96,7 +96,7 @@ class RetryPolicy:
         if over and refusal.kind == "redirect":
             return Decision(None, f"It redirects without end. {refusal.advice} {KEPT}", fatal=True)
         if over:
-            tried = f"Given up after {requests} attempts; run the same command again later."
+            tried = f"Given up after {counted(requests, 'attempt')}; run the same command again later."
             return Decision(None, f"{tried} {refusal.advice}".strip())
         return Decision(self._pause(refusal, requests, now))
 

@@ -102,7 +102,7 @@ def test_the_forms_offer_names_ranges_and_explanations(deployed: dict) -> None:
     evaluation = deployed["evaluate"]["parameter_openapi_schema"]["definitions"]["EvaluationForm"][
         "properties"
     ]
-    assert sorted(evaluation["backbone"]["anyOf"][0]["enum"]) == sorted(
+    assert sorted(evaluation["backbone"]["else"]["enum"]) == sorted(
         path.stem for path in (ROOT / "conf" / "backbones").glob("*.yaml")
     )
     assert evaluation["benchmark"]["description"] == "Name of the benchmark, or the absolute path of a file."
@@ -116,6 +116,7 @@ def test_a_name_that_is_not_offered_is_refused_before_anything_runs(
     with pytest.raises(httpx.HTTPStatusError) as refused:
         run(deployed["evaluate"], {"evaluation": {"backbone": "nobody"}}, environment)
     assert refused.value.response.status_code in (409, 422)
+    assert "'nobody' is not one of ['anthropic', " in refused.value.response.text
 
 
 @pytest.mark.slow

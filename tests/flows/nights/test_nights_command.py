@@ -13,7 +13,7 @@ import yaml
 from prefect import Flow
 from prefect.utilities.callables import parameter_schema
 
-from flows.deployed.forms import Cleaning, EvaluationForm, Matrix, RerunForm
+from flows.deployed.forms import Cleaning, EvaluationForm, Matrix, RerunForm, offering
 from flows.deployed.worker import DEPLOYED_HOME, named_evaluations, open_home, use_deployed_home
 from flows.evaluation.deployment import evaluate_by_name
 from flows.nights.flow import nightly
@@ -107,6 +107,17 @@ def test_forms_begin_with_what_is_chosen_and_show_no_null() -> None:
     assert RerunForm.model_json_schema()["properties"]["only"]["enum"][0] == "errors"
 
 
+def test_a_field_for_a_name_keeps_the_path_that_is_typed_and_a_list_says_its_names() -> None:
+    """Prefect's UI shows a text by the first choice that has its type, at each letter."""
+    with offering({"backbone": ["/team/ours.yaml"]}):
+        one, several = (form.model_json_schema()["properties"] for form in (EvaluationForm, Matrix))
+    typed, listed = one["backbone"]["anyOf"]
+    assert typed["type"] == "string" and "enum" not in typed
+    assert "type" not in listed and {"/team/ours.yaml", "offline"} <= set(listed["enum"])
+    assert several["backbones"]["items"]["else"]["enum"] == listed["enum"]
+    assert "Offered: /team/ours.yaml, anthropic" in several["backbones"]["description"]
+
+
 def fields_of(schema: Any) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the fields of a schema, at any depth."""
     if isinstance(schema, dict):
@@ -160,10 +171,10 @@ def test_a_refusal_is_one_sentence(crosscheck: CommandLine) -> None:
     message = ran.stderr.strip().splitlines()[-1].removeprefix("tasks.core.errors.CrosscheckError: ")
     assert message.startswith("Prefect's server at http://127.0.0.1:")
     assert (
-        "refused the deployment \"nightly\" (HTTP 422): Validation failed for field 'matrix.backbones'"
+        "refused the deployment \"nightly\" (HTTP 422): Validation failed for field 'matrix.backbones[0]'"
         in message
     )
-    assert "['offlin']" in message and len(message) < 250
+    assert "'offlin' is not one of ['anthropic', " in message and len(message) < 450
 
 
 @pytest.mark.slow
@@ -210,7 +221,7 @@ def test_a_file_is_deployed_and_its_schedule_replaced(
     found = {each["name"]: each for each in ask(f"{prefect_server}/deployments/filter", {})}
     assert found["nightly"]["parameters"]["matrix"]["backbones"] == [path]
     form = found["evaluate"]["parameter_openapi_schema"]["definitions"]["EvaluationForm"]["properties"]
-    assert {path, "offline"} <= set(form["backbone"]["anyOf"][0]["enum"])
+    assert {path, "offline"} <= set(form["backbone"]["else"]["enum"])
     for name, backbone in (("evaluate", path), ("evaluate", "/else/where.yaml"), ("evaluate", "offlin")):
         chosen = {"parameters": {"evaluation": {"backbone": backbone}}, "state": {"type": "SCHEDULED"}}
         url = f"{prefect_server}/deployments/{found[name]['id']}/create_flow_run"

@@ -108,7 +108,7 @@ def test_a_night_with_failures_rerun_equals_a_night_without_question_by_question
     assert facts["rerolled"] is False
     assert list(facts["attempts"].values()) == [2] * failed
     assert (
-        f"{failed} of 12 questions were selected; {failed} were asked again, 0 restored from earlier results. "
+        f"{failed} of 12 questions: {failed} asked again, 0 restored from earlier results. "
         f"{failed} answers changed" in mended.err
     )
     assert sum(row["attempts"] == 2 for row in table(mended, tmp_path)) == failed
@@ -424,7 +424,7 @@ def test_a_rerun_that_restores_every_answer_asks_nothing_says_so_and_is_not_rero
     facts = ran.json["rerun"]
     assert (facts["selected"], facts["restored"], facts["asked"], facts["changed"]) == (2, 2, 0, 0)
     assert (facts["rerolled"], facts["attempts"], ran.json["cost"]["calls"]) == (False, {}, 0)
-    assert "2 of 3 questions were selected; 0 were asked again, 2 restored" in ran.err
+    assert "2 of 3 questions: 0 asked again, 2 restored" in ran.err
     assert "Nothing was asked again" in ran.err and "--fresh" in ran.err
     assert "not comparable" not in ran.err
     assert "rerolled" not in tags(ran) and "rerolled" not in ran.json["tags"]
