@@ -27,6 +27,7 @@ from tasks.documents.model import (
     Span,
     Tone,
 )
+from tasks.scoring.execution.rules import RULES
 from tasks.scoring.metrics.causes import is_unanswered
 from tasks.scoring.report import CHANGES_IN_WORDS, QuestionScore, is_right
 from tasks.scoring.significance import PairedTest
@@ -93,8 +94,9 @@ def render_run(view: RunView, questions: Sequence[QuestionView], links: Links | 
         Columns((*run_tables(record), _settings(record))),
     ]
     state = () if record.status == "complete" else (" · ", Span(record.status, "strong"))
+    stripped = f" The rule {record.rule} compares both queries without DISTINCT."
     footer = (
-        Sentence(_READING),
+        Sentence(_READING + (stripped if RULES[record.rule].strips_distinct else "")),
         Sentence(("Question file sha256 ", Span(record.question_sha256, "code"), ".")),
     )
     document = Document(

@@ -107,6 +107,21 @@ def test_a_run_that_must_not_be_ranked_is_not_better_than_the_run_before(
     )
 
 
+def test_the_page_of_a_run_by_the_rule_spider_says_that_distinct_is_removed(
+    home: Home, asked: OfflineRun, run_here: Callable[..., Ran]
+) -> None:
+    (score, *_) = judged(asked, right=True)
+    counted = "SELECT count(DISTINCT column1) FROM (VALUES (1), (1))"
+    score = replace(score, outcome=replace(score.outcome, sql=counted), gold_sql="SELECT 2")
+    keep(home, asked, [score], benchmark={"rule": "spider"})
+    page = Path(run_here("report", "latest", "--no-mlflow", "--json").json["page"]).read_text(
+        encoding="utf-8"
+    )
+    (question,) = [unpack(text) for _, text in PACKED.findall(page)][:1]
+    assert "the results differ, and the answer is right" in question["results_remark"]
+    assert "The rule spider compares both queries without DISTINCT." in page
+
+
 def test_details_may_be_of_the_wrong_answers_or_of_none(
     home: Home, asked: OfflineRun, run_here: Callable[..., Ran], tmp_path: Path
 ) -> None:
