@@ -41,6 +41,7 @@ def keep(
     scores: Sequence[QuestionScore],
     backbone: dict[str, object] | None = None,
     benchmark: dict[str, object] | None = None,
+    pipeline: str | None = None,
 ) -> str:
     """Write a run as an evaluation does; return its id."""
     settings = {
@@ -50,6 +51,7 @@ def keep(
     settings["backbone"] |= backbone or {}
     settings["benchmark"] |= benchmark or {}
     run = describe(settings, asked.preparation.benchmark.question_files, engine="", questions_in_benchmark=60)
+    run = replace(run, pipeline=pipeline or run.pipeline)
     stages = tuple(dict.fromkeys(name for score in scores for name in score.stages))
     report = report_of(tuple(scores), stages)
     warehouse = Warehouse(home.warehouse)
