@@ -44,7 +44,8 @@ class ScoreOptions(
         "--rules",
         metavar="RULES",
         help="Rules to judge by: bird, spider, strict, subset. [default: bird,spider,strict and the benchmark's own] "
-        "The benchmark's own is the headline if it is among them, else the first.",
+        "The benchmark's own is the headline if it is among them, else the first. spider removes DISTINCT from both "
+        "queries, as Spider's test-suite evaluation does.",
     )
     efficiency: bool = options.flag(
         "--efficiency", "Also measure the run time of correct answers: VES, R-VES and ves_steps."

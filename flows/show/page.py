@@ -27,11 +27,12 @@ from tasks.documents.model import (
     Span,
     Tone,
 )
+from tasks.scoring.execution.rules import RULES
 from tasks.scoring.metrics.causes import is_unanswered
 from tasks.scoring.report import CHANGES_IN_WORDS, QuestionScore, is_right
-from tasks.scoring.significance import PairedTest
 from tasks.scoring.statistics.detection import accuracy_in_words
 from tasks.scoring.variants import Variant, find_variants
+from tasks.tracking.comparison.run_comparison import RunComparison
 from tasks.tracking.predictions import answer_in_words
 from tasks.tracking.run_display.document import variant_sentences
 from tasks.tracking.run_display.tables import run_tables
@@ -52,19 +53,12 @@ _READING = (
 
 
 @dataclass(frozen=True)
-class Before:
-    """The previous run of the same benchmark, backbone and pipeline, and the test of the difference."""
-
-    run_id: str
-    result: PairedTest
-
-
-@dataclass(frozen=True)
 class Links:
     """Other runs on the page."""
 
     board: str = ""  # address of the leaderboard, relative to the page; "": there is none
-    before: Before | None = None  # the previous run; None: there is none with the same questions
+    # the comparison of the run before (A) with this one (B); None: there is none with the same questions
+    before: RunComparison | None = None
 
 
 def render_run(view: RunView, questions: Sequence[QuestionView], links: Links | None = None) -> str:
@@ -93,8 +87,9 @@ def render_run(view: RunView, questions: Sequence[QuestionView], links: Links | 
         Columns((*run_tables(record), _settings(record))),
     ]
     state = () if record.status == "complete" else (" · ", Span(record.status, "strong"))
+    stripped = f" The rule {record.rule} compares both queries without DISTINCT."
     footer = (
-        Sentence(_READING),
+        Sentence(_READING + (stripped if RULES[record.rule].strips_distinct else "")),
         Sentence(("Question file sha256 ", Span(record.question_sha256, "code"), ".")),
     )
     document = Document(
@@ -122,7 +117,7 @@ def _glance(view: RunView, links: Links) -> Cards:
     """Return what a reader asks first."""
     record, before = view.record, links.before
     better: list[Sentence | Code] = [
-        Sentence("There is no earlier run of the same questions to compare it with.")
+        Sentence("There is no earlier run of the same questions that it can be compared with.")
     ]
     broke: list[Sentence | Code] = []
     to_do: list[Sentence | Code] = []
@@ -131,12 +126,16 @@ def _glance(view: RunView, links: Links) -> Cards:
         word = {"A": "Worse", "B": "Better"}.get(result.better or "", result.headline)
         why = f"{result.not_ranked} " if result.not_ranked else ""
         rest = (
-            f": {why}{points(result.difference)} points against the run before, p = {p_value(result.p_value)}"
+            f": {why}This run (B) has {points(result.difference)} points against the run before (A: {before.a.name}), "
+            f"p = {p_value(result.p_value)}"
         )
         better = [Sentence((Span(word, "strong"), rest))]
+        if before.warnings:
+            listed = counted(len(before.warnings), "warning")
+            better.append(Sentence(f"`crosscheck compare` has {listed} about this comparison", "warning"))
         flips = f"{counted(len(result.broken), 'question')} broken, {number(len(result.fixed))} fixed"
-        broke.append(Sentence(f"Against the previous run: {flips}"))
-        to_do.append(Code(f"crosscheck compare {before.run_id} {record.run_id}  # what changed"))
+        broke.append(Sentence(f"Against the run before: {flips}"))
+        to_do.append(Code(f"crosscheck compare {before.a.run_id} {record.run_id}  # what changed"))
     if links.board:
         better.append(Sentence(Span("Leaderboard", link=links.board)))
     retry = f", {number(record.retryable)} of them can be retried" if record.retryable else ""

@@ -103,6 +103,8 @@ def _print_results(console: Console, view: QuestionView) -> None:
     console.print("\n[bold]Results, executed now[/]")
     sets = view.stored.run.rule == "bird"
     print_results(console, view.predicted, view.gold, view.rows, marked=marked, sets=sets)
+    if view.remark:
+        console.print(f"[yellow]![/] {literal(view.remark)}", soft_wrap=False)
 
 
 def _print_stages(console: Console, view: QuestionView) -> None:

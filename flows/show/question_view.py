@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 from typing import Any
 
 from flows.cli.output import result_as_object
@@ -17,8 +17,10 @@ from tasks.core.records import Execution
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.error_classes import classify
+from tasks.scoring.execution.rules import RULES, GoldOrder
 from tasks.scoring.report import QuestionScore, Verdict, is_right
 from tasks.scoring.variants import Variant, find_variants
+from tasks.sql.rewriting import ordering, without_distinct
 from tasks.tracking.predictions import status
 from tasks.tracking.warehouse.stored import StoredRun
 
@@ -37,6 +39,7 @@ class QuestionView:
     predicted: Execution | None = None  # result of the final SQL now; None without SQL or database
     gold: Execution | None = None  # result of the gold SQL now; None without the database
     problem: str = ""  # why nothing could be executed or classified; "" if it could
+    remark: str = ""  # why the verdict is another one than these results have; "" if it is not
     rows: int = 5  # rows of each result that are shown; `predicted` and `gold` may have more, to compare them
 
     @property
@@ -129,9 +132,31 @@ async def _executed(
             done += 1
             progress.step(f"Executed predictions and golds of {done:,} of {len(views):,} questions")
             causes = classify(score, view.stored.run.rule, database.schema)
-            return replace(view, causes=causes, predicted=predicted, gold=gold)
+            shown = replace(view, causes=causes, predicted=predicted, gold=gold)
+            return replace(shown, remark=_remark(shown, database.dialect))
 
         return list(await asyncio.gather(*map(execute, views)))
+
+
+def _remark(view: QuestionView, dialect: str) -> str:
+    """Say that the rule compares other results than these, where its verdict is another one than these have."""
+    rule, sqls = view.stored.run.rule, (view.score.outcome.sql or "", view.score.gold_sql)
+    if not view.score.executable or not (RULES[rule].strips_distinct and view.predicted and view.gold):
+        return ""
+    if all(without_distinct(sql, dialect) == sql for sql in sqls) or not (view.predicted.ok and view.gold.ok):
+        return ""
+    found = view.gold, view.predicted
+    same = view.gold.row_count == view.predicted.row_count
+    if same and any(len(each.rows) != each.row_count for each in found):
+        return ""  # not read to their ends, so nobody knows
+    order = GoldOrder(*astuple(ordering(view.score.gold_sql, dialect)))
+    equal = same and RULES[rule].matches(view.gold.rows, view.predicted.rows, order)
+    if equal == view.right:
+        return ""
+    differ = "are equal, and the answer is wrong" if equal else "differ, and the answer is right"
+    return (
+        f"Rule {rule} compares both queries without DISTINCT. With DISTINCT, as here, the results {differ}."
+    )
 
 
 def _open(benchmark: Benchmark, name: str) -> Database:
@@ -167,6 +192,7 @@ def question_as_object(view: QuestionView) -> dict[str, Any]:
         "correct_by_variant": {each.name: now for each, now in view.variants.items()},
         "predicted_result": _result(view.predicted, view.rows),
         "gold_result": _result(view.gold, view.rows),
+        "results_remark": view.remark,
         "not_executed": view.problem,
         "candidates": [
             {"stage": each.stage, "sql": each.sql} | _verdict(score.stages.get(each.stage), run.rule)

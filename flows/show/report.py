@@ -1,26 +1,22 @@
 """Writes the page of a run, beside the leaderboard to which it links."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from flows.cli.output import write_page
+from flows.report.run_before import compared_with_run_before
 from flows.runtime.control import Progress
 from flows.runtime.folders import Folders
-from flows.show.page import Before, Links, render_run
+from flows.show.page import Links, render_run
 from flows.show.question_view import view_questions
 from flows.show.run_view import view_run
-from tasks.core.errors import CrosscheckError
-from tasks.scoring.significance import LEVEL
 from tasks.tracking.leaderboard.document import FILE_NAME, write_leaderboard
 from tasks.tracking.leaderboard.leaderboard import leaderboard
 from tasks.tracking.mlflow.ended_runs import log_page
 from tasks.tracking.mlflow.store import find_store
-from tasks.tracking.night.baseline import compare_with, previous_run
-from tasks.tracking.run_record import RunHeader
 from tasks.tracking.warehouse.run_names import find_run
 from tasks.tracking.warehouse.runs import Warehouse
-from tasks.tracking.warehouse.stored import StoredRun
 
 
 @dataclass(frozen=True)
@@ -59,23 +55,10 @@ def write_report(run: str, folders: Folders, choice: PageChoice, progress: Progr
     view = view_run(warehouse.read_run(found.run_id), folders)
     scores = {"all": view.stored.rows, "wrong": (*view.wrong, *view.unanswered), "none": ()}[choice.details]
     views = view_questions(view.stored, scores, folders, rows=choice.rows, progress=progress)
-    links = Links(board="" if choice.file else FILE_NAME, before=_before(view.stored, found, warehouse))
+    links = Links(board="" if choice.file else FILE_NAME, before=compared_with_run_before(found.run_id, home))
     page = render_run(view, views, links)
     write_page(page, file, make_folder=choice.file is None)
     if choice.file is None:
         write_leaderboard(leaderboard(warehouse), home)  # after the page, to which it links
     problem = log_page(find_store(home), found.mlflow_run_id, page) if choice.mlflow else "not asked"
     return WrittenPage(found.run_id, file.resolve(), len(page.encode()), problem)
-
-
-def _before(stored: StoredRun, header: RunHeader, warehouse: Warehouse) -> Before | None:
-    """Compare a run with the one before it that asked the same questions."""
-    earlier = previous_run(header, warehouse.runs(), warehouse)
-    if earlier is None:
-        return None
-    try:
-        result = compare_with(earlier, stored, LEVEL)
-    except CrosscheckError:  # they share no question that both have answered
-        return None
-    why_not = f"This run {stored.run.why_unranked}." if stored.run.why_unranked else ""
-    return Before(earlier.run.run_id, replace(result, not_ranked=why_not))

@@ -16,7 +16,7 @@ import pytest
 from flows.gold.suggestions import Suggestion, Suggestions
 from flows.gold.suggestions_output import suggestions_document
 from flows.show.exchanges import Exchanges
-from flows.show.page import Before, Links, render_run
+from flows.show.page import Links, render_run
 from flows.show.question_view import QuestionView
 from flows.show.run_view import RunView
 from tasks.backbone.cache.entry import rows_of
@@ -31,7 +31,6 @@ from tasks.documents.html import html
 from tasks.documents.markdown import markdown
 from tasks.retrieval.values.index import ValueIndex
 from tasks.scoring.build_report import build_report
-from tasks.scoring.significance import compare_runs
 from tasks.settings.home import Home
 from tasks.tracking.comparison.compare import compare
 from tasks.tracking.comparison.document import comparison_document
@@ -141,7 +140,7 @@ def of_run(text: str, folder: Path) -> str:
     found = Execution("ok", (text,), ((text, b"\xff"),), 1)
     broken = Execution("error", error=text)
     views = [QuestionView(run, row, (), Exchanges({}, text), found, broken, problem=text) for row in run.rows]
-    before = Before(text, compare_runs({"4": True}, {"4": False}, confidence=0.95))
+    before = compare(*(named(each, text) for each in hostile(text)))
     return render_run(RunView(run, run.record, {}, text), views, Links(before=before))
 
 

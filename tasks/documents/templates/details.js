@@ -45,6 +45,7 @@
     const results = make("div", undefined, "answers");
     results.append(result("result", question.predicted_result), result("result of the gold", question.gold_result));
     holder.append(results);
+    if (question.results_remark) holder.append(make("p", question.results_remark));
     if (question.not_executed) holder.append(make("p", question.not_executed, "quiet"));
     const inWords = (each) => each.correct === null ? "not judged" : each.correct ? "right" : each.error ? `wrong: ${each.error}` : "wrong";
     const candidates = new Map(question.candidates.map((each) => [each.stage, each]));

@@ -232,4 +232,5 @@ def _contrasts(title: str, contrasts: Sequence[Contrast], result: PairedTest) ->
         headers,
         rows,
         f"p adj.: p adjusted for {counted(tested, 'test')} (Holm)" if tested > 1 else "",
+        keep=5,
     )

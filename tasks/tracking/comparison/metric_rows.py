@@ -106,7 +106,7 @@ def as_table(rows: Sequence[MetricRow], *, equal: bool = True) -> Table:
     shown = [row for row in rows if equal or row.difference != 0]
     left_out = f"; {counted(len(rows) - len(shown), 'value')} equal in both" if len(shown) < len(rows) else ""
     header = ("", "A", "B", f"B\N{NO-BREAK SPACE}{MINUS}\N{NO-BREAK SPACE}A", "better")
-    return Table("Metrics", header, tuple(row.cells for row in shown), f"{CAPTION}{left_out}")
+    return Table("Metrics", header, tuple(row.cells for row in shown), f"{CAPTION}{left_out}", keep=4)
 
 
 def _counts(value: Value | None) -> bool:

@@ -9,10 +9,12 @@ import pytest
 from flows.results.runs_display import print_runs
 from tasks.documents.model import Document
 from tasks.documents.terminal import print_document
+from tasks.tracking.comparison.compare import compare
+from tasks.tracking.comparison.document import comparison_document
 from tasks.tracking.night.document import night_document, nights_table
 from tasks.tracking.run_record import RunHeader
 from tasks.tracking.warehouse.runs import Warehouse
-from tests.tasks.tracking.comparison_samples import two_runs
+from tests.tasks.tracking.comparison_samples import score, stored, two_runs
 from tests.tasks.tracking.night_samples import a_night
 
 
@@ -57,11 +59,38 @@ def test_a_narrow_terminal_shows_what_a_run_evaluated(terminal: Terminal) -> Non
     assert "a wider terminal also shows" in text
 
 
+def test_a_narrow_terminal_shows_the_score_of_a_run_with_long_names(terminal: Terminal) -> None:
+    names = {
+        "status": "partial",
+        "backbone": "an-organisation/a-model-with-a-long-name-8b",
+        "pipeline": "a-pipeline-of-many-stages",
+    }
+    print_runs([a_run("bird-mini-dev-with-hints").model_copy(update=names)], 20, terminal)
+    text = terminal.getvalue()
+    assert max(map(len, text.splitlines())) <= 80
+    (row,) = [line for line in text.splitlines() if "20261121-020000-3f9a1c" in line]
+    assert row.startswith("20261121-020000-3f9a1c 67.14 % 1,030 of 1,534")
+    assert "partial" in text
+
+
+def test_a_narrow_terminal_shows_the_scores_of_both_runs_after_each_stage(terminal: Terminal) -> None:
+    stages = ("1_preliminary_sql", "2_augmented_sql", "3_binary_selection", "4_self_correction")
+    a, b = (
+        stored((score(number, number < right, letter, stages) for number in range(100)), letter)
+        for right, letter in ((60, "a"), (43, "b"))
+    )
+    print_document(comparison_document(compare(a, b)), terminal)
+    _, _, text = terminal.getvalue().partition("By stage")
+    by_stage, _, _ = text.partition("p adj.:")
+    assert max(map(len, by_stage.splitlines())) <= 80
+    assert "60 of 100" in by_stage and "43 of 100" in by_stage
+
+
 def test_what_differs_from_the_defaults_and_what_the_user_wrote_is_listed(terminal: Terminal) -> None:
     tags = {"changed": "pipeline.k=0", "name": "no shots", "team": "[search]", "note": "a floor"}
     print_runs([a_run("bird-dev").model_copy(update={"tags": tags})], 20, terminal)
-    text = " ".join(terminal.getvalue().split())
-    for word in ("pipeline.k=0", "no shots", "team=[search]", "a floor"):
+    text = "".join(terminal.getvalue().split())
+    for word in ("pipeline.k=0", "noshots", "team=[search]", "afloor"):
         assert word in text
 
 

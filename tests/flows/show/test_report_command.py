@@ -87,10 +87,25 @@ def test_the_page_says_what_changed_since_the_run_before_and_links_to_the_leader
     keep(home, asked, judged(asked))
     second = Path(run_here("report", "latest", "--no-mlflow", "--json").json["page"])
     page = second.read_text(encoding="utf-8")
-    assert "1 question broken, 0 fixed" in page and "−33.33 points against the run before" in page
+    assert (
+        "1 question broken, 0 fixed" in page
+        and "−33.33 points against the run before (A: offline | zero-shot)" in page
+    )
     assert f"crosscheck compare {first.stem} {second.stem}" in page
     assert '<a href="leaderboard.html">' in page
     assert f'<a href="{second.name}">' in (home.reports / "leaderboard.html").read_text(encoding="utf-8")
+
+
+def test_the_page_compares_with_the_same_run_before_as_the_terminal_does(
+    home: Home, asked: OfflineRun, run_here: Callable[..., Ran]
+) -> None:
+    before = keep(home, asked, judged(asked, right=True), pipeline="few-shot")
+    keep(home, asked, judged(asked))
+    page = Path(run_here("report", "latest", "--no-mlflow", "--json").json["page"]).read_text(
+        encoding="utf-8"
+    )
+    assert f"run before: {before} (offline | few-shot)" in run_here("show", "latest").out
+    assert f"crosscheck compare {before} " in page and "the run before (A: offline | few-shot)" in page
 
 
 def test_a_run_that_must_not_be_ranked_is_not_better_than_the_run_before(
@@ -102,9 +117,24 @@ def test_a_run_that_must_not_be_ranked_is_not_better_than_the_run_before(
         encoding="utf-8"
     )
     assert (
-        "<strong>Not ranked</strong>: This run was scored against gold SQL that sqlglot has translated."
-        in page
+        "<strong>Not ranked</strong>: B was scored against gold SQL that sqlglot has translated, so no run wins. This "
+        "run (B) has" in page
     )
+
+
+def test_the_page_of_a_run_by_the_rule_spider_says_that_distinct_is_removed(
+    home: Home, asked: OfflineRun, run_here: Callable[..., Ran]
+) -> None:
+    (score, *_) = judged(asked, right=True)
+    counted = "SELECT count(DISTINCT column1) FROM (VALUES (1), (1))"
+    score = replace(score, outcome=replace(score.outcome, sql=counted), gold_sql="SELECT 2")
+    keep(home, asked, [score], benchmark={"rule": "spider"})
+    page = Path(run_here("report", "latest", "--no-mlflow", "--json").json["page"]).read_text(
+        encoding="utf-8"
+    )
+    (question,) = [unpack(text) for _, text in PACKED.findall(page)][:1]
+    assert "the results differ, and the answer is right" in question["results_remark"]
+    assert "The rule spider compares both queries without DISTINCT." in page
 
 
 def test_details_may_be_of_the_wrong_answers_or_of_none(

@@ -41,6 +41,7 @@ def keep(
     scores: Sequence[QuestionScore],
     backbone: dict[str, object] | None = None,
     benchmark: dict[str, object] | None = None,
+    pipeline: str | None = None,
 ) -> str:
     """Write a run as an evaluation does; return its id."""
     settings = {
@@ -50,6 +51,7 @@ def keep(
     settings["backbone"] |= backbone or {}
     settings["benchmark"] |= benchmark or {}
     run = describe(settings, asked.preparation.benchmark.question_files, engine="", questions_in_benchmark=60)
+    run = replace(run, pipeline=pipeline or run.pipeline)
     stages = tuple(dict.fromkeys(name for score in scores for name in score.stages))
     report = report_of(tuple(scores), stages)
     warehouse = Warehouse(home.warehouse)
@@ -144,6 +146,26 @@ def test_a_question_shows_prompts_replies_and_the_result_beside_the_gold_s(
     assert score.gold_sql not in heard.prompt
     assert found["not_stored"] == "" and found["gold_sql"] == score.gold_sql
     assert found["gold_result"]["status"] == "ok" and len(found["gold_result"]["rows"]) <= 1
+
+
+@pytest.mark.parametrize(("sql", "right", "remark"), [
+    ("SELECT count(DISTINCT column1) FROM (VALUES (1), (1))", True, "the results differ, and the answer is right."),
+    ("SELECT DISTINCT column1 FROM (VALUES (2), (2))", False, "the results are equal, and the answer is wrong."),
+    ("SELECT DISTINCT column1 FROM (VALUES (2))", True, ""),  # equal with and without
+    ("SELECT DISTINCT column1 FROM (VALUES (3))", False, ""),
+])  # fmt: skip
+def test_a_verdict_without_distinct_is_explained_beside_results_with_it(
+    home: Home, asked: OfflineRun, run_here: Callable[..., Ran], sql: str, right: bool, remark: str
+) -> None:
+    score = judged(asked, right=right)[0]
+    score = replace(score, outcome=replace(score.outcome, sql=sql), gold_sql="SELECT 2")
+    for rule, said in (("spider", remark), ("strict", "")):
+        keep(home, asked, [score], benchmark={"rule": rule})
+        question = score.question.id
+        shown = " ".join(run_here("show", "latest", question).out.split())
+        assert ("Rule spider compares both queries without DISTINCT." in shown) is bool(said)
+        assert run_here("show", "latest", question, "--json").json["results_remark"].endswith(said)
+        assert said in shown
 
 
 def test_replies_of_models_come_from_the_cache_and_their_absence_is_said(
