@@ -106,7 +106,7 @@ def test_reruns_nights_and_cleanings_continue_after_sigkill(
 def test_evaluations_at_once_on_the_same_stores_find_what_each_finds_alone(
     crosscheck: CommandLine, built_demo: Path, backbone_file: str, model: FakeOpenAI, count: Count
 ) -> None:
-    model.latency = 0.1
+    model.latency = 5.0  # so that the requests of all three are in flight together
     shutil.copytree(built_demo, crosscheck.home, dirs_exist_ok=True)
     pipelines = ("few-shot", "few-shot", "zero-shot")
     words = ("evaluate", "--backbone", backbone_file, "--limit", "4", "--json", "--pipeline")

@@ -16,8 +16,8 @@ from tasks.tracking.warehouse.stored import StoredRun
 def gated(found: RunComparison, a: StoredRun, b: StoredRun) -> RunComparison:
     """Return the comparison with the result of its gate: it fails if run B is worse than run A.
 
-    Without a margin, B is worse if the exact McNemar test proves it; a test of few answers proves nothing. With a margin, B counts as worse unless the
-    non-inferiority test proves that it is not worse by the margin or more.
+    Without a margin, B is worse if the exact McNemar test proves it; a test of few answers proves nothing. With a
+    margin, B counts as worse unless the non-inferiority test proves that it is not worse by the margin or more.
 
     Raises:
         ConfigurationError: the runs do not allow a decision.

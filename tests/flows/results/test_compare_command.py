@@ -119,7 +119,7 @@ def test_html_is_one_page_with_every_flip(home: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("broken", "options", "code", "words"), [
     (2, (), 0, "Inside the noise"),
     (14, (), 0, "beats"),
-    (2, ("--fail-if", "worse"), 0, 
+    (2, ("--fail-if", "worse"), 0,
      "--fail-if worse passed: no loss is proven (2 answers differ; at least 6 must for p < 0.05)."),
     (14, ("--fail-if", "worse"), 1, "--fail-if worse failed: B is worse than A (exact McNemar test, level 0.05)."),
     (2, ("--fail-if", "worse", "--margin", "1"), 1, "B is not worse than A by 1 point or more: not proven"),
