@@ -75,7 +75,7 @@ def prepare_flow(
             await session.task_runs.finish()
         if control.stop.is_set():
             raise Interrupted(
-                "stopped. The descriptions so far are kept: run the same command again to continue."
+                "stopped. The descriptions so far are kept: run the same command again to continue.", control
             )
         if describer.fatal and not prepared.calls:
             raise describer.fatal if describer.fatal.transient else ConfigurationError(str(describer.fatal))

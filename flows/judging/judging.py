@@ -137,7 +137,9 @@ def ask_all(found: Opinions, benchmark: Benchmark, settings: JudgeSettings, cont
     ):
         loop.run(_judge(found, databases, settings, control))
     if control.stop.is_set():
-        raise Interrupted("stopped. The replies so far are kept: run the same command again to continue.")
+        raise Interrupted(
+            "stopped. The replies so far are kept: run the same command again to continue.", control
+        )
     if found.fatal and not found.opinions:
         raise found.fatal if found.fatal.transient else ConfigurationError(str(found.fatal))
     name_accuracy(found, settings.folders.home)
@@ -157,6 +159,7 @@ async def _judge(
                     settings.budget,
                     endpoints=KnownEndpoints(settings.folders.home.endpoints, control.progress.note),
                     stop_now=control.stop_now,
+                    given_up=control.give_up,
                 ),
             ) as backbone,
         ):

@@ -91,8 +91,9 @@ async def answer_all(
             answers.task_runs += batches.begun
     if control.stop.is_set():
         raise Interrupted(
-            f"stopped. {len(answers.outcomes):,} of {len(questions):,} questions are answered, and no paid answer is "
-            "lost: run the same command again to continue."
+            f"stopped. {len(answers.outcomes):,} of {len(questions):,} questions are answered, and every reply that "
+            "came is kept: run the same command again to continue.",
+            control,
         )
     return answers
 

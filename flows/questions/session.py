@@ -100,6 +100,7 @@ class Session:
                 shown=batches or unseen,
                 report=control.progress.step,
                 stop_now=control.stop_now,
+                given_up=control.give_up,
             )
             own_settings = await with_response_mode(settings.backbone, layers)
             settings = settings.model_copy(update={"backbone": own_settings})

@@ -81,8 +81,9 @@ class CompareOptions(options.Page):
     "  crosscheck compare 20261121-020000-3f9a1c latest --fail-if worse --margin 2\n"
     "      for a release: fails unless it is proven that the last run is not worse by 2 points or more\n"
     "  crosscheck compare 20261121-020000-3f9a1c:repeats latest~2,latest~1,latest\n"
-    "\nExit codes: 0 compared; 1 the condition of --fail-if holds; 2 bad input, runs that cannot be compared, or\n"
-    "runs on which --fail-if cannot decide.",
+    "\nExit codes: 0 compared, and with --fail-if: no loss is proven, also where too few answers differ to prove one;\n"
+    "1 the condition of --fail-if holds; 2 bad input, runs that cannot be compared, or with --fail-if: the same run\n"
+    "twice, a run that is not complete or may not be ranked, or a loss that depends on failures that may pass.",
 )
 @options.record(CompareOptions)
 def command(given: CompareOptions) -> int:

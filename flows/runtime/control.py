@@ -22,9 +22,27 @@ GRACE_S = 20.0
 
 
 class Interrupted(CrosscheckError):  # noqa: N818 - a signal, not an error
-    """The user stopped the command; everything answered so far is kept."""
+    """The user stopped the command; everything answered so far is kept.
+
+    Its text ends with the number of calls in flight that were given up. They are counted when the backbones are
+    closed, which may be after it was raised.
+    """
 
     exit_code = ExitCode.INTERRUPTED
+
+    def __init__(self, text: str, control: "Control | None" = None) -> None:
+        """Keep what was stopped and what is kept, and the context that counts the calls that were given up."""
+        super().__init__(text)
+        self._control = control
+
+    def __str__(self) -> str:
+        """Return the text, with the calls that were given up."""
+        text = super().__str__()
+        count = self._control.given_up if self._control else 0
+        if not count:
+            return text
+        calls = "1 call in flight was" if count == 1 else f"{count:,} calls in flight were"
+        return f"{text} {calls} given up, and may have to be paid for again."
 
 
 class Progress:
@@ -63,6 +81,7 @@ class Control:
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     stop_now: asyncio.Event = field(default_factory=asyncio.Event)  # set when calls in flight are cancelled
     tags: Mapping[str, str] = field(default_factory=dict)  # further MLflow tags of the run
+    given_up: int = 0  # calls in flight that were given up; the provider may charge for them
     budget: "Budget | None" = None  # limit on the cost; None without a limit
     loop: asyncio.AbstractEventLoop | None = None  # the event loop of the flow runs, once it runs
     flow_run: str = ""  # Prefect's id of the running flow run; "" without one
@@ -77,6 +96,10 @@ class Control:
             self._stop()
         else:
             self.loop.call_soon_threadsafe(self._stop)
+
+    def give_up(self, calls: int) -> None:
+        """Count calls in flight that were given up."""
+        self.given_up += calls
 
     def _stop(self) -> None:
         if self.stop.is_set():

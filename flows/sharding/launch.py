@@ -100,8 +100,12 @@ async def _wait(
     found, refusals, busy = ShardAnswers(), [], time.monotonic()
     while waiting := [each for each in launched if not each.ended]:
         if control.stop.is_set():
-            await _stop([each.flow_run for each in waiting], control)
-            raise Interrupted("stopped. No paid answer is lost: run the same command again to continue.")
+            raise Interrupted(
+                "stopped. Every reply that came is kept: run the same command again to continue."
+                if await _stop([each.flow_run for each in waiting], control)
+                else "stopped. The shards have not ended: calls in flight there may be given up, and paid for again. "
+                "Every reply that came is kept: run the same command again to continue."
+            )
         states = await states_of([each.flow_run for each in waiting])
         for each in waiting:
             if (state := states.get(each.flow_run)) is None:
@@ -126,16 +130,20 @@ async def _wait(
     return replace(found, launches=1 + sum(1 + each.lost for each in launched))
 
 
-async def _stop(flow_runs: Sequence[UUID], control: Control) -> None:
-    """Cancel shards, and wait until they have ended, since replies to calls in flight are still stored."""
+async def _stop(flow_runs: Sequence[UUID], control: Control) -> bool:
+    """Cancel shards, and wait until they have ended, since replies to calls in flight are still stored.
+
+    Return whether they have ended; the wait ends when the user asks for an immediate stop.
+    """
     await cancel(flow_runs)
     given_up = time.monotonic() + STOP_S
     while not control.stop_now.is_set() and time.monotonic() < given_up:
         states = await states_of(flow_runs)
         if states and all(state.ended for state in states.values()):
-            return
+            return True
         with suppress(TimeoutError):
             await asyncio.wait_for(control.stop_now.wait(), LOOK_EVERY_S)
+    return False
 
 
 async def _again(each: _Launched, settings: EvaluationSettings, control: Control) -> bool:

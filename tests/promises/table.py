@@ -17,6 +17,7 @@ class Promise:
         test: the test's file in `tests/`.
         answers: whether paid answers are involved, so that lost and repeated ones are counted.
         fuzzed: whether the faults are built by hypothesis, so that `faults` is the least number.
+        most_twice: most replies that may be bought twice: requests that several evaluations send at the same moment.
     """
 
     text: str
@@ -24,6 +25,7 @@ class Promise:
     test: str
     answers: bool = False
     fuzzed: bool = False
+    most_twice: int = 0
 
 
 def readme_table() -> str:
@@ -33,7 +35,8 @@ def readme_table() -> str:
         "|---|--:|--:|--:|--:|---|",
     ]
     for each in PROMISES.values():
-        answers = "0 | 0" if each.answers else "- | -"
+        twice = f"at most {each.most_twice}" if each.most_twice else "0"
+        answers = f"0 | {twice}" if each.answers else "- | -"
         faults = f"{'at least ' if each.fuzzed else ''}{each.faults:,}"
         lines.append(f"| {each.text} | {faults} | all | {answers} | `{each.test}` |")
     return "\n".join(lines)
@@ -171,10 +174,13 @@ PROMISES: dict[str, Promise] = {
         answers=True,
     ),
     "together": Promise(
-        "Evaluations at once on the same stores, of the same and of another pipeline: each ends as it does alone",
+        "Evaluations at once on the same stores, two of one pipeline and one of another: each ends as it does alone; "
+        "of 8 requests, the 4 that two of them send are bought twice if they are sent at the same moment, and a later "
+        "evaluation buys none",
         3,
         "promises/test_death.py",
         answers=True,
+        most_twice=4,
     ),
     "secrets": Promise(
         "A key in the environment, settings, address and proxy is in no written file (stores, recordings, "

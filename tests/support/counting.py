@@ -32,7 +32,7 @@ class Count:
         faults: faults injected.
         survived: those after which everything that is promised held.
         lost: answers that had been stored and were gone; None where no answers are involved.
-        twice: stored answers that were asked for again; None likewise.
+        twice: answers that were asked for and paid again; None likewise.
         seconds: longest time that a fault took, where the promise is about time.
         failures: the faults that were not survived, with the reason.
     """
@@ -77,7 +77,8 @@ def count(request: pytest.FixtureRequest) -> Iterator[Count]:
     row = asdict(counted)
     request.node.user_properties.append((_PROPERTY, json.dumps(row)))
     assert counted.failures == [], "\n".join(counted.failures)
-    assert (counted.lost or 0, counted.twice or 0) == (0, 0)
+    assert (counted.lost or 0) == 0
+    assert (counted.twice or 0) <= declared.most_twice
     said = f"{counted.faults} faults; table.py declares {declared.faults}"
     assert counted.faults >= declared.faults if declared.fuzzed else counted.faults == declared.faults, said
     assert (counted.lost is not None) == declared.answers

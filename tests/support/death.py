@@ -1,17 +1,14 @@
 """Commands that are killed and given again, and what that cost: answers lost, stored answers asked for again."""
 
-import json
 import os
 import random
 import select
 import signal
-import sqlite3
 import subprocess
 import time
-import zlib
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -86,17 +83,11 @@ class Deaths:
 
     def stored(self) -> set[str]:
         """Return the conversations whose replies are in the reply cache."""
-        if isinstance(self.replies, str):
-            with open_reply_cache(self.replies) as cache:
-                return {said(entry.request) for entry in cache.entries()}
-        path = self.replies or self.command_line.home / "replies.sqlite"
-        if not path.exists():
+        place = self.replies or self.command_line.home / "replies.sqlite"
+        if isinstance(place, Path) and not place.exists():
             return set()
-        with closing(sqlite3.connect(path)) as connection:
-            rows = (
-                connection.execute("SELECT request FROM reply").fetchall() if _has_table(connection) else []
-            )
-        return {said(json.loads(zlib.decompress(packed))) for (packed,) in rows}
+        with open_reply_cache(place) as cache:
+            return {said(entry.request) for entry in cache.entries()}
 
     def die(self, how: Sequence[signal.Signals], moment: Moment) -> bool:
         """Start the command and send it signals, a second apart; return whether it was alive."""
@@ -209,7 +200,3 @@ def _printed(process: _Process) -> tuple[bytes, bytes]:
 
 def _asked(received: Received) -> str:
     return said_in(received.body)
-
-
-def _has_table(connection: sqlite3.Connection) -> bool:
-    return bool(connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'reply'").fetchone())

@@ -14,6 +14,8 @@ log = logging.getLogger(__name__)
 
 GRACE_S = 15.0
 """Seconds to wait for calls in flight after a Ctrl-C."""
+UNSENT_S = 0.2
+"""Seconds in which the requests that were not sent fail, so that they do not count as calls in flight."""
 
 
 class CachedBackbone:
@@ -68,6 +70,7 @@ class CachedBackbone:
         calls = list(self._in_flight.values())
         if not calls:
             return 0
+        await asyncio.wait(calls, timeout=min(UNSENT_S, grace_s))
         stopping = asyncio.create_task((stop_now or asyncio.Event()).wait())
         landing = asyncio.create_task(asyncio.wait(calls))
         await asyncio.wait((landing, stopping), timeout=grace_s, return_when=asyncio.FIRST_COMPLETED)

@@ -45,6 +45,8 @@ class Layers:
     """Shows in one line how far a batch is."""
     stop_now: asyncio.Event | None = None
     """Once this is set, calls in flight are given up."""
+    given_up: Callable[[int], object] = bool
+    """Is told how many calls in flight were given up."""
 
 
 async def with_response_mode(settings: BackboneSettings, layers: Layers) -> BackboneSettings:
@@ -85,12 +87,16 @@ async def open_backbone(
             backbone = _EpochBackbone(backbone, settings.epoch)
         if layers.cache and kind.paid:
             backbone = cached = CachedBackbone(backbone, layers.cache, settings.name)
-            stack.push_async_callback(cached.drain, stop_now=layers.stop_now)
+            stack.push_async_callback(_drain, cached, layers)
         if layers.budget:
             backbone = BudgetedBackbone(backbone, layers.budget, settings)
         if layers.observations:
             backbone = ObservedBackbone(backbone, layers.observations)
         yield MeteredBackbone.of(backbone, settings)
+
+
+async def _drain(cached: CachedBackbone, layers: Layers) -> None:
+    layers.given_up(await cached.drain(stop_now=layers.stop_now))
 
 
 def _tiered(endpoint: EndpointBackbone, settings: BackboneSettings, layers: Layers) -> Backbone:

@@ -15,6 +15,7 @@ from tasks.scoring.score import Accuracy
 from tasks.scoring.statistics.noninferiority import NonInferiority
 from tasks.scoring.statistics.repeated import RepeatedTest, compare_repeated, noninferiority_of_repeated
 from tasks.tracking.comparison.comparability import common_rule
+from tasks.tracking.comparison.gate import decided
 from tasks.tracking.comparison.run_comparison import GateResult
 from tasks.tracking.parameters import flatten
 from tasks.tracking.warehouse.stored import StoredRun
@@ -145,9 +146,7 @@ def gated_sides(found: RepeatedComparison) -> RepeatedComparison:
         raise ConfigurationError(f"The gate cannot decide: {why}")
     if margin is not None:
         return replace(found, gate=GateResult(not margin.proven, margin.verdict))
-    loses = test.better == "A"
-    reason = "B is worse than A" if loses else "B is not proven to be worse than A"
-    return replace(found, gate=GateResult(loses, f"{reason} (sign-flip test, level {test.level:g})."))
+    return replace(found, gate=decided(test, "sign-flip test", test.better == "A"))
 
 
 def _side(

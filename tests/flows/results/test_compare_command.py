@@ -119,7 +119,8 @@ def test_html_is_one_page_with_every_flip(home: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("broken", "options", "code", "words"), [
     (2, (), 0, "Inside the noise"),
     (14, (), 0, "beats"),
-    (2, ("--fail-if", "worse"), 0, "--fail-if worse passed: B is not proven to be worse than A"),
+    (2, ("--fail-if", "worse"), 0,
+     "--fail-if worse passed: no loss is proven (2 answers differ; at least 6 must for p < 0.05)."),
     (14, ("--fail-if", "worse"), 1, "--fail-if worse failed: B is worse than A (exact McNemar test, level 0.05)."),
     (2, ("--fail-if", "worse", "--margin", "1"), 1, "B is not worse than A by 1 point or more: not proven"),
     (2, ("--fail-if", "worse", "--margin", "20"), 0, "B is not worse than A by 20 points or more: proven"),
@@ -148,6 +149,18 @@ def test_a_gate_that_makes_no_sense_is_refused(home: Path, options: tuple[str, .
     ran = run("compare", A, B, *options)
     assert (ran.code, ran.out) == (2, "")
     assert message in ran.err
+
+
+def test_the_gate_counts_the_questions_that_only_one_run_scored(home: Path) -> None:
+    first, second = later(two_runs(0, 3, 20))
+    keep(home, (first, replace(second, rows=second.rows[:8])))
+    ran = run("compare", A, B, "--fail-if", "worse")
+    assert ran.code == 0
+    passed = (
+        "passed: no loss is proven (3 answers differ; at least 6 must for p < 0.05; 12 questions that only A scored "
+        "left out)."
+    )
+    assert passed in " ".join(ran.out.split())
 
 
 def test_a_gate_that_cannot_decide_says_so(home: Path) -> None:
