@@ -64,8 +64,8 @@ def export_submission(run: StoredRun, target: Path, folders: Folders, form: Form
     sqls = {row.question.id: row.outcome.sql for row in run.rows}
     written = form or layout_of(run.run.layout).submission
     predictions = [Prediction(each.id, each.database_id, sqls.get(each.id)) for each in benchmark.questions]
-    write_text(submission_text(predictions, written), target, "--submission", "file")
     gold, made = _gold(written, target, benchmark)
+    write_text(submission_text(predictions, written), target, "--submission", "file")
     return Exported(
         str(target),
         written,
@@ -95,7 +95,13 @@ def _gold(form: Form, target: Path, benchmark: Benchmark) -> tuple[Path | None, 
         return None, False
     lines = (f"{one_line(gold[each.id])}\t{each.database_id}\n" for each in benchmark.questions)
     path = target.with_name(f"{target.stem}_gold.sql")
-    write_text("".join(lines), path, "--submission", "file")
+    text = "".join(lines)
+    if path.exists() and path.read_bytes() != text.encode():
+        raise ConfigurationError(
+            f"--submission {target}: the gold SQL is written to {path}, which exists with another content. Move it "
+            "away, or give --submission another name."
+        )
+    write_text(text, path, "--submission", "file")
     return path, True
 
 

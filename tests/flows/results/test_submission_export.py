@@ -80,6 +80,10 @@ def test_the_evaluator_and_its_command_are_named(home: Home, tmp_path: Path) -> 
     gold = (tmp_path / "submission" / "dev_gold.sql").read_text(encoding="utf-8").splitlines()
     assert len(gold) == len(predicted) and {len(line.split("\t")) for line in gold} == {2}
     assert (tmp_path / "a_gold.sql").exists() and "a_gold.sql." in bird.out
+    (tmp_path / "b_gold.sql").write_text("mine", encoding="utf-8")
+    refused = run("export", "latest", "--submission", str(tmp_path / "b.json"))
+    assert refused.code == 2 and "exists with another content" in refused.err
+    assert not (tmp_path / "b.json").exists()
     spider = run("export", "latest", "--submission", str(tmp_path / "a.txt"), "--format", "spider")
     assert "test-suite-sql-eval" in spider.out and "--etype all" in spider.out
     assert '1 SQLs have "value" in them' in spider.out
