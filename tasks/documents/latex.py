@@ -3,11 +3,15 @@ r"""Tables in LaTeX, with the rules of the package booktabs (`\usepackage{bookta
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from tasks.core.wording import MINUS
 from tasks.documents.model import Span, Table, plain
 from tasks.documents.text import visible
 
-_ACTING = re.compile(r"[\\&%$#_{}~^]")
-_WORDS = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+_ACTING = re.compile(rf"[\\&%$#_{{}}~^|<>`{MINUS}]|-(?=-)")
+_WORDS = {
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "|": r"\textbar{}",
+    "<": r"\textless{}", ">": r"\textgreater{}", "`": r"\textasciigrave{}", "-": "-{}", MINUS: "$-$",
+}  # fmt: skip
 
 
 def latex(table: Table, notes: Sequence[str] = ()) -> str:
