@@ -138,7 +138,16 @@ def _submission(given: ExportOptions, target: Path) -> None:
                 f"them; its verdict on these may differ: {', '.join(found.rewritten[:10])}",
                 stream,
             )
-        click.echo(f"Evaluate it with {found.evaluator}:\n  {found.command}", stream)
+        if found.gold_file:
+            click.echo(f"The gold SQL, which the evaluator needs, is in {found.gold_file}.", stream)
+        if found.command:
+            click.echo(f"Evaluate it with {found.evaluator}:\n  {found.command}", stream)
+        else:
+            click.echo(
+                f"It is for {found.evaluator}. The benchmark does not have the gold SQL of every question, so the "
+                "evaluator cannot run here.",
+                stream,
+            )
         click.echo(f"or here:\n  {found.score_command}", stream)
 
     given.emit({"run_id": run.run.run_id, **asdict(found)}, show)

@@ -1,6 +1,7 @@
 """Finished runs, with the schemas of their benchmarks, for the papers' tables."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from flows.runtime.folders import Folders
 from tasks.benchmarks.databases import open_benchmark_database
@@ -36,10 +37,6 @@ def _paper_run(name: str, stored: StoredRun, first: StoredRun, folders: Folders)
         schemas = schemas_of(stored, folders)
     except CrosscheckError as error:
         problem = f"the benchmark's schemas cannot be read: {error}"
-    before, now = flatten(dict(first.run.settings)), flatten(dict(run.settings))
-    changes = [
-        f"{key}={now.get(key, 'not set')}" for key in {**now, **before} if now.get(key) != before.get(key)
-    ]
     return PaperRun(
         name,
         f"{run.name} on {run.benchmark} ({len(rows):,} questions), run {run.run_id}",
@@ -49,8 +46,27 @@ def _paper_run(name: str, stored: StoredRun, first: StoredRun, folders: Folders)
         schemas,
         problem,
         stored.record.metrics.get("efficiency"),
-        tuple(sorted(changes)),
+        run.name,
+        _changes(flatten(dict(first.run.settings)), flatten(dict(run.settings))),
     )
+
+
+def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the settings that differ; only the name of a pipeline or backbone of another kind.
+
+    >>> _changes({"pipeline.kind": "a", "pipeline.x": 1, "y": 1}, {"pipeline.kind": "b", "pipeline.name": "c", "y": 2})
+    ('pipeline=c', 'y=2')
+    """
+    others = [
+        part for part in ("backbone", "pipeline") if before.get(f"{part}.kind") != now.get(f"{part}.kind")
+    ]
+    names = [f"{part}={now.get(f'{part}.name', now.get(f'{part}.kind'))}" for part in others]
+    changed = [
+        f"{key}={now.get(key, 'not set')}"
+        for key in {**now, **before}
+        if now.get(key) != before.get(key) and key.partition(".")[0] not in others
+    ]
+    return tuple(sorted([*names, *changed]))
 
 
 def schemas_of(stored: StoredRun, folders: Folders) -> dict[str, Schema]:

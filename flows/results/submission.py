@@ -14,7 +14,7 @@ from tasks.core.errors import ConfigurationError, CrosscheckError, DataError
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.home import find_conf
 from tasks.settings.load import load_benchmark_settings
-from tasks.tracking.submission import Prediction, changed_literals, submission_text
+from tasks.tracking.submission import Prediction, changed_literals, one_line, submission_text
 from tasks.tracking.warehouse.stored import StoredRun
 
 EVALUATORS: dict[Form, str] = {
@@ -35,7 +35,8 @@ class Exported:
     # ids of questions whose SQL the evaluator changes before it runs it: Spider's replaces "value" by 1
     rewritten: tuple[str, ...]
     evaluator: str  # which evaluator reads it
-    command: str  # how to run that evaluator
+    command: str  # how to run that evaluator; "" where the benchmark lacks gold SQL
+    gold_file: str  # the gold SQL, written for the evaluator; "" where the benchmark's own file has it
     score_command: str  # how to score the file with Crosscheck
 
 
@@ -63,6 +64,7 @@ def export_submission(run: StoredRun, target: Path, folders: Folders, form: Form
     sqls = {row.question.id: row.outcome.sql for row in run.rows}
     written = form or layout_of(run.run.layout).submission
     predictions = [Prediction(each.id, each.database_id, sqls.get(each.id)) for each in benchmark.questions]
+    gold, made = _gold(written, target, benchmark)
     write_text(submission_text(predictions, written), target, "--submission", "file")
     return Exported(
         str(target),
@@ -72,32 +74,53 @@ def export_submission(run: StoredRun, target: Path, folders: Folders, form: Form
         changed_literals(predictions) if written == "lines" else (),
         tuple(each.question_id for each in predictions if written == "lines" and "value" in (each.sql or "")),
         EVALUATORS[written],
-        _evaluator_command(written, target, benchmark),
+        _evaluator_command(written, target, benchmark, gold) if gold else "",
+        str(gold) if made else "",
         _score_command(run, target, benchmark),
     )
 
 
-def _evaluator_command(form: Form, target: Path, benchmark: Benchmark) -> str:
+def _gold(form: Form, target: Path, benchmark: Benchmark) -> tuple[Path | None, bool]:
+    """Return the file of gold SQL that an evaluator reads, and whether it was written; None without all gold SQL.
+
+    BIRD publishes it as dev.sql, Spider as dev_gold.sql. Where the benchmark has no such file, it is written beside
+    the submission: a SQL, a tab and the database per line.
+    """
+    published = ("dev_gold.sql",) if form == "lines" else ("dev_gold.sql", "dev.sql")
+    for path in map(benchmark.folder.joinpath, published):
+        if path.exists():
+            return path, False
+    gold = {**benchmark.gold, **benchmark.written_gold}
+    if any(each.id not in gold for each in benchmark.questions):
+        return None, False
+    lines = (f"{one_line(gold[each.id])}\t{each.database_id}\n" for each in benchmark.questions)
+    path = target.with_name(f"{target.stem}_gold.sql")
+    text = "".join(lines)
+    if path.exists() and path.read_bytes() != text.encode():
+        raise ConfigurationError(
+            f"--submission {target}: the gold SQL is written to {path}, which exists with another content. Move it "
+            "away, or give --submission another name."
+        )
+    write_text(text, path, "--submission", "file")
+    return path, True
+
+
+def _evaluator_command(form: Form, target: Path, benchmark: Benchmark, gold: Path) -> str:
     folder, settings = benchmark.folder, benchmark.settings
     databases = folder / settings.database_folders[0]
     if form == "lines":
         parts = (
-            "python3", "evaluation.py", "--gold", folder / "dev_gold.sql", "--pred", target, "--db",
+            "python3", "evaluation.py", "--gold", gold, "--pred", target, "--db",
             databases, "--table", folder / settings.tables, "--etype", "all",
         )  # fmt: skip
         return shlex.join(map(str, parts))
-    # the evaluator reads predict_dev.json and dev_gold.sql, of the folders that it is given (they end with a slash);
-    # BIRD publishes the latter as dev.sql
+    # the evaluator reads predict_dev.json and dev_gold.sql, of the folders that it is given (they end with a slash)
     evaluate = (
         "python3", "-u", "evaluation.py", "--db_root_path", f"{databases}/",
         "--predicted_sql_path", "submission/", "--data_mode", "dev", "--ground_truth_path", "submission/",
         "--num_cpus", 4, "--mode_gt", "gt", "--mode_predict", "gpt", "--diff_json_path",
         benchmark.question_files[0], "--meta_time_out", settings.timeout_s,
     )  # fmt: skip
-    gold = next(
-        (path for path in map(folder.joinpath, ("dev_gold.sql", "dev.sql")) if path.exists()),
-        folder / "dev.sql",
-    )
     copy = (
         f"mkdir -p submission && cp {shlex.quote(str(target))} submission/predict_dev.json "
         f"&& cp {shlex.quote(str(gold))} submission/dev_gold.sql"

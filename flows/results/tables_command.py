@@ -54,7 +54,7 @@ def command(given: TablesOptions) -> None:
     from tasks.documents.markdown import markdown
     from tasks.documents.model import Bullets, Document, Span
     from tasks.documents.terminal import print_document
-    from tasks.scoring.papers.tables import paper_tables
+    from tasks.scoring.papers.tables import in_paper, paper_tables
 
     if sum((given.as_json, given.as_markdown, given.as_latex, given.as_csv)) > 1:
         raise ConfigurationError("--json, --markdown, --latex and --csv cannot be used together.")
@@ -74,7 +74,8 @@ def command(given: TablesOptions) -> None:
         elif given.as_latex:
             stream.write(comments(f"{run.name}: {run.title}" for run in runs))
             for one in tables:
-                stream.write("\n" + latex(one.as_table()) + comments(one.remarks))
+                caption, notes = in_paper(one, runs)
+                stream.write("\n" + latex(replace(one.as_table(), title=caption), notes))
         elif given.as_csv:
             _csv(tables, stream)
         else:

@@ -69,7 +69,7 @@ def find_question(stored: StoredRun, reference: str) -> QuestionScore:
         raise DataError(
             f'The run {run_id} has no question "{reference}": none has been scored ({stored.status}).'
         )
-    near = did_you_mean(reference, rows)
+    near = "" if reference.isdecimal() else did_you_mean(reference, rows)  # no number is a misspelt one
     if not near.startswith("Did"):
         near = f"It has {len(rows):,}, from {next(iter(rows))} to {next(reversed(rows))}."
     raise DataError(

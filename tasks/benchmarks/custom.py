@@ -56,10 +56,11 @@ def make_benchmark(wanted: NewBenchmark) -> Made:
     databases = _databases(wanted.databases)
     engine = engine_of(next(iter(databases.values())))
     url = "" if engine.copied else _url(databases)
-    questions = [_question(row, tuple(databases)) for row in read_objects(wanted.pairs)]
+    rows = list(read_objects(wanted.pairs))
+    questions = [_question(row, tuple(databases)) for row in rows]
     if not questions:
         raise DataError(f"{wanted.pairs} holds no question.")
-    _demand_ids(wanted.pairs, questions)
+    _demand_ids(rows, questions)
     folder, name = wanted.folder.absolute(), wanted.folder.absolute().name
     folder.mkdir(parents=True, exist_ok=True)
     for identity, location in databases.items() if engine.copied else ():
@@ -125,12 +126,14 @@ def _url(databases: dict[str, Location]) -> str:
 
 def _question(row: Row, databases: Sequence[str]) -> dict[str, Any]:
     """Return a question as BIRD writes it."""
-    missing = [
-        " or ".join(names)
-        for names in (("question",), SQL_NAMES)
-        if not any(row.content.get(name) for name in names)
+    lacking = [
+        names for names in (("question",), SQL_NAMES) if not any(row.content.get(name) for name in names)
     ]
-    if missing:
+    empty = [next((name for name in names if name in row.content), "") for names in lacking]
+    if lacking and all(empty):
+        cells = f"the cell {empty[0]} is" if len(empty) == 1 else f"the cells {' and '.join(empty)} are"
+        raise DataError(f"{row.place}: {cells} empty. Fill in what is missing, or take the question out.")
+    if missing := [" or ".join(names) for names, name in zip(lacking, empty, strict=True) if not name]:
         raise DataError(
             f"{row.place}: there is no {' and no '.join(missing)}; it has {', '.join(row.content) or 'nothing'}."
         )
@@ -152,9 +155,12 @@ def _question(row: Row, databases: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def _demand_ids(path: Path, questions: Sequence[dict[str, Any]]) -> None:
-    seen: set[str] = set()
-    for question in questions:
-        if question["question_id"] in seen:
-            raise DataError(f'{path}: the question id "{question["question_id"]}" is there twice.')
-        seen.add(question["question_id"])
+def _demand_ids(rows: Sequence[Row], questions: Sequence[dict[str, Any]]) -> None:
+    seen: dict[str, Row] = {}
+    for row, question in zip(rows, questions, strict=True):
+        name = question["question_id"]
+        if (first := seen.setdefault(name, row)) is not row:
+            raise DataError(
+                f'{row.file}, {row.where}: the question id "{name}" is also that of {first.where}. Give each question '
+                "an id of its own, or leave all ids out: then the questions are numbered from 0."
+            )

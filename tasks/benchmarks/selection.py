@@ -23,8 +23,8 @@ def select(questions: Sequence[Question], *, limit: int | None, ids: str | None)
             name of such a file in `conf/benchmarks` without its ending. None: all.
 
     Raises:
-        ConfigurationError: an id or range meets no question, the file cannot be read, nothing is selected, or
-            the limit is below 1.
+        ConfigurationError: an id or range meets no question, a range is reversed, the file cannot be read, nothing is
+            selected, or the limit is below 1.
     """
     if limit is not None and limit < 1:
         raise ConfigurationError(f"--limit {limit}: give 1 or more, or leave it out to take every question.")
@@ -66,6 +66,10 @@ def _wanted(questions: Sequence[Question], items: Sequence[str], ids: str) -> se
         span = _RANGE.fullmatch(item)
         if item in known:  # first, because an id may look like a range
             wanted.add(item)
+        elif span and int(span[1]) > int(span[2]):
+            raise ConfigurationError(
+                f"--questions {ids}: the range {item} is reversed. Write {span[2]}-{span[1]}."
+            )
         elif span and (hits := {name for n, name in numbers.items() if int(span[1]) <= n <= int(span[2])}):
             wanted |= hits
         else:

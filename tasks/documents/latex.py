@@ -1,29 +1,40 @@
 r"""Tables in LaTeX, with the rules of the package booktabs (`\usepackage{booktabs}`)."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
+from tasks.core.wording import MINUS
 from tasks.documents.model import Span, Table, plain
 from tasks.documents.text import visible
 
-_ACTING = re.compile(r"[\\&%$#_{}~^]")
-_WORDS = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+_ACTING = re.compile(rf"[\\&%$#_{{}}~^|<>`{MINUS}]|-(?=-)")
+_WORDS = {
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "|": r"\textbar{}",
+    "<": r"\textless{}", ">": r"\textgreater{}", "`": r"\textasciigrave{}", "-": "-{}", MINUS: "$-$",
+}  # fmt: skip
 
 
-def latex(table: Table) -> str:
-    """Return a table with its title as the caption; nothing in a text acts."""
+def latex(table: Table, notes: Sequence[str] = ()) -> str:
+    """Return a table with its title as the caption and notes below it; nothing in a text acts."""
     columns = [table.columns[place] for place in table.text_places]
     align = "".join("l" if column.kind == "text" else "r" for column in columns)
     return "\n".join((
         r"\begin{table}", r"\centering", rf"\caption{{{_text(table.title)}}}", rf"\begin{{tabular}}{{{align}}}",
         r"\toprule", _row(column.name for column in columns), *_sections(table), r"\bottomrule", r"\end{tabular}",
-        r"\end{table}",
+        *_notes(notes), r"\end{table}",
     )) + "\n"  # fmt: skip
 
 
 def comments(lines: Iterable[str]) -> str:
     """Return lines as comments, which LaTeX does not print."""
     return "".join(f"% {' '.join(visible(line).split())}\n" for line in lines)
+
+
+def _notes(notes: Sequence[str]) -> Iterator[str]:
+    if notes:
+        yield r"\par\smallskip\begin{minipage}{\linewidth}\footnotesize"
+        yield "\\par\n".join(map(_text, notes))
+        yield r"\end{minipage}"
 
 
 def _sections(table: Table) -> Iterator[str]:

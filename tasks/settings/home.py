@@ -112,13 +112,13 @@ def find_home(option: str | None = None, *, make: bool = True) -> Home:
         make: whether a missing folder is made; False for what only reads.
 
     Raises:
-        ConfigurationError: when the folder cannot be made or written to, or its name is one that MLflow or DuckDB
-            would read as something else.
+        ConfigurationError: when the folder is a file, cannot be made or written to, or its name is one that MLflow or
+            DuckDB would read as something else.
     """
     named = Path(option or os.environ.get("CROSSCHECK_HOME") or ".crosscheck").expanduser()
     try:
         path = named.resolve()
-        path.exists()
+        there = next(each for each in (path, *path.parents) if each.exists())
     except (OSError, RuntimeError) as error:  # RuntimeError: a loop of symbolic links
         reason = error.strerror if isinstance(error, OSError) else "a loop of symbolic links"
         raise ConfigurationError(
@@ -128,6 +128,11 @@ def find_home(option: str | None = None, *, make: bool = True) -> Home:
         raise ConfigurationError(
             f'The working folder {path} has a "?" or a "%" with two digits in its name, which stand for something else '
             "in the addresses of databases. Name another with --home or CROSSCHECK_HOME."
+        )
+    if not there.is_dir():
+        raise ConfigurationError(
+            f"The working folder {path} cannot be used: {there} is a file, not a folder. Name another with --home or "
+            "CROSSCHECK_HOME."
         )
     try:
         if make:

@@ -84,5 +84,5 @@ def _csv_rows(path: Path, ending: str) -> Iterator[Row]:
     text = read_text(path)
     delimiter = "\t" if ending == ".tsv" else delimiter_of(text.partition("\n")[0])
     header, rows = read_csv_table(path, text, delimiter)
-    for position, cells in enumerate(rows.values()):
-        yield Row(path, position, dict(zip(header, cells, strict=True)))
+    for position, (line, cells) in enumerate(rows.items()):
+        yield Row(path, position, dict(zip(header, cells, strict=True)), line)

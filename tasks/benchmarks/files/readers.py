@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,18 @@ class Row:
     file: Path  # the file it was read from
     position: int  # its position in the file, from 0
     content: Mapping[str, Any]  # its keys and values
+    line: int | None = None  # the line on which it ends, from 1; None where the file is no list of lines
+
+    @property
+    def where(self) -> str:
+        """Where the row stands in its file."""
+        return f"item {self.position} (from 0)" if self.line is None else f"line {self.line}"
 
     @property
     def place(self) -> str:
         """The row's place for a message: file, position, and id where it has one."""
         named = self.content.get("question_id")
-        place = f"{self.file}, item {self.position} (from 0)"
+        place = f"{self.file}, {self.where}"
         return place if named is None else f"{place}, question_id {named}"
 
     def text(self, keys: Sequence[str]) -> str:
@@ -54,7 +60,7 @@ class Row:
         if not isinstance(value, list) or not value:
             return (self.text(keys),)
         assert key is not None
-        return tuple(Row(self.file, self.position, {**self.content, key: one}).text(keys) for one in value)
+        return tuple(replace(self, content={**self.content, key: one}).text(keys) for one in value)
 
     def optional_text(self, key: str) -> str | None:
         """Return the text under `key`, storable everywhere; None where it is absent or null.
@@ -154,7 +160,7 @@ def json_line_rows(path: Path) -> Iterator[Row]:
         if not isinstance(content, dict):
             kind = type(content).__name__
             raise DataError(f"{path}, line {position + 1}: must be an object, not {kind}.")
-        yield Row(path, position, content)
+        yield Row(path, position, content, position + 1)
 
 
 def files_digest(paths: Sequence[Path]) -> str:

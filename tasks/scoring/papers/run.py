@@ -25,6 +25,7 @@ class PaperRun:
     schemas_missing: str = ""  # why schemas are unknown; "" where they are known
     # the summary's object; None where it was not measured
     efficiency: Mapping[str, Any] | None = field(repr=False, default=None)
+    label: str = ""  # backbone and pipeline, which a caption names
     # settings in which it differs from the first run of the tables, as `--set` takes them
     changes: tuple[str, ...] = ()
 

@@ -41,6 +41,15 @@ def paper_tables(runs: Sequence[PaperRun], paper: Paper) -> tuple[PaperTable, ..
     return tuple(_tables(tuple(runs), paper))
 
 
+def in_paper(one: PaperTable, runs: Sequence[PaperRun]) -> tuple[str, tuple[str, ...]]:
+    """Return the caption and the notes of a table that stands in a paper, where nothing else says what A is."""
+    for run in runs:
+        if one.title.endswith(suffix := f": {run.name}"):
+            named = run.label if len(runs) == 1 else f"{run.label} ({run.name})"
+            return f"{one.title.removesuffix(suffix)}: {named}", one.remarks
+    return one.title, ("; ".join(f"{run.name}: {run.label}" for run in runs), *one.remarks)
+
+
 def _tables(runs: tuple[PaperRun, ...], paper: Paper) -> Iterator[PaperTable]:
     for run in runs:
         yield steps(run, paper)

@@ -1,7 +1,9 @@
 """`crosscheck export --submission`: what the official evaluators read, and what `crosscheck score` makes of it."""
 
 import json
+import shlex
 import shutil
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -68,6 +70,20 @@ def test_the_evaluator_and_its_command_are_named(home: Home, tmp_path: Path) -> 
     bird = run("export", "latest", "--submission", str(tmp_path / "a.json"))
     assert "BIRD's evaluator" in bird.out and "--mode_predict gpt" in bird.out
     assert "/dev_gold.sql &&" in bird.out and '"value"' not in bird.out
+    command = next(line.strip() for line in bird.out.splitlines() if line.startswith("  mkdir "))
+    copy, _, evaluate = command.rpartition(" && ")
+    subprocess.run(["bash", "-c", copy], cwd=tmp_path, check=True)
+    words = shlex.split(evaluate)
+    for option in ("--db_root_path", "--predicted_sql_path", "--ground_truth_path", "--diff_json_path"):
+        assert (tmp_path / words[words.index(option) + 1]).exists(), option
+    predicted = json.loads((tmp_path / "submission" / "predict_dev.json").read_text(encoding="utf-8"))
+    gold = (tmp_path / "submission" / "dev_gold.sql").read_text(encoding="utf-8").splitlines()
+    assert len(gold) == len(predicted) and {len(line.split("\t")) for line in gold} == {2}
+    assert (tmp_path / "a_gold.sql").exists() and "a_gold.sql." in bird.out
+    (tmp_path / "b_gold.sql").write_text("mine", encoding="utf-8")
+    refused = run("export", "latest", "--submission", str(tmp_path / "b.json"))
+    assert refused.code == 2 and "exists with another content" in refused.err
+    assert not (tmp_path / "b.json").exists()
     spider = run("export", "latest", "--submission", str(tmp_path / "a.txt"), "--format", "spider")
     assert "test-suite-sql-eval" in spider.out and "--etype all" in spider.out
     assert '1 SQLs have "value" in them' in spider.out

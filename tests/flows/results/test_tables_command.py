@@ -52,6 +52,9 @@ def test_tables_are_printed_as_text_json_markdown_latex_csv_and_on_a_page(
     first, *_ = latex.splitlines()
     assert first.startswith("% A: ") and scored in first, "which run A is"
     assert "\\begin{table}" in latex and "80.00 (4/5)" in latex
+    assert not [line for line in latex.splitlines() if line.endswith(": A}")], "no caption ends in a letter"
+    assert "\n(a) the pipeline links no schema\n" in latex
+    assert latex.count("\n%") == 0, "all that a reader needs is printed"
     file = tmp_path / "tables.html"
     ran = run("tables", scored, "--paper", "rsl-sql", "--html", str(file))
     page = file.read_text(encoding="utf-8")

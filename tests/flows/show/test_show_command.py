@@ -219,6 +219,7 @@ def test_without_the_benchmark_s_files_everything_else_is_shown(
 @pytest.mark.parametrize(("arguments", "message"), [
     (("nope",), 'There is no run "nope"'),
     (("latest", "000"), "SELECT question_id FROM questions WHERE run_id"),
+    (("latest", "9999"), "It has 3, from "),
     (("latest", "0", "--wrong"), "leave QUESTION out"),
     (("latest", "--prompts"), "--prompts needs a question"),
 ])  # fmt: skip

@@ -57,7 +57,7 @@ def test_an_id_that_looks_like_a_range_is_taken_as_an_id():
     ("ids", "said"),
     [
         ("3,99,x", "no question has the ids 99, x. The ids are numbers from 0 to 19."),
-        ("9-3", "9-3"),
+        ("9-3", "the range 9-3 is reversed. Write 3-9."),
         ("20-30", "20-30"),
         ("", "names no question"),
         (" , ", "names no question"),

@@ -209,3 +209,12 @@ def test_a_table_in_latex_has_its_sections_and_no_text_acts() -> None:
     assert lines[4:10] == [
         r"\toprule", r" & a\_b \\", r"\midrule", r"x\{y\} & 1 \\", r"\midrule", r"all\textasciitilde{} & 2 \\",
     ]  # fmt: skip
+    assert r"\caption{a \textbar{} b: `x` -{}-set $-$1}".replace("`", r"\textasciigrave{}") in latex(
+        Table("a | b: `x` --set \N{MINUS SIGN}1", ("", "n"), ())
+    )
+    assert "minipage" not in latex(table)
+    noted = latex(table, ("(a) 5 % unknown", "rule bird")).splitlines()
+    assert noted[-5:-1] == [
+        r"\par\smallskip\begin{minipage}{\linewidth}\footnotesize", r"(a) 5 \% unknown\par", "rule bird",
+        r"\end{minipage}",
+    ]  # fmt: skip

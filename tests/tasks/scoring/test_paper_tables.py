@@ -7,7 +7,7 @@ from tasks.core.records import ColumnName, Link
 from tasks.database.database import Database
 from tasks.scoring.papers.cells import Cell, PaperTable, figure, share, table, unknown
 from tasks.scoring.papers.run import PaperRun
-from tasks.scoring.papers.tables import paper_tables
+from tasks.scoring.papers.tables import in_paper, paper_tables
 from tasks.scoring.report import QuestionScore, Ratio
 from tests.tasks.scoring.samples import call, record, score
 
@@ -64,6 +64,16 @@ def test_both_strict_recalls_are_printed_and_the_printed_one_only_for_the_link_i
     assert both["SRR as the paper prints it"].share == Ratio(3, 4)
     assert forward["SRR as the paper prints it"].why.endswith("--set pipeline.linking.directions=forward")
     assert forward["NSR"].share == Ratio(4, 8)
+
+
+def test_in_a_paper_captions_and_notes_name_the_runs(shop: Database) -> None:
+    one, other = run(shop, label="m | rsl-sql"), run(shop, name="B", label="m | dac")
+    alone = in_paper(tables_of(one)["Schema linking"], [one])
+    assert alone[0] == "Schema linking (RSL-SQL): m | rsl-sql"
+    both = dict(in_paper(each, [one, other]) for each in paper_tables([one, other], "dac"))
+    assert "Right skeletons by hardness (DAC): m | dac (B)" in both
+    ablations = both["Ablations: execution accuracy of the final answer by difficulty"]
+    assert ablations[0] == "A: m | rsl-sql; B: m | dac"
 
 
 def test_both_strict_recalls_leave_out_a_question_without_gold_sql(shop: Database) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from tasks.core.errors import ConfigurationError
 from tasks.settings.home import CHECKOUT, Home, find_conf, find_data, find_home
+from tests.support.in_process import run
 
 
 def test_the_home_is_the_option_else_the_environment_else_a_hidden_folder_here(
@@ -23,10 +24,13 @@ def test_the_home_is_the_option_else_the_environment_else_a_hidden_folder_here(
 
 def test_a_home_that_is_a_file_is_an_error_that_says_how_to_name_another(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigurationError, match="Name another with --home or CROSSCHECK_HOME"):
-        find_home(str(tmp_path / "file" / "below"))
-    with pytest.raises(ConfigurationError, match="Name another with --home or CROSSCHECK_HOME"):
-        find_home(str(tmp_path / "file"))
+    said = "file is a file, not a folder. Name another with --home or CROSSCHECK_HOME"
+    for path in (tmp_path / "file", tmp_path / "file" / "below"):
+        for make in (True, False):
+            with pytest.raises(ConfigurationError, match=said):
+                find_home(str(path), make=make)
+    ran = run("runs", "--home", str(tmp_path / "file"))
+    assert (ran.code, ran.out) == (2, "") and said in ran.err
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
