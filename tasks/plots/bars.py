@@ -151,7 +151,7 @@ def causes(runs: Sequence[RunRecord], width: Width) -> "Figure":
             )  # fmt: skip
         axis.set_yticks(range(len(ordered)), [cause.replace("_", " ") for cause in ordered])
         axis.invert_yaxis()
-        axis.set_xlabel("wrong for this cause (% of the scored questions)")
+        axis.set_xlabel("% of the scored questions")
         axis.grid(visible=False, axis="y")
         if len(runs) > 1:
             figure.legend(loc="outside upper center", ncols=min(len(runs), 2 * width))
