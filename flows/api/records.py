@@ -49,6 +49,17 @@ class Run(RunRecord):
 
         return written(plot_records((self, *others), kind, columns), file)
 
+    def __str__(self) -> str:
+        from tasks.documents.model import plain
+        from tasks.tracking.run_display.overview import score_sentence
+
+        what = f"{self.benchmark} · {self.backbone} · {self.pipeline}, run {self.run_id}"
+        state = "" if self.status == "complete" else f" ({self.status})"
+        return f"{what}{state}: {plain(score_sentence(self).text)}"
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
     def _repr_html_(self) -> str:
         score = self.score
         rows = {
@@ -82,13 +93,19 @@ class Sweep:
     estimated_usd: float | None
     spent_usd: float | None
     details: Mapping[str, Any] = field(repr=False)
+    _headline: str = field(repr=False)
 
     @classmethod
     def of(cls, swept: "Swept") -> "Sweep":
         """Return the record of a sweep."""
+        from flows.sweep.display import headline
+
         details = swept.as_object()
         runs = tuple(Run.of(done.evaluated.record) if done.evaluated else None for done in swept.cells)
-        return cls(swept.id, runs, details["estimated_usd"], details["spent_usd"], details)
+        return cls(swept.id, runs, details["estimated_usd"], details["spent_usd"], details, headline(swept))
+
+    def __str__(self) -> str:
+        return self._headline
 
     @property
     def table(self) -> "DataFrame":
@@ -183,6 +200,9 @@ class Comparison:
         details, result = found.as_json(), found.result
         interval = (result.low, result.high)
         return cls(result.difference, interval, result.p_value, result.better, result.verdict, details, found)
+
+    def __str__(self) -> str:
+        return self.verdict
 
     def _repr_html_(self) -> str:
         flips = self.flips[["question_id", "change", "database", "difficulty"]]

@@ -43,7 +43,7 @@ class PlotOptions(options.Output):
     "  stages      what each stage of the pipeline gains and loses; at most four runs\n"
     "  pareto      execution accuracy against cost from scratch\n"
     "  trend       execution accuracy by date\n"
-    "  causes      causes of wrong answers\n"
+    "  causes      causes of wrong answers, each as a share of the scored questions\n"
     "  difficulty  execution accuracy by difficulty\n"
     "  turns       execution accuracy if an agent is stopped after a turn\n"
     "  noise       the repeats that `crosscheck noise` has made of one run\n"

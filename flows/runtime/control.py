@@ -68,8 +68,9 @@ class Progress:
         """Count a question that has been scored."""
 
     def note(self, text: str) -> None:
-        """Keep a sentence for the end of the run."""
-        self.notes.append(text)
+        """Keep a sentence for the end of the run, once: sessions of one command may say the same of an endpoint."""
+        if not any(kept.startswith(text) for kept in self.notes):
+            self.notes.append(text)
 
 
 @dataclass

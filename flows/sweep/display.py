@@ -80,18 +80,21 @@ def sweep_document(sweep: Sweep, file: str = "") -> Document:
     ]
     page = (Sentence(f"The page is {file}.", "note"),) if file else ()
     blocks = (*_matrix(sweep), table, *pareto_blocks(priced), *_remarks(sweep), Only(("terminal",), page))
-    return Document(_headline(sweep), blocks, ("Crosscheck · ", title))
+    return Document(headline(sweep), blocks, ("Crosscheck · ", title))
 
 
-def _headline(sweep: Sweep) -> str:
+def headline(sweep: Sweep) -> str:
     """Return the best score of those that are ranked; the number of combinations where none is."""
     what = counted(len(sweep.cells), "combination")
+    if not any(done.evaluated for done in sweep.cells):
+        return f"{what}, none of them evaluated"
     best = [done for done in sweep.cells if done.cell.name in sweep.standings.best]
     if not best or best[0].evaluated is None:
-        return what
+        return f"{what}, none of them ranked"
     record, others = best[0].evaluated.record, len(best) - 1
     are = f" and {counted(others, 'other')} are" if others else " is"
-    return f"{record.benchmark}: {best[0].cell.name}{are} best of {what} with {percent(record.score)}"
+    score = f"{percent(record.score)} ({counts(record.score)}, rule {record.rule})"
+    return f"{record.benchmark}: {best[0].cell.name}{are} best of {what} with {score}"
 
 
 def _matrix(sweep: Sweep) -> Iterator[Block]:

@@ -164,9 +164,7 @@ def _cell(cell: Cell) -> str:
 def make_grid(title: str, *columns: str, texts: Collection[str] = ()) -> Grid:
     """Return an empty table: the first column and those in `texts` hold texts, the others numbers."""
     grid = Grid(
-        title=f"\n{title}" if title else None,
-        title_justify="left",
-        title_style="bold",
+        title=title or None,
         box=box.SIMPLE_HEAD,
         show_edge=False,
         pad_edge=False,
@@ -189,7 +187,7 @@ def fits(console: Console, grid: Grid) -> bool:
 def show(console: Console, grid: Grid, keep: int = 2) -> None:
     """Print a table; if it does not fit, with less padding, then without its last columns, which the caption names.
 
-    Rich truncates names in a table that is too wide. The caption is printed below, as wide as the page.
+    Rich truncates names in a table that is too wide. Title and caption are as wide as the page.
 
     Args:
         console: where it is printed.
@@ -207,7 +205,10 @@ def show(console: Console, grid: Grid, keep: int = 2) -> None:
     if left_out:
         before = f"{grid.caption}; " if grid.caption else ""
         grid.caption = f"{before}a wider terminal also shows {', '.join(left_out)}"
-    caption, grid.caption = grid.caption, None  # Rich wraps it to the width of the table
+    # Rich wraps both to the width of the table
+    title, caption, grid.title, grid.caption = grid.title, grid.caption, None, None
+    if title:
+        console.print(f"\n[bold]{title}[/]", soft_wrap=False)
     with console.capture() as printed:
         console.print(grid, soft_wrap=False)
     lines = printed.get().removesuffix("\n").split("\n")

@@ -122,21 +122,27 @@ def difficulty(runs: Sequence[RunRecord], width: Width) -> "Figure":
 
 
 def causes(runs: Sequence[RunRecord], width: Width) -> "Figure":
-    """Draw how many questions of each run are wrong for each cause, the most frequent cause first.
+    """Draw which share of the scored questions of each run is wrong for each cause, the most frequent cause first.
 
-    A question may have several causes.
+    Shares make runs of benchmarks of different sizes comparable. A question may have several causes.
 
     Raises:
         DataError: no question of any run is wrong for a known cause.
     """
-    counts = [dict(run.metrics.get("errors") or {}) for run in runs]
-    names = {name for found in counts for name, count in found.items() if count}
+    shares = [
+        {
+            name: 100 * (count or 0) / max(1, run.scored or 0)
+            for name, count in (run.metrics.get("errors") or {}).items()
+        }
+        for run in runs
+    ]
+    names = {name for found in shares for name, share in found.items() if share}
     if not names:
         raise DataError("No question of these runs is wrong for a known cause.")
-    ordered = sorted(names, key=lambda name: (-sum(found.get(name) or 0 for found in counts), name))
+    ordered = sorted(names, key=lambda name: (-sum(found.get(name) or 0 for found in shares), name))
     height = max(HEIGHT, 0.6 + 0.16 * len(ordered) * max(1.0, 0.6 * len(runs)))
     with new_figure(width, height=height) as (figure, (axis,)):
-        for place, (found, name) in enumerate(zip(counts, labels(runs), strict=True)):
+        for place, (found, name) in enumerate(zip(shares, labels(runs), strict=True)):
             size = 0.8 / len(runs)
             at = [number + (place - (len(runs) - 1) / 2) * size for number in range(len(ordered))]
             axis.barh(
@@ -145,7 +151,7 @@ def causes(runs: Sequence[RunRecord], width: Width) -> "Figure":
             )  # fmt: skip
         axis.set_yticks(range(len(ordered)), [cause.replace("_", " ") for cause in ordered])
         axis.invert_yaxis()
-        axis.set_xlabel("wrong questions")
+        axis.set_xlabel("% of the scored questions")
         axis.grid(visible=False, axis="y")
         if len(runs) > 1:
             figure.legend(loc="outside upper center", ncols=min(len(runs), 2 * width))

@@ -35,7 +35,7 @@
     top.append(head);
     table.append(top, body);
     frame.append(table);
-    part.append(frame, make("p", found.rows.length < found.row_count ? `the first ${found.rows.length} of ${found.row_count} rows` : `${found.row_count} rows`, "quiet"));
+    part.append(frame, make("p", found.rows.length < found.row_count ? `the first ${found.rows.length} of ${found.row_count} rows` : found.row_count === 1 ? "1 row" : `${found.row_count} rows`, "quiet"));
     return part;
   };
   let sections;

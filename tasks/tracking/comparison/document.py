@@ -124,6 +124,11 @@ def _tables(found: RunComparison) -> Iterator[Block]:
     yield bill(sides)
     if found.settings:
         yield settings_table(found.settings, ("A", "B"))
+    if result.only_a or result.only_b:
+        yield Sentence(
+            "Metrics: left out. Each run has them over all its scored questions, and the runs scored different ones.",
+            "note",
+        )
     metrics = as_table(found.metrics, equal=False)
     if metrics.rows:
         yield metrics

@@ -12,7 +12,7 @@ from tasks.scoring.metric import METRICS, SHARE, Better, Metric
 from tasks.scoring.report import Ratio, Value
 from tasks.tracking.warehouse.stored import StoredRun
 
-CAPTION = "over all scored questions of each run, and not tested against chance"
+CAPTION = "over all scored questions, and not tested against chance"
 DESCRIPTIVE = frozenset({"unit", "better"})
 
 
@@ -66,8 +66,11 @@ class MetricRow:
 def metric_rows(a: StoredRun, b: StoredRun) -> tuple[MetricRow, ...]:
     """Return the values of every registered metric, and of a user's own metrics that a run has.
 
+    There are none of runs that scored other questions: the summaries have the values over all questions of each run.
     A metric that applies to neither run has no row, and neither has a count that is 0 or a share of nothing in both.
     """
+    if scored_ids(a) != scored_ids(b):
+        return ()
     rows = []
     for name, declared in _metrics(a, b).items():
         found = [stored.record.metrics.get(name) for stored in (a, b)]
@@ -107,6 +110,11 @@ def as_table(rows: Sequence[MetricRow], *, equal: bool = True) -> Table:
     left_out = f"; {counted(len(rows) - len(shown), 'value')} equal in both" if len(shown) < len(rows) else ""
     header = ("", "A", "B", f"B\N{NO-BREAK SPACE}{MINUS}\N{NO-BREAK SPACE}A", "better")
     return Table("Metrics", header, tuple(row.cells for row in shown), f"{CAPTION}{left_out}", keep=4)
+
+
+def scored_ids(stored: StoredRun) -> set[str]:
+    """Return the ids of the questions that a run scored."""
+    return {row.question.id for row in stored.rows if row.executable}
 
 
 def _counts(value: Value | None) -> bool:

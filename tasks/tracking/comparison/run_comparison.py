@@ -170,7 +170,8 @@ class RunComparison:
     by_difficulty: tuple[Contrast, ...]
     by_database: tuple[Contrast, ...]
     stages: tuple[Contrast, ...]  # after each stage
-    metrics: tuple[MetricRow, ...]  # the values of every metric that applies to one of the runs
+    # the values of every metric that applies to one of the runs; empty where the runs scored different questions
+    metrics: tuple[MetricRow, ...]
     settings: tuple[SettingChange, ...]  # what differs in the settings of the runs
     left_out: tuple[str, ...]  # which questions are not compared, in sentences
     warnings: tuple[str, ...]  # what a reader must know before trusting the numbers

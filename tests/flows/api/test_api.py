@@ -105,6 +105,17 @@ async def test_bad_input_is_the_error_of_the_command_line(
     assert part in str(error.value)
 
 
+def test_a_run_and_a_comparison_are_printed_as_a_sentence(built_demo: Path, tmp_path: Path) -> None:
+    shutil.copytree(built_demo, tmp_path / "home")
+    crosscheck = Crosscheck(home=tmp_path / "home", quiet=True)
+    run = crosscheck.score({1: "SELECT 1"}, name="one", questions=[1])
+    told = f"demo · one · predictions, run {run.run_id}: execution accuracy 0.00 % (0 of 1, rule bird, 95 % interval "
+    assert str(run).startswith(told) and len(str(run).splitlines()) == 1
+    assert repr(run) == f"<{run}>"
+    both = crosscheck.compare(run, run)
+    assert str(both) == both.verdict and both.verdict.startswith("No difference: ")
+
+
 def test_an_interrupt_asks_the_loop_to_stop_and_then_at_once() -> None:
     control = Control()
 

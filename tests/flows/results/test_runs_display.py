@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flows.results.runs_display import print_runs
-from tasks.documents.model import Document
+from tasks.documents.model import Document, Table
 from tasks.documents.terminal import print_document
 from tasks.tracking.comparison.compare import compare
 from tasks.tracking.comparison.document import comparison_document
@@ -84,6 +84,12 @@ def test_a_narrow_terminal_shows_the_scores_of_both_runs_after_each_stage(termin
     by_stage, _, _ = text.partition("p adj.:")
     assert max(map(len, by_stage.splitlines())) <= 80
     assert "60 of 100" in by_stage and "43 of 100" in by_stage
+
+
+def test_a_title_that_is_wider_than_its_table_is_one_line(terminal: Terminal) -> None:
+    table = Table("Cost of a question beside the scores", ("", "A"), (("EX", "50.00"),))
+    print_document(Document("", (table,)), terminal)
+    assert "Cost of a question beside the scores" in terminal.getvalue().splitlines()
 
 
 def test_what_differs_from_the_defaults_and_what_the_user_wrote_is_listed(terminal: Terminal) -> None:

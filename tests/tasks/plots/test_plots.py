@@ -88,9 +88,9 @@ def test_bars_of_difficulties_are_the_shares_with_their_intervals() -> None:
     assert ends == [pytest.approx([100 * (each.low or 0), 100 * (each.high or 0)]) for each in found]
 
 
-def test_causes_are_counted_and_the_most_frequent_comes_first() -> None:
-    runs = [record().model_copy(update={"metrics": {"errors": each}}) for each in (
-        {"wrong_table": 2, "timeout": 0, "wrong_value": 5}, {"wrong_table": 1, "extra_rows": 9},
+def test_causes_are_shares_of_the_scored_questions_and_the_most_frequent_comes_first() -> None:
+    runs = [record().model_copy(update={"scored": scored, "metrics": {"errors": each}}) for scored, each in (
+        (50, {"wrong_table": 2, "timeout": 0, "wrong_value": 5}), (1000, {"wrong_table": 10, "extra_rows": 110}),
     )]  # fmt: skip
     (axis,) = plot_records(runs, "causes").axes
     assert [each.get_text() for each in axis.get_yticklabels()] == [
@@ -98,7 +98,10 @@ def test_causes_are_counted_and_the_most_frequent_comes_first() -> None:
         "wrong value",
         "wrong table",
     ]
-    assert [[float(bar.get_width()) for bar in group] for group in axis.containers] == [[0, 5, 2], [9, 0, 1]]
+    assert [[float(bar.get_width()) for bar in group] for group in axis.containers] == [
+        [0, 10, 4], [11, 0, 1]
+    ]  # fmt: skip
+    assert "% of the scored questions" in axis.get_xlabel()
 
 
 def test_the_line_of_the_pareto_figure_joins_the_systems_that_no_other_beats() -> None:

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from tasks.documents.markdown import markdown
 from tasks.scoring.metric import METRICS
 from tasks.tracking.comparison.compare import compare
+from tasks.tracking.comparison.document import comparison_document
 from tasks.tracking.comparison.metric_rows import as_table, metric_rows
 from tasks.tracking.warehouse.stored import StoredRun
 from tests.tasks.tracking.comparison_samples import two_runs
@@ -106,6 +108,15 @@ def test_the_object_has_numerators_denominators_and_the_difference() -> None:
             "difference": pytest.approx(0.15),
         }
     ]
+
+
+def test_runs_that_scored_different_questions_have_no_metrics_beside_each_other() -> None:
+    a, b = summarised({"errors": {"wrong_table": 41}}, {"errors": {"wrong_table": 10}})
+    assert compare(a, b).metrics and "-31" in markdown(comparison_document(compare(a, b))).replace("−", "-")
+    few = compare(a, replace(b, rows=b.rows[:10]))
+    assert few.metrics == ()
+    text = markdown(comparison_document(few))
+    assert "41" not in text and "Metrics: left out" in text
 
 
 def test_values_that_are_equal_in_both_runs_may_be_left_out_and_are_counted() -> None:

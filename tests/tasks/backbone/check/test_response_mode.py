@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from flows.runtime.control import Progress
 from tasks.backbone.check import response_mode
 from tasks.backbone.check.known import KnownEndpoints
 from tasks.backbone.check.response_mode import find_response_mode
@@ -74,6 +75,19 @@ async def test_the_strictest_mode_that_is_taken_is_found_once(
     assert await find_response_mode(settings, known) == found
     assert (len(fake_openai.requests), fake_openai.probes) == (sent, probes), "what was found is kept"
     assert f"response_mode auto is {mode}" in notes[-1] and "which the cost" not in notes[-1]
+
+
+@pytest.mark.parametrize("first", [True, False])
+async def test_two_sessions_of_a_command_say_the_mode_once(
+    fake_openai: FakeOpenAI, settings: BackboneSettings, tmp_path: Path, first: bool
+) -> None:
+    if not first:  # as in a run that goes on after one that ended early
+        await find_response_mode(settings, KnownEndpoints(tmp_path / "endpoints", Progress().note))
+    progress = Progress()
+    for _ in range(2):
+        await find_response_mode(settings, KnownEndpoints(tmp_path / "endpoints", progress.note))
+    (note,) = [each for each in progress.notes if "response_mode" in each]
+    assert ("which the cost" in note) is first
 
 
 async def test_the_request_has_the_parameters_of_the_run_and_a_low_limit(
