@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.backbone.recordings.file import RecordedReply, check_writable, read_recording, write_recording
+from tasks.backbone.recordings.file import RecordedReply, read_recording, write_recording
 from tasks.core.errors import ConfigurationError, CrosscheckError, DataError
+from tasks.core.files import check_writable
 from tasks.core.outcome import Usage
 
 REPLY = RecordedReply(
@@ -128,7 +129,7 @@ def test_half_a_character_does_not_keep_a_recording_from_being_written(tmp_path:
 
 def test_where_nothing_can_be_written_is_found_before_anything_is_paid(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="there is no folder"):
-        check_writable(tmp_path / "none" / "run.jsonl")
+        check_writable(tmp_path / "none" / "run.jsonl", "--record")
     with pytest.raises(ConfigurationError, match="this is a folder"):
-        check_writable(tmp_path)
-    check_writable(tmp_path / "run.jsonl")
+        check_writable(tmp_path, "--record")
+    check_writable(tmp_path / "run.jsonl", "--record")

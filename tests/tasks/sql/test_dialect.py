@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[3]
 OTHER_MEANINGS = {
     "tasks/backbone/batches/store.py",  # SQLAlchemy's name of a kind of store
     "tasks/backbone/cache/sqlite.py",
-    "tasks/backbone/cache/entry.py",
+    "tasks/backbone/cache/tables.py",
     "tasks/backbone/replies/sql_text.py",  # marks of code fences in replies
     "tasks/tracking/retention/store.py",  # the stores of the working folder
 }
