@@ -53,17 +53,18 @@ class Named:
         """Return the schema of which Prefect's UI makes a field for a name or a path, and a list beside it.
 
         `if` checks it, so that a refusal lists the names; one of `anyOf` says only that nothing fits. The UI shows a
-        text by the first choice that has its type, so the list has none. It has no such choice for items.
+        text by the first choice that has its type, so the list has none. It has no such choice for items: of several,
+        one chooses from the list, which has the files of nights.yaml too.
         """
         offered = sorted({*known_names(self.kind), *_offered.get().get(self.kind, ())})
+        schema = handler(core_schema)
+        if schema["type"] == "array":
+            return {**schema, "items": {**schema["items"], "enum": offered}}
         either = {
             "if": {"pattern": "^[/~]"},
             "then": {"pattern": f"^{OWN_FILE}$"},
             "else": {"enum": offered},
         }
-        schema = handler(core_schema)
-        if schema["type"] == "array":
-            return {**schema, "items": {**schema["items"], **either}}
         return {"anyOf": [{"title": "name or file", **schema}, {"title": "list", "enum": offered}], **either}
 
 
@@ -80,19 +81,12 @@ class Form(Labels):
         others = [name for name in found["properties"] if name not in (*_FIRST, *Labels.model_fields)]
         order = (*_FIRST, *others, *Labels.model_fields)
         fields = found["properties"]
-        found["properties"] = {name: _shown(fields[name]) for name in order if name in fields}
+        found["properties"] = {name: _without_null(fields[name]) for name in order if name in fields}
         return schema
 
 
 _FIRST = ("benchmark", "benchmarks", "backbone", "backbones", "pipeline", "pipelines", "limit", "run", "only")
 """Fields with which forms begin."""
-
-
-def _shown(field: dict[str, Any]) -> dict[str, Any]:
-    """Return a field without null; the description of a list of names lists them, since the UI does not."""
-    if names := field.get("items", {}).get("else"):
-        return {**field, "description": f"{field['description']} Offered: {', '.join(names['enum'])}."}
-    return _without_null(field)
 
 
 def _without_null(field: dict[str, Any]) -> dict[str, Any]:
@@ -153,11 +147,11 @@ class Matrix(Choice):
     """Every combination of benchmarks, backbones and pipelines, evaluated one after the other."""
 
     benchmarks: Annotated[list[str], Named("benchmark")] = Field([DEFAULT_BENCHMARK], min_length=1)
-    """Names of the benchmarks, or absolute paths of files."""
+    """Names of the benchmarks, or files that nights.yaml names."""
     backbones: Annotated[list[str], Named("backbone")] = Field([DEFAULT_BACKBONE], min_length=1)
-    """Names of the backbones, or absolute paths of files."""
+    """Names of the backbones, or files that nights.yaml names."""
     pipelines: Annotated[list[str], Named("pipeline")] = Field([DEFAULT_PIPELINE], min_length=1)
-    """Names of the pipelines, or absolute paths of files."""
+    """Names of the pipelines, or files that nights.yaml names."""
     baselines: dict[str, str] = Field({})
     """Run to compare with, by "benchmark | backbone | pipeline"; left out: the previous complete run."""
 
