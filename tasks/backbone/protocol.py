@@ -118,9 +118,9 @@ def stored_request(identity: Mapping[str, Any], request: Request) -> tuple[str, 
 
     The prompt is the same for every backbone and sample: it is stored once.
     """
-    asked = _asked(request)
-    sent = {name: asked.pop(name) for name in ("temperature", "sample")}
-    return _canonical(asked), _canonical({"backbone": dict(identity), **sent})
+    prompt = _asked(request)
+    settings = {name: prompt.pop(name) for name in ("temperature", "sample")}
+    return _canonical(prompt), _canonical({"backbone": dict(identity), **settings})
 
 
 def request_key(identity: Mapping[str, Any], request: Request) -> str:

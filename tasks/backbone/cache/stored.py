@@ -10,7 +10,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Delete, Engine, Select, bindparam, delete, func, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Delete,
+    Engine,
+    Select,
+    bindparam,
+    delete,
+    except_,
+    func,
+    select,
+)
 from sqlalchemy.exc import DBAPIError
 
 from tasks.backbone.cache.entry import (
@@ -34,8 +45,9 @@ _WHOLE = select(table, reply_prompt.c.content).join_from(
 )
 """Replies, each with its prompt."""
 _DELETE_UNUSED = delete(reply_prompt).where(
-    reply_prompt.c.digest.not_in(select(table.c.prompt).where(table.c.prompt.is_not(None)))
+    reply_prompt.c.digest.in_(except_(select(reply_prompt.c.digest), select(table.c.prompt)))
 )
+"""Deletes the prompts of no reply. PostgreSQL would compare every prompt with every reply for a NOT IN."""
 _STREAMED = 200
 """Rows that are fetched at a time where all are read."""
 
