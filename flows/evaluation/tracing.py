@@ -14,8 +14,8 @@ from tasks.tracking.mlflow.tracker import Tracker
 class Tracing:
     """The traces of one evaluation.
 
-    A nightly run traces an answer without its stages if it has the same verdict as in the night before: most of what
-    nights add to MLflow would be the same prompts.
+    A nightly run traces an answer without its stages if it has the same verdict as in the run before, unless it failed:
+    most of what nightly runs add to MLflow would be the same prompts.
 
     Attributes:
         before: whether answers were right in the run before, by question id; {} until that is known.
@@ -54,7 +54,7 @@ class Tracing:
         return self.before.get(score.question.id, right) is not right
 
     def _unchanged(self, score: QuestionScore) -> bool:
-        """Return whether a nightly run has the verdict of the night before; an answer that failed is looked into."""
+        """Return whether a nightly run has the same verdict as the run before on an answer that did not fail."""
         known = self._nightly and score.question.id in self.before
         return known and not is_failed(score) and not self._flipped(score)
 

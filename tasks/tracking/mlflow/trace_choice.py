@@ -18,9 +18,8 @@ class TraceChoice:
     failed_traced: int  # how many of those are in `whole`
     sampled: int  # how many are in `whole` as a part of the sample, whether they failed or not
     flipped: Collection[str] = ()  # ids of the questions with another verdict than in the run before
-    unchanged: Collection[
-        str
-    ] = ()  # ids of the questions in `brief` because of the same verdict in the night before
+    # ids of the questions in `brief` that would be in `whole` if the run before had another verdict on them
+    unchanged: Collection[str] = ()
     causes: Mapping[str, str] = field(default_factory=dict)  # why answers are wrong, by question id
 
     @property
@@ -31,16 +30,17 @@ class TraceChoice:
     def __str__(self) -> str:
         if len(self.whole) == self.scored:
             return f"traces: all {self.scored} scored questions"
-        if self.unchanged:
-            return (
-                f"traces: {len(self.whole)} questions with their stages, {len(self.brief)} without, of which "
-                f"{len(self.unchanged)} have the same verdict as in the night before"
-            )
         shown = (
             f"traces: {self.failed_traced} of {self.failed} questions that are wrong, failed or flipped, and a sample "
             f"of {self.sampled}, the same in every run"
         )
-        shown += f"; {len(self.brief)} others without their stages" if self.brief else ""
+        if self.unchanged:
+            shown = (
+                f"traces: {len(self.whole)} questions that failed, flipped or are new, with their stages; "
+                f"{len(self.unchanged)} with the same verdict as in the run before, without"
+            )
+        others = len(self.brief) - len(self.unchanged)
+        shown += f"; {others} others without their stages" if others else ""
         return (
             f"{shown}; shares in MLflow's Traces tab describe only these questions"
             if self.is_sample
@@ -86,8 +86,8 @@ def choose(
         tuple(row for row in rows if row.question.id in others),
         len(rows),
         len(wanted),
-        len(chosen & wanted),
-        len(sampled),
+        len(shown & wanted),
+        len(shown & sampled),
         flipped,
         chosen - shown,
         _causes(report),

@@ -126,7 +126,13 @@ def test_unchanged_verdicts_are_traced_without_their_stages_right_or_wrong(
     right = next(row.question.id for row in report.rows if not failed(row))
     choice = choose(report, failed=100, sample=30, unchanged={*wrong, right})
     assert {row.question.id for row in choice.brief} == {*wrong, right} == set(choice.unchanged)
-    assert "27 questions with their stages, 3 without, of which 3 have the same verdict" in str(choice)
+    assert str(choice) == (
+        "traces: 27 questions that failed, flipped or are new, with their stages; 3 with the same verdict as in the "
+        "run before, without"
+    )
+    assert choice.sampled == choice.scored - 3 and choice.failed_traced == choice.failed - 2
+    partly = choose(report, failed=100, sample=4, unchanged={*wrong})
+    assert partly.is_sample and "describe only these questions" in str(partly)
     found = traces_of(store.client(), trace(store, report, choice))
     assert len(found) == 30 and len(found[right].data.spans) == 1
     assert found[right].info.tags["unchanged"] == "true"
