@@ -49,8 +49,8 @@ class CheckOptions(options.Files):
     "  crosscheck evaluate --backbone my-model.yaml --limit 20\n"
     "  crosscheck check openai --parallel 4\n"
     "\nAbout 25 small requests are sent, and one question of the demo in each reply format. They are paid for:\n"
-    "the last line says how many tokens they took. Requests to servers without a key end with one whose prompt\n"
-    "is too long for most models, to find the context length.\n"
+    "the last line says how many tokens they took. A server without a key that does not state its context length\n"
+    "also gets a prompt of 9,100 tokens and, if it reads that quickly, one of 56,000.\n"
     "\nExit codes: 0 the model answers; 1 it does not; 2 bad input or configuration.",
 )
 @options.record(CheckOptions)

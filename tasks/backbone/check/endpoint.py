@@ -111,7 +111,7 @@ class Endpoint:
     async def ask(self, body: Mapping[str, Any]) -> Sent:
         """Send a request; an error of the endpoint or the network is part of the result.
 
-        A lost connection is made anew once: a server may close one that it kept open at any time.
+        After a lost connection, the request is sent once more: a server may close an idle connection at any time.
         """
         sent = await self._ask(body)
         return await self._ask(body) if sent.refusal and sent.refusal.kind == "connection" else sent

@@ -78,6 +78,7 @@ class Probes:
         report = self.report
         try:
             found = await self._endpoint.models()
+            lacks_v1 = found.status == 404 and (await self._endpoint.models("v1/models")).status == 200
         except BackboneError as error:
             report.add("reachable", False, str(error))
             return False
@@ -85,7 +86,7 @@ class Probes:
         if found.status in (401, 403):
             report.add("key", False, f"HTTP {found.status}. Check the key.")
             return False
-        if found.status == 404 and (await self._endpoint.models("v1/models")).status == 200:
+        if lacks_v1:
             report.add("model", False, f"the base URL lacks /v1: name {report.url}/v1")
             return False
         listed = listed_models(found)
