@@ -14,9 +14,7 @@ from tasks.tracking.warehouse.runs import Warehouse
 class NightPages:
     """Addresses of pages of MLflow."""
 
-    served: bool = (
-        False  # whether a server is known; else the addresses are those of one that is to be started
-    )
+    served: bool = False  # whether a server is known; if not, the addresses hold once one is started
     nights: tuple[str, ...] = ()  # the view of all nightly runs, one per benchmark of the night
     runs: Mapping[str, str] = field(default_factory=dict)  # the run of each evaluation, by its name
 

@@ -89,8 +89,8 @@ def init(given: InitOptions) -> None:
 def deploy(given: DeployOptions) -> None:
     """Deploy the nightly runs of FILE (default: nights.yaml).
 
-    Workers run them in this working folder, unless CROSSCHECK_HOME of a worker names another. Deploy again after a
-    change of FILE; the models, benchmarks and pipelines that it names as files are read anew each night.
+    Workers run them in this working folder, unless a worker's CROSSCHECK_HOME names another. If you change FILE, deploy
+    it again. Changes of the model, benchmark and pipeline files that it names apply from the next night on.
 
     It replaces an earlier schedule at Prefect's server: that of `crosscheck up` for this working folder, or of
     PREFECT_API_URL.
@@ -205,13 +205,15 @@ def _document(
     blocks: list[Block] = [*([Sentence(deployed)] if deployed else []), Facts(tuple(facts))]
     if not status.workers:
         blocks.append(Sentence("No worker is online, so no nightly run starts: crosscheck up", "error"))
-    if status.broken:
+    if status.without_result:
         blocks += [
-            Sentence(f"The nightly run {status.broken} ended without a result: {status.problem}", "error"),
+            Sentence(
+                f"The nightly run {status.without_result} ended without a result: {status.problem}", "error"
+            ),
             Sentence("Continue it under its name; what was paid for is reused:"),
             Code(
                 f"PREFECT_API_URL={os.environ['PREFECT_API_URL']} prefect deployment run nightly/nightly --param "
-                f"night={status.broken}"
+                f"night={status.without_result}"
             ),
         ]
     if status.late:

@@ -104,7 +104,7 @@ class NightsStatus:
     late: int = 0  # nightly runs that should have started
     running: int = 0  # nightly runs that have started and not ended
     workers: tuple[str, ...] = ()  # names of the workers that are online
-    broken: str = ""  # name of the last one, if it ended without a result; "" if it did not
+    without_result: str = ""  # name of the last one, if it ended without a result; "" if it has one
     problem: str = ""  # its state, and why
 
 
@@ -172,7 +172,7 @@ async def read_status(pool: str) -> NightsStatus:
             )
             waiting = [each for each in runs if each.state_type == StateType.SCHEDULED]
             late = [each for each in waiting if each.state_name == "Late"]
-            broken, problem = await _broken(client, found.id)
+            without_result, problem = await _without_result(client, found.id)
             coming = await dates_of(schedules, datetime.datetime.now(datetime.UTC), None, 1)
             return NightsStatus(
                 deployed=True,
@@ -181,12 +181,12 @@ async def read_status(pool: str) -> NightsStatus:
                 late=len(late),
                 running=len(runs) - len(waiting),
                 workers=await _workers(client, pool),
-                broken=broken,
+                without_result=without_result,
                 problem=problem,
             )
 
 
-async def _broken(client: PrefectClient, deployment_id: UUID) -> tuple[str, str]:
+async def _without_result(client: PrefectClient, deployment_id: UUID) -> tuple[str, str]:
     """Return the name and the problem of the last nightly run, if it ended without a result; else twice ""."""
     begun = [each for each in StateType if each not in (StateType.SCHEDULED, StateType.PENDING)]
     found = await client.read_flow_runs(

@@ -197,7 +197,7 @@ def test_a_file_is_deployed_and_its_schedule_replaced(
     )
     assert found["nightly"]["parameters"]["matrix"]["pipelines"] == ["few-shot", "rsl-sql"]
     nightly_id = found["nightly"]["id"]
-    assert crosscheck.run("nights", "status", "--json").json["broken"] == ""
+    assert crosscheck.run("nights", "status", "--json").json["without_result"] == ""
     crashed = ask(
         f"{prefect_server}/deployments/{nightly_id}/create_flow_run",
         {"parameters": {"night": "2026-12-04T01:30Z"}},
