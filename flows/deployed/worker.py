@@ -32,11 +32,11 @@ from tasks.settings.home import Home, find_conf, find_home
 from tasks.settings.load import load_settings
 
 DEPLOYED_HOME = "CROSSCHECK_DEPLOYED_HOME"
-"""Variable of a deployment: the working folder from which it was deployed, for workers that name none."""
+"""Variable of a deployment: the working folder in which it was deployed, for workers without CROSSCHECK_HOME."""
 
 
 def use_deployed_home() -> None:
-    """Use the deployment's working folder in a worker's process for which none is named, if this machine has it."""
+    """Use the deployment's working folder where CROSSCHECK_HOME is not set, if this machine has that folder."""
     named = os.environ.get(DEPLOYED_HOME, "")
     if named and not os.environ.get("CROSSCHECK_HOME") and Path(named).is_dir():
         os.environ["CROSSCHECK_HOME"] = named
@@ -113,12 +113,12 @@ async def open_home() -> Home:
     Prefect's automation marks those of other machines.
 
     Raises:
-        ConfigurationError: the worker names no working folder, and has not that of the deployment.
+        ConfigurationError: CROSSCHECK_HOME is not set, and the deployment's working folder is not on this machine.
     """
     if (named := os.environ.get(DEPLOYED_HOME)) and not os.environ.get("CROSSCHECK_HOME"):
         raise ConfigurationError(
-            f"This worker names no working folder, and {named}, from which was deployed, is not on its machine. Set "
-            "CROSSCHECK_HOME where the worker is started."
+            f"This worker has no CROSSCHECK_HOME, and the working folder of the deployment, {named}, is not on its "
+            "machine. Set CROSSCHECK_HOME where the worker is started."
         )
     home = find_home()
     await clear_leftovers(home)

@@ -104,7 +104,7 @@ def check_key(
         settings: settings of the benchmark.
         item: the key, as in `benchmark.answer_keys`.
         folders: where files are read.
-        progress: is told what is done.
+        progress: shows how many questions are checked.
         rows: rows of each result that are kept; with 0 the official golds are run for their verdicts only.
 
     Raises:

@@ -81,16 +81,16 @@ def _facts(plan: RerunPlan, merge: Merge) -> dict[str, Any]:
 
 def summary(facts: dict[str, Any], questions: int) -> list[str]:
     """Return the counts of a re-run in sentences."""
-    changed, mended = counted(facts["changed"], "answer"), counted(facts["mended"], "failure")
+    changed, resolved = counted(facts["changed"], "answer"), counted(facts["resolved"], "failure")
     sentences = [
         f"Re-run of {facts['parent']} ({facts['selection']}), {facts['selected']:,} of "
-        f"{counted(questions, 'question')}: {facts['asked']:,} asked again, {facts['restored']:,} restored from "
-        f"earlier results. {changed} changed ({mended} resolved; {facts['fixed']:,} became right, "
+        f"{counted(questions, 'question')}: {facts['asked']:,} repeated, {facts['restored']:,} restored from "
+        f"earlier results. {changed} changed ({resolved} resolved; {facts['fixed']:,} became right, "
         f"{facts['broken']:,} wrong); all others are as they were."
     ]
     if facts["restored"] and not facts["asked"]:
         sentences.append(
-            "Nothing was asked again: every answer was restored. --fresh requests new replies; --from STAGE runs that "
+            "Nothing was repeated: every answer was restored. --fresh requests new replies; --from STAGE runs that "
             "stage and the later ones again."
         )
     if facts["kept"]:
@@ -105,7 +105,7 @@ def summary(facts: dict[str, Any], questions: int) -> list[str]:
         )
     if facts["rerolled"]:
         sentences.append(
-            "This run is rerolled: questions that had an answer were asked again. Its score is not comparable with "
+            "This run is rerolled: questions that had an answer were repeated. Its score is not comparable with "
             "that of a run that asked every question once."
         )
     return sentences

@@ -76,7 +76,7 @@ class Merge:
                 old.question.id in resampled or _answer(old) != _answer(now) for old, now in had_answer
             ),
             "changed": sum(_answer(old) != _answer(now) for old, now in pairs),
-            "mended": sum(bool(old.outcome.failure) and not now.outcome.failure for old, now in pairs),
+            "resolved": sum(bool(old.outcome.failure) and not now.outcome.failure for old, now in pairs),
             "fixed": sum(now and not before for before, now in right),
             "broken": sum(before and not now for before, now in right),
             "still_failed": sum(bool(now.outcome.failure) for _, now in pairs),

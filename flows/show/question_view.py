@@ -148,7 +148,7 @@ def _remark(view: QuestionView, dialect: str) -> str:
     found = view.gold, view.predicted
     same = view.gold.row_count == view.predicted.row_count
     if same and any(len(each.rows) != each.row_count for each in found):
-        return ""  # not read to their ends, so nobody knows
+        return ""  # the results were not read to their end, so they cannot be compared
     order = GoldOrder(*astuple(ordering(view.score.gold_sql, dialect)))
     equal = same and RULES[rule].matches(view.gold.rows, view.predicted.rows, order)
     if equal == view.right:

@@ -60,9 +60,8 @@ class Intervals:
     points: tuple[Point, ...]  # the values
     label: str  # the chart in words
     sides: tuple[str, ...] = ()  # of differences, what one below 0 and one above 0 mean; () for shares
-    band: float | None = (
-        None  # differences up to this one are inside the noise; None: all of them, 0: not drawn
-    )
+    # differences up to this one are inside the noise; None: all of them, 0: not drawn
+    band: float | None = None
 
     @property
     def axis(self) -> tuple[float, float]:

@@ -93,9 +93,8 @@ class QuestionRun:
     candidate: int | None = None
     # one per finished stage, in the order in which they finished
     records: list[StageRecord] = field(default_factory=list)
-    counted: set[str] = field(
-        default_factory=set
-    )  # keys of results that a record counts as this evaluation's own
+    # keys of results that a record counts as this evaluation's own
+    counted: set[str] = field(default_factory=set)
     _begun: dict[str, None] = field(default_factory=dict)
     _calls: Counter[str] = field(default_factory=Counter)
     _dropping: bool = False

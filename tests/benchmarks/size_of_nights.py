@@ -21,17 +21,11 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from flows.orchestration.server import LocalServer
 from flows.orchestration.settings import CLIENT, apply, local_settings
 from tasks.settings.home import Home
+from tests.benchmarks.noisy_nights import BACKBONE
 from tests.flows.conftest import answer_as_offline
 from tests.support.fake_openai import Body, FakeOpenAI
 
 PIPELINES = ["zero-shot", "few-shot", "rsl-sql", "dac"]
-BACKBONE = """\
-kind: openai
-model: hosted-model
-base_url: {url}
-concurrency: 8
-prices: {{input: 1.0, output: 2.0, as_of: 2026-11-21}}
-"""
 
 
 class Model:

@@ -46,7 +46,7 @@ class Layers:
     stop_now: asyncio.Event | None = None
     """Once this is set, calls in flight are given up."""
     given_up: Callable[[int], object] = bool
-    """Is told how many calls in flight were given up."""
+    """Called with the number of calls in flight that were given up."""
 
 
 async def with_response_mode(settings: BackboneSettings, layers: Layers) -> BackboneSettings:

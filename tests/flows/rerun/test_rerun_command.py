@@ -86,11 +86,11 @@ def test_a_night_with_failures_rerun_equals_a_night_without_question_by_question
 
     model.answer = ordinary
     before = [str(request.body) for request in model.requests if not one_in_twenty(request.body)]
-    mended = demo.run("rerun", "latest", "--json")
-    assert mended.code == 0, mended.err
-    assert "Traceback" not in mended.err
+    resumed = demo.run("rerun", "latest", "--json")
+    assert resumed.code == 0, resumed.err
+    assert "Traceback" not in resumed.err
     again = [
-        str(request.body) for request in model.requests[len(model.requests) - mended.json["cost"]["calls"] :]
+        str(request.body) for request in model.requests[len(model.requests) - resumed.json["cost"]["calls"] :]
     ]
     assert not set(before) & set(again)
 
@@ -98,28 +98,28 @@ def test_a_night_with_failures_rerun_equals_a_night_without_question_by_question
     shutil.copytree(built_demo, other)
     undisturbed = served(other, prefect_server).run(*night)
     assert undisturbed.code == 0, undisturbed.err
-    assert answers(mended, tmp_path) == answers(undisturbed, tmp_path)
+    assert answers(resumed, tmp_path) == answers(undisturbed, tmp_path)
     for same in ("questions", "answered", "ex", "scores", "stages", "links", "failures", "by_difficulty"):
-        assert mended.json[same] == undisturbed.json[same], same
+        assert resumed.json[same] == undisturbed.json[same], same
 
-    facts = mended.json["rerun"]
+    facts = resumed.json["rerun"]
     assert facts["parent"] == broken.json["run_id"]
-    assert facts["asked"] == facts["changed"] == facts["mended"] == failed
+    assert facts["asked"] == facts["changed"] == facts["resolved"] == failed
     assert facts["rerolled"] is False
     assert list(facts["attempts"].values()) == [2] * failed
     assert (
-        f"{failed} of 12 questions: {failed} asked again, 0 restored from earlier results. "
-        f"{failed} answers changed" in mended.err
+        f"{failed} of 12 questions: {failed} repeated, 0 restored from earlier results. "
+        f"{failed} answers changed" in resumed.err
     )
-    assert sum(row["attempts"] == 2 for row in table(mended, tmp_path)) == failed
-    assert tags(mended)["parent_run_id"] == broken.json["run_id"]
-    assert tags(mended)["parent_mlflow_run_id"] == broken.json["mlflow"]["run_id"]
-    assert "rerolled" not in tags(mended)
+    assert sum(row["attempts"] == 2 for row in table(resumed, tmp_path)) == failed
+    assert tags(resumed)["parent_run_id"] == broken.json["run_id"]
+    assert tags(resumed)["parent_mlflow_run_id"] == broken.json["mlflow"]["run_id"]
+    assert "rerolled" not in tags(resumed)
 
     kept = Warehouse(demo.home / "warehouse.duckdb").read_run(broken.json["run_id"])
     assert sum(row.outcome.failure is not None for row in kept.rows) == failed
     monkeypatch.setenv("CROSSCHECK_HOME", str(demo.home))
-    nothing = in_process.run("rerun", mended.json["run_id"], "--json")
+    nothing = in_process.run("rerun", resumed.json["run_id"], "--json")
     assert (nothing.code, nothing.json["rerun"]["asked"]) == (0, 0)
 
 
@@ -313,7 +313,7 @@ def test_a_continued_re_run_is_rerolled_where_what_was_answered_before_is_as_it_
     whole = demo.run(*again)
     facts = whole.json["rerun"]
     assert (whole.code, facts["attempt"], len(model.requests) - asked) == (0, 1, 1), whole.err
-    assert (facts["restored"], facts["changed"], facts["mended"]) == (1, 1, 1)
+    assert (facts["restored"], facts["changed"], facts["resolved"]) == (1, 1, 1)
     assert whole.json["tags"]["rerolled"] == "true"
 
 
@@ -424,8 +424,8 @@ def test_a_rerun_that_restores_every_answer_asks_nothing_says_so_and_is_not_rero
     facts = ran.json["rerun"]
     assert (facts["selected"], facts["restored"], facts["asked"], facts["changed"]) == (2, 2, 0, 0)
     assert (facts["rerolled"], facts["attempts"], ran.json["cost"]["calls"]) == (False, {}, 0)
-    assert "2 of 3 questions: 0 asked again, 2 restored" in ran.err
-    assert "Nothing was asked again" in ran.err and "--fresh" in ran.err
+    assert "2 of 3 questions: 0 repeated, 2 restored" in ran.err
+    assert "Nothing was repeated" in ran.err and "--fresh" in ran.err
     assert "not comparable" not in ran.err
     assert "rerolled" not in tags(ran) and "rerolled" not in ran.json["tags"]
     again = line.run("rerun", "latest", "--questions", "0", "--from", "forward_link", "--json")
