@@ -20,7 +20,7 @@ ELSEWHERE = {
     "CHANGELOG.md": "changelog.md",
     "deployments/README.md": "operating.md",
     **{
-        f"flows/help/topics/{name}.md": f"help-{name}.md"
+        f"flows/cli/topics/{name}.md": f"help-{name}.md"
         for name in ("causes", "ci", "exit-codes", "json", "workers")
     },
 }

@@ -10,8 +10,8 @@ import psycopg
 import pytest
 import yaml
 
+from tasks.benchmarks.answer_key import Official
 from tasks.benchmarks.answer_keys import read_key_file
-from tasks.benchmarks.keys.key import Official
 from tasks.core.records import Question
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.load import load_backbone_settings, load_benchmark_settings
@@ -24,10 +24,10 @@ PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "deployments/README.md",
 RUN_ELSEWHERE = {
     ("CONTRIBUTING.md", None): "tests/test_contributing.py",
     ("README.md", "python"): "the same calls are in docs/python.md",
-    ("docs/agents.md", "python"): "tests/flows/scoring/test_agent_examples.py",
-    ("docs/agents.md", "json"): "tests/flows/scoring/test_agent_examples.py",
+    ("docs/agents.md", "python"): "tests/flows/evaluate/test_agent_examples.py",
+    ("docs/agents.md", "json"): "tests/flows/evaluate/test_agent_examples.py",
     ("docs/python.md", "python"): "tests/flows/api/test_api.py",
-    ("docs/warehouse.md", "sql"): "tests/flows/results/test_query_command.py",
+    ("docs/warehouse.md", "sql"): "tests/flows/cli/test_query_command.py",
 }
 
 
@@ -124,9 +124,9 @@ def test_the_spreadsheet_becomes_a_benchmark_whose_gold_runs(
 def test_the_corrected_golds_can_be_read(tmp_path: Path) -> None:
     ((_, text),) = blocks("docs/numbers.md", "json")
     (tmp_path / "corrections.json").write_text(text.replace("SELECT ...", "SELECT 1"), encoding="utf-8")
-    questions = {name: Question(name, "?", "db") for name in ("717", "720", "723", "730")}
+    questions = {name: Question(name, "?", "db") for name in ("717", "720", "723")}
     key = read_key_file("mine", tmp_path / "corrections.json", Official("mine", questions, {}))
-    assert not key.problems and len(key.decided) == 3
+    assert not key.problems and len(key.entries) == 3
 
 
 def test_the_commands_of_the_workflow_have_the_options_that_it_gives() -> None:

@@ -1,5 +1,6 @@
 """What a developer joins with: the workflow, the site, the hooks, the choice of tests."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -70,3 +71,40 @@ def test_the_tests_of_a_changed_file_are_those_of_its_folder() -> None:
 
 def test_a_file_of_the_root_of_a_package_does_not_choose_every_test() -> None:
     assert chosen(["tasks/__init__.py"]) == ["tests/test_layering.py"]
+
+
+def test_docstrings_name_attributes_that_there_are() -> None:
+    missing = []
+    for path in (path for folder in ("flows", "tasks") for path in sorted((ROOT / folder).rglob("*.py"))):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                missing += [
+                    f"{path.relative_to(ROOT)}: {node.name}.{name}" for name in described_in_vain(node)
+                ]
+    assert missing == []
+
+
+def described_in_vain(node: ast.ClassDef) -> list[str]:
+    """Return what the section `Attributes:` of a class without bases describes and nothing in it defines or sets."""
+    described = (ast.get_docstring(node) or "").partition("Attributes:")[2]
+    names = {
+        name
+        for line in re.findall(r"^ {4}(\w[\w, ]*): ", described, re.MULTILINE)
+        for name in line.split(", ")
+    }
+    defined = {part.name for part in node.body if isinstance(part, ast.FunctionDef)}
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name | ast.Attribute) and isinstance(part.ctx, ast.Store):
+            defined.add(part.id if isinstance(part, ast.Name) else part.attr)
+    return [] if node.bases else sorted(names - defined)
+
+
+def test_a_field_that_is_gone_is_found_in_a_docstring() -> None:
+    source = (
+        '"""A class.\n\nAttributes:\n    kept: a field.\n    gone: none.\n    set: one.\n"""\nkept: int\n'
+    )
+    method = "def begin(self) -> None:\n    self.set = 1\n"
+    body = "".join(f"    {line}\n" for line in (source + method).splitlines())
+    (node,) = ast.parse(f"class Example:\n{body}").body
+    assert isinstance(node, ast.ClassDef)
+    assert described_in_vain(node) == ["gone"]

@@ -28,22 +28,22 @@ from tasks.core.records import (
 from tasks.database.schema import Schema
 from tasks.database.schema_view import SchemaView
 from tasks.settings.home import find_conf
-from tasks.settings.pipeline import PromptSettings
+from tasks.settings.pipeline import PromptSettings, RslSqlSettings
 from tasks.settings.stages import CorrectionTurns, SelectionSettings
-from tasks.stage_runs import prompts
-from tasks.stages.describe_columns import describe_columns
+from tasks.stages import prompts
+from tasks.stages.columns import describe_columns
 from tasks.stages.links import read_link
-from tasks.stages.rsl_sql.augmentation import (
+from tasks.stages.rsl_sql import (
     augmentation_conditions,
     augmentation_elements,
     augmentation_keywords,
     augmentation_together,
+    augmented_sql,
+    binary_selection,
+    forward_link,
+    preliminary_sql,
+    self_correction,
 )
-from tasks.stages.rsl_sql.augmented_sql import augmented_sql
-from tasks.stages.rsl_sql.binary_selection import binary_selection
-from tasks.stages.rsl_sql.forward_link import forward_link
-from tasks.stages.rsl_sql.preliminary_sql import preliminary_sql
-from tasks.stages.rsl_sql.self_correction import self_correction
 from tests.support.agent_prompts import AGENT_CASES
 from tests.support.candidate_prompts import CANDIDATE_CASES
 from tests.support.dac_prompts import DAC_CASES
@@ -83,7 +83,7 @@ def some_link(schema: Schema) -> Link:
     return read_link(
         schema,
         ["museum"],
-        ["museum.name", "museum.city", "order.museum_id", "order.total.eur", "order.no`te"],
+        ["museum.id", "museum.name", "museum.city", "order.museum_id", "order.total.eur", "order.no`te"],
     )
 
 
@@ -188,6 +188,7 @@ CASES: dict[str, Case] = {
     ),
     "preliminary_sql.m_schema": preliminary(PromptSettings(schema_format="m_schema"), descriptions=True),
     "preliminary_sql.published_order": preliminary(PromptSettings(demonstrations_first=True)),
+    "preliminary_sql.published_rules": preliminary(RslSqlSettings().prompt),
     "preliminary_sql.task_last": preliminary(PromptSettings(task="last")),
     "forward_link.full": forward(),
     "forward_link.no_evidence": forward(PLAIN),

@@ -8,10 +8,9 @@ The functions `answer`, `available`, `compare`, `evaluate`, `noise`, `plot`, `pr
 
 from flows.api.crosscheck import Crosscheck
 from flows.api.records import Comparison, DatabaseAnswer, Run, Sweep
-from flows.pipelines.baselines import few_shot
-from flows.pipelines.context import Context
-from flows.pipelines.pipeline import pipeline
-from flows.scoring.agent_database import AgentDatabase
+from flows.evaluate.agent_database import AgentDatabase
+from flows.pipelines.pipeline import Context, pipeline
+from flows.pipelines.rsl_sql import few_shot
 from tasks.backbone.kinds.kind import BackboneKind
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Backbone, Message, Reply, Request, Tool, request_key
@@ -19,18 +18,16 @@ from tasks.backbone.replies.format import ReplyFormat, is_sql
 from tasks.backbone.replies.reading import Reading
 from tasks.benchmarks.layouts.base import Layout, Split
 from tasks.core.errors import BackboneError, CrosscheckError
-from tasks.core.outcome import Call, Usage
+from tasks.core.outcome import Call, ToolCall, Usage
 from tasks.core.records import Answer, Question
-from tasks.core.trajectory import ToolCall
 from tasks.database.engine import Connection, Engine
-from tasks.database.loading.target import Target
+from tasks.results.run_record import RunRecord
 from tasks.scoring.metric import ScoredRun, metric
 from tasks.scoring.report import Measurement, Ratio
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.pipeline import FewShotSettings, PipelineSettings
-from tasks.stage_runs.stage import stage
 from tasks.stages.replies import SqlReply, StageReply, sql_answer
-from tasks.tracking.run_record import RunRecord
+from tasks.stages.stage import stage
 
 _default = Crosscheck()
 answer = _default.answer
@@ -81,7 +78,6 @@ __all__ = [
     "SqlReply",
     "StageReply",
     "Sweep",
-    "Target",
     "Tool",
     "ToolCall",
     "Usage",

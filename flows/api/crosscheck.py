@@ -9,16 +9,27 @@ In a notebook, where an event loop runs already, the methods work alike: each ha
 `run` in the examples is a run of three questions; docs/python.md has more of them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flows.api.inputs import Ids, Settings, arguments_named, grid_axes, ids, overrides, text
+from flows.api.inputs import (
+    Ids,
+    Settings,
+    arguments_named,
+    grid_axes,
+    ids,
+    in_thread,
+    overrides,
+    restored_environment,
+    text,
+)
 from flows.api.records import DatabaseAnswer, Run, Sweep
-from flows.api.scores import Scores
-from flows.api.threads import in_thread, restored_environment
-from flows.runtime.control import Control
+from flows.api.results import Scores
+from flows.runtime.control import Control, Interrupted, Progress
+from tasks.results.run_record import RunRecord
 from tasks.settings.evaluation import Only
 from tasks.settings.home import (
     DEFAULT_BACKBONE,
@@ -27,10 +38,46 @@ from tasks.settings.home import (
     Home,
     find_data,
 )
-from tasks.tracking.run_record import RunRecord
 
 if TYPE_CHECKING:
+    from flows.matrix.sweep import Cell, SweepOptions
     from tasks.settings.evaluation import EvaluationSettings
+
+
+def sweep(
+    start: "SweepOptions | None",
+    cells: Sequence["Cell"],
+    shown: Callable[[str], AbstractContextManager[Progress]],
+) -> Sweep:
+    """Estimate every cell, and evaluate it; each step in a thread of its own.
+
+    Args:
+        start: how it begins; None: it is only estimated.
+        cells: the cells, in order.
+        shown: opens a display of progress, by what it shows.
+
+    Raises:
+        Interrupted: the user stopped it.
+    """
+    from flows.matrix.sweep import CellResult, estimate_sweep, run_sweep
+    from flows.matrix.sweep import Sweep as Swept
+
+    with shown("") as progress:
+        estimates = in_thread(lambda: estimate_sweep(cells, progress))
+    if start is None:
+        return Sweep.of(Swept("", tuple(CellResult(*pair) for pair in zip(cells, estimates, strict=True))))
+    controls = [Control()]  # takes an interrupt that comes before the first cell
+
+    @contextmanager
+    def opened(place: str) -> Iterator[Control]:
+        if any(control.stop.is_set() for control in controls):
+            raise Interrupted("Stopped. The same call continues; what was answered is not paid for again.")
+        with shown(place) as progress:
+            controls.append(Control(progress))
+            yield controls[-1]
+
+    return Sweep.of(in_thread(lambda: run_sweep(start, cells, estimates, opened), controls))
+
 
 SHOWN_ROWS = 1_000
 
@@ -73,7 +120,7 @@ class Crosscheck(Scores):
             CrosscheckError: bad input, or a service that does not answer.
             Interrupted: the user stopped it (a subclass).
         """
-        from flows.evaluation.run import run_evaluation
+        from flows.evaluate.run import run_evaluation
 
         chosen = self._settings(
             benchmark, backbone, pipeline, settings, questions=ids(questions), limit=limit
@@ -115,8 +162,8 @@ class Crosscheck(Scores):
             CrosscheckError: there is no such run, bad input, or a service that does not answer.
             Interrupted: the user stopped it (a subclass).
         """
-        from flows.rerun.plan import plan_rerun
-        from flows.rerun.run import run_rerun
+        from flows.evaluate.rerun import run_rerun
+        from flows.evaluate.rerun_plan import plan_rerun
         from tasks.settings.evaluation import RerunSettings
 
         with arguments_named():
@@ -173,11 +220,9 @@ class Crosscheck(Scores):
             CrosscheckError: bad input. What keeps one cell from being evaluated is in `Sweep.table` instead.
             Interrupted: the user stopped it (a subclass); the same call continues it.
         """
-        from flows.api.sweep import sweep
-        from flows.questions.budget import check_budget
-        from flows.sweep.cells import SweepOptions
-        from flows.sweep.plan import plan_sweep
-        from tasks.tracking.evaluation import new_run_id
+        from flows.evaluate.preparation import check_budget
+        from flows.matrix.sweep import SweepOptions, plan_sweep
+        from tasks.results.evaluation import new_run_id
 
         def cell(backbone: str, pipeline: str, varied: tuple[str, ...]) -> "EvaluationSettings":
             return self._settings(
@@ -225,8 +270,8 @@ class Crosscheck(Scores):
         """
         import asyncio
 
-        from flows.answer.answering import AnswerRequest, answer_one
-        from flows.runtime.logs import logging_to
+        from flows.evaluate.answering import AnswerRequest, answer_one
+        from flows.runtime.signals import logging_to
 
         chosen = self._settings(DEFAULT_BENCHMARK, backbone, pipeline, settings)
         request = AnswerRequest(question, evidence, str(database), SHOWN_ROWS)

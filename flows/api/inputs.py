@@ -1,14 +1,19 @@
-"""Arguments of the public interface as the texts and files that commands take."""
+"""Arguments of the public interface as the texts and files that commands take, and work on threads of its own."""
 
 import json
+import os
+import signal
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from flows.runtime.control import Control
 from tasks.core.errors import ConfigurationError
 
 Settings = Mapping[str, Any]
@@ -69,3 +74,60 @@ def as_file(predictions: str | Path | Mapping[Any, str | None]) -> Iterator[Path
         lines = (json.dumps({"question_id": id_, "sql": sql}) for id_, sql in predictions.items())
         file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         yield file
+
+
+T = TypeVar("T")
+
+_ONE_AT_A_TIME = threading.Lock()
+
+
+def in_thread(work: Callable[[], T], controls: Sequence[Control] = ()) -> T:
+    """Run blocking work in a thread of its own and return its result.
+
+    Args:
+        work: the work; it may start an event loop.
+        controls: the last one is what Ctrl-C, or the interrupt of a notebook's cell, asks to stop: in order, and at the
+            second time at once. None: the interrupt is raised immediately, and the work ends on its own.
+    """
+    done: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:  # raised again in the calling thread
+            done.set_exception(error)
+
+    def interrupted(*_: Any) -> None:
+        if not controls or controls[-1].stop_now.is_set() or done.done():
+            raise KeyboardInterrupt
+        controls[-1].ask_to_stop()
+
+    with _on_interrupt(interrupted):
+        threading.Thread(target=run, name="crosscheck", daemon=True).start()
+        return done.result()
+
+
+@contextmanager
+def _on_interrupt(handler: Callable[..., None]) -> Iterator[None]:
+    """Handle SIGINT by a function, which an interrupt in its middle cannot break as it could an `except` clause."""
+    if threading.current_thread() is not threading.main_thread():  # which alone receives signals
+        yield
+        return
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before or signal.SIG_DFL)  # None: it was not set by Python
+
+
+@contextmanager
+def restored_environment() -> Iterator[None]:
+    """Restore the environment's variables at the end, which configure Prefect in between; one block at a time."""
+    with _ONE_AT_A_TIME:
+        before = dict(os.environ)
+        try:
+            yield
+        finally:
+            for name in os.environ.keys() - before.keys():
+                del os.environ[name]
+            os.environ.update(before)

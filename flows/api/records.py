@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tasks.core.wording import DASH, counts, interval, percent
+from tasks.results.run_record import RunRecord, json_of
 from tasks.scoring.cost import in_words
-from tasks.tracking.run_record import RunRecord
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-    from flows.answer.answering import Answered
-    from flows.sweep.result import Sweep as Swept
-    from tasks.tracking.comparison.run_comparison import RunComparison
+    from flows.evaluate.answering import Answered
+    from flows.matrix.sweep import Sweep as Swept
+    from tasks.results import comparison
 
 
 class Run(RunRecord):
@@ -38,20 +38,20 @@ class Run(RunRecord):
 
         Args:
             others: further runs, which are drawn after this one.
-            kind: stages, pareto, trend, causes or difficulty; `Crosscheck.plot` also draws noise.
+            kind: stages, pareto, trend or causes.
             columns: columns of a paper that the figure takes.
             file: where to write it, too: a name that ends in .pdf, .svg or .png. None: nowhere.
 
         Raises:
             CrosscheckError: there is no such kind, or the figure cannot be drawn of these runs.
         """
-        from tasks.plots.plot import plot_records
+        from tasks.pages.plots import plot
 
-        return written(plot_records((self, *others), kind, columns), file)
+        return written(plot((self, *others), kind, columns), file)
 
     def __str__(self) -> str:
         from tasks.documents.model import plain
-        from tasks.tracking.run_display.overview import score_sentence
+        from tasks.pages.run import score_sentence
 
         what = f"{self.benchmark} · {self.backbone} · {self.pipeline}, run {self.run_id}"
         state = "" if self.status == "complete" else f" ({self.status})"
@@ -98,7 +98,7 @@ class Sweep:
     @classmethod
     def of(cls, swept: "Swept") -> "Sweep":
         """Return the record of a sweep."""
-        from flows.sweep.display import headline
+        from flows.pages.sweep import headline
 
         details = swept.as_object()
         runs = tuple(Run.of(done.evaluated.record) if done.evaluated else None for done in swept.cells)
@@ -192,12 +192,12 @@ class Comparison:
     better: Literal["A", "B"] | None
     verdict: str
     details: Mapping[str, Any] = field(repr=False)
-    _found: "RunComparison" = field(repr=False)
+    _found: "comparison.Comparison" = field(repr=False)
 
     @classmethod
-    def of(cls, found: "RunComparison") -> "Comparison":
+    def of(cls, found: "comparison.Comparison") -> "Comparison":
         """Return the record of a comparison."""
-        details, result = found.as_json(), found.result
+        details, result = json_of(found), found.paired
         interval = (result.low, result.high)
         return cls(result.difference, interval, result.p_value, result.better, result.verdict, details, found)
 
@@ -222,14 +222,14 @@ class Comparison:
     def page(self) -> str:
         """The comparison as a self-contained HTML page."""
         from tasks.documents.html import html
-        from tasks.tracking.comparison.document import comparison_document
+        from tasks.pages.comparison import comparison_document
 
         return html(comparison_document(self._found))
 
 
 def written(figure: "Figure", file: str | Path | None) -> "Figure":
     """Write a figure to a file, if one is named, and return it."""
-    from tasks.plots.style import save
+    from tasks.pages.plots import save
 
     if file is not None:
         save(figure, Path(file))

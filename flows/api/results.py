@@ -1,26 +1,31 @@
 """The part of the public interface that reads the results of runs."""
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from flows.api.inputs import Settings, arguments_named, overrides, text
-from flows.api.records import Comparison, frame, written
-from flows.runtime.control import Progress
-from tasks.settings.home import Home, find_home
-from tasks.tracking.run_record import RunRecord
+from flows.api.inputs import Ids, Settings, arguments_named, as_file, ids, in_thread, overrides, text
+from flows.api.records import Comparison, Run, frame, written
+from flows.runtime.control import Control, Progress
+from tasks.core.errors import ConfigurationError, CrosscheckError
+from tasks.core.records import Question
+from tasks.results.run_record import RunRecord
+from tasks.settings.home import DEFAULT_BENCHMARK, Home, find_data, find_home
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
+    from flows.evaluate.agent_database import AgentDatabase
+    from flows.runtime.folders import Folders
+    from tasks.results.noise import Noise
+    from tasks.results.warehouse.runs import Warehouse
+    from tasks.results.warehouse.stored import StoredRun
+    from tasks.settings.benchmark import BenchmarkSettings
     from tasks.settings.evaluation import EvaluationSettings
-    from tasks.tracking.repeats.noise import Noise
-    from tasks.tracking.warehouse.runs import Warehouse
-    from tasks.tracking.warehouse.stored import StoredRun
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,12 +44,12 @@ class Folder:
 
     @property
     def _warehouse(self) -> "Warehouse":
-        from tasks.tracking.warehouse.runs import Warehouse
+        from tasks.results.warehouse.runs import Warehouse
 
         return Warehouse(find_home(text(self.home), make=False).warehouse)
 
     def _find(self, run: RunRecord | str) -> str:
-        from tasks.tracking.warehouse.run_names import find_run
+        from tasks.results.warehouse.run_names import find_run
 
         return run.run_id if isinstance(run, RunRecord) else find_run(run, self._warehouse.runs()).run_id
 
@@ -60,18 +65,19 @@ class Folder:
         varied: tuple[str, ...] = (),
         **more: Any,
     ) -> "EvaluationSettings":
-        from tasks.settings.assemble import EvaluationChoice, evaluation_settings
+        from tasks.settings.assemble import evaluation_settings
+        from tasks.settings.evaluation import EvaluationChoice
 
-        choice = EvaluationChoice(
-            benchmark=str(benchmark),
-            backbone=str(backbone),
-            pipeline=str(pipeline),
-            overrides=(*overrides(settings), *varied),
-            data=text(self.data),
-            home=text(self.home),
-            **more,
-        )
         with arguments_named():
+            choice = EvaluationChoice(
+                benchmark=str(benchmark),
+                backbone=str(backbone),
+                pipeline=str(pipeline),
+                overrides=(*overrides(settings), *varied),
+                data=text(self.data),
+                home=text(self.home),
+                **more,
+            )
             return evaluation_settings(choice)
 
     def _labels(self) -> Mapping[str, str]:
@@ -119,25 +125,24 @@ class Results(Folder):
         Raises:
             CrosscheckError: there is no such run, or the two cannot be compared.
         """
-        from tasks.tracking.comparison.compare import compare
+        from tasks.results.compare import compare
 
         share = None if margin is None else margin / 100
         return Comparison.of(compare(self._read(a), self._read(b), rule=rule, margin=share))
 
     def noise(self, run: RunRecord | str = "latest") -> "Noise":
-        """Measure how much the repeats of a run differ, which `crosscheck noise` has made; it sends no request.
+        """Measure how much the repeats of a run differ, which `evaluate --repeats` has made; it sends no request.
 
         Args:
             run: the run that was repeated, or one of its repeats.
 
         Returns:
-            The figures; `as_json()` is the object that `crosscheck noise --json` prints.
+            The figures: the object `noise` that `crosscheck evaluate --repeats N --json` prints.
 
         Raises:
             CrosscheckError: there is no such run, or it has fewer than two repeats.
         """
-        from tasks.tracking.repeats.noise import measure
-        from tasks.tracking.repeats.repeats import repeated_run, repeats_of
+        from tasks.results.noise import measure, repeated_run, repeats_of
 
         runs = self._warehouse.runs()
         parent = repeated_run(self._find(run), runs).run_id
@@ -152,21 +157,22 @@ class Results(Folder):
     ) -> "Figure":
         """Draw a figure of runs, as `crosscheck plot` does.
 
-        >>> crosscheck.plot(run, kind="difficulty").axes[0].get_ylabel()
+        >>> crosscheck.plot(run, kind="trend").axes[0].get_ylabel()
         'execution accuracy (%)'
 
         Args:
             runs: runs, or what names one, as in `compare`.
-            kind: stages, pareto, trend, causes, difficulty, or noise (of one run, which `noise` measures).
+            kind: stages, pareto, trend or causes.
             columns: columns of a paper that the figure takes.
             file: where to write it, too: a name that ends in .pdf, .svg or .png. None: nowhere.
 
         Raises:
             CrosscheckError: there is no such run or kind, or the figure cannot be drawn of these runs.
         """
-        from tasks.plots.plot import plot
+        from tasks.pages.plots import plot
 
-        return written(plot(self._warehouse, [self._find(each) for each in runs], kind, columns), file)
+        records = [self._read(self._find(each)).record for each in runs]
+        return written(plot(records, kind, columns), file)
 
     def runs(self) -> "DataFrame":
         """Return all runs, newest first; the columns are those of the table `runs` (`crosscheck query --schema`).
@@ -200,7 +206,7 @@ class Results(Folder):
         Raises:
             CrosscheckError: there is no run yet, or DuckDB refuses the query.
         """
-        from tasks.tracking.warehouse.views import query
+        from tasks.results.warehouse.views import query
 
         table = query(self._home.warehouse, sql)
         return frame([dict(zip(table.columns, row, strict=True)) for row in table.rows], table.columns)
@@ -215,3 +221,154 @@ class Results(Folder):
         from tasks.settings.load import known_names
 
         return known_names(kind)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scores(Results):
+    """A working folder whose results are read, and into which the answers of other systems are scored."""
+
+    def score(
+        self,
+        predictions: str | Path | Mapping[Any, str | None] | None = None,
+        *,
+        trajectories: str | Path | None = None,
+        benchmark: str | Path = DEFAULT_BENCHMARK,
+        name: str | None = None,
+        questions: Ids | None = None,
+        settings: Settings | None = None,
+    ) -> Run:
+        """Score the predictions of any system, or the turns of any agent, as `crosscheck score` does.
+
+        >>> made = crosscheck.score({1: "SELECT 1", 2: None}, name="mine", questions=[1, 2])
+        >>> made.total, made.backbone
+        (2, 'mine')
+
+        Args:
+            predictions: a file in one of the formats of `crosscheck score --help`, or each question's SQL by its id.
+            trajectories: in their place, a file of an agent's turns, as `--trajectories` takes it.
+            benchmark: as in `evaluate`.
+            name: name of the system; None: the file's name, or "predictions".
+            questions: as in `evaluate`.
+            settings: as in `evaluate`, of `benchmark.*` only.
+
+        Raises:
+            CrosscheckError: bad input.
+        """
+        from tasks.settings.assemble import benchmark_settings
+
+        given = trajectories if predictions is None else predictions
+        if given is None or (predictions is not None and trajectories is not None):
+            raise ConfigurationError("Give one of predictions and trajectories.")
+        chosen = benchmark_settings(str(benchmark), overrides(settings))
+        with as_file(given) as file, self._progress() as progress:
+            return self._score(
+                file, trajectories is not None, chosen, name or file.stem, questions, None, progress
+            )
+
+    def score_agent(
+        self,
+        agent: "Callable[[Question, AgentDatabase], Any | Awaitable[Any]]",
+        *,
+        benchmark: str | Path = DEFAULT_BENCHMARK,
+        name: str | None = None,
+        questions: Ids | None = None,
+        limit: int | None = None,
+        settings: Settings | None = None,
+        trajectories: str | Path | None = None,
+        concurrency: int = 4,
+        timeout_s: float = 600.0,
+        attempts: int = 3,
+    ) -> Run:
+        """Ask an agent of one's own every question, and score its answers and turns.
+
+        >>> def agent(question, database):
+        ...     found = database.execute("SELECT count(*) FROM work")
+        ...     return "SELECT title FROM work" if found.ok else None
+        >>> run = crosscheck.score_agent(agent, questions=[1, 2])
+        >>> run.total, run.backbone
+        (2, 'agent')
+
+        Args:
+            agent: a function, also an async one, of the question and of a database that only reads. It returns the SQL,
+                None, or a dict with `sql` and `turns` or `messages` as docs/agents.md describes them; without these,
+                the executed queries are the turns. Functions run in threads, `concurrency` at a time; coroutines share
+                one event loop.
+            benchmark: as in `evaluate`.
+            name: name of the agent; None: the function's.
+            questions: as in `evaluate`.
+            limit: as in `evaluate`.
+            settings: as in `evaluate`, of `benchmark.*` only.
+            trajectories: file of the turns. One that exists is continued: the agent is run on the questions that it
+                lacks, and on those that failed. None: a new file in the working folder, or that of a call that was
+                stopped.
+            concurrency: questions at the same time.
+            timeout_s: seconds for an attempt at a question; one that takes longer has failed.
+            attempts: attempts at a question while the agent raises an exception. A question whose attempts all fail has
+                no answer and counts as wrong.
+
+        Raises:
+            CrosscheckError: bad input, or the agent fails at each of the first five questions.
+            Interrupted: the user stopped it (a subclass); the same call continues it.
+        """
+        from flows.evaluate.agent import AgentSettings, run_agent
+        from flows.runtime.signals import logging_to
+        from tasks.settings.assemble import benchmark_settings
+
+        chosen = benchmark_settings(str(benchmark), overrides(settings))
+        named = name or str(getattr(agent, "__name__", type(agent).__name__))
+        wanted = AgentSettings(
+            chosen,
+            named,
+            ids(questions),
+            limit,
+            self._folders,
+            Path(trajectories).expanduser() if trajectories else None,
+            concurrency,
+            timeout_s,
+            attempts,
+        )
+        with self._progress() as progress:
+            control = Control(progress)
+            with logging_to(self._home):
+                file = in_thread(lambda: run_agent(agent, wanted, control), [control])
+            try:
+                return self._score(file, True, chosen, named, questions, limit, progress)
+            except CrosscheckError as error:
+                kept = f"The answers are kept: crosscheck score --trajectories {file}"
+                raise ConfigurationError(f"{error} {kept}") from error
+
+    @property
+    def _folders(self) -> "Folders":
+        from flows.runtime.folders import Folders
+
+        return Folders(find_data(text(self.data)), self._home)
+
+    def _score(
+        self,
+        file: Path,
+        trajectories: bool,
+        benchmark: "BenchmarkSettings",
+        name: str,
+        questions: Ids | None,
+        limit: int | None,
+        progress: Progress,
+    ) -> Run:
+        from flows.evaluate.score import ScoreSettings, read_rules, run_score
+        from flows.runtime.signals import logging_to
+        from tasks.benchmarks.predictions.columns import Reading
+
+        wanted = ScoreSettings(
+            benchmark=benchmark,
+            predictions=file,
+            trajectories=trajectories,
+            reading=Reading(None, by_position=False, unwrap=False),
+            name=name,
+            rules=read_rules(None, benchmark.rule),
+            questions=ids(questions),
+            limit=limit,
+            linking=None,
+            trials=3 if benchmark.efficiency else 0,
+            folders=self._folders,
+        )
+        with logging_to(self._home):
+            return Run.of(in_thread(lambda: run_score(wanted, progress)).record)

@@ -9,7 +9,7 @@ from click.shell_completion import CompletionItem
 from tasks.core.errors import CrosscheckError
 
 if TYPE_CHECKING:
-    from tasks.tracking.run_record import RunHeader
+    from tasks.results.run_record import RunHeader
 
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
@@ -36,8 +36,8 @@ def names(kind: str) -> Complete:
 
 def _runs(context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
     """Complete the id of a run, newest first."""
+    from tasks.results.warehouse.runs import Warehouse
     from tasks.settings.home import find_home
-    from tasks.tracking.warehouse.runs import Warehouse
 
     try:
         runs = Warehouse(find_home(context.params.get("home"), make=False).warehouse, wait_s=1.0).runs()

@@ -6,15 +6,21 @@ import io
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
-from flows.cli.commands import COMMANDS, GROUPS
-from flows.report.exit_codes import ExitCode
-from flows.runtime.process import FastExit, collect_garbage_seldom, forbid_core_dumps
-from tasks.core.errors import CrosscheckError
+from flows.cli.command_table import COMMANDS, FURTHER, GROUPS, Command
+from flows.runtime.process import (
+    FastExit,
+    bypass_proxy_on_loopback,
+    collect_garbage_seldom,
+    forbid_core_dumps,
+    open_closed_streams,
+)
+from tasks.core.errors import CrosscheckError, ExitCode
 
 LOOP = "Symlink loop"
 """Start of the message of the RuntimeError that `Path.resolve` raises for a link that points to itself."""
@@ -23,24 +29,37 @@ LOOP = "Symlink loop"
 class LazyGroup(click.Group):
     """Command group that imports a command's module only when the command is called."""
 
+    def __init__(self, *args: Any, entries: Mapping[str, Command] = COMMANDS, **more: Any) -> None:
+        """Make a group of the commands of a table."""
+        super().__init__(*args, **more)
+        self._entries = entries
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands, in the order of the help text."""
-        return list(COMMANDS)
+        return list(self._entries)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return one command."""
-        if cmd_name not in COMMANDS:
+        entry = self._entries.get(cmd_name)
+        if entry is None:
             return None
-        module = importlib.import_module(COMMANDS[cmd_name].module)
-        command: click.Command = module.command
+        if entry.commands:
+            examples = f"\b\nExamples:\n{entry.examples}"
+            return LazyGroup(cmd_name, help=entry.text, epilog=examples, entries=entry.commands)
+        module = importlib.import_module(f"flows.cli.commands.{entry.module}")
+        command: click.Command = getattr(module, entry.variable)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands by group, without importing them."""
-        widest = max(map(len, COMMANDS))
-        for group, commands in GROUPS.items():
+        """List the commands without importing them; of the program, those that people use first."""
+        groups = {"Commands": self._entries} if self._entries is not COMMANDS else GROUPS
+        widest = max(len(name) for commands in groups.values() for name in commands)
+        for group, commands in groups.items():
             with formatter.section(group):
                 formatter.write_dl([(name.ljust(widest), entry.help) for name, entry in commands.items()])
+        if groups is GROUPS:
+            with formatter.section('Further commands ("crosscheck help commands" explains them)'):
+                formatter.write_text(", ".join(FURTHER))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -49,8 +68,8 @@ class LazyGroup(click.Group):
         from tasks.core.errors import did_you_mean
 
         name = args[0] if args else ""
-        if name and not name.startswith("-") and name not in COMMANDS:
-            raise click.UsageError(f'There is no command "{name}". {did_you_mean(name, COMMANDS)}', ctx)
+        if name and not name.startswith("-") and name not in self._entries:
+            raise click.UsageError(f'There is no command "{name}". {did_you_mean(name, self._entries)}', ctx)
         return super().resolve_command(ctx, args)
 
 
@@ -70,7 +89,9 @@ def crosscheck() -> None:
 
 def main() -> None:
     """Run the command that the process was started for, and exit with the code of `run`."""
+    open_closed_streams()
     fast_exit = FastExit()
+    bypass_proxy_on_loopback()
     collect_garbage_seldom()
     fast_exit.with_code(run(sys.argv[1:]))
 
@@ -88,7 +109,9 @@ def run(arguments: Sequence[str]) -> int:
             # A terminal's encoding may lack a character of the summary; it prints a replacement then.
             stream.reconfigure(errors="replace")
     try:
-        code = crosscheck.main(args=list(arguments), prog_name="crosscheck", standalone_mode=False)
+        code = crosscheck.main(
+            args=list(arguments) or ["--help"], prog_name="crosscheck", standalone_mode=False
+        )
     except click.exceptions.Abort:
         click.echo("crosscheck: stopped.", err=True)
         code = ExitCode.INTERRUPTED
@@ -177,12 +200,12 @@ def _os_error_message(error: OSError) -> str:
 
 def _log(error: Exception) -> Path | None:
     """Append the traceback to the working folder's log and return its path; None if it cannot be written."""
-    from flows.runtime.logs import log_file
+    from flows.runtime.signals import log_file
     from tasks.settings.home import find_home
 
     try:
         log = log_file(find_home())
-        with log.open("a", encoding="utf-8") as file:
+        with log.open("a", encoding="utf-8", errors="backslashreplace") as file:
             file.write(_details(error))
     except (OSError, CrosscheckError):
         return None

@@ -1,19 +1,15 @@
 """An agent: a model in a loop with tools that read the database, until it submits a query or a limit is reached."""
 
-from flows.pipelines.context import Context
-from flows.pipelines.pipeline import pipeline
+from flows.pipelines.pipeline import Context, pipeline
 from flows.pipelines.rsl_sql import link_both_ways
 from tasks.core.errors import BackboneError
-from tasks.core.outcome import Candidate
+from tasks.core.outcome import NOT_SUBMITTED, Candidate
 from tasks.core.records import Question
-from tasks.core.trajectory import NOT_SUBMITTED
 from tasks.settings.pipeline import AgentSettings
-from tasks.stage_runs import prompts
-from tasks.stage_runs.question_run import current_question_run
-from tasks.stages.agent.conversation import Conversation
-from tasks.stages.agent.spending import Spending
-from tasks.stages.agent.toolbox import TEMPLATE, Toolbox, offered
-from tasks.stages.agent.turn import turn
+from tasks.stages import prompts
+from tasks.stages.agent import Conversation, Spending, turn
+from tasks.stages.agent_tools import TEMPLATE, Toolbox, offered
+from tasks.stages.question_run import current_question_run
 
 Agent = Context[AgentSettings]
 
@@ -58,6 +54,7 @@ async def opened(question: Question, box: Toolbox, context: Agent) -> Conversati
         parts=shown.render() if shown else None,
         reduced=shown is not None and shown.schema is not box.schema,
         sql=sql,
+        rules=settings.prompt.rules,
         tools=offered(box.view.dialect_name) if box.mode == "text" else (),
     )
     return Conversation.opened(opening, sql)

@@ -11,9 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import Any, TypeVar
 
-from flows.pipelines.context import Context, PipelineRecord
-from flows.pipelines.pipeline import Pipeline
-from flows.pipelines.results import results
+from flows.pipelines.pipeline import Context, Pipeline, PipelineRecord, results
 from tasks.backbone.metered import MeteredBackbone
 from tasks.core.errors import BackboneError
 from tasks.core.outcome import Candidate
@@ -22,11 +20,15 @@ from tasks.database.schema_view import SchemaView
 from tasks.scoring.candidates import Ballot, step_of
 from tasks.settings.pipeline import CandidateSettings
 from tasks.sql.elements import resolved_elements
-from tasks.stage_runs.question_run import QuestionRun, current_question_run, in_question_run
-from tasks.stages.candidates.compare_candidates import compare_candidates
-from tasks.stages.candidates.merge_candidates import merge_candidates
-from tasks.stages.candidates.records import CandidateGroup, Comparison, MergeRequest
-from tasks.stages.candidates.vote import vote
+from tasks.stages.candidates import (
+    CandidateGroup,
+    Comparison,
+    MergeRequest,
+    compare_candidates,
+    merge_candidates,
+    vote,
+)
+from tasks.stages.question_run import QuestionRun, current_question_run, in_question_run
 
 T = TypeVar("T")
 Group = tuple[int, ...]

@@ -5,9 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from flows.pipelines.context import Context
-from flows.pipelines.pipeline import pipeline
-from flows.pipelines.results import results
+from flows.pipelines.pipeline import Context, pipeline, results
 from tasks.core.dac_records import (
     CANDIDATE,
     AlignedToken,
@@ -25,14 +23,16 @@ from tasks.retrieval.alignment import GroundedDemonstration
 from tasks.settings.pipeline import DacSettings
 from tasks.settings.stages import DacCorrectionSettings
 from tasks.sql.elements import Elements, resolved_elements
-from tasks.stages.dac.consistent_sql import consistent_sql
-from tasks.stages.dac.dac_correction import dac_correction
-from tasks.stages.dac.entity_linking import entity_linking
-from tasks.stages.dac.execution_feedback import execution_feedback
-from tasks.stages.dac.initial_sql import initial_sql
-from tasks.stages.dac.question_values import question_values, with_mentioned_values
-from tasks.stages.dac.skeleton_parsing import skeleton_parsing
-from tasks.stages.dac.sql_differences import missing_entities, other_skeleton
+from tasks.stages.dac import (
+    consistent_sql,
+    dac_correction,
+    execution_feedback,
+    initial_sql,
+    missing_entities,
+    other_skeleton,
+    skeleton_parsing,
+)
+from tasks.stages.dac_entities import entity_linking, question_values, with_mentioned_values
 
 T = TypeVar("T")
 Check = Callable[[str | None], Feedback | None]

@@ -1,7 +1,6 @@
 """One call in the prompt layout of OmniSQL, Arctic-Text2SQL-R1 or XiYanSQL-QwenCoder."""
 
-from flows.pipelines.context import Context
-from flows.pipelines.pipeline import pipeline
+from flows.pipelines.pipeline import Context, pipeline
 from tasks.core.records import Question
 from tasks.settings.pipeline import NativeSettings
 from tasks.stages.native_sql import native_sql

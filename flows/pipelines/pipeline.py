@@ -10,14 +10,165 @@ Pipelines of this package have a name. One in a file of a user's own is named `p
 installed package as its entry point in the group `crosscheck.pipelines`.
 """
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any, Generic
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar, overload
 
-from flows.pipelines.context import Context, S
-from tasks.core.records import Question
+from tasks.backbone.metered import MeteredBackbone
+from tasks.core.dac_records import Oracle
+from tasks.core.outcome import Candidate
+from tasks.core.records import Demonstration, FewShotQuestion, Link, Question
+from tasks.database.sandbox.runner import DatabaseRunner
+from tasks.database.schema_view import SchemaView
+from tasks.retrieval.alignment import GroundedDemonstration
+from tasks.retrieval.value_index import DatabaseValues
 from tasks.settings.kinds import PIPELINES
 from tasks.settings.pipeline import PipelineSettings
+from tasks.stages.columns import column_profile, with_profile
+from tasks.stages.schema_prompt import schema_pruning, text_size
+from tasks.stages.sea_sql import value_retrieval
+
+S = TypeVar("S", bound=PipelineSettings)
+S_co = TypeVar("S_co", bound=PipelineSettings, covariant=True)
+
+
+@dataclass
+class PipelineRecord:
+    """The SQL after each step, the schema links and the notes of one question; kept when a later step fails."""
+
+    candidates: list[Candidate] = field(default_factory=list)
+    links: dict[str, Link] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def sql(self, stage: str, sql: str | None) -> str | None:
+        """Record the SQL after a stage, under the name of its metric, and return it."""
+        self.candidates.append(Candidate(f"{len(self.candidates) + 1}_{stage}", sql))
+        return sql
+
+    def link(self, name: str, link: Link) -> Link:
+        """Record a schema link for the linking metrics, and return it."""
+        self.links[name] = link
+        return link
+
+    def note(self, text: str) -> None:
+        """Record a remark for the question's notes."""
+        self.notes.append(text)
+
+
+@dataclass(frozen=True)
+class Context(Generic[S_co]):
+    """Input of a pipeline besides the question.
+
+    Attributes:
+        settings: the pipeline's own settings.
+        runner: executes SQL on the question's database.
+        demonstrations: training questions most similar to the question, as many as the settings ask for.
+        backbone: the model.
+        record: where the pipeline records its steps.
+        grounded: the demonstrations with their schemas, as many as DAC's stages and the pipeline ask for.
+        aligned: demonstrations for DAC's entity linking, chosen for their alignments; None: those in `grounded`.
+        oracle: gold answers to DAC's sub-tasks, for analysis; None in scored runs.
+        values: the values of the question's database; needed where the prompt shows retrieved ones.
+        eliminator: the model that eliminates bias (SEA-SQL); None where none is configured.
+        schema_room: bytes of text that a schema may have in a prompt; None where the model's context is unknown.
+    """
+
+    settings: S_co
+    runner: DatabaseRunner
+    demonstrations: tuple[Demonstration, ...]
+    backbone: MeteredBackbone
+    record: PipelineRecord = field(default_factory=PipelineRecord)
+    grounded: tuple[GroundedDemonstration, ...] = ()
+    aligned: tuple[GroundedDemonstration, ...] | None = None
+    oracle: Oracle | None = None
+    values: DatabaseValues | None = None
+    eliminator: MeteredBackbone | None = None
+    schema_room: int | None = None
+
+    def with_demonstrations(self, question: Question) -> FewShotQuestion:
+        """Return the question with its demonstrations; the settings decide whether they show evidence."""
+        shown = self.demonstrations[: self.settings.demonstrations.k]
+        if not self.settings.demonstrations.evidence:
+            shown = tuple(replace(one, evidence="") for one in shown)
+        return FewShotQuestion(question, shown)
+
+    def grounded_demonstrations(
+        self, count: int, *, aligned: bool = False, evidence: bool = False
+    ) -> tuple[GroundedDemonstration, ...]:
+        """Return the first demonstrations with their schemas.
+
+        Args:
+            count: how many at most.
+            aligned: those for entity linking.
+            evidence: whether they show their evidence; the settings may say so too.
+        """
+        shown = (self.grounded if self.aligned is None or not aligned else self.aligned)[:count]
+        if not (evidence or self.settings.demonstrations.evidence):
+            shown = tuple(replace(one, evidence="") for one in shown)
+        return shown
+
+    async def view_for(self, question: Question, *, descriptions: bool) -> SchemaView:
+        """Return the full schema as the prompts show it, with retrieved values where the settings ask for them.
+
+        A schema that exceeds the model's context is pruned (`tasks.stages.schema_prompt`), which is noted.
+        """
+        view = await self.full_view(question, descriptions=descriptions)
+        if self.schema_room is None or text_size(view) <= self.schema_room:
+            return view
+        kept = await schema_pruning(question, view, self.schema_room)
+        pruned, full = view.reduced_to(kept), view.schema
+        self.record.note(
+            f"the schema exceeds the model's context: {len(pruned.schema.column_names):,} of "
+            f"{len(full.column_names):,} columns are shown, of {len(pruned.schema.tables):,} of "
+            f"{len(full.tables):,} tables"
+        )
+        return pruned
+
+    async def full_view(self, question: Question, *, descriptions: bool) -> SchemaView:
+        """Return the schema as `view_for`, also where it exceeds the model's context."""
+        prompt, schema = self.settings.prompt, self.runner.database.schema
+        random_rows = prompt.values == "rows" and prompt.rows == "random"
+        if random_rows or prompt.missing:
+            profile = await column_profile(schema, prompt.sample_rows, prompt.row_seed, self.runner)
+            schema = with_profile(schema, profile, samples=random_rows, missing=prompt.missing)
+        view = SchemaView(schema, prompt, descriptions=descriptions)
+        if prompt.values == "rows":
+            return view
+        if not prompt.values_per_column:
+            return view.with_values(())
+        if self.values is None:
+            raise RuntimeError(
+                "the flow has to give a context `values` where the prompt's values are retrieved"
+            )
+        return view.with_values(
+            await value_retrieval(question, self.values, prompt.values_per_column, prompt.bm25_top_k)
+        )
+
+
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+
+
+@overload
+def results(found: tuple[A | BaseException, B | BaseException], /) -> tuple[A, B]: ...
+@overload
+def results(found: tuple[A | BaseException, B | BaseException, C | BaseException], /) -> tuple[A, B, C]: ...
+@overload
+def results(found: Sequence[A | BaseException], /) -> tuple[A, ...]: ...
+def results(found: Sequence[object], /) -> tuple[object, ...]:
+    """Return what `asyncio.gather(..., return_exceptions=True)` has found.
+
+    It awaits all stages, also when one fails: the others' calls are paid for and have to be recorded.
+
+    Raises:
+        BaseException: that of the first stage, in their order, that failed.
+    """
+    for each in found:
+        if isinstance(each, BaseException):
+            raise each
+    return tuple(found)
+
 
 Function = Callable[[Question, Context[S]], Awaitable[str | None]]
 """Takes a question and its context and returns the final SQL; None when there is none."""
@@ -51,10 +202,6 @@ def pipeline(settings: type[S], *, name: str | None = None) -> Callable[[Functio
 
 
 def pipeline_of(settings: PipelineSettings) -> Pipeline[Any]:
-    """Return the pipeline that is configured by these settings.
-
-    Raises:
-        ConfigurationError: there is none.
-    """
+    """Return the pipeline that is configured by these settings."""
     found: Pipeline[Any] = PIPELINES.get(settings.kind)
     return found

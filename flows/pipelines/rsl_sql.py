@@ -3,27 +3,26 @@
 import asyncio
 from dataclasses import dataclass, replace
 
-from flows.pipelines.context import Context
 from flows.pipelines.dac import decompose
-from flows.pipelines.pipeline import pipeline
-from flows.pipelines.results import results
+from flows.pipelines.pipeline import Context, pipeline, results
 from tasks.core.errors import ConfigurationError
 from tasks.core.records import Augmentation, CorrectionCase, FewShotQuestion, Link, Question, SqlPair
 from tasks.database.schema_view import SchemaView
-from tasks.settings.pipeline import LinkedSettings, RslSqlSettings
+from tasks.settings.pipeline import FewShotSettings, LinkedSettings, RslSqlSettings
 from tasks.stages.links import merge, unite, with_join_keys
-from tasks.stages.rsl_sql.augmentation import (
+from tasks.stages.rsl_sql import (
     augmentation_conditions,
     augmentation_elements,
     augmentation_keywords,
     augmentation_together,
+    augmented_sql,
+    backward_link,
+    binary_selection,
+    forward_link,
+    hinted_link,
+    preliminary_sql,
+    self_correction,
 )
-from tasks.stages.rsl_sql.augmented_sql import augmented_sql
-from tasks.stages.rsl_sql.backward_link import backward_link
-from tasks.stages.rsl_sql.binary_selection import binary_selection
-from tasks.stages.rsl_sql.forward_link import forward_link, hinted_link
-from tasks.stages.rsl_sql.preliminary_sql import preliminary_sql
-from tasks.stages.rsl_sql.self_correction import self_correction
 
 RslSql = Context[RslSqlSettings]
 
@@ -152,3 +151,11 @@ async def correct(name: str, sql: str | None, shown: Shown, context: RslSql) -> 
 
 async def _off() -> None:
     return None
+
+
+@pipeline(FewShotSettings, name="few-shot")
+async def few_shot(question: Question, context: Context[FewShotSettings]) -> str | None:
+    """Ask once, with the full schema and the demonstrations."""
+    view = await context.view_for(question, descriptions=context.settings.descriptions)
+    answer = await preliminary_sql(context.with_demonstrations(question), view, None, context.backbone)
+    return context.record.sql("preliminary_sql", answer.sql)

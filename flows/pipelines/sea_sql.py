@@ -1,16 +1,13 @@
 """SEA-SQL: values in the schema, bias elimination, execution adjustment (arXiv 2408.04919)."""
 
-from flows.pipelines.context import Context
-from flows.pipelines.pipeline import pipeline
+from flows.pipelines.pipeline import Context, pipeline
 from tasks.core.errors import BackboneError
 from tasks.core.records import Question
 from tasks.database.schema_view import SchemaView
 from tasks.settings.pipeline import SeaSqlSettings
 from tasks.sql.rewriting import without_concatenation
-from tasks.stage_runs.question_run import current_question_run
-from tasks.stages.sea_sql.bias_elimination import bias_elimination
-from tasks.stages.sea_sql.execution_adjustment import execution_adjustment
-from tasks.stages.sea_sql.zero_shot_sql import zero_shot_sql
+from tasks.stages.question_run import current_question_run
+from tasks.stages.sea_sql import bias_elimination, execution_adjustment, zero_shot_sql
 
 SeaSql = Context[SeaSqlSettings]
 

@@ -1,7 +1,7 @@
 """Context of the flow runs of one command: progress, stop requests, tags and budget.
 
 A Prefect flow's parameters are its settings, since Prefect stores them as JSON. A `Control` cannot be stored, so
-commands hand it to the function that makes the flow (`flows.evaluation.flow.evaluation_flow`), which closes over it.
+commands hand it to the function that makes the flow (`flows.evaluate.flow.evaluation_flow`), which closes over it.
 """
 
 import asyncio
@@ -10,8 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from flows.report.exit_codes import ExitCode
-from tasks.core.errors import CrosscheckError
+from tasks.core.errors import CrosscheckError, ExitCode
 
 if TYPE_CHECKING:  # a display is opened before the rest is imported
     from tasks.backbone.pricing import Budget
@@ -86,6 +85,7 @@ class Control:
     budget: "Budget | None" = None  # limit on the cost; None without a limit
     loop: asyncio.AbstractEventLoop | None = None  # the event loop of the flow runs, once it runs
     flow_run: str = ""  # Prefect's id of the running flow run; "" without one
+    result: Any = None  # the `EvaluationResult` of the last run, from when it is logged on
     own_server: bool = False  # whether this command has started Prefect's server, which then ends with it
     take_signals: Callable[[], None] = lambda: None  # lets Ctrl-C and SIGTERM set `stop` and `stop_now`
     # adds ids to the file from which later commands clean up after a killed process

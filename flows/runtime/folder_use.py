@@ -17,14 +17,11 @@ from tasks.settings.home import Home
 
 _UNRELATED = (BackboneError, DatabaseUnavailableError, Interrupted)
 """Errors that have nothing to do with the disk of the working folder."""
+_LOCK = "in-use.lock"
 
 
 def require_room(home: Home) -> None:
-    """Check that a working folder can be written and has room.
-
-    Raises:
-        NoRoomError: the disk is full or read-only.
-    """
+    """Check that a working folder can be written and has room."""
     with closing(Folder(home.path)) as folder:
         if problem := folder.problem(NEEDED):
             raise NoRoomError(problem)
@@ -35,9 +32,6 @@ def watched(home: Home) -> Iterator[None]:
     """Check the room of a working folder before a command's work, and that the folder is still there at its end.
 
     What fails within for want of room, in whatever library, is raised as that.
-
-    Raises:
-        NoRoomError: the disk is full or read-only, or the folder is gone.
     """
     require_room(home)
     with closing(Folder(home.path)) as folder:
@@ -57,7 +51,7 @@ class FolderUse:
 
     def __init__(self, home: Home) -> None:
         """Lock the folder, after waiting for a `crosscheck clean` that shrinks files."""
-        self._file = _opened(home, "in-use.lock")
+        self._file = _opened(home, _LOCK)
         try:
             fcntl.flock(self._file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -72,7 +66,7 @@ class FolderUse:
 @contextmanager
 def sole_use(home: Home) -> Iterator[bool]:
     """Lock the folder for this process alone while the block runs; yields whether that was possible."""
-    with _opened(home, "in-use.lock") as file:
+    with _opened(home, _LOCK) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -81,13 +75,21 @@ def sole_use(home: Home) -> Iterator[bool]:
             yield True
 
 
+def is_in_use(home: Home) -> bool:
+    """Return whether another process has the lock; writes nothing."""
+    try:
+        with (home.path / _LOCK).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # there is no such file
+        return False
+    return False
+
+
 @contextmanager
 def only_cleaner(home: Home) -> Iterator[None]:
-    """Let no other process clean the folder while the block runs.
-
-    Raises:
-        ConfigurationError: another process does.
-    """
+    """Let no other process clean the folder while the block runs."""
     with _opened(home, "clean.lock") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

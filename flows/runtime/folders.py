@@ -5,11 +5,11 @@ from pathlib import Path
 
 from flows.runtime.control import Progress
 from tasks.benchmarks.benchmark import Benchmark, load_benchmark
+from tasks.results.warehouse.stored import StoredRun
 from tasks.settings.assemble import stored_benchmark
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home, find_conf
-from tasks.tracking.warehouse.stored import StoredRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,19 +25,10 @@ class Folders:
         return cls(Path(settings.data), Home(Path(settings.home)))
 
     def benchmark(self, settings: BenchmarkSettings, progress: Progress | None = None) -> Benchmark:
-        """Load a benchmark; what takes a while is shown on the display of progress.
-
-        Raises:
-            ConfigurationError: there is no such layout.
-            DataError: a file is missing or invalid.
-        """
+        """Load a benchmark; what takes a while is shown on the display of progress."""
         step = progress.step if progress else None
         return load_benchmark(settings, data=self.data, home=self.home.path, conf=find_conf(), progress=step)
 
     def benchmark_of(self, stored: StoredRun, progress: Progress | None = None) -> Benchmark:
-        """Load the benchmark of a run as its evaluation had it.
-
-        Raises:
-            CrosscheckError: its settings are not valid in this release, or its files cannot be read.
-        """
+        """Load the benchmark of a run as its evaluation had it."""
         return self.benchmark(stored_benchmark(stored.run.settings["benchmark"]), progress)

@@ -1,4 +1,4 @@
-"""This process: garbage collection, import in the background, core dumps, and its end.
+"""This process: signals, log file, garbage collection, import in the background, and its end.
 
 What a module defines stays, and searching it for garbage is a quarter of the time that Prefect and MLflow take to
 import. Objects without references are removed at once as always; this is about circles of references only.
@@ -16,6 +16,17 @@ from typing import NoReturn
 SELDOM = (10_000, 50, 10)
 """New objects after which these are searched (Python's own: 700), such searches before the survivors of earlier ones
 are searched too, and searches of those before all objects are."""
+
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def bypass_proxy_on_loopback() -> None:
+    """Let this process and those below it reach servers on this machine without a proxy of the environment."""
+    named = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
+    hosts = [host.strip() for host in named.split(",") if host.strip()]
+    if "*" not in hosts:
+        os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join(dict.fromkeys((*hosts, *LOOPBACK)))
 
 
 def collect_garbage_seldom() -> None:
@@ -50,7 +61,7 @@ def import_in_background() -> None:
     """
     import importlib_metadata  # noqa: F401
 
-    from tasks.tracking.mlflow.quiet import import_store
+    from tasks.results.mlflow.store import import_store
 
     def work() -> None:
         with importing():
@@ -71,6 +82,17 @@ def forbid_core_dumps() -> None:
         return
     _, hard = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
+
+
+def open_closed_streams() -> None:
+    """Open standard streams that were closed (`>&-`, as under cron), so that nothing else gets their numbers."""
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - no path
 
 
 class FastExit:

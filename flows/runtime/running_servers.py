@@ -15,8 +15,8 @@ from pydantic.dataclasses import dataclass
 from flows.runtime.folder_use import FolderUse
 from tasks.core.errors import ConfigurationError
 from tasks.core.files import atomic_write_text
+from tasks.results.mlflow.store import Store, find_store
 from tasks.settings.home import Home
-from tasks.tracking.mlflow.store import Store, find_store
 
 LOCALHOST = "127.0.0.1"
 
@@ -68,11 +68,7 @@ _RECORD_FORMAT = TypeAdapter(RunningServers)
 
 @contextmanager
 def exclusive_servers(home: Home, addresses: Addresses) -> Iterator[None]:
-    """Lock the working folder for the servers of this process, and record their addresses.
-
-    Raises:
-        ConfigurationError: another process has locked it.
-    """
+    """Lock the working folder for the servers of this process, and record their addresses."""
     home.services.mkdir(parents=True, exist_ok=True)
     try:
         lock = _lock(home).acquire(blocking=False)

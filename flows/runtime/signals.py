@@ -1,19 +1,20 @@
-"""Ctrl-C, SIGTERM and a terminal that closes: the first asks for an orderly stop, the second for an immediate one."""
+"""Signals and the log file: the first Ctrl-C or SIGTERM asks for an orderly stop, the second ends the process."""
 
 import asyncio
+import logging
 import os
 import signal
 import stat
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import FrameType
 
 from flows.runtime.control import Control
-
-
-def _interrupt() -> None:
-    raise KeyboardInterrupt
+from tasks.backbone.cache.room import lost
+from tasks.database.sqlite import files as damage
+from tasks.settings.home import Home
 
 
 def _signals() -> tuple[signal.Signals, ...]:
@@ -32,14 +33,10 @@ def _leave_terminal() -> None:
 
 
 @contextmanager
-def stopped_by_signals(
-    on_first: Callable[[], None] = lambda: None, on_repeat: Callable[[], None] = _interrupt
-) -> Iterator[threading.Event]:
-    """Yield an event that the first signal sets, for work outside of an event loop.
+def stopped_by_signals(on_first: Callable[[], None] = lambda: None) -> Iterator[threading.Event]:
+    """Yield an event that the first signal sets, for work outside of an event loop; a second one interrupts it.
 
-    Args:
-        on_first: called after the event is set.
-        on_repeat: called at every further signal; by default it raises KeyboardInterrupt.
+    `on_first` is called after the event is set.
     """
     stop = threading.Event()
 
@@ -47,10 +44,9 @@ def stopped_by_signals(
         if number == signal.SIGHUP:
             _leave_terminal()
         if stop.is_set():
-            on_repeat()
-        else:
-            stop.set()
-            on_first()
+            raise KeyboardInterrupt
+        stop.set()
+        on_first()
 
     before = {number: signal.signal(number, handle) for number in _signals()}
     try:
@@ -93,3 +89,42 @@ def stopping_on_signals(control: Control, loop: asyncio.AbstractEventLoop) -> It
         control.loop = None
         for number in numbers:
             loop.remove_signal_handler(number)
+
+
+def log_file(home: Home) -> Path:
+    """Return the path of the working folder's log."""
+    return home.path / "crosscheck.log"
+
+
+class _LogFile(logging.FileHandler):
+    """File whose lines are dropped where it cannot be opened: its folder was removed, or the disk is full."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with suppress(OSError):  # `FileHandler` opens the file outside of what `raiseExceptions` covers
+            super().emit(record)
+
+
+@contextmanager
+def logging_to(home: Home) -> Iterator[None]:
+    """Write warnings to the log file, and what is set aside or lost to the terminal as well."""
+    terminal = logging.StreamHandler()
+    terminal.setFormatter(logging.Formatter("crosscheck: %(message)s"))
+    for shown in (damage.log, lost):
+        shown.addHandler(terminal)
+    handler = _LogFile(log_file(home), delay=True, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setLevel(logging.WARNING)
+    root = logging.getLogger()
+    root.addHandler(handler)
+    logging.captureWarnings(True)
+    # A line that cannot be written, for example on a full disk, is dropped without a traceback.
+    raise_exceptions, logging.raiseExceptions = logging.raiseExceptions, False
+    try:
+        yield
+    finally:
+        logging.raiseExceptions = raise_exceptions
+        logging.captureWarnings(False)
+        root.removeHandler(handler)
+        for shown in (damage.log, lost):
+            shown.removeHandler(terminal)
+        handler.close()

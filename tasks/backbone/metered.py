@@ -1,18 +1,66 @@
-"""A stage's view of a backbone: typed replies and recorded calls."""
+"""A stage's view of a backbone: typed replies, recorded calls, and a limit on unreadable replies."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
 from tasks.backbone.protocol import Backbone, Message, Origin, Reply, Request
-from tasks.backbone.replies.json_text import without_thoughts
-from tasks.backbone.reply_formats import ReplyFormats, translated
-from tasks.backbone.unreadable import FAILED, UnreadableReplies
+from tasks.backbone.replies.format import ReplyFormats, translated
+from tasks.backbone.replies.thoughts import without_thoughts
+from tasks.core.errors import BackboneError
 from tasks.core.outcome import Call
 from tasks.core.records import Answer
 from tasks.settings.backbone import BackboneSettings
+
+FAILED = "failed"
+"""`Call.parse` of a reply that could not be read."""
+
+
+class UnreadableReplies:
+    """Counts of a run's replies by stage; the run stops if the first `limit` replies of a stage are all unreadable."""
+
+    def __init__(self, limit: int = 0) -> None:
+        self._limit = limit
+        self._failed: Counter[str] = Counter()
+        self._truncated: Counter[str] = Counter()
+        self._read: set[str] = set()
+        self._stopped_by = ""
+
+    def count(self, label: str | None, calls: Iterable[Call], *, truncated: bool = False) -> None:
+        """Count replies of a stage, given its label; restored, cached and truncated ones too."""
+        stage = (label or "").partition(" ")[0]
+        if not stage or stage in self._read or not self._limit:
+            return
+        parses = [call.parse for call in calls]
+        self._failed[stage] += len(parses)
+        self._truncated[stage] += len(parses) if truncated else 0
+        if any(parse != FAILED for parse in parses):
+            self._read.add(stage)
+        elif self._failed[stage] >= self._limit:
+            self._stopped_by = self._stopped_by or stage
+
+    def check(self) -> None:
+        """Refuse a further request if the run is to stop."""
+        if self._stopped_by:
+            stage = self._stopped_by
+            cut_off = self._truncated[stage]
+            reason = (
+                f"{cut_off:,} of them were cut off at the token limit: raise backbone.max_tokens."
+                if cut_off
+                else "Change the form of the replies with backbone.reply (json, json_with_reasoning, fenced) or "
+                "backbone.response_mode (json_schema, json_object, text), in an agent's turn with pipeline.tools "
+                "(native, text)."
+            )
+            raise BackboneError(
+                f"{stage}: none of the first {self._failed[stage]:,} replies could be read, so the run was stopped to "
+                f"avoid further cost. {reason} backbone.unreadable_limit=0 continues regardless.",
+                transient=False,
+                fatal=True,
+            )
+
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -40,13 +88,6 @@ class MeteredBackbone:
         attempt: index of the question's sampling.
         candidate: index among the candidates that this backbone writes to a question; 0 is what it writes alone.
         guard: ends the run when the first replies of a stage all cannot be read; None: never.
-
-    Attributes:
-        calls: every call that brought a reply, in the order in which they came.
-        notes: remarks on replies: unreadable, empty, cut off, or not in the requested form.
-        replies: replies that the stage needed; one that is requested twice counts once.
-        unreadable: those of them that could not be read, at the second request either.
-        fallback: what the stage used in place of the result that it is for; "" if nothing.
     """
 
     def __init__(
@@ -65,7 +106,7 @@ class MeteredBackbone:
         self._attempt = attempt
         self._candidate = candidate
         self._guard = guard or UnreadableReplies()
-        self.calls: list[Call] = []
+        self.calls: list[Call] = []  # every call that brought a reply, in the order in which they came
         self.again()
 
     @classmethod
@@ -110,9 +151,11 @@ class MeteredBackbone:
 
         The calls stay. The notes would be the same, since the repetition gets the same replies, from the cache.
         """
-        self.notes: list[str] = []
-        self.replies = self.unreadable = self._asked = 0
-        self.fallback = ""
+        self.notes: list[str] = []  # on replies: unreadable, empty, cut off, or not in the requested form
+        self.replies = 0  # that the stage needed; a reply that is requested twice counts once
+        self.unreadable = 0  # those of them that could not be read, at the second request either
+        self.fallback = ""  # what the stage used in place of the result that it is for
+        self._asked = 0
 
     def note(self, text: str) -> None:
         """Add a note."""
@@ -132,17 +175,9 @@ class MeteredBackbone:
         self.unreadable += 1
 
     async def complete(self, request: Request, usable: Callable[[Reply], bool] | None = None) -> Reply:
-        """Answer one request and count its call.
-
-        Args:
-            request: the request.
-            usable: returns whether the stage can use the reply; None: it can use every one.
-
-        Raises:
-            BackboneError: there is no answer, and nothing is counted; or the run is to stop (`UnreadableReplies`).
-        """
+        """Answer one request and count its call, as unreadable where the stage cannot use the reply."""
         placed = self._placed(request)
-        reply = await self._send(placed)
+        reply = await self.inner.complete(placed)
         readable = usable is None or usable(reply)
         self._book(placed, reply, reply.call.parse if readable else FAILED)
         self._count(readable=readable)
@@ -151,37 +186,32 @@ class MeteredBackbone:
     async def ask_text(
         self, messages: Sequence[Message], *, sample: int = 0, temperature: float | None = None
     ) -> str:
-        """Ask for free text; "" for an empty reply. The model's thoughts are left out.
-
-        Raises:
-            BackboneError: there is no answer, or the run is to stop.
-        """
+        """Ask for free text; "" for an empty reply. The model's thoughts are left out."""
         request = Request(tuple(messages), temperature=temperature, sample=sample)
         return without_thoughts((await self.complete(request)).text)
 
     async def ask_sql(self, messages: Sequence[Message], read: Callable[[str], str | None]) -> Answer:
-        """Ask for a query in free text, and once again when `read` finds none in the reply.
-
-        Returns:
-            The query; without one, an Answer with a note.
-
-        Raises:
-            BackboneError: there is no answer, or the run is to stop.
-        """
+        """Ask for a query in free text, and once again when `read` finds none; without one, the Answer has a note."""
         text = ""
         for sample in range(READINGS):
             request = self._placed(Request(tuple(messages), sample=sample))
-            reply = await self._send(request)
+            reply = await self.inner.complete(request)
             text = without_thoughts(reply.text)
             sql = read(text)
             self._book(request, reply, FAILED if sql is None else reply.call.parse)
             if sql is not None:
                 self._count(readable=True)
                 return Answer(sql)
+            if reply.truncated:
+                break  # the same limit would cut it off again
         self._count(readable=False)
         self.fall_back(NO_SQL)
         start = " ".join(text[:80].split())
-        self.notes.append(f'no SQL in the reply, twice: "{start}"' if start else "reply empty twice")
+        twice = not reply.truncated
+        if start:
+            self.notes.append(f'no SQL in the reply{", twice" if twice else ""}: "{start}"')
+        else:
+            self.notes.append("reply empty twice" if twice else "reply empty")
         return Answer(None, "the reply held no SQL")
 
     async def ask_json(
@@ -208,9 +238,6 @@ class MeteredBackbone:
 
         Returns:
             The object; None when no reply could be read, which is noted.
-
-        Raises:
-            BackboneError: there is no answer, or the run is to stop.
         """
         reply_format = self._formats.format(self._stage)
         formatted = translated(messages, reply_format, reply_type)
@@ -218,7 +245,7 @@ class MeteredBackbone:
         for attempt in range(READINGS):
             index = sample * READINGS + attempt
             request = self._placed(Request(formatted, schema, temperature, index))
-            reply = await self._send(request)
+            reply = await self.inner.complete(request)
             reading = reply_format.read(reply.text, reply_type)
             self._book(request, reply, reading.path)
             if reading.value is not None:
@@ -226,11 +253,14 @@ class MeteredBackbone:
                 if reading.reason:
                     self.notes.append(f"reply not as asked: {reading.reason}")
                 return reading.value
+            if reply.truncated:
+                break  # the same limit would cut it off again
         self._count(readable=False)
         self.fall_back(otherwise)
         start = " ".join((without_thoughts(reply.text) or reply.text)[:80].split())
+        times = "" if reply.truncated else " twice"
         self.notes.append(
-            f'reply unreadable twice: "{start}" ({reading.reason})' if start else "reply empty twice"
+            f'reply unreadable{times}: "{start}" ({reading.reason})' if start else f"reply empty{times}"
         )
         return None
 
@@ -240,6 +270,7 @@ class MeteredBackbone:
 
     def _placed(self, request: Request) -> Request:
         """Return the request with its origin, numbered in the order of asking, and the sample index of its sampling."""
+        self._guard.check()
         first = self._attempt * SAMPLES_PER_ATTEMPT + self._candidate * SAMPLES_PER_CANDIDATE
         if first:
             request = replace(request, sample=request.sample + first)
@@ -249,10 +280,6 @@ class MeteredBackbone:
         self._asked += 1
         return placed
 
-    async def _send(self, request: Request) -> Reply:
-        self._guard.check()
-        return await self.inner.complete(request)
-
     def _count(self, *, readable: bool) -> None:
         self.replies += 1
         self.unreadable += not readable
@@ -260,6 +287,6 @@ class MeteredBackbone:
     def _book(self, request: Request, reply: Reply, parse: str) -> None:
         place = request.origin.round if request.origin else 0
         self.calls.append(replace(reply.call, parse=parse, round=place))
-        self._guard.count(self._stage, self.calls[-1:])
+        self._guard.count(self._stage, self.calls[-1:], truncated=reply.truncated)
         if reply.truncated:
             self.notes.append("reply cut off at the token limit")

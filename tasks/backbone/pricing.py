@@ -1,12 +1,9 @@
 """Cost of a call, tokens times a dated price, and a limit on the cost of several evaluations."""
 
 import datetime
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
-from tasks.backbone.protocol import Backbone, Reply, Request, sent_texts
-from tasks.backbone.stored_text import stored_text
+from tasks.backbone.protocol import Reply, Request, sent_texts, stored_text
 from tasks.core.errors import BackboneError
 from tasks.core.outcome import STANDARD, Usage
 from tasks.settings.backbone import BackboneSettings, Prices
@@ -69,13 +66,9 @@ def price_of(usage: Usage, settings: BackboneSettings, tier: str = STANDARD) -> 
 
 
 def prices_for(settings: BackboneSettings, day: datetime.date | None = None) -> Prices | None:
-    """Return the prices that hold for the model of these settings on a day; None when there are none for it.
+    """Return the prices that hold for the model of these settings on a day in UTC; None when there are none for it.
 
     Prices that name their model do not follow a `--set backbone.model=...` to another one.
-
-    Args:
-        settings: settings of the backbone.
-        day: a day in UTC; None: today.
     """
     return None if why_unpriced(settings, day) else settings.prices
 
@@ -101,57 +94,44 @@ CHARACTERS_PER_TOKEN = 4
 
 @dataclass
 class Budget:
-    """Limit on the cost of requests, and the cost so far."""
+    """Limit on the cost of requests, and the cost so far.
+
+    Calls in flight when the budget is spent are still answered and paid: at most as many as the backbone allows at a
+    time. The cost of a call whose tokens the endpoint does not report is estimated from its length. If it has no price
+    either, the budget cannot be kept, and no further request is sent.
+    """
 
     limit_usd: float  # limit on the cost
     # how to go on after it is spent, without a period
     continues: str = "The same command with a higher --budget continues"
     spent_usd: float = 0.0  # cost so far
-    refused: bool = False  # whether a request was refused because the budget was spent
+    unknown: str = ""  # why the cost so far is not known; "" if it is
+    refused: bool = False  # whether a request was refused because the budget was spent, or cannot be kept
 
+    def check(self) -> None:
+        """Refuse a further request if the budget is spent or cannot be kept."""
+        if not self.unknown and self.spent_usd < self.limit_usd:
+            return
+        self.refused = True
+        why = (
+            f"{self.unknown}, so the budget of {self.limit_usd:g} USD cannot be kept"
+            if self.unknown
+            else f"the budget of {self.limit_usd:g} USD is spent"
+        )
+        raise BackboneError(
+            f"{why}. Everything answered is kept. {self.continues}.", transient=False, fatal=True
+        )
 
-class BudgetedBackbone:
-    """Backbone that refuses requests once a budget is spent, with a fatal error, as an exhausted quota does.
-
-    Calls in flight at that moment are still answered and paid: at most as many as the backbone allows at a time. The
-    cost of a call whose tokens the endpoint does not report is estimated from its length.
-    """
-
-    def __init__(self, inner: Backbone, budget: Budget, settings: BackboneSettings) -> None:
-        self.inner = inner
-        self._budget = budget
-        self._settings = settings
-
-    @property
-    def identity(self) -> Mapping[str, Any]:
-        """The inner backbone's: a budget changes no answer."""
-        return self.inner.identity
-
-    async def complete(self, request: Request) -> Reply:
-        """Answer one request.
-
-        Raises:
-            BackboneError: the budget is spent, or the inner backbone gave no answer.
-        """
-        budget = self._budget
-        if budget.spent_usd >= budget.limit_usd:
-            budget.refused = True
-            raise BackboneError(
-                f"the budget of {budget.limit_usd:g} USD is spent. Everything answered is kept. {budget.continues}.",
-                transient=False,
-                fatal=True,
-            )
-        reply = await self.inner.complete(request)
-        if not reply.call.cached:
-            budget.spent_usd += self._price(request, reply)
-        return reply
-
-    def _price(self, request: Request, reply: Reply) -> float:
-        if reply.call.cost_usd is not None:
-            return reply.call.cost_usd
-        sent = sum(map(len, sent_texts(request)))
-        guessed = Usage(input=tokens(sent), output=tokens(len(stored_text(reply))))
-        return price_of(guessed, self._settings, reply.call.tier).usd or 0.0
+    def charge(self, request: Request, reply: Reply, settings: BackboneSettings) -> None:
+        """Add the cost of a call."""
+        usd = reply.call.cost_usd
+        if usd is None:
+            sent = sum(map(len, sent_texts(request)))
+            estimate = Usage(input=tokens(sent), output=tokens(len(stored_text(reply))))
+            usd = price_of(estimate, settings, reply.call.tier).usd
+        if usd is None:
+            self.unknown = f"the cost of a call to {settings.name} is unknown"
+        self.spent_usd += usd or 0.0
 
 
 def tokens(characters: int) -> int:

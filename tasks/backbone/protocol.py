@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal, Protocol
 
-from tasks.core.outcome import STANDARD, Call
-from tasks.core.trajectory import ToolCall
+from tasks.core.outcome import STANDARD, Call, ToolCall
 
 Role = Literal["system", "user", "assistant", "tool"]
 """Who speaks; "tool" only where a conversation is shown (`shown`): a request has results in the assistant's message."""
@@ -135,7 +134,7 @@ def request_digest(request: Request) -> str:
 
 def shared_prefix_digest(request: Request) -> str | None:
     """Return a digest of what a request has in common with requests about other questions; None for nothing."""
-    ends = [place for place, message in enumerate(request.messages) if message.shared]
+    ends = [index for index, message in enumerate(request.messages) if message.shared]
     if not ends:
         return None
     last = request.messages[ends[-1]]
@@ -213,3 +212,24 @@ def _canonical(content: Mapping[str, Any]) -> str:
 
 def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+TOOL_CALLS = "tool_calls"
+
+
+def stored_text(reply: Reply) -> str:
+    """Return the text of a reply; of one that calls tools, a JSON object of its text and of id, name and arguments."""
+    if not reply.calls:
+        return reply.text
+    calls = [[call.id, call.name, call.arguments] for call in reply.calls]
+    return json.dumps({"text": reply.text, TOOL_CALLS: calls}, ensure_ascii=False)
+
+
+def with_calls(reply: Reply) -> Reply:
+    """Return a reply whose text is such an object with its text and its tool calls; ValueError if it is none."""
+    try:
+        content = json.loads(reply.text)
+        calls = tuple(ToolCall(name, arguments, id=id) for id, name, arguments in content[TOOL_CALLS])
+        return Reply(content["text"], reply.call, reply.truncated, calls)
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"its text and tool calls cannot be read: {error}") from None

@@ -1,30 +1,68 @@
-"""Requests in the service tier "flex": without capacity they wait, and are sent in the standard tier after a limit."""
+"""Requests in the service tier "flex": sent while the run is on time, and in the standard tier after a wait."""
 
 import asyncio
+import datetime
 import logging
 import random
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from tasks.backbone.pace import Pace
 from tasks.backbone.protocol import Backbone, Reply, Request
 from tasks.core.errors import BackboneError
+
+RESERVE = 1.1
+"""Factor on the time that the remaining questions are expected to take."""
+MIN_ANSWERED = 3
+"""Questions that must be answered before the rate of a run counts as measured."""
+
+
+class Pace:
+    """Progress of a run towards the time by which it must end, `finish_by`, with a time zone.
+
+    The remaining questions are expected to take the time that the answered ones have taken on average. Requests that
+    are sent in the standard tier make a late run faster, so it returns to the cheaper tier as soon as it is on time.
+    """
+
+    def __init__(self, finish_by: datetime.datetime | None, now: Callable[[], float] = time.time) -> None:
+        self._finish_by = None if finish_by is None else finish_by.timestamp()
+        self._now = now
+        self._began = now()
+        self._questions = 0
+        self._answered = 0
+
+    def begin(self, questions: int) -> None:
+        """Start the clock for a number of questions that are to be answered by a model."""
+        self._began, self._questions, self._answered = self._now(), questions, 0
+
+    def answered(self) -> None:
+        """Count an answered question."""
+        self._answered += 1
+
+    @property
+    def late(self) -> bool:
+        """Whether the run would end too late at its current rate."""
+        if self._finish_by is None:
+            return False
+        now = self._now()
+        if self._answered < MIN_ANSWERED:
+            return now >= self._finish_by
+        seconds_each = (now - self._began) / self._answered
+        remaining = max(0, self._questions - self._answered)
+        return now + RESERVE * seconds_each * remaining > self._finish_by
+
 
 log = logging.getLogger(__name__)
 
 BATCH, FLEX = "batch", "flex"
 FIRST_PAUSE_S = 2.0
-"""Pause after the first refusal for lack of capacity; it doubles with each further one, up to `LONGEST_PAUSE_S`."""
-LONGEST_PAUSE_S = 60.0
+"""Pause after the first refusal for lack of capacity; it doubles with each further one, up to `MAX_PAUSE_S`."""
+MAX_PAUSE_S = 60.0
 
 
 class NoCapacityError(BackboneError):
-    """Refusal of a request because its service tier has no free capacity; it is not charged.
-
-    Attributes:
-        retry_after_s: seconds that the endpoint asks to wait; None if it gives none.
-    """
+    """Refusal of a request because its service tier has no free capacity; it is not charged."""
 
     def __init__(self, message: str, retry_after_s: float | None) -> None:
         super().__init__(message, transient=True)
@@ -34,13 +72,8 @@ class NoCapacityError(BackboneError):
 class FlexBackbone:
     """Backbone that sends each request in the tier "flex", or in the standard tier if that would take too long.
 
-    The tier is no part of a request's identity: a reply of either tier is reused in both. The refusals count as
-    retries of the call.
-
-    Args:
-        inner: the endpoint.
-        wait_s: seconds that a request waits for capacity.
-        pace: says whether the run is late; then nothing waits, and requests are sent in the standard tier.
+    A request waits `wait_s` seconds for capacity; in a late run nothing waits. The tier is no part of a request's
+    identity: a reply of either tier is reused in both. The refusals count as retries of the call.
     """
 
     def __init__(self, inner: Backbone, wait_s: float, pace: Pace) -> None:
@@ -55,11 +88,7 @@ class FlexBackbone:
         return self.inner.identity
 
     async def complete(self, request: Request) -> Reply:
-        """Answer one request.
-
-        Raises:
-            BackboneError: there is no answer; see the inner backbone.
-        """
+        """Answer one request."""
         loop = asyncio.get_running_loop()
         until, refusals, pause = loop.time() + self._wait_s, 0, FIRST_PAUSE_S
         while not self._pace.late:
@@ -70,11 +99,11 @@ class FlexBackbone:
                 seconds = error.retry_after_s
                 if seconds is None:
                     seconds = pause * random.uniform(0.5, 1.0)
-                pause = min(LONGEST_PAUSE_S, 2 * pause)
+                pause = min(MAX_PAUSE_S, 2 * pause)
                 if loop.time() + seconds > until:
                     log.info("no capacity in the tier flex: sent in the standard tier (%s)", error)
                     break
-                await self._sleep(seconds)
+                await stopped_within(seconds, self._stop)
         return _with_retries(await self.inner.complete(request), refusals)
 
     def wind_down(self) -> None:
@@ -83,11 +112,13 @@ class FlexBackbone:
             wind_down()
         self._stop.set()
 
-    async def _sleep(self, seconds: float) -> None:
-        try:
-            await asyncio.wait_for(self._stop.wait(), seconds)
-        except TimeoutError:
-            return
+
+async def stopped_within(seconds: float, stop: asyncio.Event) -> bool:
+    """Wait some seconds, or until `stop` is set; return whether it is."""
+    try:
+        return await asyncio.wait_for(stop.wait(), seconds)
+    except TimeoutError:
+        return False
 
 
 def _with_retries(reply: Reply, refusals: int) -> Reply:

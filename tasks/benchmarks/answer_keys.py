@@ -1,20 +1,42 @@
-"""The answer keys that `benchmark.answer_keys` names: files, and benchmarks whose golds are the key."""
+"""The answer keys that `benchmark.answer_keys` names: other golds for a benchmark's questions.
 
-from collections.abc import Sequence
-from dataclasses import replace
+A key is the golds of a benchmark, a file of ids and SQL, perhaps with the questions' texts, as BIRD's files are, or a
+file of corrections, which changes single golds:
+
+    {"corrections": [
+      {"question_id": "717", "action": "replace", "sql": "SELECT ...", "reason": "...", "source": "..."},
+      {"question_id": "720", "action": "add", "sql": ["SELECT ...", "SELECT ..."], "reason": "...", "source": "..."},
+      {"question_id": "723", "action": "withdraw", "reason": "...", "source": "..."}]}
+
+"replace": the results of these SQLs are right, that of the gold no longer; "add": those of the gold and of these are;
+"withdraw": the question is not counted. With "question" or "evidence" the key has another text for the question. Other
+questions keep their gold.
+
+A benchmark and a file of ids and SQL answer the questions that they have. To the others they have no answer.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from pydantic import ValidationError
+
+from tasks.benchmarks.answer_key import AnswerKey, Entry, Official, same_sql
 from tasks.benchmarks.expected_files import demand_questions, notes_on_revision
-from tasks.benchmarks.files.readers import read_json
-from tasks.benchmarks.keys.complete import read_file, read_split
-from tasks.benchmarks.keys.corrections import read_corrections
-from tasks.benchmarks.keys.key import AnswerKey, Official
 from tasks.benchmarks.layouts.base import SearchPaths, Split, layout_of
-from tasks.core.errors import ConfigurationError, DataError
-from tasks.settings.benchmark import OFFICIAL, BenchmarkSettings, key_name, key_reference
+from tasks.benchmarks.rows import DATABASE_NAMES, ID_NAMES, Row, files_digest, read_json, read_objects
+from tasks.core.errors import ConfigurationError, DataError, did_you_mean
+from tasks.core.wording import counted, shorten
+from tasks.settings.benchmark import BenchmarkSettings, key_name, key_reference
 from tasks.settings.load import available, load_benchmark_settings
 
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson")
+KEYS_OF_CORRECTIONS = ("corrections", "description")
+"""Keys beside the list of corrections that a file may have."""
+SQL_NAMES = ("corrected_sql", "gold_sql", "sql", "query")
+REASON_NAMES = ("reason", "correction", "comment")
+"""What the columns of a key may be called, in plain names; of several the first counts."""
 
 
 def read_keys(
@@ -23,14 +45,12 @@ def read_keys(
     """Read the keys of a benchmark's settings, in their order.
 
     `dialect` is that of its databases.
-
-    Raises:
-        CrosscheckError: a key cannot be read, or is of another SQL dialect than the databases.
     """
     official = Official(
         settings.name,
         {question.id: question for question in split.questions},
         {name: (sql, *split.further_gold.get(name, ())) for name, sql in split.gold.items()},
+        dialect,
     )
     return tuple(read_key(item, official, settings, places, dialect) for item in settings.answer_keys)
 
@@ -38,34 +58,23 @@ def read_keys(
 def read_key(
     item: str, official: Official, settings: BenchmarkSettings, places: SearchPaths, dialect: str
 ) -> AnswerKey:
-    """Read one key: `name`, `file` or `name=file`, as in `benchmark.answer_keys`. "official" is the benchmark's own.
+    """Read one key: `name`, `file` or `name=file`, as in `benchmark.answer_keys`.
 
     What is wrong with its content is in its `problems`.
-
-    Raises:
-        CrosscheckError: it cannot be read, or is of another SQL dialect than the databases.
     """
     name, reference = key_name(item), key_reference(item)
-    if item == OFFICIAL:
-        return AnswerKey(
-            OFFICIAL, Path(settings.questions if isinstance(settings.questions, str) else ""), "", {}
-        )
     if Path(reference).suffix.lower() in (*TABLES, ".json"):
         return read_key_file(name, Path(reference).expanduser(), official)
     return _profile(name, reference, official, settings, places, dialect)
 
 
 def read_key_file(name: str, file: Path, official: Official) -> AnswerKey:
-    """Read a file of corrections, or of ids and SQL; its form follows from its content.
-
-    Raises:
-        DataError: it cannot be read, or is neither.
-    """
+    """Read a file of corrections, or of ids and SQL; its form follows from its content."""
     content = read_json(file) if file.suffix.lower() == ".json" else None
     if isinstance(content, dict) and isinstance(content.get("corrections"), list):
-        return read_corrections(name, file, content, official)
+        return _read_corrections(name, file, content, official)
     if content is None or (isinstance(content, list) and content):
-        return read_file(name, file, official)
+        return _read_file(name, file, official)
     raise DataError(
         f'{file} is no answer key. It must hold an object with the key "corrections", a list of objects; or a list of '
         "objects with question_id and SQL, as BIRD's files do. JSON lines and CSV with these columns are read, too."
@@ -100,5 +109,186 @@ def _profile(
     layout = layout_of(found.layout)
     folder = layout.folder(found, places)
     files = demand_questions(found, folder)
-    key = read_split(name, files, layout.load(found, folder, files), official)
+    key = _read_split(name, files, layout.load(found, folder, files), official)
     return replace(key, notes=tuple(notes_on_revision(found, folder)))
+
+
+def _read_corrections(name: str, file: Path, content: Mapping[str, Any], official: Official) -> AnswerKey:
+    """Read the content of a file of corrections, and note whatever is wrong with it."""
+    listed: Sequence[Any] = content["corrections"]
+    entries: dict[str, Entry] = {}
+    problems = [
+        f'there is no key "{key}" beside "corrections"' for key in content if key not in KEYS_OF_CORRECTIONS
+    ]
+    for place, item in enumerate(listed):
+        where = f"item {place} (from 0)"
+        if isinstance(item, dict) and "question_id" in item:
+            where += f", question {item['question_id']}"
+        try:
+            entry = Entry.model_validate(item)
+        except ValidationError as error:
+            problems += [f"{where}: {problem}" for problem in _problems_in_words(error, item)]
+            continue
+        wrong = [f"{where}: {problem}" for problem in _problems(entry, official)]
+        if entry.question_id in entries:
+            wrong.append(f"{where}: the question has a correction above; put all of its SQL into one")
+        problems += wrong
+        if not wrong:
+            entries[entry.question_id] = entry
+    return AnswerKey(name, file, files_digest([file]), entries, problems=tuple(problems))
+
+
+def _problems_in_words(error: ValidationError, item: Any) -> Iterator[str]:
+    for problem in error.errors(include_url=False):
+        key = str(problem["loc"][0]) if problem["loc"] else ""
+        if problem["type"] == "extra_forbidden":
+            yield f'there is no key "{key}". {did_you_mean(key, Entry.model_fields)}'
+        elif problem["type"] == "missing":
+            yield f'the key "{key}" is missing'
+        elif not key:
+            yield f"must be an object, not {type(item).__name__}"
+        else:
+            yield f'"{key}": {problem["msg"]}, not {problem["input"]!r}'
+
+
+def _problems(entry: Entry, official: Official) -> Iterator[str]:
+    if entry.question_id not in official.questions:
+        # All ids would be a list of hundreds.
+        near = did_you_mean(entry.question_id, official.questions)
+        yield "the benchmark has no such question" + (f". {near}" if near.startswith("Did") else "")
+    if any(not sql.strip() for sql in entry.sql):
+        yield '"sql" is empty'
+    if entry.action in ("replace", "add") and not entry.sql:
+        yield f'"{entry.action}" needs the key "sql"'
+    if entry.action == "withdraw" and entry.sql:
+        yield 'a question that is withdrawn has no "sql"'
+    for name in ("reason", "source"):
+        if not getattr(entry, name).strip():
+            yield f'the key "{name}" is missing: say why, and who says so'
+
+
+@dataclass
+class Answer:
+    """What a key says of one question."""
+
+    sqls: tuple[str, ...]
+    database_id: str = ""  # "" where the file does not say
+    question: str | None = None
+    evidence: str | None = None
+    reason: str = ""
+
+
+def _read_file(name: str, file: Path, official: Official) -> AnswerKey:
+    """Read a JSON list, JSON lines or CSV of objects with an id and a SQL; several rows of one id are several SQLs."""
+    answers: dict[str, Answer] = {}
+    for row in read_objects(file):
+        value = row.first(ID_NAMES)
+        if value is None:
+            raise DataError(f'{row.place}: the key "question_id" is missing. Add it, or take the item out.')
+        if row.content.get("action"):
+            raise DataError(
+                f'{row.place}: corrections with an "action" stand in an object: {{"corrections": [...]}}.'
+            )
+        answer = _answer(row)
+        if earlier := answers.get(str(value)):
+            earlier.sqls = tuple(dict.fromkeys((*earlier.sqls, *answer.sqls)))
+        else:
+            answers[str(value)] = answer
+    return _key(name, [file], answers, official, unknown_allowed=False)
+
+
+def _read_split(name: str, files: Sequence[Path], split: Split, official: Official) -> AnswerKey:
+    """Return the key that a benchmark's questions and golds are. It may have more questions than the benchmark."""
+    reasons = dict(_reasons(files))
+    answers = {
+        question.id: Answer(
+            (split.gold[question.id], *split.further_gold.get(question.id, ())),
+            question.database_id,
+            question.text,
+            question.evidence,
+            reasons.get(question.id, ""),
+        )
+        for question in split.questions
+        if question.id in split.gold
+    }
+    return _key(name, files, answers, official, unknown_allowed=True)
+
+
+def _answer(row: Row) -> Answer:
+    return Answer(
+        row.texts(SQL_NAMES),
+        str(row.first(DATABASE_NAMES) or ""),
+        row.optional_text("question"),
+        row.optional_text("evidence"),
+        str(row.first(REASON_NAMES) or ""),
+    )
+
+
+def _reasons(files: Sequence[Path]) -> Iterator[tuple[str, str]]:
+    for row in (row for file in files if file.suffix == ".json" for row in read_objects(file)):
+        reason = row.first(REASON_NAMES)
+        if reason and row.content.get("question_id") is not None:
+            yield str(row.content["question_id"]), str(reason)
+
+
+def _key(
+    name: str,
+    files: Sequence[Path],
+    answers: Mapping[str, Answer],
+    official: Official,
+    *,
+    unknown_allowed: bool,
+) -> AnswerKey:
+    entries: dict[str, Entry] = {}
+    absent, elsewhere = set(), []
+    for identity, question in official.questions.items():
+        # of a question that is repeated word for word, the key has the first
+        answer = answers.get(identity) or answers.get(identity.removesuffix("-2"))
+        if answer is None:
+            absent.add(identity)
+        elif answer.database_id and answer.database_id.lower() != question.database_id.lower():
+            elsewhere.append(f"question {identity} ({answer.database_id} for {question.database_id})")
+        else:
+            entry = Entry(
+                question_id=identity,
+                action="replace",
+                sql=answer.sqls,
+                reason=answer.reason or f"differs in {files[0].name}",
+                source=files[0].name,
+                question=answer.question,
+                evidence=answer.evidence,
+            )
+            golds = official.golds.get(identity, ())
+            if not (same_sql(answer.sqls, golds, official.dialect) and entry.has_text_of(question)):
+                entries[identity] = entry
+    unknown = [identity for identity in answers if identity not in official.questions]
+    problems = list(_about(unknown, elsewhere, answers, official, unknown_allowed))
+    return AnswerKey(name, files[0], files_digest(files), entries, frozenset(absent), tuple(problems))
+
+
+def _about(
+    unknown: Sequence[str],
+    elsewhere: Sequence[str],
+    answers: Mapping[str, Answer],
+    official: Official,
+    unknown_allowed: bool,
+) -> Iterator[str]:
+    if not answers:
+        yield "it has no answer"
+    elif len(unknown) == len(answers):
+        like = next(iter(official.questions), "")
+        yield (
+            f"none of its {len(answers):,} ids is a question of {official.name}. They look like "
+            f'"{unknown[0]}", the benchmark\'s like "{like}". It is the key of another benchmark'
+        )
+    elif unknown and not unknown_allowed:
+        near = did_you_mean(unknown[0], official.questions)
+        yield (
+            f"{official.name} has no such {'question' if len(unknown) == 1 else 'questions'}: {shorten(unknown, 10)}"
+            + (f". {near}" if near.startswith("Did") else "")
+        )
+    if elsewhere:
+        yield (
+            f"it names another database than the benchmark for {counted(len(elsewhere), 'question')}: "
+            f"{shorten(elsewhere, 5)}. It is the key of another benchmark or revision"
+        )

@@ -1,27 +1,100 @@
-"""A benchmark's split as loaded: questions, gold, demonstrations, and where its databases are."""
+"""A benchmark's split as loaded: questions, gold and its dialect, demonstrations, and where its databases are."""
 
+import hashlib
+import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from urllib.parse import quote
 
+from tasks.benchmarks.answer_key import AnswerKey
 from tasks.benchmarks.answer_keys import read_keys
+from tasks.benchmarks.descriptions import Key, read_published
 from tasks.benchmarks.expected_files import demand_files, notes_on_descriptions, notes_on_revision, where_from
-from tasks.benchmarks.files.descriptions import Key, read_published
-from tasks.benchmarks.files.schemas import names_in_schema, read_ddl, schema_from_ddl
-from tasks.benchmarks.fingerprint import sql_fingerprint
-from tasks.benchmarks.gold_dialect import gold_for
-from tasks.benchmarks.keys.key import AnswerKey
 from tasks.benchmarks.layouts.base import GoldResults, Layout, SearchPaths, layout_of
+from tasks.benchmarks.schemas import names_in_schema, read_ddl, schema_from_ddl
 from tasks.core.errors import ConfigurationError, DataError
 from tasks.core.records import Demonstration, Question
 from tasks.database.database import dialect_named, locate
-from tasks.database.engine import engine_of
+from tasks.database.engine import Engine, engine_of
 from tasks.database.location import Location
 from tasks.database.schema import ColumnDescription, Schema
 from tasks.settings.benchmark import BenchmarkSettings
+from tasks.sql.transpiling import transpile
+
+
+@dataclass(frozen=True, slots=True)
+class TranslatedGold:
+    """Gold SQL that sqlglot has translated."""
+
+    # the translated gold SQL by question id; one that cannot be translated is as it was
+    gold: Mapping[str, str] = field(repr=False)
+    note: str  # what was done, in sentences
+
+
+def gold_for(
+    settings: BenchmarkSettings,
+    engine: Engine,
+    gold: Mapping[str, str],
+    questions: tuple[Question, ...],
+    schemas: Mapping[str, Schema],
+) -> TranslatedGold | None:
+    """Translate the gold SQL if the settings ask for it; return None where it is used as it is.
+
+    Gold SQL is given by question id, schemas by database id.
+    """
+    if not gold:
+        return None
+    if settings.url and not settings.dialect:
+        raise ConfigurationError(
+            f"{settings.name}: benchmark.url names databases of {engine.name}; in which dialect is the gold SQL? Add "
+            f"`dialect: {engine.name}` to the benchmark's YAML file, or the dialect that it is in."
+        )
+    written = dialect_named(settings.dialect) if settings.dialect else engine.dialect
+    if written == engine.dialect:
+        return None
+    if not settings.transpile_gold:
+        raise ConfigurationError(
+            f"{settings.name}: its gold SQL is of the dialect {settings.dialect}, its databases are of {engine.name}. "
+            f"{_remedy(settings, engine)}"
+        )
+    of = {question.id: schemas.get(question.database_id) for question in questions}
+    found = {name: transpile(sql, written, engine.dialect, of.get(name)) for name, sql in gold.items()}
+    changed = sum(each.changed for each in found.values())
+    unread = [name for name, each in found.items() if each.problem]
+    left = (
+        f" {len(unread):,} could not be translated and are as they were: {', '.join(unread[:10])}."
+        if unread
+        else ""
+    )
+    unknown = [name for name, each in found.items() if each.unknown_division]
+    if unknown:
+        left += (
+            f" {len(unknown):,} divide values of which the schema does not say whether they are integers, and may have "
+            f"another result: {', '.join(unknown[:10])}."
+        )
+    return TranslatedGold(
+        {name: each.sql for name, each in found.items()},
+        f"The gold SQL was translated from {settings.dialect} to {engine.name} by sqlglot; {changed} of {len(found)} "
+        f"with other text than before.{left} Scores against it are not the benchmark's and are not ranked. "
+        "Demonstrations are as they were written.",
+    )
+
+
+def _remedy(settings: BenchmarkSettings, engine: Engine) -> str:
+    translate = (
+        'With "--set benchmark.transpile_gold=true" sqlglot translates it; reports then say so, and such runs are '
+        "not ranked."
+    )
+    if settings.has_dialects:
+        return (
+            f'The benchmark may have it in that dialect: "--set benchmark.dialect={engine.name}". {translate}'
+        )
+    return f'Use databases of that dialect ("--set benchmark.url=..." or the files). {translate}'
 
 
 @dataclass(frozen=True)
@@ -60,11 +133,7 @@ class Benchmark:
 
     @cached_property
     def demonstrations(self) -> tuple[Demonstration, ...]:
-        """The training questions, in file order; () where the benchmark has none. Read on first use.
-
-        Raises:
-            DataError: the settings name a file that is missing or invalid.
-        """
+        """The training questions, in file order; () where the benchmark has none. Read on first use."""
         absent = [path for path in self.train_files if not path.is_file()]
         if absent:
             raise DataError(
@@ -79,7 +148,7 @@ class Benchmark:
     def gold_fingerprints(self) -> frozenset[str]:
         """Fingerprints of the whole split's gold, translated or not, and of each key: all that the leak guard sees."""
         further = (sql for sqls in self.further_gold.values() for sql in sqls)
-        of_keys = (sql for key in self.keys for entry in key.decided.values() for sql in entry.sql)
+        of_keys = (sql for key in self.keys for entry in key.entries.values() for sql in entry.sql)
         every = (*self.gold.values(), *self.written_gold.values(), *further, *of_keys)
         return frozenset(sql_fingerprint(sql) for sql in every)
 
@@ -98,9 +167,6 @@ class Benchmark:
 
         From the tables file, else from the "schema" column (DDL) of a Parquet file of training questions. A database
         that neither describes is absent.
-
-        Raises:
-            DataError: the file of the training questions is invalid.
         """
         wanted = dict.fromkeys(names)
         found = {name: self.schemas[name] for name in wanted if name in self.schemas}
@@ -118,11 +184,7 @@ class Benchmark:
 
     @cached_property
     def published_descriptions(self) -> Mapping[str, Mapping[Key, ColumnDescription]]:
-        """Generated descriptions that came with the benchmark, by lower-cased database id; often none.
-
-        Raises:
-            DataError: the file is malformed.
-        """
+        """Generated descriptions that came with the benchmark, by lower-cased database id; often none."""
         name = self.settings.column_descriptions
         path = self.folder / name if name else None
         return read_published(path) if path and path.is_file() else {}
@@ -138,11 +200,7 @@ class Benchmark:
         return next((path for path in found if path.is_file()), found[0])
 
     def location(self, database_id: str) -> Location:
-        """Return where a database is, whether or not it exists.
-
-        Raises:
-            ConfigurationError: the settings' URL is malformed or holds a password, or no engine has such URLs.
-        """
+        """Return where a database is, whether or not it exists."""
         chosen = self.settings
         if not chosen.url:
             return locate(str(self.database_path(database_id)))
@@ -155,11 +213,7 @@ class Benchmark:
         return locate(url, writable=chosen.allow_writable_role, version=chosen.database_version)
 
     def exists(self, database_id: str) -> bool:
-        """Return whether a database is there.
-
-        Raises:
-            CrosscheckError: its server does not answer, or the settings' URL is malformed.
-        """
+        """Return whether a database is there."""
         location = self.location(database_id)
         return engine_of(location).exists(location)
 
@@ -200,10 +254,6 @@ def load_benchmark(
     """Load a benchmark: its layout finds its files, or makes them as the demo's does.
 
     `progress` is called with a sentence about work that takes a while.
-
-    Raises:
-        ConfigurationError: there is no such layout.
-        DataError: a file is missing or invalid.
     """
     layout = layout_of(settings.layout)
     places = SearchPaths(data, home, conf, progress)
@@ -230,7 +280,8 @@ def load_benchmark(
     engine = engine_of(benchmark.location("x"))
     if settings.transpile_predictions:
         dialect_named(settings.transpile_predictions)
-    translated = gold_for(settings, engine, split.gold, split.questions, benchmark.schemas)
+    schemas = _schemas_with_types(benchmark) if settings.transpile_gold else benchmark.schemas
+    translated = gold_for(settings, engine, split.gold, split.questions, schemas)
     if translated:
         benchmark = replace(
             benchmark,
@@ -252,6 +303,52 @@ def load_benchmark(
     )
 
 
+def _schemas_with_types(benchmark: Benchmark) -> Mapping[str, Schema]:
+    """Return the schemas with column types from the benchmark's database files; a tables file may lack them."""
+    schemas = dict(benchmark.schemas)
+    for name in dict.fromkeys(question.database_id for question in benchmark.questions):
+        location = locate(str(benchmark.database_path(name)))
+        engine = engine_of(location)
+        if engine.exists(location):
+            with suppress(DataError):
+                schemas[name] = Schema(name, engine.read(location, name, 0).tables, dialect=engine.dialect)
+    return schemas
+
+
 def _schemas(layout: Layout, settings: BenchmarkSettings, folder: Path) -> Mapping[str, Schema]:
     path = folder / settings.tables
     return layout.read_schemas(path) if settings.tables and (path.is_file() or not settings.url) else {}
+
+
+_QUOTES = re.compile("[\"'`´‘’‚“”„«»\\[\\]]")
+_SPACE = re.compile(r"\s+")
+
+
+def sql_fingerprint(sql: str) -> str:
+    r"""Return the sha256 of a SQL without case, white space, quotes and trailing semicolons.
+
+    Deliberately coarse: two queries that differ only in these are one, even where the difference has a
+    meaning (`'A'` and `'a'`), because a demonstration too few is harmless and a leak is not.
+
+    >>> sql_fingerprint('SELECT "a"\n FROM t ;') == sql_fingerprint("select `A` from T")
+    True
+    """
+    return _digest(_bare(sql).rstrip(";"))
+
+
+def question_fingerprint(question: str) -> str:
+    """Return the sha256 of a question without case, white space, quotes and closing punctuation.
+
+    >>> question_fingerprint("How many  singers ?") == question_fingerprint("how many singers")
+    True
+    """
+    return _digest(_bare(question).rstrip(".?!;:,"))
+
+
+def _bare(text: str) -> str:
+    folded = unicodedata.normalize("NFKC", _QUOTES.sub("", text)).casefold()  # NFKC splits ´ into two signs
+    return _SPACE.sub("", _QUOTES.sub("", folded))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

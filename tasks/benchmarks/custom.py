@@ -3,15 +3,14 @@
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import yaml
 
-from tasks.benchmarks.files.pairs import DATABASE_NAMES, ID_NAMES, read_objects
-from tasks.benchmarks.files.readers import Row, files_digest
+from tasks.benchmarks.rows import DATABASE_NAMES, ID_NAMES, Row, files_digest, read_objects
 from tasks.core.errors import ConfigurationError, DataError
 from tasks.core.files import atomic_write_text
 from tasks.database.database import database_name, locate
@@ -31,6 +30,7 @@ class NewBenchmark:
     databases: tuple[str, ...]
     folder: Path  # the folder to make
     rule: str  # rule of the headline score
+    sql_names: tuple[str, ...] = SQL_NAMES  # names of the column of the SQL, of which the first counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,6 @@ def make_benchmark(wanted: NewBenchmark) -> Made:
     """Write the questions, copies of the databases and the YAML file into a new folder.
 
     Everything is read and checked before anything is written.
-
-    Raises:
-        ConfigurationError: the folder exists, or two databases have one name.
-        DataError: a file is missing or malformed, or a question names no given database.
     """
     if wanted.folder.exists() and (not wanted.folder.is_dir() or any(wanted.folder.iterdir())):
         raise ConfigurationError(f"--output {wanted.folder}: it exists and is not empty. Name a new folder.")
@@ -57,7 +53,7 @@ def make_benchmark(wanted: NewBenchmark) -> Made:
     engine = engine_of(next(iter(databases.values())))
     url = "" if engine.copied else _url(databases)
     rows = list(read_objects(wanted.pairs))
-    questions = [_question(row, tuple(databases)) for row in rows]
+    questions = [_question(row, tuple(databases), wanted.sql_names) for row in rows]
     if not questions:
         raise DataError(f"{wanted.pairs} holds no question.")
     _demand_ids(rows, questions)
@@ -124,10 +120,13 @@ def _url(databases: dict[str, Location]) -> str:
     return next(iter(urls.values()))
 
 
-def _question(row: Row, databases: Sequence[str]) -> dict[str, Any]:
-    """Return a question as BIRD writes it."""
+def _question(row: Row, databases: Sequence[str], sql_names: Sequence[str]) -> dict[str, Any]:
+    """Return a question as BIRD writes it; Spider's object `sql` beside the text `query` is left out."""
+    row = replace(
+        row, content={name: value for name, value in row.content.items() if not isinstance(value, dict)}
+    )
     lacking = [
-        names for names in (("question",), SQL_NAMES) if not any(row.content.get(name) for name in names)
+        names for names in (("question",), sql_names) if not any(row.content.get(name) for name in names)
     ]
     empty = [next((name for name in names if name in row.content), "") for names in lacking]
     if lacking and all(empty):
@@ -137,19 +136,20 @@ def _question(row: Row, databases: Sequence[str]) -> dict[str, Any]:
         raise DataError(
             f"{row.place}: there is no {' and no '.join(missing)}; it has {', '.join(row.content) or 'nothing'}."
         )
-    named = next((str(row.content[name]) for name in DATABASE_NAMES if row.content.get(name)), None)
+    named = row.first(DATABASE_NAMES)
     if named is None and len(databases) > 1:
         raise DataError(f"{row.place}: names no database (db_id), and there are {', '.join(databases)}.")
-    database = named or databases[0]
+    database = databases[0] if named is None else str(named)
     if database not in databases:
         raise DataError(
             f'{row.place}: is about the database "{database}", which is not given. Add its file with --database; '
             f"given are {', '.join(databases)}."
         )
-    identity = next((row.content[name] for name in ID_NAMES if row.content.get(name) not in (None, "")), None)
+    identity = row.first(ID_NAMES)
     found: dict[str, Any] = {"question_id": str(row.position if identity is None else identity)}
     found |= {"db_id": database, "question": row.text(["question"])}
-    found |= {"evidence": row.optional_text("evidence") or "", "SQL": row.text(SQL_NAMES)}
+    golds = row.texts(sql_names)
+    found |= {"evidence": row.optional_text("evidence") or "", "SQL": golds[0] if len(golds) == 1 else golds}
     if difficulty := row.optional_text("difficulty"):
         found["difficulty"] = difficulty
     return found

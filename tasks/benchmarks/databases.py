@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tasks.benchmarks.benchmark import Benchmark
-from tasks.benchmarks.files.descriptions import Key, merge, read_description_files
-from tasks.benchmarks.files.generated import GeneratedColumn, read_generated
+from tasks.benchmarks.descriptions import GeneratedColumn, Key, merge, read_description_files, read_generated
 from tasks.core.errors import DataError
 from tasks.core.wording import counted
 from tasks.database.database import Database, open_database
@@ -21,9 +20,6 @@ def open_benchmark_database(
     """Open one database of a benchmark: its own schema, the benchmark's foreign keys and descriptions.
 
     Generated descriptions are read from the working folder; without one they are left out.
-
-    Raises:
-        DataError: the database is missing or broken, or a description file is.
     """
     entry = benchmark.schemas.get(database_id)
     return open_database(
@@ -58,9 +54,6 @@ def schema_only_database(benchmark: Benchmark, database_id: str, home: Path | No
     """Return a database without its file: its schema from the tables file, with its descriptions.
 
     It does not exist and its digest is "": no SQL can be executed on it.
-
-    Raises:
-        DataError: the tables file does not describe it, or a description file is malformed.
     """
     schema = benchmark.schemas.get(database_id)
     if schema is None:
@@ -90,9 +83,6 @@ def column_descriptions(
     """Return the column descriptions of a database, by lower-cased table and column.
 
     The benchmark's own descriptions take precedence over generated ones.
-
-    Raises:
-        DataError: a description file is malformed.
     """
     generated = _generated(benchmark, database_id, home)
     return merge(_own(benchmark, database_id), {key: each.texts for key, each in generated.items()})
@@ -131,7 +121,7 @@ def _own(benchmark: Benchmark, database_id: str) -> dict[Key, ColumnDescription]
 
 
 def _generated(benchmark: Benchmark, database_id: str, home: Path | None) -> dict[Key, GeneratedColumn]:
-    """Return what `crosscheck prepare` had a backbone write about a database."""
+    """Return what `crosscheck benchmarks prepare` had a backbone write about a database."""
     if home is None or not benchmark.exists(database_id):
         return {}
     location = benchmark.location(database_id)

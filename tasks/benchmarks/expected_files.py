@@ -5,40 +5,26 @@ from pathlib import Path
 
 from tasks.benchmarks.layouts.base import SearchPaths, layout_of
 from tasks.core.errors import DataError
-from tasks.core.files import file_digest
+from tasks.core.files import file_digest, shown_files
 from tasks.settings.benchmark import BenchmarkSettings
 
 
 def check_files(settings: BenchmarkSettings, *, data: Path, home: Path, conf: Path) -> None:
-    """Check that a benchmark's files are there, without reading them.
-
-    Raises:
-        ConfigurationError: there is no such layout.
-        DataError: a file is missing.
-    """
+    """Check that a benchmark's files are there, without reading them."""
     demand_files(settings, layout_of(settings.layout).folder(settings, SearchPaths(data, home, conf, None)))
 
 
 def demand_files(settings: BenchmarkSettings, folder: Path) -> tuple[Path, ...]:
-    """Return the question files, after checking that every needed file exists.
-
-    Raises:
-        DataError: a file is missing.
-    """
-    named, found = settings.question_files, _question_files(settings, folder)
+    """Return the question files, after checking that every needed file exists."""
+    files, absent = _question_files(settings, folder)
     # a server describes its databases itself
     tables = [folder / settings.tables] if settings.tables and not settings.url else []
     folders = [] if settings.url else [folder / name for name in settings.database_folders]
-    absent = [
-        name
-        for name, paths in zip(named, found, strict=True)
-        if not paths or not all(path.exists() for path in paths)
-    ]
     absent += [path.name for path in (*tables, *folders) if not path.exists()]
     if folder.is_dir() and not absent:
-        return tuple(dict.fromkeys(path for paths in found for path in paths))
+        return files
     wrong = f"{folder} lacks {', '.join(absent)}" if folder.is_dir() else f"there is no folder {folder}"
-    names = ", ".join([*named, *([settings.tables] if settings.tables else []), *settings.database_folders])
+    names = ", ".join(filter(None, (*settings.question_files, settings.tables, *settings.database_folders)))
     no_tables = (
         f' A benchmark without {settings.tables} has the line tables: "" in its YAML file.'
         if absent == [settings.tables]
@@ -48,26 +34,25 @@ def demand_files(settings: BenchmarkSettings, folder: Path) -> tuple[Path, ...]:
 
 
 def demand_questions(settings: BenchmarkSettings, folder: Path) -> tuple[Path, ...]:
-    """Return the question files, after checking that they exist; the databases may be missing.
-
-    Raises:
-        DataError: a file is missing.
-    """
-    found = _question_files(settings, folder)
-    absent = [
-        name
-        for name, paths in zip(settings.question_files, found, strict=True)
-        if not paths or not all(path.exists() for path in paths)
-    ]
+    """Return the question files, after checking that they exist; the databases may be missing."""
+    files, absent = _question_files(settings, folder)
     if absent:
         raise DataError(
             f"{settings.name}: {folder} lacks {', '.join(absent)}, the answer key. {where_from(settings)}"
         )
-    return tuple(dict.fromkeys(path for paths in found for path in paths))
+    return files
 
 
-def _question_files(settings: BenchmarkSettings, folder: Path) -> list[list[Path]]:
-    return [sorted(folder.glob(name)) if "*" in name else [folder / name] for name in settings.question_files]
+def _question_files(settings: BenchmarkSettings, folder: Path) -> tuple[tuple[Path, ...], list[str]]:
+    """Return the question files, each once, and the names of the settings that no file has."""
+    files: dict[Path, None] = {}
+    absent = []
+    for name in settings.question_files:
+        paths = shown_files(folder, name) if "*" in name else [folder / name]
+        if not paths or not all(path.exists() for path in paths):
+            absent.append(name)
+        files |= dict.fromkeys(paths)
+    return tuple(files), absent
 
 
 def where_from(settings: BenchmarkSettings) -> str:

@@ -1,11 +1,11 @@
-"""All gold SQL of a split, with or without questions: what `crosscheck verify-gold` runs."""
+"""All gold SQL of a split, with or without questions: what `crosscheck benchmarks verify` runs."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from tasks.benchmarks.benchmark import Benchmark
-from tasks.benchmarks.files.readers import read_text
+from tasks.benchmarks.rows import read_text
 from tasks.core.errors import DataError
 
 SplitName = Literal["dev", "train"]
@@ -37,9 +37,6 @@ def read_golds(benchmark: Benchmark, split: SplitName = "dev", file: Path | None
 
     "dev" are the evaluated questions, "train" the training questions: from the benchmark's `train_gold` file if it has
     one, else from `train`.
-
-    Raises:
-        DataError: the file is missing or invalid, or the benchmark has no such split.
     """
     settings = benchmark.settings
     if file is not None:
@@ -73,11 +70,7 @@ def _evaluated(benchmark: Benchmark) -> tuple[Gold, ...]:
 
 
 def read_gold_file(path: Path) -> tuple[Gold, ...]:
-    """Read gold SQL in Spider's form: one per line, a tab, and its database. Blank lines count as positions only.
-
-    Raises:
-        DataError: the file cannot be read, holds no gold, or a line has no database.
-    """
+    """Read gold SQL in Spider's form: one per line, a tab, and its database. Blank lines count as positions only."""
     golds = []
     for number, line in enumerate(read_text(path).split("\n")):
         if not line.strip():

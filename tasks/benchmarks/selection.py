@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tasks.core.errors import ConfigurationError, did_you_mean
+from tasks.core.files import read_file
 from tasks.core.records import Question
 from tasks.core.wording import shorten
 from tasks.settings.home import find_conf
@@ -21,10 +22,6 @@ def select(questions: Sequence[Question], *, limit: int | None, ids: str | None)
         ids: ids and ranges of numeric ids (both ends included, gaps allowed), separated by commas; or `@` and
             the path of a file with one of them per line, blank lines and lines that begin with `#` aside, or the
             name of such a file in `conf/benchmarks` without its ending. None: all.
-
-    Raises:
-        ConfigurationError: an id or range meets no question, a range is reversed, the file cannot be read, nothing is
-            selected, or the limit is below 1.
     """
     if limit is not None and limit < 1:
         raise ConfigurationError(f"--limit {limit}: give 1 or more, or leave it out to take every question.")
@@ -44,7 +41,7 @@ def _items(ids: str) -> list[str]:
         if not path.exists() and path.name == ids[1:] and shipped.exists():
             path = shipped
         try:
-            parts = path.read_text(encoding="utf-8-sig").splitlines()
+            parts = read_file(path).decode("utf-8-sig").splitlines()
         except OSError as error:
             raise ConfigurationError(f"--questions {ids}: {path} cannot be read: {error.strerror}.") from None
         except UnicodeDecodeError:

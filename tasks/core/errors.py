@@ -6,6 +6,7 @@ The class determines the exit code of the command.
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -89,3 +90,16 @@ def did_you_mean(wrong: str, valid: Iterable[str]) -> str:
     if near:
         return f'Did you mean "{near[0]}"?'
     return f"Valid names: {', '.join(names)}." if names else "There are none."
+
+
+class ExitCode(IntEnum):
+    """How a command ended; an error that a user can correct has a code of its own, `CrosscheckError.exit_code`."""
+
+    DONE = 0
+    NEGATIVE = 1
+    """It did what it should, and the outcome is negative: an SQL that does not run, a figure that differs."""
+    BAD_INPUT = CrosscheckError.exit_code
+    TRY_AGAIN = 3
+    """Something is left undone that the same command can do."""
+    INTERNAL_ERROR = 70
+    INTERRUPTED = 130

@@ -1,8 +1,10 @@
 """Files: their digests, which are parts of cache keys, and how they are written whole or not at all."""
 
+import errno
 import hashlib
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -10,20 +12,56 @@ from pathlib import Path
 
 from tasks.core.errors import ConfigurationError
 
+MAX_PIPE = 1 << 28
+"""Bytes that are read of a pipe, which may have no end."""
+
+
+def require_file(path: Path) -> None:
+    """Make sure that what a user names is no device or pipe, which may have no end.
+
+    Raises:
+        OSError: it is one, or is not there.
+    """
+    kind = path.stat().st_mode
+    if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):
+        raise OSError(errno.EINVAL, "it is a device or a pipe, not a file", str(path))
+
+
+def read_file(path: Path) -> bytes:
+    """Return the content of a file or pipe that a user names; that of a pipe is read once per process.
+
+    Raises:
+        OSError: it cannot be read, is a device, or a pipe with more than `MAX_PIPE` bytes.
+    """
+    status = path.stat()
+    if stat.S_ISFIFO(status.st_mode):
+        return _read_pipe(path.absolute(), status.st_dev, status.st_ino)
+    require_file(path)
+    return path.read_bytes()
+
+
+@cache
+def _read_pipe(path: Path, device: int, inode: int) -> bytes:
+    with path.open("rb") as pipe:
+        content = pipe.read(MAX_PIPE + 1)
+    if len(content) > MAX_PIPE:
+        raise OSError(errno.EFBIG, f"the pipe has more than {MAX_PIPE:,} bytes", str(path))
+    return content
+
 
 def file_digest(path: Path) -> str:
     """Return the sha256 of a file, read in full once per process and (path, size, time of change)."""
-    stat = path.stat()
-    return remembered_digest(path.absolute(), stat.st_size, stat.st_mtime_ns)
+    status = path.stat()
+    return remembered_digest(path.absolute(), status.st_size, status.st_mtime_ns)
 
 
 def file_state(path: str | Path) -> tuple[int, ...]:
     """Return what changes when a file is replaced or written: its number, size and time of change; () for no file."""
     try:
-        stat = os.stat(path)  # noqa: PTH116 - twice per query, and three times as fast
+        status = os.stat(path)  # noqa: PTH116 - twice per query, and three times as fast
     except OSError:
         return ()
-    return (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+    return (status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 @cache
@@ -39,6 +77,11 @@ def file_size(path: "Path | os.DirEntry[str]", *, follow_symlinks: bool = True) 
         return path.stat(follow_symlinks=follow_symlinks).st_size
     except FileNotFoundError:
         return 0
+
+
+def shown_files(folder: Path, pattern: str) -> list[Path]:
+    """Return the files of a folder that match a pattern, by name, without hidden ones such as macOS's `._a.csv`."""
+    return sorted(path for path in folder.glob(pattern) if not path.name.startswith("."))
 
 
 @contextmanager
@@ -90,11 +133,7 @@ def _draft(path: Path) -> Iterator[Path]:
 
 
 def check_writable(path: Path, option: str) -> None:
-    """Check, before anything is paid for, that the file that an option names can be written.
-
-    Raises:
-        ConfigurationError: it cannot.
-    """
+    """Check, before anything is paid for, that the file that an option names can be written."""
     folder = path.parent
     if path.is_dir():
         raise ConfigurationError(f"{option} {path}: this is a folder. Name a file.")

@@ -153,7 +153,7 @@ class CorrectionCase:
     """A SQL to correct, and what is shown with it.
 
     Attributes:
-        asked: the question with its demonstrations.
+        few_shot: the question with its demonstrations.
         sql: None where there is none yet.
         augmentation: keywords and conditions that are shown; a part that is None is not.
     """

@@ -85,11 +85,7 @@ class Registry(Generic[T]):
         return is_in_file(name) or name in self.names()
 
     def get(self, name: str) -> T:
-        """Return the implementation of a name, or of `path/to/file.py:attribute`.
-
-        Raises:
-            ConfigurationError: there is none, or its file or package cannot be imported.
-        """
+        """Return the implementation of a name, or of `path/to/file.py:attribute`."""
         self._import_built_in()
         if name in self._found:
             return self._found[name]
@@ -119,7 +115,7 @@ class Registry(Generic[T]):
             self._imported = True  # before the imports: a module may look others up while it is imported
             try:
                 package = importlib.import_module(self._package)
-                for module in pkgutil.iter_modules(package.__path__):
+                for module in pkgutil.iter_modules(getattr(package, "__path__", [])):
                     if not module.ispkg:
                         importlib.import_module(f"{self._package}.{module.name}")
             except BaseException:
@@ -145,9 +141,6 @@ def attribute_of_file(name: str, kind: str) -> Any:
     """Return what `path/to/file.py:attribute` names; the file is imported once per process.
 
     `kind` says in messages what is looked for.
-
-    Raises:
-        ConfigurationError: the file cannot be imported, or has no such attribute.
     """
     file, _, attribute = name.rpartition(":")
     module = import_file(Path(file).expanduser(), kind)
@@ -203,9 +196,6 @@ def import_file(file: Path, kind: str) -> ModuleType:
 
     Its module name follows from its absolute path, so it is the same in every process. `kind` says in messages what is
     looked for in it.
-
-    Raises:
-        ConfigurationError: it does not exist, or importing it fails.
     """
     path = file.resolve()
     name = f"{USER_FILES}.{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"

@@ -1,5 +1,6 @@
 """Numbers and lists as a person reads them: one way to write each, on terminals, in Markdown and on pages."""
 
+import datetime
 import re
 from collections.abc import Sequence
 from typing import Protocol
@@ -176,3 +177,24 @@ def storable(text: str) -> str:
     'a\ufffdb\ufffd'
     """
     return _NO_TEXT.sub("\ufffd", text)
+
+
+def next_time(text: str, now: datetime.datetime) -> datetime.datetime:
+    """Return the time that a text names: an ISO 8601 time, or the next time of day in the time zone of `now`.
+
+    >>> night = datetime.datetime(2026, 11, 24, 22, 30, tzinfo=datetime.UTC)
+    >>> next_time("07:00", night).isoformat()
+    '2026-11-25T07:00:00+00:00'
+    >>> next_time("23:00", night).isoformat()
+    '2026-11-24T23:00:00+00:00'
+    >>> next_time("2026-11-26T05:00:00+01:00", night).isoformat()
+    '2026-11-26T05:00:00+01:00'
+
+    Raises:
+        ValueError: the text is neither.
+    """
+    if len(text) <= len("00:00:00"):
+        found = datetime.datetime.combine(now.date(), datetime.time.fromisoformat(text), now.tzinfo)
+        return found if found > now else found + datetime.timedelta(days=1)
+    found = datetime.datetime.fromisoformat(text)
+    return found if found.tzinfo else found.replace(tzinfo=now.tzinfo)

@@ -17,7 +17,7 @@ from tasks.core.errors import (
 )
 from tasks.database.engine import ENGINES, engine_of
 from tasks.database.location import Content, Location, unreadable
-from tasks.database.schema import LOAD_MARK, Descriptions, ForeignKey, Schema, united
+from tasks.database.schema import Descriptions, ForeignKey, Schema, united
 
 
 @dataclass(frozen=True)
@@ -70,18 +70,13 @@ def open_database(
         descriptions: of columns; they take precedence over the database's own comments.
         foreign_keys: further keys than those it declares; names are compared without case, and a key with a
             name that the database does not have is dropped.
-
-    Raises:
-        DataError: there is none, it cannot be read, its role may write, or it has no tables.
-        ConfigurationError: its engine is unknown, or the engine's driver is not installed.
     """
     location = locate(str(where)) if isinstance(where, Path) else where
     engine = engine_of(location)
     engine.require(location, database_id)
     state = engine.state(location)
     found = engine.read(location, database_id, sample_rows)
-    read = [table for table in found.tables if table.name != LOAD_MARK]
-    if not read:
+    if not found.tables:
         raise DataError(
             f'Database "{database_id}": {location} has no tables. It may have been created by a program that '
             "opened a wrong path; fetch the file again, or check the benchmark's `databases` folder."
@@ -89,17 +84,15 @@ def open_database(
             else f'Database "{database_id}": {location} has no tables that its role may read. Check the name of the '
             "database, and what the role was granted; tables of another schema need ?schema=NAME at the end."
         )
-    keys = united(read, found.foreign_keys, foreign_keys)
-    schema = Schema(database_id, tuple(read), keys, dialect=engine.dialect).described(descriptions or {})
+    keys = united(found.tables, found.foreign_keys, foreign_keys)
+    schema = Schema(database_id, tuple(found.tables), keys, dialect=engine.dialect).described(
+        descriptions or {}
+    )
     return Database(database_id, location, schema, engine.digest(location), state)
 
 
 def require_content(location: Location, content: Content) -> None:
-    """Make sure that a database can be read, and holds what it held when it was opened.
-
-    Raises:
-        DatabaseUnavailableError: it cannot, or does not.
-    """
+    """Make sure that a database can be read, and holds what it held when it was opened."""
     engine = engine_of(location)
     if not content.state or engine.state(location) == content.state:
         return
@@ -145,9 +138,6 @@ def locate(text: str, *, writable: bool = False, version: str = "") -> Location:
 
     A path belongs to the engine whose endings or beginning it has; one that does not exist yet to SQLite's, whose
     message says so.
-
-    Raises:
-        ConfigurationError: no engine has such URLs, or the URL is malformed; the message holds no password.
     """
     scheme, separator, rest = text.partition("://")
     engines = [ENGINES.get(name) for name in ENGINES.names()]
@@ -185,11 +175,7 @@ def database_name(location: Location) -> str:
 
 
 def _without_password(url: str) -> tuple[str, str]:
-    """Return a URL without its password, and the password.
-
-    Raises:
-        ConfigurationError: the URL is malformed.
-    """
+    """Return a URL without its password, and the password."""
     try:
         parts = urlsplit(url)
         _ = parts.port
@@ -205,11 +191,7 @@ def _without_password(url: str) -> tuple[str, str]:
 
 
 def dialect_named(name: str) -> str:
-    """Return sqlglot's name of a dialect that a user names: an engine, its dialect, or a beginning of its URLs.
-
-    Raises:
-        ConfigurationError: no engine has such a dialect.
-    """
+    """Return sqlglot's name of a dialect that a user names: an engine, its dialect, or a beginning of its URLs."""
     engines = [ENGINES.get(each) for each in ENGINES.names()]
     for engine in engines:
         if name.lower() in (engine.name, engine.dialect, *engine.schemes):

@@ -53,6 +53,8 @@ class Dialect:
     name: str  # as sqlglot spells it
     title: str  # as its makers spell it
     quote: str = '"'  # the mark around a quoted name
+    line_comment: str = r"--[^\n\r]*"  # pattern of a comment up to the end of its line
+    spaced_calls: bool = True  # whether a built-in function may be called with a blank before its parenthesis
     # whether a name without quotes is read in lower case, so that one with capitals needs quotes
     folds: bool = False
     # reserved words in lower case, or a function that returns them
@@ -108,6 +110,39 @@ _DIALECTS = {
         Dialect(SQLITE, "SQLite", quote="`", words=_words(_SQLITE_WORDS)),
         Dialect("duckdb", "DuckDB", words=_words(_DUCKDB_WORDS)),
         Dialect("postgres", "PostgreSQL", folds=True, words=_words(_POSTGRES_WORDS)),
-        Dialect("mysql", "MySQL", quote="`", words=_mysql_words),
+        Dialect(
+            "mysql",
+            "MySQL",
+            quote="`",
+            line_comment=r"(?:--(?=[ \t\n]|\Z)|\#)[^\n\r]*",  # `1--1` is a subtraction there
+            spaced_calls=False,
+            words=_mysql_words,
+        ),
     )
 }
+
+
+def quoted(name: str, dialect: str) -> str:
+    """Return a name in quotes, quotes within it doubled.
+
+    >>> quoted("free meal", "sqlite")
+    '`free meal`'
+    >>> quoted('a"b', "postgres")
+    '"a""b"'
+    """
+    mark = dialect_of(dialect).quote
+    return mark + name.replace(mark, mark * 2) + mark
+
+
+def quoted_if_needed(name: str, dialect: str) -> str:
+    """Return a name unchanged where SQL can read it so, in quotes otherwise.
+
+    >>> [quoted_if_needed(name, "sqlite") for name in ("name", "order", "%")]
+    ['name', '`order`', '`%`']
+    >>> [quoted_if_needed(name, "postgres") for name in ("name", "Name", "user")]
+    ['name', '"Name"', '"user"']
+    """
+    known = dialect_of(dialect)
+    folded = known.folds and name != name.lower()
+    plain = PLAIN_NAME.match(name) and name.lower() not in known.reserved and not folded
+    return name if plain else quoted(name, dialect)

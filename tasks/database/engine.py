@@ -27,11 +27,7 @@ ENGINES: Registry["Engine"] = Registry("engine", package="tasks.database.engines
 
 
 def engine_of(location: Location) -> "Engine":
-    """Return the engine of a location.
-
-    Raises:
-        ConfigurationError: no such engine.
-    """
+    """Return the engine of a location."""
     return ENGINES.get(location.engine)
 
 
@@ -78,15 +74,10 @@ class Cursor(ABC):
 
 
 class Connection(ABC):
-    """A connection that only reads, in a worker process: nothing that SQL does leaves it.
+    """A connection that only reads, in a worker process: nothing that SQL does leaves it."""
 
-    Attributes:
-        errors: exceptions that belong to the engine.
-        exhausted: whether memory ran out at some time, so that the process had better be replaced.
-    """
-
-    errors: tuple[type[BaseException], ...]
-    exhausted: bool = False
+    errors: tuple[type[BaseException], ...]  # exceptions that belong to the engine
+    exhausted: bool = False  # whether memory ran out at some time, so that the process had better be replaced
 
     @abstractmethod
     def execute(self, sql: str, deadline: Deadline) -> Cursor:
@@ -94,11 +85,7 @@ class Connection(ABC):
 
     @abstractmethod
     def explain(self, error: BaseException) -> tuple[Status, str]:
-        """Return the status of a query that ended with one of `errors`, and a sentence ("" for a timeout).
-
-        Raises:
-            DatabaseUnavailableError: the database cannot be read, whatever the SQL.
-        """
+        """Return the status of a query that ended with one of `errors`, and a sentence ("" for a timeout)."""
 
     def recover(self, error: BaseException) -> bool:
         """Return whether the query may be executed again: only the connection had failed, and it is open again."""
@@ -114,31 +101,20 @@ class Connection(ABC):
 
 
 class Engine(ABC):
-    """One kind of database.
+    """One kind of database."""
 
-    Attributes:
-        name: as in `ENGINES`.
-        dialect: sqlglot's name of its SQL dialect.
-        schemes: beginnings of its URLs.
-        server: whether it is a server, with roles and passwords; otherwise files.
-        endings: of its files, with the dot.
-        copied: whether `crosscheck load` copies its databases into other engines.
-    """
-
-    name: ClassVar[str]
-    dialect: ClassVar[str]
-    schemes: ClassVar[tuple[str, ...]]
-    server: ClassVar[bool] = False
-    endings: ClassVar[tuple[str, ...]] = ()
-    copied: ClassVar[bool] = False
+    name: ClassVar[str]  # as in `ENGINES`
+    dialect: ClassVar[str]  # sqlglot's name of its SQL dialect
+    schemes: ClassVar[tuple[str, ...]]  # beginnings of its URLs
+    server: ClassVar[bool] = False  # whether it is a server, with roles and passwords; otherwise files
+    endings: ClassVar[tuple[str, ...]] = ()  # of its files, with the dot
+    copied: ClassVar[bool] = (
+        False  # whether `crosscheck benchmarks load` copies its databases into other engines
+    )
 
     @abstractmethod
     def product(self, location: Location) -> str:
-        """Return name and version of what executes, for records: "SQLite 3.45.1".
-
-        Raises:
-            DataError: its server does not answer.
-        """
+        """Return name and version of what executes, for records: "SQLite 3.45.1"."""
 
     def has_file(self, path: Path) -> bool:
         """Return whether a path is one of its databases, by its ending or its content."""
@@ -150,34 +126,18 @@ class Engine(ABC):
 
     @abstractmethod
     def exists(self, location: Location) -> bool:
-        """Return whether there is such a database.
-
-        Raises:
-            DataError: that cannot be known, because its server does not answer.
-        """
+        """Return whether there is such a database."""
 
     @abstractmethod
     def require(self, location: Location, database_id: str) -> None:
-        """Make sure that it can be opened for reading only.
-
-        Raises:
-            DataError: it cannot, or its role may write and that is not accepted.
-        """
+        """Make sure that it can be opened for reading only."""
 
     @abstractmethod
     def digest(self, location: Location) -> str:
-        """Return what identifies the content, 64 hexadecimal digits.
-
-        Raises:
-            DataError: it cannot be read.
-        """
+        """Return what identifies the content, 64 hexadecimal digits."""
 
     def current_digest(self, location: Location) -> str:
-        """Return the digest of what is there now, read again.
-
-        Raises:
-            DataError: it cannot be read.
-        """
+        """Return the digest of what is there now, read again."""
         return self.digest(location)
 
     def state(self, location: Location) -> tuple[Any, ...]:
@@ -186,27 +146,15 @@ class Engine(ABC):
 
     @abstractmethod
     def read(self, location: Location, database_id: str, sample_rows: int) -> Structure:
-        """Read tables, keys, comments and the first rows.
-
-        Raises:
-            DataError: it cannot be read.
-        """
+        """Read tables, keys, comments and the first rows."""
 
     @abstractmethod
     def connect(self, location: Location, limits: Limits) -> Connection:
-        """Open a connection that only reads; called inside a worker process.
-
-        Raises:
-            DataError: it cannot be opened now.
-        """
+        """Open a connection that only reads; called inside a worker process."""
 
     @abstractmethod
     def values(self, location: Location) -> "Values":
-        """Open its values for the index of them.
-
-        Raises:
-            DataError: it cannot be read.
-        """
+        """Open its values for the index of them."""
 
 
 class Values(ABC):

@@ -24,6 +24,8 @@ class Limits:
     max_like_pattern_bytes: int = 1000  # bytes of a LIKE or GLOB pattern; matching takes time with its square
     memory_mb: int = 512  # address space of a worker in MiB; the engine itself gets half of it
 
+    writes_files: bool = False  # whether a worker may write files
+
     def __post_init__(self) -> None:
         if self.memory_mb < LEAST_MEMORY_MB:
             raise ValueError(

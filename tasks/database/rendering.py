@@ -8,7 +8,7 @@
 - `omnisql`: DDL as OmniSQL and Arctic-Text2SQL-R1 are trained with (data_preprocessing/process_dataset.py of
   snowflakedb/ArcticTraining): description and examples in one comment, named constraints, a blank line between tables.
 
-Every name is spelled as in the database. Values and descriptions are put on one line each.
+Every name is spelled as in the database. Views are marked as such. Values and descriptions are put on one line each.
 """
 
 import re
@@ -16,11 +16,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from tasks.database.identifiers import quoted, quoted_if_needed
+from tasks.database.dialects import quoted, quoted_if_needed
 from tasks.database.schema import Column, ForeignKey, Schema, Table
 from tasks.settings.pipeline import SchemaFormat
 
-LONGEST_VALUE = 100
+MAX_VALUE_CHARACTERS = 100
 """Characters of a value that are shown, unless the settings say otherwise."""
 
 BREAKS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]+")
@@ -54,7 +54,7 @@ def render(
     sample_rows: int,
     foreign_keys: bool,
     descriptions: bool,
-    longest_value: int = LONGEST_VALUE,
+    longest_value: int = MAX_VALUE_CHARACTERS,
 ) -> PromptParts:
     """Return a schema as text; stages call `SchemaView.render`.
 
@@ -97,7 +97,7 @@ def render(
     return PromptParts(_lines(lines), sampled=sampled)
 
 
-def literal(value: Any, longest: int = LONGEST_VALUE) -> str:
+def literal(value: Any, longest: int = MAX_VALUE_CHARACTERS) -> str:
     """Return a value as SQL would write it, on one line and cut to a readable length.
 
     >>> literal("it's"), literal(None), literal(1.5), literal(b"abc")
@@ -138,7 +138,12 @@ def _says_nothing_new(values: str, description: str) -> bool:
 
 def _comment_line(table: Table, dialect: str) -> str:
     columns = ", ".join(quoted(column.name, dialect) for column in table.columns)
-    return f"# {quoted(table.name, dialect)}({columns})"
+    return f"# {_view(table)}{quoted(table.name, dialect)}({columns})"
+
+
+def _view(table: Table) -> str:
+    """Return the word before the name of a view, "" for a table."""
+    return "view " if table.view else ""
 
 
 def _comment_samples(schema: Schema, rows: int, longest: int) -> Iterator[str]:
@@ -187,7 +192,8 @@ class _Ddl:
             if table.primary_key and set(table.primary_key) <= {column.name for column in table.columns}:
                 entries.append((f"PRIMARY KEY ({self.names(table.primary_key)})", ""))
             entries += [(self.constraint(key), "") for key in keys if key.table == table.name]
-            yield (self.between if place else "") + f"CREATE TABLE {self.names((table.name,))} ("
+            mark = " -- view" if table.view else ""
+            yield (self.between if place else "") + f"CREATE TABLE {self.names((table.name,))} ({mark}"
             for position, (definition, remark) in enumerate(entries, start=1):
                 comma = "," if position < len(entries) else ""
                 yield f"{self.indent}{definition}{comma}" + (f" -- {remark}" if remark else "")
@@ -234,7 +240,7 @@ def _m_schema(schema: Schema, keys: Sequence[ForeignKey], *, descriptions: bool)
     yield "【Schema】"
     for table in schema.tables:
         about = " ".join(table.description.split()) if descriptions else ""
-        yield f"# Table: {name(table.name)}" + (f", {about}" if about else "")
+        yield f"# {'View' if table.view else 'Table'}: {name(table.name)}" + (f", {about}" if about else "")
         yield "["
         for position, column in enumerate(table.columns, start=1):
             parts = [f"{name(column.name)}:{' '.join(column.type.upper().split())}".rstrip(":")]
@@ -265,7 +271,7 @@ def _percent(share: float) -> str:
 
 def _values_line(table: Table, most: int, dialect: str, longest: int) -> str:
     columns = ", ".join(_with_examples(column, most, dialect, longest) for column in table.columns)
-    return f"{quoted(table.name, dialect)}({columns})"
+    return f"{_view(table)}{quoted(table.name, dialect)}({columns})"
 
 
 def _with_examples(column: Column, most: int, dialect: str, longest: int) -> str:

@@ -10,9 +10,6 @@ from typing import Any
 from tasks.core.records import ColumnName, ColumnValues, Link
 from tasks.database.dialects import dialect_name as dialect_name
 
-LOAD_MARK = "crosscheck_load"
-"""Table in which a copy that `crosscheck load` has made says what it is a copy of; no schema shows it."""
-
 
 @dataclass(frozen=True, slots=True)
 class ColumnDescription:
@@ -42,12 +39,13 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table, its columns in the database's order."""
+    """One table or view, its columns in the database's order."""
 
     name: str
     columns: tuple[Column, ...]
     primary_key: tuple[str, ...] = ()  # names of the key's columns in key order, () when it has none
     description: str = ""  # what the table holds, "" when unknown
+    view: bool = False  # whether it is a view, which has no rows of its own and therefore no samples
 
     def with_rows(self, rows: Iterable[tuple[Any, ...]]) -> "Table":
         """Return the table with the values of rows as the samples of its columns."""
@@ -115,9 +113,9 @@ class Schema:
     def reduced_to(self, link: Link) -> "Schema":
         """Return the schema with the link's tables and columns only.
 
-        A foreign key survives if both its tables do, whether or not its columns were linked (RSL-SQL, section 3.1).
-        A linked table without a linked column is left out, because a prompt cannot show it. An empty link
-        falls back to the full schema.
+        A foreign key stays if all its columns do, so that a prompt names no column that it does not show (RSL-SQL,
+        section 3.1: if both its tables do). A linked table without a linked column is left out, because a prompt
+        cannot show it. An empty link falls back to the full schema.
         """
         kept = {(name.table.lower(), name.column.lower()) for name in link.columns}
         tables = tuple(
@@ -127,9 +125,7 @@ class Schema:
         )
         if not tables:
             return self
-        names = {table.name.lower() for table in tables}
-        keys = tuple(k for k in self.foreign_keys if {k.table.lower(), k.parent.lower()} <= names)
-        return Schema(self.database_id, tables, keys, dialect=self.dialect)
+        return Schema(self.database_id, tables, united(tables, self.foreign_keys), dialect=self.dialect)
 
     def limited_to(self, tables: Iterable[str]) -> "Schema":
         """Return the schema with these tables only, in full; the whole schema where it has none of them."""

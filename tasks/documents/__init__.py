@@ -1,1 +1,1 @@
-"""Documents: what a report says, built once, and rendered to a terminal, Markdown, HTML, LaTeX and CSV."""
+"""Documents: what a report says, built once, and rendered to a terminal, Markdown and HTML."""

@@ -6,7 +6,7 @@ grey, "now" blue, "worse" vermilion, "doubt" amber: distinguishable in grey and 
 
 from dataclasses import dataclass
 
-LEAST_REACH = 20.0
+MIN_REACH = 20.0
 """Percentage points that a chart of lines shows at least."""
 
 
@@ -128,9 +128,9 @@ class Lines:
         """The ends of the axis upwards: enough around all intervals that noise looks like noise."""
         ends = [end for line in self.lines for point in line.points for end in (point.low, point.high)]
         low, high = min(ends), max(ends)
-        spare = max(3.0, (LEAST_REACH - (high - low)) / 2)
-        low = max(0.0, min(low - spare, 100 - LEAST_REACH))
-        return low, min(100.0, max(high + spare, low + LEAST_REACH))
+        spare = max(3.0, (MIN_REACH - (high - low)) / 2)
+        low = max(0.0, min(low - spare, 100 - MIN_REACH))
+        return low, min(100.0, max(high + spare, low + MIN_REACH))
 
 
 Chart = Intervals | Parts | Lines

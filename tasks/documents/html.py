@@ -35,8 +35,7 @@ from tasks.documents.model import (
     plain,
     spans,
 )
-from tasks.documents.sql_markup import mark_sql
-from tasks.documents.text import visible
+from tasks.documents.text import mark_sql, visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -9,8 +9,9 @@ from tasks.documents.charts import Chart, Plot
 
 Tone = Literal["", "strong", "quiet", "code", "good", "better", "bad", "doubt"]
 """How a text is meant: `better` is a win, `good` is in order, `bad` is a loss or an error, `doubt` is a warning."""
-Level = Literal["", "note", "warning", "error", "score", "message"]
-"""Kind of a sentence: `note` is secondary, `message` is a program's text with its line breaks."""
+Level = Literal["", "note", "warning", "error", "score", "message", "command"]
+"""Kind of a sentence: `note` is secondary, `message` is a program's text with its line breaks, `command` is to be
+copied as one line."""
 Medium = Literal["terminal", "markdown", "page"]
 
 
@@ -201,21 +202,16 @@ class Only:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One of the SQLs of a question, None where there is none.
+    """One of the SQLs of a question."""
 
-    Attributes:
-        title: whose it is, and whether it is right.
-        other: another SQL; a page marks what it does not have.
-        stages: whether the SQL of each stage is right, by the stage's name.
-        fold: whether a page shows it only on demand.
-    """
-
-    title: Inline
-    sql: str | None
-    other: str | None = None
-    stages: Mapping[str, bool] = field(default_factory=dict)
+    title: Inline  # whose it is, and whether it is right
+    sql: str | None  # None: there is none
+    other: str | None = None  # another SQL; a page marks what it does not have
+    stages: Mapping[str, bool] = field(
+        default_factory=dict
+    )  # whether the SQL of each stage is right, by its name
     blocks: tuple["Block", ...] = ()  # on pages only
-    fold: bool = False
+    fold: bool = False  # whether a page shows it only on demand
 
     @property
     def trail(self) -> list[tuple[str, bool]]:

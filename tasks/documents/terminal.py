@@ -34,8 +34,7 @@ from tasks.documents.model import (
     Tone,
     spans,
 )
-from tasks.documents.sql_markup import compared_tokens
-from tasks.documents.text import visible
+from tasks.documents.text import compared_tokens, visible
 
 BOUNDLESS = 100_000
 """Width of output that is not a terminal: nothing in a file or a pipe is wrapped, cut or left out for its width."""
@@ -58,10 +57,10 @@ class _Console(Console):
 def open_console(stream: TextIO) -> Console:
     """Return a console with colours on a terminal only, and without emoji codes (`:name:`) and line breaks.
 
-    It is as wide as the terminal; where the output is not one, `BOUNDLESS`.
+    It is as wide as the terminal, and breaks texts at blanks; where the output is not one, it is `BOUNDLESS`.
     """
     wide = None if stream.isatty() else BOUNDLESS
-    return _Console(file=stream, highlight=False, emoji=False, soft_wrap=True, width=wide)
+    return _Console(file=stream, highlight=False, emoji=False, soft_wrap=wide is not None, width=wide)
 
 
 def literal(text: str) -> str:
@@ -95,7 +94,8 @@ def _print(console: Console, block: Block) -> None:
     match block:
         case Sentence():
             mark, tone = _LEVELS.get(block.level, ("", ""))
-            console.print(f"{mark}{markup(block.text, tone)}")
+            one_line = True if block.level == "command" else None
+            console.print(f"{mark}{markup(block.text, tone)}", soft_wrap=one_line)
         case Bullets():
             for item in block.items:
                 _print(
@@ -106,7 +106,7 @@ def _print(console: Console, block: Block) -> None:
             for name, value in block.items:
                 console.print(f"[dim]{literal(name)}[/] {markup(value)}")
         case Code():
-            print_sql(console, block.text) if block.language else console.print(f"  {literal(block.text)}")
+            _print_code(console, block)
         case Table():
             show(console, _grid(block), block.keep)
         case Section():
@@ -124,6 +124,14 @@ def _print(console: Console, block: Block) -> None:
                 console.print(f"\n[dim]{shown}{literal(block.rest)}[/]")
         case Figure() | Legend() | Cards():
             pass
+
+
+def _print_code(console: Console, code: Code) -> None:
+    """Print a text that is copied, so that only the terminal breaks its lines."""
+    if code.language:
+        print_sql(console, code.text)
+    else:
+        console.print(f"  {literal(code.text)}", soft_wrap=True)
 
 
 def _print_question(console: Console, item: QuestionItem) -> None:
@@ -208,16 +216,16 @@ def show(console: Console, grid: Grid, keep: int = 2) -> None:
     # Rich wraps both to the width of the table
     title, caption, grid.title, grid.caption = grid.title, grid.caption, None, None
     if title:
-        console.print(f"\n[bold]{title}[/]", soft_wrap=False)
+        console.print(f"\n[bold]{title}[/]")
     with console.capture() as printed:
-        console.print(grid, soft_wrap=False)
+        console.print(grid)
     lines = printed.get().removesuffix("\n").split("\n")
     # Rich fills the last column with blanks, which a file or a pipe would keep.
     console.out(
         "\n".join(lines if console.is_terminal else [line.rstrip() for line in lines]), highlight=False
     )
     if caption:
-        console.print(caption, style="table.caption", soft_wrap=False)
+        console.print(caption, style="table.caption")
 
 
 def print_sql(console: Console, sql: str | None, other: str | None = None) -> None:
@@ -234,11 +242,11 @@ def print_sql(console: Console, sql: str | None, other: str | None = None) -> No
     if console.is_terminal:
         from rich.syntax import Syntax  # imports Pygments
 
-        coloured = Syntax("", "sql", background_color="default").highlight(text)
+        coloured = Syntax("", "sql", background_color="default", word_wrap=True).highlight(text)
         coloured.rstrip()
         for run in re.finditer(r"\^+", marks):
             coloured.stylize("bold underline", *run.span())
-        console.print(Padding(coloured, (0, 0, 0, 4)), soft_wrap=False)
+        console.print(Padding(coloured, (0, 0, 0, 4)))
         return
     start = 0
     for line in text.split("\n"):

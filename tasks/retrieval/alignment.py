@@ -114,8 +114,7 @@ def align(question: str, sql: str, schema: Schema) -> tuple[AlignedToken, ...]:
 
     Looked for in this order, the longest first, each token once: values that the SQL compares a column with, names of
     the columns it uses otherwise than to join, names of its tables, all of these wherever they stand, then parts of
-    names. What a count, a sum or an
-    average is compared with is no value of the column.
+    names. What a count, a sum or an average is compared with is no value of the column.
 
     >>> from tasks.database.schema import Column, Table
     >>> schema = Schema("d", (Table("singer", (Column("first_name"), Column("country"))),), dialect="sqlite")

@@ -1,20 +1,153 @@
-"""Few-shot demonstrations: the training questions most like a question (RSL-SQL, E)."""
+"""Few-shot demonstrations: the training questions most like a question (RSL-SQL, E), without leaks.
+
+Masks values and schema words of a question, so that retrieval compares questions of different databases.
+
+The idea is DAIL-SQL's masked question similarity (Gao et al. 2023), which RSL-SQL uses on Spider. Deviations:
+words are matched with plurals folded instead of by n-grams, and neighbouring masks become one.
+"""
 
 import logging
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from tasks.benchmarks.benchmark import question_fingerprint, sql_fingerprint
 from tasks.core.records import Demonstration, Question
 from tasks.retrieval.encoder_files import VectorCache, find_encoder, quieten, unpacked, unusable
-from tasks.retrieval.masking import mask, schema_words
-from tasks.retrieval.ranking import Bm25Ranker, Ranker, best
 from tasks.settings.pipeline import DemonstrationSettings
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
     from sentence_transformers import SentenceTransformer
+
+
+class Ranker(Protocol):
+    """Finds, in a pool of texts that it was built on, those most like a query."""
+
+    def rank(self, queries: Sequence[str], k: int) -> list[list[int]]:
+        """Return for each query the positions of the k most similar texts, the most similar first.
+
+        Fewer than k where the pool is smaller. Ties are broken by the pool's order.
+        """
+        ...
+
+
+def best(scores: "npt.NDArray[np.floating[Any]]", k: int) -> list[int]:
+    """Return the positions of the k highest scores, highest first, ties by position."""
+    import numpy as np
+
+    k = min(k, scores.size)
+    if k <= 0:
+        return []
+    threshold = np.partition(scores, scores.size - k)[scores.size - k]
+    candidates = np.flatnonzero(scores >= threshold)
+    order = np.argsort(-scores[candidates], kind="stable")[:k]
+    return [int(position) for position in candidates[order]]
+
+
+_WORD = re.compile(r"\w+")
+
+
+class Bm25Ranker:
+    """Ranks a pool by BM25 (Lucene's variant, k1 1.5, b 0.75) on lower-cased words.
+
+    Neither stop words nor endings are removed: "how many", "which", "highest" indicate the SQL.
+    A query that shares no word with the pool gets the pool's first texts.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        import bm25s
+
+        documents = [_words(text) for text in texts]
+        self._size = len(documents)
+        self._index: bm25s.BM25 | None = None
+        if any(documents):
+            self._index = bm25s.BM25()
+            self._index.index(documents, show_progress=False)
+
+    def rank(self, queries: Sequence[str], k: int) -> list[list[int]]:
+        """Return the positions of the k best texts per query; see `Ranker.rank`."""
+        return [self._rank(query, k) for query in queries]
+
+    def _rank(self, query: str, k: int) -> list[int]:
+        words = _words(query)
+        if self._index is None or not words:
+            return list(range(min(k, self._size)))
+        return best(self._index.get_scores(words), k)
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.lower())
+
+
+SCHEMA_MASK = "<mask>"
+"""Replaces words that name a table or column."""
+VALUE_MASK = "<unk>"
+"""Replaces quoted texts and numbers."""
+
+_QUOTED = re.compile(
+    r"""(?<!\w)(?:'[^'\n]{1,200}(?:'\w[^'\n]{0,200}){0,10}'|"[^"\n]+"|`[^`\n]+`|‘[^’\n]{1,200}+’|“[^”\n]{1,200}+”)(?!\w)"""
+)
+_NUMBER = re.compile(r"(?<![\w.])[-+$€£]?\d+(?:[.,:/-]\d+)*%?(?!\w)")
+_SCHEMA_WORD = re.compile(r"(?<!\w)[^\W\d_]+(?:_[^\W\d_]+)*(?!\w)")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_REPEATED = re.compile(rf"({re.escape(SCHEMA_MASK)}|{re.escape(VALUE_MASK)})(?:\s+\1)+")
+
+FUNCTION_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        """a all am an and any are as at be by can did do does each for from had has have how i if in into is
+        it its me more most no not of off on one only or other our out per so than that the their them then
+        there these they this to us was we were what when where which who whose why will with you your""",
+    )
+)
+"""Words that ask instead of naming; never masked, although columns have them in their names."""
+
+
+def schema_words(names: Iterable[str]) -> frozenset[str]:
+    """Return the words of table and column names, folded as `mask` compares them.
+
+    >>> sorted(schema_words(["raceId", "Free Meal Count (K-12)"]))
+    ['count', 'free', 'id', 'meal', 'race', 'raceid']
+    """
+    words = set()
+    for name in names:
+        parts = re.findall(r"[^\W\d_]+", _HUMP.sub(" ", name)) + re.findall(r"[^\W\d]+", name)
+        words |= {fold(part) for part in parts}
+    return frozenset(word for word in words if len(word) > 1 and word not in FUNCTION_WORDS)
+
+
+def mask(question: str, words: Collection[str] = ()) -> str:
+    """Replace the values of a question by masks, and the words of its schema, as `schema_words` gives them.
+
+    Where the schema is not known, values alone are masked.
+
+    >>> mask("How many races in 2009 had the driver 'Lewis Hamilton'?", schema_words(["races", "drivers"]))
+    'How many <mask> in <unk> had the <mask> <unk>?'
+    """
+    text = _NUMBER.sub(VALUE_MASK, _QUOTED.sub(VALUE_MASK, question))
+    text = _SCHEMA_WORD.sub(lambda found: SCHEMA_MASK if fold(found[0]) in words else found[0], text)
+    return _REPEATED.sub(r"\1", text)
+
+
+def fold(word: str) -> str:
+    """Return a word in lower case and, if it looks like an English plural, in the singular.
+
+    >>> [fold(word) for word in ("Cities", "races", "class", "boxes")]
+    ['city', 'race', 'class', 'box']
+    """
+    word = word.lower()
+    if len(word) > 4 and word.endswith("ies"):
+        return word[:-3] + "y"
+    if len(word) > 4 and word.endswith(("ches", "shes", "sses", "xes")):
+        return word[:-2]
+    if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        return word[:-1]
+    return word
+
 
 Progress = Callable[[str], None]
 BLOCK = 256
@@ -39,13 +172,10 @@ class DemonstrationIndex:
         schema_names: Mapping[str, Collection[str]] | None = None,
         progress: Progress | None = None,
     ) -> None:
-        """Index a pool, from which leaks are already removed (`leak_guard.without_leaks`).
+        """Index a pool, from which leaks are already removed (`without_leaks`).
 
         `cache` is the folder of embedded texts; None: nothing is kept. `schema_names`, by database id, are for masking.
         `progress` is called with a sentence about work that takes a while.
-
-        Raises:
-            ConfigurationError: the encoder cannot be had.
         """
         self._pool = tuple(pool)
         self._settings = settings
@@ -111,11 +241,7 @@ class EmbeddingRanker:
         cache: Path | None = None,
         progress: Progress | None = None,
     ) -> None:
-        """Embed the pool, or read its vectors from `cache`.
-
-        Raises:
-            ConfigurationError: the encoder cannot be had.
-        """
+        """Embed the pool, or read its vectors from `cache`."""
         self._source = find_encoder(encoder)
         self._metric = metric
         self._cache = VectorCache(cache, self._source.identity) if cache else None
@@ -178,3 +304,63 @@ class EmbeddingRanker:
         except Exception as error:  # each kind of damage to a model's files has an exception of its own
             why = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise unusable(self._source.name, why) from error
+
+
+CHECKED = "No demonstration comes from the evaluated questions"
+"""Begins the sentence on a pool without leaks."""
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedPool:
+    """A pool of demonstrations without what would leak answers."""
+
+    # what may be shown, in the order of the original pool
+    pool: tuple[Demonstration, ...] = field(repr=False)
+    by_question: int  # examples removed because the evaluated split asks their question
+    by_sql: int  # further examples removed because their SQL is a gold SQL of the evaluated split
+
+    @property
+    def removed(self) -> int:
+        """Number of examples that were removed."""
+        return self.by_question + self.by_sql
+
+    @property
+    def sentence(self) -> str:
+        """Sentence for the user about what was removed."""
+        total = len(self.pool) + self.removed
+        if not self.removed:
+            return f"{CHECKED} ({total:,} checked)."
+        return (
+            f"{self.removed:,} of {total:,} demonstrations come from the evaluated questions and are not used: "
+            f"{self.by_question:,} by their question, {self.by_sql:,} by their SQL alone."
+        )
+
+
+def without_leaks(
+    pool: Iterable[Demonstration],
+    evaluated_questions: Iterable[Question],
+    evaluated_gold_fingerprints: Collection[str],
+) -> GuardedPool:
+    """Remove every example whose question or SQL is in the evaluated split, also of other databases.
+
+    Case, white space, quotes and closing punctuation make no difference; see `tasks.benchmarks.benchmark`.
+
+    Args:
+        pool: the training questions.
+        evaluated_questions: the *whole* evaluated split, not only what is selected for a run: the
+            demonstrations of a question must not depend on which others run with it.
+        evaluated_gold_fingerprints: `sql_fingerprint` of all of the split's gold; the gold itself stays with
+            scoring.
+    """
+    evaluated_texts = {question_fingerprint(question.text) for question in evaluated_questions}
+    gold = frozenset(evaluated_gold_fingerprints)
+    kept: list[Demonstration] = []
+    by_question = by_sql = 0
+    for example in pool:
+        if question_fingerprint(example.question) in evaluated_texts:
+            by_question += 1
+        elif sql_fingerprint(example.sql) in gold:
+            by_sql += 1
+        else:
+            kept.append(example)
+    return GuardedPool(tuple(kept), by_question, by_sql)

@@ -46,10 +46,6 @@ def find_encoder(name: str) -> EncoderSource:
     """Find an encoder: a folder, else the hub's cache on this disk, else an installed package, else the hub itself.
 
     A name without an owner is one of sentence-transformers' own. Nothing is downloaded here.
-
-    Raises:
-        ConfigurationError: it is on no disk and the hub does not offer it, or cannot be reached; or the extra that
-            loads encoders is not installed.
     """
     if not is_installed():
         raise unusable(name, f"sentence-transformers is not installed. {INSTALL}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
-from tasks.retrieval.masking import FUNCTION_WORDS
+from tasks.retrieval.demonstrations import FUNCTION_WORDS
 
 LONGEST = 8
 """Tokens in a row that one name or value may take."""

@@ -6,17 +6,16 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from tasks.core.outcome import StageRecord
-from tasks.core.trajectory import TURN, is_turn
+from tasks.core.outcome import TURN, StageRecord, is_turn
 from tasks.database.schema import Schema
 from tasks.scoring.candidates import bill_line, is_candidate
 from tasks.scoring.cost import reported_cost, total_cost
 from tasks.scoring.degradation import find_degradation
 from tasks.scoring.linking import score_links
-from tasks.scoring.report import NO_GOLD, UNGRADED, QuestionScore, Report, StageScore, is_right
+from tasks.scoring.report import NO_GOLD, UNGRADED, QuestionScore, Report, StageScore, flips, is_right
 from tasks.scoring.score import Accuracy, Score
 from tasks.scoring.variants import scores as scores_of
-from tasks.sql.hardness import hardness
+from tasks.sql.clauses import hardness
 
 NO_ANSWER = "no_answer"
 NO_SETTINGS: Mapping[str, Any] = MappingProxyType({})
@@ -107,10 +106,7 @@ def _stage_scores(scored: Sequence[QuestionScore], rule: str) -> tuple[StageScor
     before: list[bool] | None = None
     for name in stage_names(scored):
         right = [is_right(score.stages.get(name), rule) for score in scored]
-        fixed = broken = None
-        if before is not None:
-            fixed = sum(now and not then for then, now in zip(before, right, strict=True))
-            broken = sum(then and not now for then, now in zip(before, right, strict=True))
+        fixed, broken = (None, None) if before is None else flips(before, right)
         result.append(StageScore(sum(right), len(scored), name=name, fixed=fixed, broken=broken))
         before = right
     return tuple(result)

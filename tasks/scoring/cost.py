@@ -54,7 +54,6 @@ class Estimate:
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None  # at the backbones' prices
-    rounds: int | None = None  # calls of a question that follow each other, the most of the sample
 
 
 def total_cost(stages: Sequence[StageRecord]) -> Cost:
@@ -91,7 +90,7 @@ def total_cost(stages: Sequence[StageRecord]) -> Cost:
 
 
 def reported_cost(stages: Sequence[StageRecord]) -> Cost:
-    """Return what the turns of imported trajectories cost: what their file says, and unknown for all else.
+    """Return what the turns of trajectories cost: what their file says, and unknown for all else.
 
     The model calls of turns of which only the tool calls are known are unknown, and so is their number.
     """

@@ -5,11 +5,15 @@ pipeline than the one that it is published for.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tasks.core.outcome import FAILED_ATTEMPT, Outcome, StageRecord
 from tasks.core.wording import counted
+
+MAX_MODELS = 3
+"""Names of models that a sentence lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,23 @@ def find_degradation(outcomes: Iterable[Outcome]) -> Degradation:
         sum(any(map(_is_degraded, _stages(outcome))) for outcome in answered),
         len(answered),
     )
+
+
+def about_models(outcomes: Iterable[Outcome], pipeline: Mapping[str, Any]) -> str:
+    """Return a sentence on replies that name more than one model; "" where they do not.
+
+    A pipeline whose settings name further backbones is expected to have replies of several models.
+    """
+    if (pipeline.get("candidates") or {}).get("backbones") or pipeline.get("eliminator"):
+        return ""
+    names = Counter(
+        call.model for outcome in outcomes for record in _stages(outcome) for call in record.calls
+    )
+    if len(names) < 2:
+        return ""
+    listed = ", ".join(f"{name} ({counted(calls, 'call')})" for name, calls in names.most_common(MAX_MODELS))
+    more = f" and {len(names) - MAX_MODELS} more" if len(names) > MAX_MODELS else ""
+    return f"The replies are of {len(names):,} models, so the score is that of none of them alone: {listed}{more}."
 
 
 def _stages(outcome: Outcome) -> list[StageRecord]:

@@ -9,7 +9,7 @@ from tasks.core.outcome import Failure
 from tasks.database.schema import Schema
 from tasks.scoring.report import QuestionScore, Verdict, is_right
 from tasks.sql.parsing import parse
-from tasks.sql.query_scope import QueryParts, query_parts
+from tasks.sql.resolution import QueryParts, query_parts
 
 ErrorClass = Literal[
     "no_answer",

@@ -52,20 +52,13 @@ UNITS = (
 
 @dataclass(frozen=True, slots=True)
 class ScoredRun:
-    """What metrics are computed from.
+    """What metrics are computed from."""
 
-    Attributes:
-        report: every verdict, with the rows of the selected questions.
-        schemas: full schema by database.
-        exact_match: whether Spider's exact set match is scored for this benchmark.
-        link_rows: the questions that linking scores are about; None: the scored ones.
-        measured: what was measured by executing queries again, by the metric's name.
-    """
-
-    report: Report
-    schemas: Mapping[str, "Schema"]
-    exact_match: bool = False
-    link_rows: Sequence[QuestionScore] | None = None
+    report: Report  # every verdict, with the rows of the selected questions
+    schemas: Mapping[str, "Schema"]  # full schema by database
+    exact_match: bool = False  # whether Spider's exact set match is scored for this benchmark
+    link_rows: Sequence[QuestionScore] | None = None  # that linking scores are about; None: the scored ones
+    # what was measured by executing queries again, by the metric's name
     measured: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -85,10 +78,7 @@ class ScoredRun:
             return any(record.stage.endswith(name) for row in self.scored for record in row.outcome.stages)
         if kind == "measured":
             return name in self.measured
-        return {
-            "schemas": bool(self.schemas),
-            "exact_match": self.exact_match,
-        }[kind]
+        return {"schemas": bool(self.schemas), "exact_match": self.exact_match}[kind]
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,11 +188,7 @@ def result_metric(
 
 
 def find_metrics(names: Sequence[str] = ()) -> tuple[Metric, ...]:
-    """Return every registered metric and those named, also as `path/to/file.py:name`, in the order of the summary.
-
-    Raises:
-        ConfigurationError: there is no such metric, it cannot be imported, or it has the name of another.
-    """
+    """Return every registered metric and those named, also as `path/to/file.py:name`, in the order of the summary."""
     found: dict[str, Metric] = {}
     for name in dict.fromkeys((*METRICS.names(), *names)):
         one = METRICS.get(name)

@@ -25,6 +25,11 @@ class Ratio:
         """Compute the share."""
         object.__setattr__(self, "value", self.correct / self.total if self.total else None)
 
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> "Ratio":
+        """Return the share that `as_object` gave as plain JSON."""
+        return cls(plain["correct"], plain["total"])
+
     def as_object(self) -> dict[str, float | None]:
         """Return it as plain JSON."""
         return asdict(self)
@@ -93,6 +98,12 @@ def is_right(verdict: Verdict | None, rule: str) -> bool:
     return verdict is not None and verdict.correct.get(rule, False)
 
 
+def flips(before: Sequence[bool], after: Sequence[bool]) -> tuple[int, int]:
+    """Return how many wrong answers became right, and how many right ones wrong."""
+    pairs = list(zip(before, after, strict=True))
+    return sum(now and not then for then, now in pairs), sum(then and not now for then, now in pairs)
+
+
 @dataclass(frozen=True, slots=True)
 class KeyVerdict:
     """What an answer key says of one question, beside the official verdict and never in its place."""
@@ -104,7 +115,7 @@ class KeyVerdict:
     reason: str = ""  # what is wrong with the official gold
     source: str = ""  # who says so
     question: str = ""  # the text under the key, if it is another
-    evidence: str = ""  # its evidence, likewise
+    evidence: str = ""  # the evidence under the key, if it is another
 
     @property
     def counted(self) -> bool:
@@ -119,8 +130,6 @@ class Opinion:
     model: str  # name of the backbone
     right: bool  # whether it calls the answer right
     reason: str = ""  # why, in its words
-    # how often its opinion was that of people, on NL2SQL-BUGs (`crosscheck judge --measure`); None: not measured
-    accuracy: Ratio | None = None
 
 
 @dataclass(frozen=True, slots=True)

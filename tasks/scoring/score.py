@@ -30,7 +30,7 @@ class Accuracy:
     total: int  # questions, those without an answer included
     # the share in 0..1; None of no questions. It follows from the counts, like the interval.
     ex: float | None = None
-    # low, high: Wilson's interval of the share at 95 %; None likewise
+    # low, high: Wilson's interval of the share at 95 %; None of no questions
     low: float | None = None
     high: float | None = None
 
@@ -85,8 +85,8 @@ class Score(Accuracy):
 
     rule: str = ""  # comparison rule
     variant: str = ""  # name of the variant; "" for the official score
-    title: str = ""  # of the variant, for displays; "" likewise
-    # questions on which the variant's verdict is another than the official one; nothing likewise
+    title: str = ""  # of the variant, for displays; "" for the official score
+    # questions on which the variant's verdict is another than the official one
     differs: Differs = field(default_factory=Differs)
     # what the variant changes of single golds, by question id ("replaced", "withdrawn")
     changes: Mapping[str, str] = field(default_factory=dict)

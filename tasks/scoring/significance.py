@@ -196,9 +196,6 @@ def compare_runs(
 
     `confidence` is that of the interval, and 1 - the level of the test. The same samples and seed of the bootstrap give
     the same interval.
-
-    Raises:
-        ConfigurationError: the runs share no question.
     """
     common = [question for question in a if question in b]
     if not common:

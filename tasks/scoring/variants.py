@@ -10,7 +10,7 @@ nightly runs as soon as it is registered. It yields one variant, or several as t
 
         yield Variant("without_ties", "Without questions whose gold has a LIMIT", judge)
 
-No rank and no gate of a nightly run depends on a variant.
+No gate of a nightly run depends on a variant, and no rank but that of `leaderboard --by`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

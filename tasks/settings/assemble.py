@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from tasks.core.errors import ConfigurationError, first_problem
 from tasks.settings.benchmark import BenchmarkSettings
-from tasks.settings.evaluation import EvaluationSettings
+from tasks.settings.evaluation import EvaluationChoice, EvaluationSettings, Selection
 from tasks.settings.home import find_conf, find_data, find_home
 from tasks.settings.kinds import AnyBenchmark
 from tasks.settings.load import (
@@ -23,44 +22,19 @@ from tasks.settings.load import (
 from tasks.settings.pipeline import without_demonstrations
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluationChoice:
-    """An evaluation as a user names it; None: the default."""
-
-    # benchmark, backbone, pipeline: names or paths, see `load_settings`
-    benchmark: str
-    backbone: str
-    pipeline: str
-    overrides: Sequence[str] = ()  # texts as `--set` takes them
-    # limit, questions, record, shards: as in `EvaluationSettings`; the record's path may be relative
-    limit: int | None = None
-    questions: str | None = None
-    # data, home: the folders, see `find_data` and `find_home`
-    data: str | None = None
-    home: str | None = None
-    record: str | None = None
-    shards: int = 1
-
-
 def evaluation_settings(choice: EvaluationChoice) -> EvaluationSettings:
-    """Read the settings that a user names and put them together.
-
-    Raises:
-        ConfigurationError: an unknown name, key or value.
-    """
+    """Read the settings that a user names and put them together."""
     for override in choice.overrides:
         parse_override(override)
     conf = find_conf()
     chosen = _chosen(conf, choice, choice.overrides)
     return EvaluationSettings(
         **chosen,
+        **{name: getattr(choice, name) for name in Selection.model_fields},
         tracking=load_tracking_settings(choice.overrides),
         changed=_changed(conf, choice, chosen),
-        limit=choice.limit,
-        questions=choice.questions,
         data=str(find_data(choice.data)),
         home=str(find_home(choice.home).path),
-        shards=choice.shards,
         record=str(Path(choice.record).expanduser().resolve()) if choice.record else None,
     )
 
@@ -98,11 +72,7 @@ def _value(settings: BaseModel, keys: Sequence[str]) -> Any:
 
 
 def benchmark_settings(name: str, overrides: Sequence[str] = ()) -> BenchmarkSettings:
-    """Read a benchmark's settings alone, for commands that ask no model.
-
-    Raises:
-        ConfigurationError: an unknown name, key or value, or a setting of something else than the benchmark.
-    """
+    """Read a benchmark's settings alone, for commands that ask no model."""
     for override in overrides:
         kind, _, _ = parse_override(override)
         if kind != "benchmark":
@@ -113,11 +83,7 @@ def benchmark_settings(name: str, overrides: Sequence[str] = ()) -> BenchmarkSet
 
 
 def stored_benchmark(content: Mapping[str, Any]) -> BenchmarkSettings:
-    """Return the settings of a stored run's benchmark, without its answer keys, which scoring alone reads.
-
-    Raises:
-        ConfigurationError: they are not valid in this release.
-    """
+    """Return the settings of a stored run's benchmark, without its answer keys, which scoring alone reads."""
     try:
         plain = {**content, "answer_keys": []}
         found: BenchmarkSettings = TypeAdapter(AnyBenchmark).validate_json(json.dumps(plain))

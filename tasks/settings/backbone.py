@@ -1,7 +1,6 @@
 """Settings of a backbone: model, endpoint, sampling, retries, prices."""
 
 import datetime
-from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
@@ -9,37 +8,33 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator, mod
 from tasks.core.errors import did_you_mean
 from tasks.core.outcome import STANDARD
 from tasks.core.registry import Registry
-from tasks.core.times import next_time
+from tasks.core.wording import next_time
 from tasks.settings.base import Settings
 
 VARIABLE_NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"
-MOST_TOKENS = 100_000_000
-MOST_USD = 1_000_000
-MOST_IN_BATCH = 5_000
+MAX_TOKENS = 100_000_000
+MAX_USD = 1_000_000
+MAX_IN_BATCH = 5_000
 """Requests that are collected for one batch at most."""
 HEADER_NAME = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$"
 
-RESPONSE_MODES: Registry[Callable[[Mapping[str, Any]], Mapping[str, Any]]] = Registry(
-    "response mode", package="tasks.backbone.endpoint", group="crosscheck.response_modes"
-)
-"""How JSON replies are requested, by name: from the reply's JSON schema to fields of the request's body."""
-
-
+RESPONSE_MODES = ("json_schema", "json_object", "text")
+"""How JSON replies are requested, the strictest first: by schema, as any object, in the prompt alone."""
 AUTO = "auto"
 """Response mode that stands for the strictest one that the endpoint takes."""
 
 
 def _demand_response_mode(name: str) -> str:
-    if name == AUTO or RESPONSE_MODES.has(name):
+    modes = (AUTO, *RESPONSE_MODES)
+    if name in modes:
         return name
-    known = [AUTO, *RESPONSE_MODES.names()]
-    raise ValueError(f'there is no response mode "{name}". {did_you_mean(name, known)}')
+    raise ValueError(f'there is no response mode "{name}". {did_you_mean(name, modes)}')
 
 
 ResponseMode = Annotated[str, AfterValidator(_demand_response_mode)]
 
 REPLY_FORMATS: Registry[Any] = Registry(
-    "reply format", package="tasks.backbone.replies.formats", group="crosscheck.reply_formats"
+    "reply format", package="tasks.backbone.replies.format", group="crosscheck.reply_formats"
 )
 """In which form a model answers, by name: subclasses of `ReplyFormat`."""
 
@@ -56,14 +51,14 @@ ReplyFormatName = Annotated[str, AfterValidator(_demand_reply_format)]
 class Rates(Settings):
     """Prices of one service tier, in USD per million tokens."""
 
-    input: float = Field(ge=0, le=MOST_USD)
+    input: float = Field(ge=0, le=MAX_USD)
     """USD per million input tokens."""
-    cached_input: float | None = Field(None, ge=0, le=MOST_USD)
+    cached_input: float | None = Field(None, ge=0, le=MAX_USD)
     """USD per million input tokens that the provider served from its own prompt cache; None: as `input`."""
-    cache_write: float | None = Field(None, ge=0, le=MOST_USD)
+    cache_write: float | None = Field(None, ge=0, le=MAX_USD)
     """USD per million input tokens that the provider wrote to its own prompt cache; None: unknown, and so is the cost
     of every call that wrote some."""
-    output: float = Field(ge=0, le=MOST_USD)
+    output: float = Field(ge=0, le=MAX_USD)
     """USD per million output tokens, reasoning included."""
 
 
@@ -74,7 +69,7 @@ class Prices(Rates):
     """Prices of the tier "flex"; None: unknown."""
     batch: Rates | None = None
     """Prices of the tier "batch"; None: unknown."""
-    most_input: int | None = Field(None, gt=0, le=MOST_TOKENS)
+    most_input: int | None = Field(None, gt=0, le=MAX_TOKENS)
     """Input tokens of a request up to which the prices hold; the cost of a longer one is unknown. None: no limit."""
     model: str | None = None
     """Model of these prices; the cost of any other model is unknown. None: they hold for every model."""
@@ -142,11 +137,11 @@ class BackboneSettings(Settings):
     """Sampling temperature; None: not sent (some reasoning models refuse it)."""
     reasoning_effort: str | None = None
     """How long a reasoning model may think, as the endpoint calls it ("low", "high"); None: not sent."""
-    max_tokens: int | None = Field(None, gt=0, le=MOST_TOKENS)
+    max_tokens: int | None = Field(None, gt=0, le=MAX_TOKENS)
     """Limit of output tokens; None: the endpoint's own. OpenAI is sent it as `max_completion_tokens`."""
-    max_completion_tokens: int | None = Field(None, gt=0, le=MOST_TOKENS)
+    max_completion_tokens: int | None = Field(None, gt=0, le=MAX_TOKENS)
     """The same limit, for endpoints that know it by this name only: reasoning models elsewhere than at OpenAI."""
-    context_tokens: int | None = Field(None, gt=0, le=MOST_TOKENS)
+    context_tokens: int | None = Field(None, gt=0, le=MAX_TOKENS)
     """Tokens of the model's context, for prompt and reply together. A schema that would fill more than 60 % of what the
     reply leaves is pruned to the columns nearest to the question. None: unknown, nothing is pruned."""
     seed: int | None = Field(None, ge=-(2**63), lt=2**63)
@@ -217,7 +212,7 @@ class BackboneSettings(Settings):
     @property
     def most_in_flight(self) -> int:
         """Requests that wait for their replies at most: with batches, as many as shall be in one."""
-        return MOST_IN_BATCH if self.tier == "batch" else self.concurrency
+        return MAX_IN_BATCH if self.tier == "batch" else self.concurrency
 
     @property
     def has_prefix_cache(self) -> bool:
@@ -249,3 +244,43 @@ class BackboneSettings(Settings):
                 f"have {self.reply_tokens}: set a lower max_tokens"
             )
         return self
+
+
+class ResponsesSettings(BackboneSettings):
+    """A model behind OpenAI's Responses API, or behind an endpoint that is compatible with it."""
+
+    kind: str = "openai-responses"
+
+    @model_validator(mode="after")
+    def _of_protocol(self) -> "ResponsesSettings":
+        _demand_unset(self, "seed")
+        return self
+
+
+class MessagesSettings(BackboneSettings):
+    """A model behind Anthropic's Messages API, or behind an endpoint that is compatible with it."""
+
+    kind: str = "anthropic"
+    base_url: str = "https://api.anthropic.com/v1"
+    """Endpoint, without the path `messages`."""
+    temperature: float | None = Field(None, ge=0, le=1)
+    """Sampling temperature; None: not sent. Models from Claude Opus 4.7 on refuse it."""
+    max_tokens: int = Field(8192, gt=0, le=MAX_TOKENS)
+    """Limit of output tokens, thinking included; the protocol requires one."""
+
+    @model_validator(mode="after")
+    def _of_protocol(self) -> "MessagesSettings":
+        _demand_unset(self, "seed", "max_completion_tokens")
+        if self.response_mode == "json_object":
+            raise ValueError(
+                'response_mode: the protocol has no "json_object": use json_schema, text or auto'
+            )
+        return self
+
+
+def _demand_unset(settings: BackboneSettings, *names: str) -> None:
+    for name in names:
+        if getattr(settings, name) is not None:
+            raise ValueError(f"{name}: the protocol has no {name}: leave it out, or set it to null")
+    if settings.samples_per_request > 1:
+        raise ValueError("samples_per_request: the protocol has no n: leave it out, or set it to 1")

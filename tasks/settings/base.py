@@ -1,9 +1,10 @@
 """The base of every settings model."""
 
-from typing import Any
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, field_validator
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
 
+from tasks.core.errors import ConfigurationError
 from tasks.core.wording import storable
 
 
@@ -21,6 +22,34 @@ class Settings(BaseModel):
         use_attribute_docstrings=True,
         protected_namespaces=(),
     )
+
+    @classmethod
+    def of_options(cls, **values: Any) -> Self:
+        """Return the settings that options of the command line give; an error names the option."""
+        try:
+            return cls(**values)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            name = str(first["loc"][0]).replace("overrides", "set").replace("_", "-")
+            reason = first["msg"].removeprefix("Value error, ")
+            raise ConfigurationError(f"--{name} {first['input']}: {reason}.") from None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_own_defaults(cls, content: Any) -> Any:
+        """Complete a part of which only some keys are set by this model's own default of the part.
+
+        So `--set pipeline.prompt.rows=random` leaves the schema format of DAC as it is.
+        """
+        if not isinstance(content, dict):
+            return content
+        defaults = {name: field.default for name, field in cls.model_fields.items()}
+        return {
+            name: {**default.model_dump(exclude_unset=True), **value}
+            if isinstance(default := defaults.get(name), Settings) and isinstance(value, dict)
+            else value
+            for name, value in content.items()
+        }
 
     @field_validator("*", mode="before")
     @classmethod

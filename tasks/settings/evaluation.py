@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, ValidationError, field_validator
 
 from tasks.core.errors import ConfigurationError
 from tasks.settings.base import Settings
+from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_BENCHMARK, DEFAULT_PIPELINE
 from tasks.settings.kinds import AnyBackbone, AnyBenchmark, AnyPipeline
 
 _TAG = re.compile(r"[\w][\w.\- ]{0,99}")
@@ -24,7 +25,6 @@ RESERVED_TAGS = {
         "oracle",
         "answer_keys",
         "generated_descriptions",
-        "imported",
         "night",
         "noise",
         "repeat",
@@ -83,11 +83,7 @@ class Labels(Settings):
 
 
 def labels(name: str | None, tags: Sequence[str], note: str | None) -> Labels:
-    """Return what a user writes on runs, tags as `--tag` takes them: `team=search`.
-
-    Raises:
-        ConfigurationError: a tag without a value, or with a name that Crosscheck uses itself.
-    """
+    """Return what a user writes on runs, tags as `--tag` takes them: `team=search`."""
     pairs = {key.strip(): value.strip() for key, _, value in (tag.partition("=") for tag in tags)}
     if wrong := [tag for tag in tags if not all(part.strip() for part in tag.partition("="))]:
         raise ConfigurationError(
@@ -129,8 +125,46 @@ class TrackingSettings(Settings):
     """Size of the working folder beyond which a run ends with a remark on `crosscheck clean`."""
 
 
-class EvaluationSettings(Settings):
-    """A benchmark, a backbone and a pipeline, and which questions to ask."""
+class Selection(Settings):
+    """Which questions of a benchmark are asked, and by how many workers.
+
+    The command line, Prefect's forms and nights.yaml have these fields with these names, descriptions and defaults.
+    """
+
+    questions: str | None = None
+    """Use only these questions: ids and ranges, `717-845,900`, or `@FILE` with one id per line."""
+    limit: int | None = Field(None, ge=1, le=1_000_000)
+    """Use only the first N questions."""
+    shards: int = Field(1, ge=1, le=256)
+    """Divide the questions among N flow runs on the workers of the work pool (needs PREFECT_API_URL)."""
+
+
+class EvaluationNames(Selection):
+    """An evaluation by the names of its settings."""
+
+    benchmark: str = DEFAULT_BENCHMARK
+    """Benchmark: a name that `crosscheck list benchmarks` prints, or a YAML file."""
+    backbone: str = DEFAULT_BACKBONE
+    """Model: a name that `crosscheck list backbones` prints, or a YAML file."""
+    pipeline: str = DEFAULT_PIPELINE
+    """Pipeline: a name that `crosscheck list pipelines` prints, a YAML file, or path/to/file.py:function."""
+    overrides: tuple[str, ...] = Field((), strict=False)
+    """Settings to change, as `--set` takes them: `pipeline.demonstrations.k=5`."""
+    data: str | None = None
+    """Folder of the benchmarks' files; left out: CROSSCHECK_DATA, else `data`."""
+
+
+class EvaluationChoice(EvaluationNames):
+    """An evaluation as a user names it, in a working folder."""
+
+    home: str | None = None
+    """Working folder; left out: CROSSCHECK_HOME, else `.crosscheck`."""
+    record: str | None = None
+    """File of the recording, as a path that may be relative."""
+
+
+class EvaluationSettings(Selection):
+    """A benchmark, a backbone and a pipeline as they were read, and which questions to ask."""
 
     benchmark: AnyBenchmark
     """The benchmark."""
@@ -138,12 +172,6 @@ class EvaluationSettings(Settings):
     """The backbone."""
     pipeline: AnyPipeline
     """The pipeline."""
-    questions: str | None = None
-    """Ids and ranges of ids, `717-845,900`, or `@file` with one id per line; None: all."""
-    limit: int | None = Field(None, ge=1, le=1_000_000)
-    """The first so many of them; None: all."""
-    shards: int = Field(1, ge=1, le=256)
-    """Parts into which the questions are divided, each answered by a worker of the pool; 1: all are answered here."""
     tracking: TrackingSettings = TrackingSettings()
     """What is logged to MLflow besides scores."""
     changed: tuple[str, ...] = Field((), strict=False)
@@ -231,9 +259,6 @@ def age(text: str, option: str = "--keep") -> datetime.timedelta:
 
     >>> age("90d"), age("12h")
     (datetime.timedelta(days=90), datetime.timedelta(seconds=43200))
-
-    Raises:
-        ConfigurationError: it is no number with a unit, or too large.
     """
     match = re.fullmatch(r"(\d{1,6})([dhm])", text.strip())
     if not match:

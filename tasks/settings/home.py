@@ -69,11 +69,6 @@ class Home:
         return self.path / "endpoints"
 
     @property
-    def judges(self) -> Path:
-        """How well models judge answers, one file for each model that was measured."""
-        return self.path / "judges"
-
-    @property
     def agents(self) -> Path:
         """Trajectories of agents that were run from Python, one file for each."""
         return self.path / "agents"
@@ -110,14 +105,11 @@ def find_home(option: str | None = None, *, make: bool = True) -> Home:
     Args:
         option: `--home`.
         make: whether a missing folder is made; False for what only reads.
-
-    Raises:
-        ConfigurationError: when the folder is a file, cannot be made or written to, or its name is one that MLflow or
-            DuckDB would read as something else.
     """
     named = Path(option or os.environ.get("CROSSCHECK_HOME") or ".crosscheck").expanduser()
     try:
         path = named.resolve()
+        _require_utf8(path)
         there = next(each for each in (path, *path.parents) if each.exists())
     except (OSError, RuntimeError) as error:  # RuntimeError: a loop of symbolic links
         reason = error.strerror if isinstance(error, OSError) else "a loop of symbolic links"
@@ -153,17 +145,25 @@ def find_data(option: str | None = None) -> Path:
 
     The loader checks whether the files are there: it knows which ones a benchmark needs.
     """
-    return Path(option or os.environ.get("CROSSCHECK_DATA") or "data").expanduser().resolve()
+    path = Path(option or os.environ.get("CROSSCHECK_DATA") or "data").expanduser().resolve()
+    _require_utf8(path)
+    return path
+
+
+def _require_utf8(path: Path) -> None:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise ConfigurationError(
+            f"The path {path} has bytes that are not UTF-8, which no store can hold. Name another folder, or rename it."
+        ) from None
 
 
 def find_conf() -> Path:
-    """Return the folder of benchmarks, backbones, pipelines and prompts: CROSSCHECK_CONF, else `SHIPPED_CONF`.
-
-    Raises:
-        ConfigurationError: when CROSSCHECK_CONF names no folder.
-    """
+    """Return the folder of benchmarks, backbones, pipelines and prompts: CROSSCHECK_CONF, else `SHIPPED_CONF`."""
     named = os.environ.get("CROSSCHECK_CONF")
     path = Path(named).expanduser().resolve() if named else SHIPPED_CONF
+    _require_utf8(path)
     if not path.is_dir():
         raise ConfigurationError(
             f"There is no configuration folder {path}. Set CROSSCHECK_CONF to a folder with benchmarks/, backbones/, "
@@ -197,9 +197,6 @@ def find_replies(home: Home) -> Path | str:
     """Return the place of the reply cache: a SQLite file, or the address of a PostgreSQL database.
 
     It is the value of CROSSCHECK_REPLIES, or else a file in the working folder.
-
-    Raises:
-        ConfigurationError: it names a database of another kind. The message does not repeat the address.
     """
     named = os.environ.get(REPLIES, "")
     if not named:
@@ -211,7 +208,9 @@ def find_replies(home: Home) -> Path | str:
             f"{REPLIES} starts with {named.partition('://')[0]}://, and replies are kept in PostgreSQL "
             "(postgresql://user@host/database) or in a SQLite file (its path, without a scheme)."
         )
-    return Path(named).expanduser().resolve()
+    path = Path(named).expanduser().resolve()
+    _require_utf8(path)
+    return path
 
 
 def find_stages(home: Home) -> Path | StorageUrl | StorageBlock:
@@ -219,15 +218,16 @@ def find_stages(home: Home) -> Path | StorageUrl | StorageBlock:
 
     It is the value of CROSSCHECK_STAGES, or else a SQLite file in the working folder. `type/name` is the slug of a
     block: write a relative folder of that form with `./` before it.
-
-    Raises:
-        ConfigurationError: the URL lacks a bucket or host, or has a password in it.
     """
     named = os.environ.get(STAGES, "")
     if not named:
         return home.stage_results
     if "://" not in named:
-        return StorageBlock(named) if _SLUG.fullmatch(named) else Path(named).expanduser().resolve()
+        if _SLUG.fullmatch(named):
+            return StorageBlock(named)
+        path = Path(named).expanduser().resolve()
+        _require_utf8(path)
+        return path
     parts = urlsplit(named)
     if parts.scheme in ("file", "local"):
         return Path(unquote(parts.path)).resolve()

@@ -42,11 +42,7 @@ class Kind:
     base: type[Settings]  # the model that all models of this kind are subclasses of
 
     def in_file(self, file: Path) -> tuple[str, ...]:
-        """Return the names of the implementations that a Python file defines.
-
-        Raises:
-            ConfigurationError: the file cannot be imported.
-        """
+        """Return the names of the implementations that a Python file defines."""
         module = import_file(file, self.registry.kind)
         return tuple(name for name in defined_in(module) if self._is_model(_settings(getattr(module, name))))
 
@@ -54,11 +50,7 @@ class Kind:
         return isinstance(model, type) and issubclass(model, self.base)
 
     def model(self, content: Mapping[str, Any]) -> type[Settings]:
-        """Return the model for the content of a file; the base where the content names no implementation.
-
-        Raises:
-            ConfigurationError: there is no such implementation, or it has no settings model.
-        """
+        """Return the model for the content of a file; the base where the content names no implementation."""
         name = content.get(self.key)
         if not isinstance(name, str):
             default = self.base.model_fields[self.key].default

@@ -62,6 +62,9 @@ class PromptSettings(Settings):
     task: Literal["first", "last"] = "first"
     """Where the task stands: before the schema or behind it. With "last", all prompts about a database begin alike,
     whatever the stage, so that a provider's prefix cache serves the schema to every stage."""
+    rules: Literal["all", "rsl_sql", "none"] = "all"
+    """General rules in every prompt that asks for a query: "all" seven, our own; "rsl_sql": the two that RSL-SQL's
+    prompts have (evidence is binding, names are the schema's); "none": as in SEA-SQL and DAC."""
     foreign_keys: bool = True
     """Show foreign keys."""
     values: Literal["rows", "retrieved"] = "rows"
@@ -131,6 +134,7 @@ class RslSqlSettings(LinkedSettings):
 
     kind: str = "rsl-sql"
     name: str = "rsl-sql"
+    prompt: PromptSettings = PromptSettings(rules="rsl_sql")
     augmentation: AugmentationSettings = AugmentationSettings()
     selection: SelectionSettings = SelectionSettings()
     correction: CorrectionSettings = CorrectionSettings()
@@ -143,20 +147,11 @@ class DacSettings(PipelineSettings):
 
     kind: str = "dac"
     name: str = "dac"
-    prompt: PromptSettings = PromptSettings(schema_format="create_table")
+    prompt: PromptSettings = PromptSettings(schema_format="create_table", rules="none")
     demonstrations: DemonstrationSettings = DemonstrationSettings(k=5)
     descriptions: bool = False
     """Show column descriptions."""
     dac: DacCorrectionSettings = DacCorrectionSettings()
-
-
-class SemanticPromptSettings(PromptSettings):
-    """How SEA-SQL shows a database: semantic-enhanced, by values that the question may mean (SEA-SQL, section 1)."""
-
-    schema_format: SchemaFormat = "values"
-    """As in every pipeline; SEA-SQL's own is a line per table with examples behind each column."""
-    values: Literal["rows", "retrieved"] = "retrieved"
-    """What stands for a column's samples: SEA-SQL retrieves those that the question may mean."""
 
 
 class SeaSqlSettings(PipelineSettings):
@@ -164,7 +159,8 @@ class SeaSqlSettings(PipelineSettings):
 
     kind: str = "sea-sql"
     name: str = "sea-sql"
-    prompt: SemanticPromptSettings = SemanticPromptSettings()
+    prompt: PromptSettings = PromptSettings(schema_format="values", values="retrieved", rules="none")
+    """Semantic-enhanced: examples behind each column, values that the question may mean (SEA-SQL, section 1)."""
     demonstrations: DemonstrationSettings = DemonstrationSettings(k=0)
     """Zero-shot; 1 and 3 are Table 9."""
     descriptions: bool = False
@@ -215,19 +211,13 @@ class NativeSettings(PipelineSettings):
     """Show column descriptions."""
 
 
-class AgentPromptSettings(PromptSettings):
-    """How the tools show tables."""
-
-    schema_format: SchemaFormat = "m_schema"
-    """As in every pipeline; here a line per column with type, key, description and examples."""
-
-
 class AgentSettings(LinkedSettings):
     """A model in a loop with tools that read the schema, search values, run SQL, and submit a query."""
 
     kind: str = "agent"
     name: str = "agent"
-    prompt: AgentPromptSettings = AgentPromptSettings()
+    prompt: PromptSettings = PromptSettings(schema_format="m_schema")
+    """How the tools show tables: a line per column with type, key, description and examples."""
     demonstrations: NoDemonstrations = NoDemonstrations()
     descriptions: bool = True
     """Show column descriptions."""

@@ -51,8 +51,8 @@ class DacCorrectionSettings(Settings):
     mean nothing included (published); "unlisted": those alone that the reply does not list."""
     joins_count: bool = False
     """Whether a column that the SQL uses only to join counts as used; published: no."""
-    never_longer: bool = True
-    """Never ask for a skeleton longer than the SQL's own, as the released code; off: as the paper."""
+    never_longer: bool = False
+    """Never ask for a skeleton longer than the SQL's own, as the released code."""
     values: int = Field(3, ge=0, le=1000)
     """Values per column in the schema, those that the question mentions first; 0: the pipeline's sample rows.
     Without effect where the pipeline's prompt shows retrieved values."""

@@ -6,19 +6,16 @@ from typing import Any
 import yaml
 
 from tasks.core.errors import ConfigurationError
+from tasks.core.files import read_file
 
-MOST_VALUES = 10_000
+MAX_VALUES = 10_000
 """Most values of a YAML text; a value is counted again for each alias of it."""
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """Return the keys and values of a YAML file.
-
-    Raises:
-        ConfigurationError: it cannot be read, is not YAML, or holds no keys and values.
-    """
+    """Return the keys and values of a YAML file."""
     try:
-        content = load_yaml(path.read_text(encoding="utf-8"))
+        content = load_yaml(read_file(path).decode())
     except yaml.YAMLError as error:
         raise ConfigurationError(f"{path} is not YAML: {yaml_problem(error)}.") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -67,6 +64,6 @@ def _values(node: yaml.Node, known: dict[int, int]) -> int:
     if isinstance(node, yaml.MappingNode):
         parts = [part for pair in node.value for part in pair]
     known[id(node)] = 1 + sum(_values(part, known) for part in parts)
-    if known[id(node)] > MOST_VALUES:
-        raise yaml.MarkedYAMLError(problem=f"more than {MOST_VALUES:,} values", problem_mark=node.start_mark)
+    if known[id(node)] > MAX_VALUES:
+        raise yaml.MarkedYAMLError(problem=f"more than {MAX_VALUES:,} values", problem_mark=node.start_mark)
     return known[id(node)]

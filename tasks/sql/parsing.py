@@ -1,7 +1,8 @@
 """Parses and tokenizes SQL with sqlglot; on failure, returns a reason or None instead of raising.
 
-sqlglot has no deadline and runs in the process of the evaluation, so SQL beyond the limits below is not parsed. It is
-executed all the same: the sandbox has limits of its own.
+sqlglot has no deadline. SQL beyond the limits below is not parsed, and only simple SQL is parsed in the process of the
+evaluation: anything else in one that has a deadline. SQL that is not parsed is executed all the same: the sandbox has
+limits of its own.
 """
 
 from collections.abc import Sequence
@@ -9,23 +10,29 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from tasks.sql.parse_process import OVER, ParseProcess
+
 if TYPE_CHECKING:
     from sqlglot import exp
     from sqlglot.tokenizer_core import Token
 
-LONGEST_SQL = 10_000
+MAX_SQL_CHARACTERS = 10_000
 """Characters of a SQL that is parsed; the longest gold of BIRD has 1,446, of Spider 577."""
-MOST_TOKENS = 2_500
+MAX_TOKENS = 2_500
 """Tokens of a SQL that is parsed. Resolving names takes time with the square of the tables named."""
-DEEPEST_NESTING = 30
+MAX_NESTING = 30
 """Parentheses, brackets and CASE within each other; the golds have 7. Above it, sqlglot recurses and backtracks."""
-MOST_BARE_JOINS = 8
+MAX_BARE_JOINS = 8
 """Joins without ON or USING, which sqlglot parses in time that doubles with each: sixteen take more than a second."""
-DEEPEST_TREE = 150
+MAX_TREE_LEVELS = 150
 """Levels of a tree, one per operand of a chain such as `a + b + c`. Walks from each node upwards take their product."""
-LONGEST_TOKENIZED = 50_000
+SIMPLE_NESTING, SIMPLE_TOKENS, SIMPLE_BARE_JOINS = 6, 400, 4
+"""Limits of SQL that is parsed in this process, within 0.2 s; 4 of 2,568 golds of BIRD and Spider are beyond them. Each
+further level of some functions, such as DATE, doubles the time."""
+MAX_TOKENIZED_CHARACTERS = 50_000
 """Characters of a SQL that is split into tokens, which takes time in proportion to its length."""
 
+_PARSE_PROCESS = ParseProcess()
 _OPENING = frozenset({"L_PAREN", "L_BRACKET", "L_BRACE", "CASE"})
 _CLOSING = frozenset({"R_PAREN", "R_BRACKET", "R_BRACE", "END"})
 _UNCONDITIONAL = frozenset({"CROSS", "NATURAL"})
@@ -51,18 +58,28 @@ def parse(sql: str, dialect: str) -> Parsed:
     >>> parse("SELECT FROM WHERE", "sqlite").tree is None
     True
     """
+    if len(sql) > MAX_SQL_CHARACTERS:
+        return Parsed(None, f"longer than {MAX_SQL_CHARACTERS:,} characters")
+    read = tokens(sql, dialect)
+    if read is not None:
+        size = _size_of(read)
+        if reason := size.beyond_limits:
+            return Parsed(None, reason)
+        if not size.is_simple:
+            parsed: Parsed | None = _PARSE_PROCESS.parse(sql, dialect)
+            return parsed or Parsed(None, OVER)
+    return parse_here(sql, dialect)
+
+
+def parse_here(sql: str, dialect: str) -> Parsed:
+    """Parse the first statement of a SQL in this process, without a deadline."""
     from sqlglot import exp
     from sqlglot.dialects.dialect import Dialect
     from sqlglot.errors import SqlglotError
 
-    if len(sql) > LONGEST_SQL:
-        return Parsed(None, f"longer than {LONGEST_SQL:,} characters")
     try:
         reader = Dialect.get_or_raise(dialect)
         read = reader.tokenize(sql)
-        reason = _beyond_limits(read)
-        if reason:
-            return Parsed(None, reason)
         statements = [s for s in reader.parser().parse(read, sql) if isinstance(s, exp.Expression)]
     except SqlglotError as error:
         return Parsed(None, _first_line(error))
@@ -75,15 +92,15 @@ def parse(sql: str, dialect: str) -> Parsed:
         return Parsed(None, "no statement")
     if isinstance(statements[0], exp.Command):
         return Parsed(None, f"not a query: {statements[0].name.upper()}")
-    if _deeper_than(statements[0], DEEPEST_TREE):
-        return Parsed(None, f"an expression of more than {DEEPEST_TREE} levels")
+    if _deeper_than(statements[0], MAX_TREE_LEVELS):
+        return Parsed(None, f"an expression of more than {MAX_TREE_LEVELS} levels")
     return Parsed(statements[0])
 
 
 def tokens(sql: str, dialect: str) -> "tuple[Token, ...] | None":
     """Return the tokens of a SQL, comments left out; None where it cannot be read (an open quote, say).
 
-    A SQL of more than LONGEST_TOKENIZED characters is not read either.
+    A SQL of more than MAX_TOKENIZED_CHARACTERS characters is not read either.
 
     >>> [token.text for token in tokens("SELECT `a b` -- why", "sqlite")]
     ['SELECT', 'a b']
@@ -91,7 +108,7 @@ def tokens(sql: str, dialect: str) -> "tuple[Token, ...] | None":
     import sqlglot
     from sqlglot.errors import SqlglotError
 
-    if len(sql) > LONGEST_TOKENIZED:
+    if len(sql) > MAX_TOKENIZED_CHARACTERS:
         return None
     try:
         return tuple(sqlglot.tokenize(sql, read=dialect))
@@ -110,16 +127,44 @@ def remarks(sql: str | None) -> tuple[str, ...]:
     found = []
     if "\x00" in sql:
         found.append("the SQL holds a NUL character: it is kept as it is, and cannot be executed")
-    if len(sql) > LONGEST_SQL:
-        found.append(f"the SQL is longer than {LONGEST_SQL:,} characters: it is executed, and not parsed")
+    if len(sql) > MAX_SQL_CHARACTERS:
+        found.append(
+            f"the SQL is longer than {MAX_SQL_CHARACTERS:,} characters: it is executed, and not parsed"
+        )
     return tuple(found)
 
 
-def _beyond_limits(read: "Sequence[Token]") -> str:
-    """Return which limit the tokens of a SQL exceed; "" where they exceed none."""
-    if len(read) > MOST_TOKENS:
-        return f"longer than {MOST_TOKENS:,} tokens"
-    depth = bare_joins = 0
+@dataclass(frozen=True, slots=True)
+class _Size:
+    """What the time of parsing a SQL depends on."""
+
+    tokens: int
+    nesting: int  # parentheses, brackets and CASE within each other
+    bare_joins: int  # joins without a condition, at most so far
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether it is parsed within a moment."""
+        return (
+            self.tokens <= SIMPLE_TOKENS
+            and self.nesting <= SIMPLE_NESTING
+            and self.bare_joins <= SIMPLE_BARE_JOINS
+        )
+
+    @property
+    def beyond_limits(self) -> str:
+        """The limit that it exceeds; "" if it exceeds none."""
+        if self.tokens > MAX_TOKENS:
+            return f"longer than {MAX_TOKENS:,} tokens"
+        if self.nesting > MAX_NESTING:
+            return f"nested more than {MAX_NESTING} levels deep"
+        if self.bare_joins > MAX_BARE_JOINS:
+            return f"more than {MAX_BARE_JOINS} joins without a condition"
+        return ""
+
+
+def _size_of(read: "Sequence[Token]") -> _Size:
+    depth = nesting = bare_joins = most_bare_joins = 0
     for index, token in enumerate(read):
         kind = token.token_type.name
         if kind in _OPENING:
@@ -130,11 +175,9 @@ def _beyond_limits(read: "Sequence[Token]") -> str:
             bare_joins += not _is_unconditional(read, index)
         elif kind in ("ON", "USING"):
             bare_joins = max(bare_joins - 1, 0)
-        if depth > DEEPEST_NESTING:
-            return f"nested more than {DEEPEST_NESTING} levels deep"
-        if bare_joins > MOST_BARE_JOINS:
-            return f"more than {MOST_BARE_JOINS} joins without a condition"
-    return ""
+        nesting = max(nesting, depth)
+        most_bare_joins = max(most_bare_joins, bare_joins)
+    return _Size(len(read), nesting, most_bare_joins)
 
 
 def _is_unconditional(read: "Sequence[Token]", join: int) -> bool:
@@ -156,64 +199,3 @@ def _deeper_than(tree: "exp.Expression", levels: int) -> bool:
 
 def _first_line(error: Exception) -> str:
     return str(error).strip().split("\n")[0]
-
-
-_SAME = {"<>": "!=", "==": "="}
-
-
-def same_query(one: str, other: str, dialect: str) -> bool:
-    """Return whether two SQLs are the same query.
-
-    White space, comments, a last `;`, backticks and the case of names and words may differ. What stands in single or
-    double quotes counts as it is: SQLite reads "name" as a text if no column has that name. SQLs that cannot be read
-    are the same only if their texts are equal.
-
-    >>> same_query("SELECT a FROM t WHERE b = 'B';", "select A from  t where b='B' -- why", "sqlite")
-    True
-    >>> same_query("SELECT a FROM t WHERE b = 'B'", "SELECT a FROM t WHERE b = 'b'", "sqlite")
-    False
-    """
-    if one == other:
-        return True
-    words = _words(one, dialect)
-    return words is not None and words == _words(other, dialect)
-
-
-def _words(sql: str, dialect: str) -> list[str] | None:
-    """Return the tokens of a SQL, those in quotes with a quote in front; None where it cannot be read."""
-    read = tokens(sql, dialect)
-    if read is None:
-        return None
-    words = []
-    for token in read:
-        exact = token.token_type.name == "STRING" or sql[token.start : token.start + 1] == '"'
-        text = token.text if exact else token.text.lower()
-        words.append(f"'{text}" if exact else _SAME.get(text, text))
-    while words and words[-1] == ";":
-        words.pop()
-    return words
-
-
-@lru_cache(maxsize=65536)
-def normalise_sql(sql: str, dialect: str) -> str:
-    """Return a SQL token by token: lower case outside strings, one kind of quotes, no comment, no last `;`.
-
-    The wording stays: aliases, the order of conditions and redundant parentheses still tell two SQLs apart.
-    A SQL that cannot be read is only lower-cased and single-spaced.
-
-    >>> normalise_sql("select  T1.`Name` FROM t AS t1 where a<>'B';", "sqlite")
-    "select t1 . name from t as t1 where a != 'B'"
-    """
-    read = tokens(sql, dialect)
-    if read is None:
-        return " ".join(sql.lower().split()).rstrip("; ")
-    words = []
-    for token in read:
-        if token.token_type.name == "STRING":
-            words.append("'" + token.text.replace("'", "''") + "'")
-        else:
-            text = token.text.lower()
-            words.append(_SAME.get(text, " ".join(text.split())))
-    while words and words[-1] == ";":
-        words.pop()
-    return " ".join(words)

@@ -31,14 +31,24 @@ def postprocessed(sql: str, dialect: str) -> str:
 
     A SQL that cannot be read keeps all of its text.
     """
-    for apart, joined in SPIDER_OPERATORS:
-        sql = sql.replace(apart, joined)
+    sql = with_joined_operators(sql)
     if ";" not in sql:
         return sql
     ends = [token for token in tokens(sql, dialect) or () if token.token_type.name == "SEMICOLON"]
     if not ends or not sql[ends[0].end + 1 :].strip() or not sql[: ends[0].start].strip():
         return sql
     return sql[: ends[0].start].rstrip()
+
+
+def with_joined_operators(sql: str) -> str:
+    """Return a SQL with the operators joined that tokenised queries write apart.
+
+    >>> with_joined_operators("SELECT a FROM t WHERE b > = 2")
+    'SELECT a FROM t WHERE b >= 2'
+    """
+    for apart, joined in SPIDER_OPERATORS:
+        sql = sql.replace(apart, joined)
+    return sql
 
 
 @lru_cache(maxsize=4096)

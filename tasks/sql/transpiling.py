@@ -1,10 +1,110 @@
 """Translation of SQL from one dialect into another, by sqlglot."""
 
+import re
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
-from tasks.database.dialects import dialect_of
+from tasks.database.dialects import SQLITE, dialect_of
+from tasks.database.schema import Schema
 from tasks.sql.parsing import parse
+from tasks.sql.resolution import resolve
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+
+Kind = Literal["integer", "real", ""]
+"""Kind of an expression's values; "" where it is not known."""
+_INTEGER = re.compile(r"INT(?!ERVAL)")
+_REAL = re.compile(r"REAL|FLOA|DOUB")
+
+
+def keep_results(tree: "exp.Expr", schema: Schema | None, *, typed_division: bool) -> bool:
+    """Rewrite what SQLite computes in another way than other engines; return whether a division may still differ.
+
+    SQLite's LIKE ignores case, `/` of integers truncates, `%` is of integers, and a cast of a fraction to an integer
+    truncates, where others round.
+
+    Args:
+        tree: the query, which is changed.
+        schema: the schema of its database; None: it is not known.
+        typed_division: whether `/` of integers truncates in the other dialect as well.
+    """
+    from sqlglot import exp
+
+    kinds = _Kinds(tree, schema)
+    divisions = [] if typed_division else list(tree.find_all(exp.Div))
+    found = [(each, kinds.of(each.left), kinds.of(each.right)) for each in divisions]
+    for cast in list(tree.find_all(exp.Cast)):
+        if cast.to.is_type(*exp.DataType.INTEGER_TYPES) and kinds.of(cast.this) == "real":
+            cast.set("this", exp.Trunc(this=cast.this))
+    for modulo in list(tree.find_all(exp.Mod)):
+        for side in [side for side in (modulo.left, modulo.right) if kinds.of(side) == "real"]:
+            side.replace(exp.cast(exp.Trunc(this=side.copy()), "BIGINT"))
+    for like in list(tree.find_all(exp.Like)):
+        like.replace(exp.ILike(**like.args))
+    for division, left, right in found:
+        if left == right == "integer":
+            divisor = exp.Nullif(this=division.right, expression=exp.Literal.number(0))
+            division.replace(exp.IntDiv(this=division.left, expression=divisor))
+    return any("real" not in sides and "" in sides for _, *sides in found)
+
+
+class _Kinds:
+    """Kinds of the expressions of one query."""
+
+    def __init__(self, tree: "exp.Expr", schema: Schema | None) -> None:
+        from sqlglot import exp
+
+        resolution = resolve(tree, schema) if schema and isinstance(tree, exp.Query) else None
+        self._homes = {id(column): home for column, home in resolution.columns} if resolution else {}
+        self._types = (
+            {(t.name.lower(), c.name.lower()): c.type.upper() for t in schema.tables for c in t.columns}
+            if schema
+            else {}
+        )
+
+    def of(self, node: "exp.Expr") -> Kind:
+        from sqlglot import exp
+
+        if isinstance(node, exp.Literal):
+            return "" if node.is_string else "integer" if node.is_int else "real"
+        if isinstance(node, exp.Column):
+            home = self._homes.get(id(node))
+            return _kind(self._types.get(home, "")) if home else ""
+        if isinstance(node, exp.Cast):
+            return _kind(node.to.sql().upper())
+        if isinstance(node, exp.Count | exp.Length):
+            return "integer"
+        if isinstance(node, exp.Avg | exp.Round):
+            return "real"
+        if isinstance(node, exp.Paren | exp.Neg | exp.Sum | exp.Min | exp.Max | exp.Abs | exp.Distinct):
+            return self._common([node.this, *node.expressions])
+        if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Mod):
+            return self._common([node.left, node.right])
+        if isinstance(node, exp.Case):
+            return self._common([*(each.args["true"] for each in node.args["ifs"]), node.args.get("default")])
+        if isinstance(node, exp.If):
+            return self._common([node.args["true"], node.args.get("false")])
+        if isinstance(node, exp.Subquery) and len(node.selects) == 1:
+            return self._common([node.selects[0].unalias()])
+        return ""
+
+    def _common(self, nodes: "list[exp.Expr | None]") -> Kind:
+        """Return the kind of values of which each may take part; NULL and absent ones do not count."""
+        from sqlglot import exp
+
+        kinds = {self.of(node) for node in nodes if node is not None and not isinstance(node, exp.Null)}
+        if kinds == {"integer"}:
+            return "integer"
+        return "real" if "real" in kinds and "" not in kinds else ""
+
+
+def _kind(declared: str) -> Kind:
+    if _INTEGER.search(declared) and "POINT" not in declared:
+        return "integer"
+    return "real" if _REAL.search(declared) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,27 +114,33 @@ class Transpiled:
     sql: str  # the translation; the SQL itself where it is the same in both dialects, or cannot be translated
     changed: bool = False  # whether the translation differs in more than blanks and quotes
     problem: str = ""  # why it cannot be translated, "" where it can
+    # whether it divides values of which it is not known whether they are integers: its result may be another
+    unknown_division: bool = False
 
 
-def transpile(sql: str, source: str, target: str, columns: AbstractSet[str] = frozenset()) -> Transpiled:
+def transpile(sql: str, source: str, target: str, schema: Schema | None = None) -> Transpiled:
     """Translate a SQL from one dialect into another, both as sqlglot names them.
 
-    A name that needs no quotes loses them where the target reads names without quotes in lower case. Text in double
-    quotes that is no column, which SQLite reads as a text, becomes one where the columns are known. The names of
-    columns are in lower case; without any, they are not known.
+    A name that needs no quotes loses them where the target reads names without quotes in lower case. Where the schema
+    is known, text in double quotes that is no column, which SQLite reads as a text, becomes one. SQLite's LIKE, which
+    ignores case, its division of integers, and its casts of fractions to integers keep their results.
 
     >>> transpile("SELECT IIF(`Age` > 9, 1, 0) FROM t", "sqlite", "postgres").sql
     'SELECT CASE WHEN age > 9 THEN 1 ELSE 0 END FROM t'
     >>> transpile("SELECT a FROM t WHERE b = 'x'", "sqlite", "postgres").changed
     False
+    >>> transpile("SELECT count(a) / 2 FROM t WHERE b LIKE 'x%'", "sqlite", "duckdb").sql
+    "SELECT COUNT(a) // NULLIF(2, 0) FROM t WHERE b ILIKE 'x%'"
     """
-    from sqlglot import exp
+    from sqlglot import Dialect, exp
     from sqlglot.errors import SqlglotError
 
     parsed = parse(sql, source)
     if parsed.tree is None:
         return Transpiled(sql, problem=parsed.reason)
     tree, folded = parsed.tree.copy(), dialect_of(target).folded
+    columns = {name.column.lower() for name in schema.column_names} if schema else set()
+    unknown = False
     for name in list(tree.find_all(exp.Column)):
         text = name.this
         if (
@@ -44,6 +150,8 @@ def transpile(sql: str, source: str, target: str, columns: AbstractSet[str] = fr
             and _is_text(sql, text.name, columns)
         ):
             name.replace(exp.Literal.string(text.name))
+    if source == SQLITE:
+        unknown = keep_results(tree, schema, typed_division=Dialect.get_or_raise(target).TYPED_DIVISION)
     for identifier in tree.find_all(exp.Identifier):
         if identifier.quoted and folded(identifier.name.upper()) != identifier.name.upper():
             identifier.set("this", folded(identifier.name))
@@ -52,8 +160,8 @@ def transpile(sql: str, source: str, target: str, columns: AbstractSet[str] = fr
         written = tree.sql(target)
     except (SqlglotError, ValueError, AttributeError) as error:
         return Transpiled(sql, problem=str(error).strip().split("\n")[0])
-    bare, same = _bare(written), _bare(tree.sql(source))
-    return Transpiled(written, changed=bare != same)
+    bare, same = _bare(written), _bare(parsed.tree.sql(source))
+    return Transpiled(written, changed=bare != same, unknown_division=unknown)
 
 
 def _is_text(sql: str, name: str, columns: AbstractSet[str]) -> bool:

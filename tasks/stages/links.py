@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from tasks.core.records import ColumnName, Link
-from tasks.database.identifiers import quoted_if_needed
+from tasks.database.dialects import quoted_if_needed
 from tasks.database.schema import Schema, Table
 
 _QUOTES = "`\"'[] \t\n"

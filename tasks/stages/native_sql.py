@@ -20,8 +20,8 @@ from tasks.backbone.replies.sql_text import last_sql, read_sql, sql_of_fence
 from tasks.core.records import Answer, Question
 from tasks.database.schema_view import SchemaView
 from tasks.settings.pipeline import NativeLayout
-from tasks.stage_runs import prompts
-from tasks.stage_runs.stage import stage
+from tasks.stages import prompts
+from tasks.stages.stage import stage
 
 _ANSWER = re.compile(r"<answer>(.*?)(?:</answer>|\Z)", re.DOTALL)
 _WITH_SYSTEM = frozenset({"arctic"})

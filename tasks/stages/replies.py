@@ -104,13 +104,7 @@ def _without_halves(value: Any) -> Any:
 
 
 def sql_answer(reply: SqlReply | None, backbone: MeteredBackbone, otherwise: str = NO_SQL) -> Answer:
-    """Return the one statement of a reply; without one, an Answer with a note.
-
-    Args:
-        reply: as read from the backbone's reply; None where it could not be read.
-        backbone: the stage's backbone, which notes and counts a reply without SQL.
-        otherwise: what the stage uses where there is no SQL, as for `MeteredBackbone.fall_back`.
-    """
+    """Return the one statement of a reply; without one, an Answer with a note, and `otherwise` as the fallback."""
     sql = read_sql(reply.sql) if reply else None
     if sql is not None:
         return Answer(sql)

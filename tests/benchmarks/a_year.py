@@ -31,23 +31,22 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from flows.orchestration.stage_results import StageDatabase
+from flows.prefect.stage_results import StageDatabase
+from tasks.results.evaluation import EvaluationRun
+from tasks.results.mlflow.package import Completion
+from tasks.results.mlflow.trace_choice import choose
+from tasks.results.mlflow.tracker import Tracker
+from tasks.results.night import Night, all_nights, judge, write
+from tasks.results.night_baseline import Baselines, compared
+from tasks.results.night_entry import Entry
+from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.execution.accuracy import VerdictKey
 from tasks.scoring.execution.verdict_cache import VerdictCache
 from tasks.scoring.report import Verdict
 from tasks.scoring.score import Accuracy
 from tasks.settings.evaluation import Gate
 from tasks.settings.home import Home
-from tasks.tracking.evaluation import EvaluationRun
-from tasks.tracking.mlflow.package import Completion
-from tasks.tracking.mlflow.trace_choice import choose
-from tasks.tracking.mlflow.tracker import Tracker
-from tasks.tracking.night.baseline import Baselines, compared
-from tasks.tracking.night.entry import Entry
-from tasks.tracking.night.night import Night, judge
-from tasks.tracking.night.night_file import all_nights, write
-from tasks.tracking.warehouse.runs import Warehouse
-from tests.tasks.tracking.samples import make_report, make_run
+from tests.tasks.results.samples import make_report, make_run
 
 PIPELINES = ("zero-shot", "few-shot", "rsl-sql")
 TARGET = 1.5
@@ -343,7 +342,7 @@ def measure(small: Home, large: Home, given: argparse.Namespace) -> None:
     last, before = (run_of(days, PIPELINES[-1]).run_id for days in (1, 2))
     commands = {
         "runs": ("runs",),
-        "night latest": ("night", "latest"),
+        "nights show latest": ("nights", "show", "latest"),
         "compare": ("compare", before, last),
         "status": ("status",),
         "evaluate, 1 question": ("evaluate", "--limit", "1", "--pipeline", "zero-shot", "--again"),

@@ -12,10 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 from tasks.database.database import Database, locate, open_database
+from tasks.database.dialects import quoted
 from tasks.database.engine import engine_of
-from tasks.database.identifiers import quoted
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.database.servers import mysql_opening, postgresql_opening
+from tasks.database.servers import mysql as mysql_opening
+from tasks.database.servers import postgresql as postgresql_opening
 
 
 def bare(database: Database) -> Callable[[str], Any]:

@@ -28,9 +28,9 @@ import psutil
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from flows.orchestration.server import LocalServer
-from flows.orchestration.settings import CLIENT, apply
-from flows.orchestration.stage_task_runs import TaskRuns
+from flows.prefect.server import LocalServer
+from flows.prefect.settings import CLIENT, apply
+from flows.prefect.stage_task_runs import TaskRuns
 from flows.runtime.control import Control
 from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.metered import MeteredBackbone
@@ -38,8 +38,8 @@ from tasks.backbone.protocol import Message, Request
 from tasks.core.records import Question
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.home import Home
-from tasks.stage_runs.question_run import QuestionRun, in_question_run
-from tasks.stage_runs.stage import Stage, stage
+from tasks.stages.question_run import QuestionRun, in_question_run
+from tasks.stages.stage import Stage, stage
 from tests.benchmarks.local_api import local_api
 
 PROMPT = "CREATE TABLE t (a INTEGER, b TEXT);\n" * 100
@@ -167,8 +167,8 @@ def with_prefect(
     from prefect import flow
     from prefect.runtime import flow_run
 
-    from flows.orchestration.stage_results import open_results
-    from flows.orchestration.task_runs import wait_until_recorded
+    from flows.prefect.stage_results import open_results
+    from flows.prefect.task_runs import wait_until_recorded
 
     results = open_results(home)
     counted: list[int] = []

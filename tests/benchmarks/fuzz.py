@@ -19,12 +19,12 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from tasks.backbone.endpoint.failures import refusal_of
 from tasks.backbone.endpoint.formats.answer import GarbledAnswerError, RefusedInBodyError
 from tasks.backbone.endpoint.formats.chat import answer_of
+from tasks.backbone.replies.format import ReplyFormats
 from tasks.backbone.replies.sql_text import last_sql, read_sql
-from tasks.backbone.reply_formats import ReplyFormats
-from tasks.benchmarks.files.descriptions import read_description_files
-from tasks.benchmarks.files.pairs import read_objects
-from tasks.benchmarks.files.schemas import read_schemas
+from tasks.benchmarks.descriptions import read_description_files
 from tasks.benchmarks.predictions.formats import read_predictions
+from tasks.benchmarks.rows import read_objects
+from tasks.benchmarks.schemas import read_schemas
 from tasks.core.errors import CrosscheckError
 from tasks.scoring.execution.rules import bird, spider, strict
 from tasks.settings.backbone import BackboneSettings

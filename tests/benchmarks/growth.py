@@ -26,8 +26,7 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from flows.pipelines.context import Context
-from flows.pipelines.pipeline import pipeline_of
+from flows.pipelines.pipeline import Context, pipeline_of
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Reply, Request, request_key
 from tasks.core.outcome import Call, Usage
@@ -36,11 +35,11 @@ from tasks.database.database import Database, open_database
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.retrieval.alignment import ground
-from tasks.retrieval.values.index import DatabaseValues
+from tasks.retrieval.value_index import DatabaseValues
 from tasks.settings.home import find_conf
 from tasks.settings.load import load_pipeline_settings
-from tasks.stage_runs.question_run import QuestionRun, in_question_run
-from tasks.stages.schema_pruning import schema_room
+from tasks.stages.question_run import QuestionRun, in_question_run
+from tasks.stages.schema_prompt import schema_room
 from tests.benchmarks.speed_of_a_second_run import synthetic
 from tests.benchmarks.speed_of_an_evaluation import measure
 from tests.support.command_line import CommandLine

@@ -15,13 +15,13 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from flows.questions.demonstrations import demonstrations_for
+from flows.evaluate.demonstrations import demonstrations_for
 from flows.runtime.control import Progress
 from flows.runtime.folders import Folders
 from tasks.benchmarks.selection import select
 from tasks.core.records import Demonstration
-from tasks.settings.assemble import EvaluationChoice, evaluation_settings
-from tasks.settings.evaluation import EvaluationSettings
+from tasks.settings.assemble import evaluation_settings
+from tasks.settings.evaluation import EvaluationChoice, EvaluationSettings
 from tasks.sql.skeleton import skeleton
 
 K = 3

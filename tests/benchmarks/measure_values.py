@@ -20,7 +20,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from tasks.database.database import open_database
-from tasks.retrieval.values.index import ValueIndex
+from tasks.retrieval.value_index import ValueIndex
 
 COMMON = [
     "the",

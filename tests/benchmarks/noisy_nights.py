@@ -3,7 +3,7 @@ r"""How often nights are red or amber when nothing changes but the model is nois
     python tests/benchmarks/noisy_nights.py [--nights 100] [--text-rates 0.05,0.27] [--repeats 5]
 
 For each rate: a model behind a real API (`tests.support.noisy_model`, a fake of a hosted model) whose SQL texts differ in
-that share of the questions between two runs. Its noise is measured by `crosscheck noise`. Then the nightly flow runs on
+that share of the questions between two runs. Its noise is measured by `crosscheck evaluate --repeats`. Then the nightly flow runs on
 the demo benchmark with new replies each night, on a real Prefect server. It prints how many nights had each verdict, with
 the measured flip rate and as the same nights are judged without it. A verdict other than green is a false alarm. The gate
 promises that at most 1 % of the nights are red by a regression (`Gate.level`) and 5 % "possibly worse" (`doubt_level`).
@@ -23,12 +23,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from flows.orchestration.server import LocalServer
-from flows.orchestration.settings import CLIENT, apply, local_settings
+from flows.prefect.server import LocalServer
+from flows.prefect.settings import CLIENT, apply, local_settings
+from tasks.results.night import all_nights, judge
 from tasks.settings.evaluation import Gate
 from tasks.settings.home import Home
-from tasks.tracking.night.night import judge
-from tasks.tracking.night.night_file import all_nights
 from tests.flows.conftest import answer_as_offline
 from tests.support.fake_openai import Body, FakeOpenAI
 from tests.support.noisy_model import NoisyModel
@@ -68,8 +67,8 @@ def crosscheck(*arguments: str) -> dict[str, object]:
 
 async def run_nights(backbone: str, nights: int) -> None:
     """Run nights one after the other."""
-    from flows.deployed.forms import Matrix
-    from flows.nights.flow import nightly
+    from flows.evaluate.forms import Matrix
+    from flows.matrix.nightly import nightly
 
     matrix = Matrix(backbones=[backbone], pipelines=["few-shot"])
     for number in range(nights):
@@ -85,8 +84,8 @@ def measure(text_rate: float, nights: int, repeats: int) -> None:
         server.answer = NoisyModel(remembering(answer_as_offline), text_rate)
         backbone = Path(folder) / "noisy.yaml"
         backbone.write_text(BACKBONE.format(url=server.base_url), encoding="utf-8")
-        run = crosscheck("evaluate", "--backbone", str(backbone), "--pipeline", "few-shot", "--again")
-        found = crosscheck("noise", str(run["run_id"]), "--repeats", str(repeats))["noise"]
+        words = ("--backbone", str(backbone), "--pipeline", "few-shot", "--repeats", str(repeats))
+        found = crosscheck("evaluate", *words)["noise"]
         assert isinstance(found, dict)
         print(
             f"SQL texts that change: {100 * found['text_rate']:.1f} %, verdicts that flip: "

@@ -18,8 +18,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from flows.orchestration.server import LocalServer
-from flows.orchestration.settings import CLIENT, apply, local_settings
+from flows.prefect.server import LocalServer
+from flows.prefect.settings import CLIENT, apply, local_settings
 from tasks.settings.home import Home
 from tests.benchmarks.noisy_nights import BACKBONE
 from tests.flows.conftest import answer_as_offline
@@ -54,8 +54,8 @@ class Model:
 
 async def run_night(backbone: str, name: str) -> None:
     """Run a night."""
-    from flows.deployed.forms import Matrix
-    from flows.nights.flow import nightly
+    from flows.evaluate.forms import Matrix
+    from flows.matrix.nightly import nightly
     from tasks.settings.evaluation import Gate
 
     matrix = Matrix(backbones=[backbone], pipelines=PIPELINES)

@@ -20,12 +20,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from flows.evaluate.question_view import view_questions
+from flows.evaluate.run_view import view_run
+from flows.pages.run_page import render_run
 from flows.runtime.folders import Folders
-from flows.show.page import render_run
-from flows.show.question_view import view_questions
-from flows.show.run_view import view_run
+from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.home import Home
-from tasks.tracking.warehouse.runs import Warehouse
 
 TARGET_S = 2.0
 EMPTY = "<!DOCTYPE html><title>empty</title>"

@@ -82,7 +82,7 @@ def measure(command: CommandLine, *arguments: str) -> Measured:
                 for each in (parent, *parent.children(recursive=True)):
                     with suppress(psutil.Error):
                         times = each.cpu_times()
-                        server = "flows.orchestration.server" in each.cmdline()
+                        server = "flows.prefect.server" in each.cmdline()
                         seen[each.pid] = (server, times.user + times.system)
             with suppress(Exception):
                 text, _ = process.communicate(timeout=0.25)
@@ -128,9 +128,9 @@ def naive(requests: Sequence[Request], chains: int, url: str, in_flight: int) ->
     """Send requests as tasks of a Prefect flow; return the seconds until all task runs are recorded."""
     from uuid import UUID
 
-    from flows.orchestration.server import LocalServer
-    from flows.orchestration.settings import CLIENT, apply
-    from flows.orchestration.task_runs import wait_until_recorded
+    from flows.prefect.server import LocalServer
+    from flows.prefect.settings import CLIENT, apply
+    from flows.prefect.task_runs import wait_until_recorded
     from flows.runtime.control import Control
     from tasks.settings.home import Home
 

@@ -12,7 +12,7 @@ questions, 4 % of the demo's 113, and nearly none. From one night on, questions 
 It prints, with counts, how many evaluations had each verdict on noise; after how many nights of a loss and of a drift
 the first verdict was amber or red, and red; and the same if every night became the baseline of the next, which hides a
 drift (`--next-baseline any`). With `--measured`, the flip rate was measured on so many repeats before the first night, as
-`crosscheck noise` does, and nights are judged by it where that proves more. The defaults of `Gate` were chosen by it.
+`crosscheck evaluate --repeats` does, and nights are judged by it where that proves more. The defaults of `Gate` were chosen by it.
 """
 
 import argparse
@@ -27,12 +27,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from tasks.results.night import judge
+from tasks.results.night_entry import AMBER, WORSE, Entry, trend_of
+from tasks.results.noise import MeasuredNoise, measured_rate
 from tasks.scoring.significance import compare_runs
 from tasks.settings.evaluation import Gate
-from tasks.tracking.night.entry import AMBER, WORSE, Entry
-from tasks.tracking.night.night import judge
-from tasks.tracking.night.trend import trend_of
-from tasks.tracking.repeats.measured import MeasuredNoise, measured_rate
 
 GATE = Gate()
 QUIET = 30

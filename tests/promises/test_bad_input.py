@@ -151,13 +151,11 @@ def cases() -> Iterator[Case]:
     yield evaluate("missing.jsonl", "--backbone", "replay", "--set", "backbone.recording=missing.jsonl")
     yield evaluate("OPENAI_API_KEY", "--backbone", "openai")
     yield evaluate("taken.jsonl", "--record", "taken.jsonl", taken__jsonl="{}")
-    yield Case("taken.jsonl", ("import", "rsl-sql", "--output", "taken.jsonl"), {"taken.jsonl": "{}"})
     yield Case("evalute", ("evalute",))
-    for command in ("show", "compare", "rerun", "export", "tables", "log"):
+    for command in ("show", "compare", "rerun", "export", "tables"):
         more = {
             "compare": ("latest",),
             "export": ("--submission", "x.json"),
-            "tables": ("--paper", "rsl-sql"),
         }
         yield from (Case("", (command, run, *more.get(command, ()))) for run in RUNS)
     for name, content in PREDICTIONS.items():

@@ -1,18 +1,17 @@
 """Processes that submit batches are killed at any moment: the provider's ledger has each request once."""
 
+import os
 import random
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from tests.promises.table import PROMISES
+from tests.support.command_line import start_module
 from tests.support.counting import Count
 from tests.support.fake_batches import FakeAnthropicBatches, FakeOpenAIBatches
 
-ROOT = Path(__file__).parents[2]
 QUESTIONS = 20
 SERVERS = {"openai": FakeOpenAIBatches, "anthropic": FakeAnthropicBatches}
 KILLS = PROMISES["batches"].faults // len(SERVERS)
@@ -26,12 +25,7 @@ def killed_or_ended(arguments: list[str], begun: Path, limit: float | None) -> t
     Returns:
         Whether it was killed, and its output.
     """
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.support.batch_process", *arguments],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    process = start_module("tests.support.batch_process", arguments, os.environ)
     while not begun.exists() and process.poll() is None:
         time.sleep(0.005)
     begun.unlink(missing_ok=True)

@@ -10,7 +10,7 @@ from signal import SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGSTOP, SIGTERM
 import pytest
 from mlflow import MlflowClient
 
-from tasks.tracking.warehouse.runs import Warehouse
+from tasks.results.warehouse.runs import Warehouse
 from tests.flows.conftest import backbone_file, model
 from tests.promises.test_secrets import CANARY
 from tests.support.command_line import CommandLine, Ran
@@ -25,7 +25,7 @@ __all__ = ["backbone_file", "model"]
 
 ENDS = ((SIGKILL,), (SIGSTOP, SIGCONT, SIGKILL), (SIGTERM,), (SIGHUP,), (SIGINT, SIGINT))
 """SIGHUP: the terminal closes; SIGINT: Ctrl-C."""
-KILLS = {"re-run": 1, "night": 1, "clean": 2}
+KILLS = {"re-run": 1, "night": 1, "clean": 1}
 
 
 @pytest.mark.promise("death")
@@ -37,7 +37,7 @@ def test_the_same_command_continues_after_any_death(
     count: Count,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    model.latency = 0.3
+    model.latency = 0.15
     with Path(backbone_file).open("a", encoding="utf-8") as file:
         file.write("api_key_env: CANARY_KEY\n")
     proxy = f"http://user:{CANARY}@127.0.0.1:9"
@@ -45,7 +45,7 @@ def test_the_same_command_continues_after_any_death(
         **crosscheck.environment, "CANARY_KEY": CANARY, "HTTPS_PROXY": proxy, "NO_PROXY": "127.0.0.1",
     }  # fmt: skip
     model.script(error(500, f"Key {CANARY} of {proxy} met a fault"))
-    arguments = ("evaluate", "--backbone", backbone_file, "--limit", "8", "--json", "--pipeline", "rsl-sql")
+    arguments = ("evaluate", "--backbone", backbone_file, "--limit", "4", "--json", "--pipeline", "rsl-sql")
     shutil.copytree(built_demo, crosscheck.home, dirs_exist_ok=True)
     undisturbed = crosscheck.run(*arguments)
     requests = len(model.requests)
@@ -69,7 +69,7 @@ def test_the_same_command_continues_after_any_death(
     places = [crosscheck.home, *tmp_path_factory.getbasetemp().glob("prefect-server*")]
     files = [path for place in places for path in place.rglob("*") if path.is_file()]
     assert len(files) > 10 and [path for path in files if CANARY.encode() in path.read_bytes()] == []
-    assert deaths.in_flight <= len(ENDS) * 8
+    assert deaths.in_flight <= len(ENDS) * 4
     client = MlflowClient(f"sqlite:///{crosscheck.home / 'mlflow.db'}")
     runs = client.search_runs([experiment.experiment_id for experiment in client.search_experiments()])
     ends = [run.info.status for run in runs]
@@ -106,7 +106,7 @@ def test_reruns_nights_and_cleanings_continue_after_sigkill(
 def test_evaluations_at_once_on_the_same_stores_find_what_each_finds_alone(
     crosscheck: CommandLine, built_demo: Path, backbone_file: str, model: FakeOpenAI, count: Count
 ) -> None:
-    model.latency = 5.0  # so that the requests of all three are in flight together
+    model.latency = 3.0  # so that the requests of all three are in flight together
     shutil.copytree(built_demo, crosscheck.home, dirs_exist_ok=True)
     pipelines = ("few-shot", "few-shot", "zero-shot")
     words = ("evaluate", "--backbone", backbone_file, "--limit", "4", "--json", "--pipeline")
@@ -126,6 +126,5 @@ def test_evaluations_at_once_on_the_same_stores_find_what_each_finds_alone(
     count.answers(lost=8 - len(stored), twice=sum(times - 1 for times in asked.values()))
     assert len(asked) == 8 and max(asked.values()) <= 2
     model.requests.clear()
-    for pipeline in set(pipelines):
-        assert crosscheck.run(*words, pipeline, "--again").code == 0
+    assert crosscheck.run(*words, "few-shot", "--again").code == 0
     assert model.requests == []

@@ -12,7 +12,7 @@ import pytest
 from tasks.database.database import Database, open_database
 from tasks.database.limits import Limits
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.documents.sql_markup import mark_sql
+from tasks.documents.text import mark_sql
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.rules import DEFAULT_RULES
 from tasks.sql.parsing import parse

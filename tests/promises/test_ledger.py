@@ -11,18 +11,17 @@ from typing import Any
 import pytest
 
 from tasks.backbone import tiers
-from tasks.backbone.cache.sqlite import SqliteReplyCache
-from tasks.backbone.kinds.opening import Layers, open_backbone
+from tasks.backbone.cache.store import SqliteReplyCache
 from tasks.backbone.protocol import Message, Reply, Request
+from tasks.backbone.run_backbone import RunResources, open_backbone
 from tasks.core.outcome import StageRecord
 from tasks.scoring.cost import Cost, total_cost
-from tasks.settings.backbone import BackboneSettings, Prices, Rates
-from tasks.settings.protocols import MessagesSettings, ResponsesSettings
+from tasks.settings.backbone import BackboneSettings, MessagesSettings, Prices, Rates, ResponsesSettings
 from tests.support.fake_batches import FakeAnthropicBatches, FakeOpenAIBatches
 from tests.support.fake_openai import Behaviour, Body, FakeOpenAI, no_capacity
 from tests.support.fake_responses import FakeResponses
 
-RUNS = int(os.environ.get("CROSSCHECK_BILL_RUNS", "60"))
+RUNS = int(os.environ.get("CROSSCHECK_BILL_RUNS", "30"))
 FLEX, BATCH = (1.0, 0.25, 1.25, 4.0), (0.8, 0.2, 1.0, 3.2)
 STANDARD = (2.0, 0.5, 2.5, 8.0)
 RATES = {"standard": STANDARD, "flex": FLEX, "batch": BATCH}
@@ -80,7 +79,7 @@ class Ledger:
 
 async def run(folder: Path, settings: BackboneSettings, count: int) -> Cost:
     with SqliteReplyCache(folder / "replies.sqlite") as cache:
-        async with open_backbone(settings, Layers(cache)) as backbone:
+        async with open_backbone(settings, RunResources(cache)) as backbone:
             requests = [Request((Message("user", f"question {n}"),)) for n in range(count)]
             replies: list[Reply] = await asyncio.gather(*map(backbone.complete, requests))
     return total_cost(

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.home import Home
-from tasks.tracking.warehouse.runs import Warehouse
 from tests.support import in_process
 from tests.support.counting import Count
 from tests.support.fake_openai import FakeOpenAI
@@ -69,14 +69,14 @@ def test_no_command_lets_sql_do_more_than_read(
     for number, (expected, sql) in enumerate(corpus):
         with count.fault(f"scored: {sql}"):
             assert expected != "refused" or found[str(number)].status != "ok"
-    checked = in_process.run("verify-gold", "--benchmark", str(mine), "--json", *LIMIT)
+    checked = in_process.run("benchmarks", "verify", "--benchmark", str(mine), "--json", *LIMIT)
     kinds = ("error", "timeout", "too_large")
     named = {str(each["id"]) for kind in kinds for each in checked.json[kind]}
     for number, (expected, sql) in enumerate((*corpus[1:], corpus[0])):
         with count.fault(f"as gold: {sql}"):
             assert expected != "refused" or str(number) in named
     with count.fault("all of them on a page"):
-        ran = in_process.run("report", "latest", "--html", "page.html", "--no-mlflow")
+        ran = in_process.run("show", "latest", "--html", "page.html")
         assert ran.code == 0 and "Traceback" not in ran.err, ran.err
     backbone = work / "b.yaml"
     backbone.write_text(

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from tasks.core.errors import ConfigurationError
-from tasks.tracking.warehouse.runs import Warehouse
-from tasks.tracking.warehouse.views import query
+from tasks.results.warehouse.runs import Warehouse
+from tasks.results.warehouse.views import query
 from tests.support.counting import Count
-from tests.tasks.tracking.samples import make_report, make_run
+from tests.tasks.results.samples import make_report, make_run
 
 pytestmark = pytest.mark.slow
 

@@ -21,10 +21,11 @@ __all__ = ["backbone_file", "model"]
 CANARY = "canary-7c1e5a0b-key"
 """A key that no pattern of keys recognises."""
 COMMANDS = (
-    ("runs",), ("show", "latest"), ("show", "latest", "0"), ("status",), ("night", "latest", "--html", "night.html"),
-    ("report", "latest", "--html", "run.html"), ("compare", "latest~1", "latest", "--html", "comparison.html"),
-    ("leaderboard", "--html", "board.html"), ("query", "SELECT * FROM runs", "--json"), ("cache", "list"),
-    ("cache", "export", "replies.jsonl"), ("export", "parquet"), ("tables", "latest", "--paper", "rsl-sql"),
+    ("runs",), ("show", "latest"), ("show", "latest", "0"), ("status",),
+    ("nights", "show", "latest", "--html", "night.html"),
+    ("show", "latest", "--html", "run.html"), ("compare", "latest~1", "latest", "--html", "comparison.html"),
+    ("leaderboard", "--html", "board.html"), ("query", "SELECT * FROM runs", "--json"),
+    ("export", "parquet"), ("tables", "latest"),
 )  # fmt: skip
 REFUSED = {
     "a password in base_url": ("backbone.base_url=http://user:{}@127.0.0.1:9/v1", "base_url"),
@@ -33,7 +34,7 @@ REFUSED = {
 }
 HOLD = {
     "home/replies.sqlite": "{question}", "home/warehouse.duckdb": "{question}", "home/mlflow.db": "{question}",
-    "work/run.html": "{question}", "work/replies.jsonl": "{question}", "home/stages.sqlite": "SELECT",
+    "work/run.html": "{question}", "home/stages.sqlite": "SELECT",
     "work/recording.jsonl": "SELECT", "work/comparison.html": "few-shot", "work/night.html": "zero-shot",
 }  # fmt: skip
 """What is found in files by what looks for the key."""

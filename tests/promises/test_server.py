@@ -1,6 +1,7 @@
 """A model server that does what it likes: hypothesis builds what it sends, real HTTP carries it."""
 
 import asyncio
+import itertools
 import tempfile
 import time
 from contextlib import ExitStack
@@ -12,23 +13,23 @@ import yaml
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from flows.questions.preparation import prepare
-from flows.questions.runner import QuestionRunner, Tools
+from flows.evaluate.preparation import prepare
+from flows.evaluate.runner import QuestionRunner, Tools
 from flows.runtime.control import Progress
-from tasks.backbone.cache.backbone import CachedBackbone
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
 from tasks.backbone.endpoint import retry_policy
 from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.endpoint.retry_policy import longest_call_s
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Message, Reply, Request
+from tasks.backbone.run_backbone import RunBackbone, RunResources
 from tasks.core.errors import BackboneError
 from tasks.core.outcome import Outcome
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.settings.assemble import EvaluationChoice, evaluation_settings
-from tasks.settings.backbone import BackboneSettings, Prices
-from tasks.settings.protocols import MessagesSettings, ResponsesSettings
-from tasks.stage_runs.question_run import QuestionRun
+from tasks.settings.assemble import evaluation_settings
+from tasks.settings.backbone import BackboneSettings, MessagesSettings, Prices, ResponsesSettings
+from tasks.settings.evaluation import EvaluationChoice
+from tasks.stages.question_run import QuestionRun
 from tests.flows.conftest import answer_as_offline
 from tests.support.counting import Count
 from tests.support.fake_anthropic import FakeAnthropic
@@ -142,23 +143,22 @@ def test_whatever_a_server_sends_a_call_ends_in_time_and_what_it_answered_is_kep
     tmp_path: Path, count: Count, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retry_policy, "FIRST_PAUSE_S", 0.005)
-    streams = 0
+    numbers = itertools.count(1)
 
     async def stream(cache: ReplyCache, protocol: str, behaviours: list[Behaviour]) -> None:
-        nonlocal streams
-        streams += 1
+        number_of_stream = next(numbers)
         fake_openai = servers[protocol]
         chosen = SETTINGS[protocol](
             name="fake", model="m", base_url=fake_openai.base_url, timeout_s=0.15, retries=1, max_wait_s=0.01,
             prices=Prices.model_validate({"input": 1.0, "output": 1.0, "as_of": "2026-11-01"}),
         )  # fmt: skip
         bound = longest_call_s(chosen, asked_to_wait=False)
-        requests = [Request((Message("user", f"{streams} {number}"),)) for number in range(CALLS)]
+        requests = [Request((Message("user", f"{number_of_stream} {number}"),)) for number in range(CALLS)]
         fake_openai.requests.clear()
         fake_openai._script.clear()
         fake_openai.script(*behaviours)
         async with EndpointBackbone(chosen) as client:
-            backbone = CachedBackbone(client, cache)
+            backbone = RunBackbone(client, chosen, RunResources(cache))
             started = time.monotonic()
             outcomes = await asyncio.gather(
                 *(backbone.complete(each) for each in requests), return_exceptions=True
@@ -175,10 +175,10 @@ def test_whatever_a_server_sends_a_call_ends_in_time_and_what_it_answered_is_kep
         fake_openai._script.clear()
         fake_openai.requests.clear()
         async with EndpointBackbone(chosen.model_copy(update={"timeout_s": 300.0})) as client:
-            backbone = CachedBackbone(client, cache)
+            backbone = RunBackbone(client, chosen, RunResources(cache))
             again = await asyncio.gather(*(backbone.complete(each) for each in requests))
         asked = {received.prompt for received in fake_openai.requests}
-        twice = sum(f"{streams} {number}" in asked for number in answered)
+        twice = sum(f"{number_of_stream} {number}" in asked for number in answered)
         lost = sum(again[number].text != outcomes[number].text for number in answered)  # type: ignore[union-attr]
         count.answers(lost=lost, twice=twice)
         assert len(asked) == CALLS - len(answered)
@@ -186,11 +186,16 @@ def test_whatever_a_server_sends_a_call_ends_in_time_and_what_it_answered_is_kep
     @settings(AS_DRAWN, max_examples=60)
     @given(st.data())
     def every_stream(data: st.DataObject) -> None:
-        for protocol in SERVERS:
-            drawn = data.draw(st.lists(behaviours(protocol), min_size=PER_STREAM, max_size=PER_STREAM))
-            asyncio.run(stream(cache, protocol, drawn))
-            count.faults += len(drawn)
-            count.survived += len(drawn)
+        drawn = {
+            protocol: data.draw(st.lists(behaviours(protocol), min_size=PER_STREAM, max_size=PER_STREAM))
+            for protocol in SERVERS
+        }
+        asyncio.run(every_protocol(drawn))
+        count.faults += len(drawn) * PER_STREAM
+        count.survived += len(drawn) * PER_STREAM
+
+    async def every_protocol(drawn: dict[str, list[Behaviour]]) -> None:
+        await asyncio.gather(*(stream(cache, protocol, behaviours) for protocol, behaviours in drawn.items()))
 
     with open_reply_cache(tmp_path / "replies.sqlite") as cache, ExitStack() as running:
         servers = {protocol: running.enter_context(server()) for protocol, server in SERVERS.items()}
@@ -226,7 +231,7 @@ def test_a_run_on_such_a_server_ends_in_time_and_the_next_one_asks_only_what_has
 
     async def run(cache: ReplyCache, workers: SqlWorkers, backbone: BackboneSettings) -> list[Outcome]:
         async with EndpointBackbone(backbone) as client:
-            metered = MeteredBackbone(CachedBackbone(client, cache))
+            metered = MeteredBackbone(RunBackbone(client, backbone, RunResources(cache)))
             runner = QuestionRunner(chosen, preparation.inputs, Tools(metered, workers))
             return await asyncio.gather(*(runner.run(QuestionRun(each)) for each in preparation.executable))
 
@@ -272,7 +277,7 @@ def test_a_run_on_such_a_server_ends_in_time_and_the_next_one_asks_only_what_has
 
 ENDLESS = {
     "server errors": server_error(), "rate limits": rate_limit(), "lost connections": dropped(), "no answer": hang(),
-    "redirects": Behaviour(307, "", {"location": "/v1/chat/completions"}), "half of an answer": cut_off(),
+    "half of an answer": cut_off(),
     "half of the JSON": cut_json(),
 }  # fmt: skip
 MOST_REQUESTS = 7

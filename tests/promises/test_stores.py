@@ -14,26 +14,26 @@ import duckdb
 import numpy as np
 import pytest
 
-from flows.orchestration.stage_results import StageDatabase
+from flows.prefect.stage_results import StageDatabase
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.protocol import Message, Reply, Request, request_key
 from tasks.core.errors import CrosscheckError
 from tasks.core.outcome import Call, Usage
 from tasks.database.database import Database, open_database
-from tasks.database.sqlite.damage import renew_if_damaged
+from tasks.database.sqlite.files import renew_if_damaged
+from tasks.results.mlflow.store import check, find_store
+from tasks.results.night import read as read_night
+from tasks.results.night import write as write_night
+from tasks.results.warehouse.runs import Warehouse
 from tasks.retrieval.encoder_files import VectorCache
-from tasks.retrieval.values.index import DatabaseValues
+from tasks.retrieval.value_index import DatabaseValues
 from tasks.scoring.execution.accuracy import VerdictKey
 from tasks.scoring.execution.verdict_cache import VerdictCache
 from tasks.scoring.report import Verdict
 from tasks.settings.home import Home
-from tasks.tracking.mlflow.store import check, find_store
-from tasks.tracking.night.night_file import read as read_night
-from tasks.tracking.night.night_file import write as write_night
-from tasks.tracking.warehouse.runs import Warehouse
 from tests.support.counting import Count
-from tests.tasks.tracking.comparison_samples import two_runs
-from tests.tasks.tracking.night_samples import a_night
+from tests.tasks.results.comparison_samples import two_runs
+from tests.tasks.results.night_samples import a_night
 
 pytestmark = pytest.mark.slow
 
@@ -265,7 +265,7 @@ def one_message(path: Path) -> Iterator[None]:
 def test_a_damaged_store_is_set_aside_or_named_and_paid_replies_stay(
     tmp_path: Path, count: Count, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flows.orchestration.stage_results.BUSY_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("flows.prefect.stage_results.BUSY_TIMEOUT_S", 0.2)
     replies = tmp_path / "intact" / "replies.sqlite"
     fill_replies(replies)
     for store in STORES:

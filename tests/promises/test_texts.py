@@ -13,43 +13,41 @@ from pathlib import Path
 
 import pytest
 
-from flows.gold.suggestions import Suggestion, Suggestions
-from flows.gold.suggestions_output import suggestions_document
-from flows.show.exchanges import Exchanges
-from flows.show.page import Links, render_run
-from flows.show.question_view import QuestionView
-from flows.show.run_view import RunView
+from flows.evaluate.exchanges import Exchanges
+from flows.evaluate.question_view import QuestionView
+from flows.evaluate.run_view import RunView
+from flows.pages.run_page import Links, render_run
 from tasks.backbone.cache.entry import rows_of
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.protocol import Message, Reply, Request, request_key
-from tasks.benchmarks.files.readers import json_rows
+from tasks.benchmarks.rows import json_rows
 from tasks.core.outcome import Call, Failure, Usage
 from tasks.core.records import ColumnName, Execution
 from tasks.core.wording import storable
 from tasks.database.database import open_database
 from tasks.documents.html import html
 from tasks.documents.markdown import markdown
-from tasks.retrieval.values.index import ValueIndex
+from tasks.pages.comparison import comparison_document
+from tasks.pages.leaderboard import leaderboard_document
+from tasks.pages.night import night_document
+from tasks.results.compare import compare
+from tasks.results.leaderboard import leaderboard
+from tasks.results.mlflow.package import Completion
+from tasks.results.mlflow.store import check, find_store
+from tasks.results.mlflow.tracker import Tracker
+from tasks.results.night_entry import Entry
+from tasks.results.predictions import table
+from tasks.results.warehouse.runs import Warehouse
+from tasks.results.warehouse.stored import StoredRun
+from tasks.retrieval.value_index import ValueIndex
 from tasks.scoring.build_report import build_report
 from tasks.settings.home import Home
-from tasks.tracking.comparison.compare import compare
-from tasks.tracking.comparison.document import comparison_document
-from tasks.tracking.leaderboard.document import leaderboard_document
-from tasks.tracking.leaderboard.leaderboard import leaderboard
-from tasks.tracking.mlflow.package import Completion
-from tasks.tracking.mlflow.store import check, find_store
-from tasks.tracking.mlflow.tracker import Tracker
-from tasks.tracking.night.document import night_document
-from tasks.tracking.night.entry import Entry
-from tasks.tracking.predictions import table
-from tasks.tracking.warehouse.runs import Warehouse
-from tasks.tracking.warehouse.stored import StoredRun
 from tests.support.contents import contents
 from tests.support.counting import Count
-from tests.tasks.tracking.comparison_samples import two_runs, with_row
-from tests.tasks.tracking.night_samples import a_night, keep
-from tests.tasks.tracking.page_parts import EVIL, Page
-from tests.tasks.tracking.samples import report_of
+from tests.tasks.results.comparison_samples import two_runs, with_row
+from tests.tasks.results.night_samples import a_night, keep
+from tests.tasks.results.page_parts import EVIL, Page
+from tests.tasks.results.samples import report_of
 
 pytestmark = pytest.mark.slow
 
@@ -148,7 +146,7 @@ def of_night(text: str, folder: Path) -> str:
     store = Warehouse(folder / "night.duckdb")
     a, b = hostile(text)
     other = Entry(text, text, text, problem=text, continue_with=text, not_ranked=text)
-    found = a_night(store, [a, a, b], name=text, others=[other], notes=(text,), matrix={"overrides": [text]})
+    found = a_night(store, [a, b], name=text, others=[other], notes=(text,), matrix={"overrides": [text]})
     return html(night_document(found, store))
 
 
@@ -158,15 +156,7 @@ def of_leaderboard(text: str, folder: Path) -> str:
     return html(leaderboard_document(leaderboard(store)))
 
 
-def of_golds(text: str, folder: Path) -> str:
-    runs = tuple(named(run, text) for run in hostile(text))
-    found, broken = Execution("ok", (text,), ((text,),), 1), Execution("error", error=text)
-    question = runs[0].rows[4].question
-    suggestion = Suggestion(question, text, {text: text, "b": text}, (text,), (text,), broken, found)
-    return html(suggestions_document(Suggestions(runs, "bird", 2, 6, (suggestion,), (text,)), 20))
-
-
-PAGES = (of_comparison, of_run, of_night, of_leaderboard, of_golds)
+PAGES = (of_comparison, of_run, of_night, of_leaderboard)
 
 
 @cache
@@ -219,7 +209,7 @@ def empty_mlflow() -> Path:
 def prefect_artifact(text: str, folder: Path) -> None:
     store = Warehouse(folder / "night.duckdb")
     a, b = hostile(text)
-    written = markdown(night_document(a_night(store, [a, a, b], notes=(text,)), store, page="night.html"))
+    written = markdown(night_document(a_night(store, [a, b], notes=(text,)), store, page="night.html"))
     (folder / "night.md").write_text(written, encoding="utf-8")
     assert "<script" not in written and "](javascript" not in written and "\x1b" not in written
 

@@ -10,9 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from flows.servers import supervisor
-from flows.servers.services import Service
-from flows.servers.supervisor import ServiceFailedError, Supervisor
+from flows.prefect import up
+from flows.prefect.up import Service, ServiceFailedError, stopping
 from tests.support import in_process
 from tests.support.command_line import ROOT, wait_until
 from tests.support.counting import Count
@@ -24,16 +23,15 @@ SLEEPS = "import os, sys, time; print(os.getpid(), file=open(sys.argv[1], 'a'), 
 PROGRAM = """
 import os, pathlib, sys
 from flows.runtime.running_servers import Addresses
-from flows.servers import status
-from flows.servers.services import Service
+from flows.prefect import up
 from tasks.settings.home import Home
 folder = pathlib.Path(sys.argv[1])
 command = (sys.executable, "-c", sys.argv[2], str(folder / "pids"))
-status.services = lambda home, addresses: (
-    Service("thing", command, dict(os.environ), folder / "thing.log", (folder / "pids").exists),
+up.services = lambda home, addresses: (
+    up.Service("thing", command, dict(os.environ), folder / "thing.log", (folder / "pids").exists),
 )
 say = lambda text: print(text, flush=True)
-status.run_servers(Home(folder), Addresses(int(sys.argv[3]), int(sys.argv[4])), lambda: say("ready"), say)
+up.run_servers(Home(folder), Addresses(int(sys.argv[3]), int(sys.argv[4])), lambda: say("ready"), say)
 """
 ENDS = {signal.SIGTERM: 0, signal.SIGHUP: 0, signal.SIGKILL: -signal.SIGKILL}
 
@@ -104,13 +102,13 @@ def test_taken_ports_dying_servers_and_closing_terminals_are_survived_or_said(
             assert process.wait(300) == ENDS[how]
             wait_until(lambda folder=folder: not any(psutil.pid_exists(pid) for pid in pids(folder)))
     with count.fault("a server that always ends"), monkeypatch.context() as patch:
-        patch.setattr(supervisor, "MAX_RESTART_DELAY_S", 0.01)
-        patch.setattr(supervisor, "EARLY_EXIT_S", 3600.0)
+        patch.setattr(up, "RESTART_DELAY_S", 0.01)
+        patch.setattr(up, "EARLY_EXIT_S", 3600.0)
         words = (sys.executable, "-S", "-c", "print('no space left'); raise SystemExit(7)")
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         thing = Service("thing", words, environment, tmp_path / "thing.log", lambda: True)
         with (
             pytest.raises(ServiceFailedError, match="no space left"),
-            Supervisor([thing], print, 0.01) as supervised,
+            stopping([thing]),
         ):
-            wait_until(supervised.update)
+            wait_until(lambda: thing.update(print) and False)

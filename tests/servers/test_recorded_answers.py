@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
-from tasks.backbone.check.endpoint import Endpoint
-from tasks.backbone.check.known import KnownEndpoints
-from tasks.backbone.check.listing import listed_models, stated_context
-from tasks.backbone.check.probes import Probes
-from tasks.backbone.check.response_mode import find_response_mode
+from tasks.backbone.endpoint.auto_mode import KnownEndpoints, find_response_mode
+from tasks.backbone.endpoint.check import EndpointCheck, listed_models, stated_context
 from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.endpoint.connection import HttpAnswer
+from tasks.backbone.endpoint.failures import Refusal
+from tasks.backbone.endpoint.formats.answer import Answer
 from tasks.backbone.protocol import Message, Request
 from tasks.core.errors import BackboneError
 from tasks.settings.backbone import BackboneSettings
@@ -43,8 +42,6 @@ ADVICE = {
 }
 FATAL = {"unknown model", "wrong key", "json_schema", "tools", "system role"}
 """Refusals that every other request would get too, so that the run ends."""
-NO_USAGE = {"llama-cpp-python"}
-"""Servers whose streams end without the token counts."""
 CONTEXT = {"litellm": 4096, "llama-server": 4096, "vllm": 4096}
 """Context lengths in the answers to GET /models of the servers that state one."""
 
@@ -127,10 +124,10 @@ async def test_a_reply_that_reaches_its_limit_without_a_call_of_the_tool_proves_
     fake_openai: FakeOpenAI, settings: BackboneSettings
 ) -> None:
     answers_as("llama-server", fake_openai)
-    async with Endpoint(settings) as endpoint:
-        report = await Probes(endpoint, bool).run({"preliminary_sql": SqlReply}, 1)
-    assert report.verdict("json_object") == "yes", "accepted; the reply was cut off"
-    assert report.verdict("tools") == "unknown"
+    async with EndpointBackbone(settings) as endpoint:
+        report = await EndpointCheck(endpoint, settings, bool).run(SqlReply, 1)
+    assert report.has("json_object"), "accepted; the reply was cut off"
+    assert not report.has("tools")
 
 
 @pytest.mark.parametrize("server", RECORDED)
@@ -138,19 +135,6 @@ def test_the_context_length_is_read_where_models_states_one(server: str) -> None
     answer = RECORDED[server]["answers"]["models"]
     listed = listed_models(HttpAnswer(answer["status"], answer["headers"], answer["body"]))
     assert stated_context(listed, "smollm2-135m") == CONTEXT.get(server)
-
-
-@pytest.mark.parametrize("server", [name for name, each in RECORDED.items() if "stream" in each["answers"]])
-async def test_a_stream_is_read_to_its_usage(
-    server: str, fake_openai: FakeOpenAI, settings: BackboneSettings
-) -> None:
-    answers_as(server, fake_openai, "stream")
-    async with Endpoint(settings) as endpoint:
-        streamed = await endpoint.stream(
-            {"model": "smollm2-135m", "messages": [{"role": "user", "content": "Count."}]}
-        )
-    assert streamed is not None and streamed.parts > 10
-    assert (streamed.usage.output is None) is (server in NO_USAGE)
 
 
 async def test_a_connection_that_the_server_closes_after_an_error_is_not_used_again(
@@ -173,9 +157,10 @@ async def test_a_connection_that_the_server_closes_after_an_error_is_not_used_ag
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
-        async with Endpoint(
+        async with EndpointBackbone(
             settings.model_copy(update={"base_url": f"http://127.0.0.1:{port}/v1"})
         ) as endpoint:
-            assert (await endpoint.models()).status == 500
-            sent = await endpoint.ask({"messages": [{"role": "user", "content": "ready?"}]})
-    assert sent.answer is not None, sent.why
+            failed = await endpoint.models()
+            assert isinstance(failed, Refusal) and failed.message.startswith("HTTP 500")
+            answer = await endpoint.ask_once({"messages": [{"role": "user", "content": "ready?"}]})
+    assert isinstance(answer, Answer), answer.message

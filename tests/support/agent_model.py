@@ -7,7 +7,7 @@ from typing import Any
 
 from tasks.backbone.offline.agent import act
 from tasks.backbone.protocol import Message, Request, Tool, canonical_request
-from tasks.core.trajectory import ToolCall
+from tasks.core.outcome import ToolCall
 from tests.support.fake_openai import Behaviour, Body, tool_calls
 
 

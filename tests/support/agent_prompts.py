@@ -3,15 +3,14 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from tasks.core.outcome import ToolCall, Turn
 from tasks.core.records import Question
-from tasks.core.trajectory import ToolCall, Turn
 from tasks.database.schema_view import SchemaView
-from tasks.settings.pipeline import AgentPromptSettings
+from tasks.settings.pipeline import AgentSettings
 from tasks.settings.stages import ToolLimits, ToolMode
-from tasks.stage_runs import prompts
-from tasks.stages.agent.conversation import Conversation
-from tasks.stages.agent.toolbox import TEMPLATE, Toolbox, offered
-from tasks.stages.agent.turn import turn
+from tasks.stages import prompts
+from tasks.stages.agent import Conversation, turn
+from tasks.stages.agent_tools import TEMPLATE, Toolbox, offered
 from tests.support.stage_bench import PLAIN, QUESTION, Bench
 
 Case = Callable[[Bench], Awaitable[object]]
@@ -26,7 +25,7 @@ CALLS = (
 
 def box(bench: Bench, mode: ToolMode = "native", **limits: Any) -> Toolbox:
     """The tools of the bench's database, without an index of its values."""
-    view = SchemaView(bench.schema, AgentPromptSettings(), descriptions=True)
+    view = SchemaView(bench.schema, AgentSettings().prompt, descriptions=True)
     return Toolbox(view, None, ToolLimits(**limits), mode)
 
 
@@ -34,7 +33,14 @@ def opened(box: Toolbox, question: Question = QUESTION, **shown: Any) -> Convers
     """A conversation as the pipeline opens it."""
     dialect = box.view.dialect_name
     tools = offered(dialect) if box.mode == "text" else ()
-    variables = {"dialect": dialect, "question": question, "parts": None, "reduced": False, "sql": None}
+    variables = {
+        "dialect": dialect,
+        "question": question,
+        "parts": None,
+        "reduced": False,
+        "sql": None,
+        "rules": "all",
+    }
     return Conversation.opened(prompts.messages(TEMPLATE, **variables | {"tools": tools} | shown))
 
 

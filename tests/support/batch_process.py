@@ -7,12 +7,12 @@ import asyncio
 import sys
 from pathlib import Path
 
-from tasks.backbone.cache.sqlite import SqliteReplyCache
-from tasks.backbone.kinds.opening import Layers, open_backbone
+from tasks.backbone.batches import backbone
+from tasks.backbone.cache.store import SqliteReplyCache
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Message, Request
-from tasks.settings.backbone import BackboneSettings
-from tasks.settings.protocols import MessagesSettings
+from tasks.backbone.run_backbone import RunResources, open_backbone
+from tasks.settings.backbone import BackboneSettings, MessagesSettings
 
 
 def settings_of(kind: str, base_url: str) -> BackboneSettings:
@@ -33,10 +33,11 @@ async def main(kind: str, base_url: str, folder: Path, count: int) -> None:
             sys.stdout.write(f"{(await backbone.complete(request)).text}\n")
 
     with SqliteReplyCache(folder / "replies.sqlite") as cache:
-        async with open_backbone(settings_of(kind, base_url), Layers(cache)) as backbone:
+        async with open_backbone(settings_of(kind, base_url), RunResources(cache)) as backbone:
             (folder / "begun").touch()
             await asyncio.gather(*(ask(backbone, number) for number in range(count)))
 
 
 if __name__ == "__main__":
+    backbone.SUBMISSION_S = 2.0  # this process submits within milliseconds
     asyncio.run(main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), int(sys.argv[4])))

@@ -6,30 +6,25 @@ A pattern is evaluated as its function writes it, with these values for the func
 import re
 from collections.abc import Mapping, Sequence
 
-from tasks.backbone.offline import replies
-from tasks.backbone.offline.clauses import comparing, conditions, grouping, ordering, projection, reader
-from tasks.database.servers import tokens
+from tasks.database.dialects import dialect_of
+from tasks.database.engines.mysql import Mysql
+from tasks.database.engines.postgresql import Postgresql
+from tasks.database.servers import gate as tokens
 
 NAMES = ("a", "(a+)+$", "a b")
 """Names of columns and parameters; the program has to escape them."""
+LINE_COMMENTS = tuple(dialect_of(name).line_comment for name in ("sqlite", "mysql"))
 
-PHRASES = (
-    conditions._NOTHING, conditions._AVERAGE, grouping._EACH, grouping._AMOUNT, projection.COUNTING,
-    projection._RESTART, reader._ROUND, reader._NEGATION, ordering._SORT, ordering._SUPERLATIVE,
-)  # fmt: skip
 BUILT: Mapping[str, Mapping[str, Sequence[str]]] = {
     "tasks.backbone.endpoint.failures:_names": {"name": tuple(map(re.escape, NAMES))},
-    "tasks.backbone.offline.clauses.comparing:_operator": {"words": tuple(comparing._OPERATORS.values())},
-    "tasks.backbone.offline.prompt.schema:columns_in": {"name": NAMES},
-    "tasks.backbone.offline.prompt.sections:numbered": {"heading": ("sql", "result of sql", "reason")},
-    "tasks.backbone.offline.question.evidence:_with_quotes": {"words": NAMES},
-    "tasks.backbone.offline.question.text:find": {"pattern": PHRASES},
-    "tasks.backbone.offline.replies:keywords_of": {"keyword": replies._KEYWORDS},
-    "tasks.database.servers.tokens:_mysql": {
+    "tasks.database.servers.gate:_mysql": {
         "inner": (tokens._ESCAPED, tokens._PLAIN),
         "double": ('(?P<name_>"(?:[^"]|"")*")', r'(?P<string_>"(?:[^"\\]|\\.)*")', '(?P<string_>"[^"]*")'),
     },
+    "tasks.database.servers.engine:refusal": {
+        "pattern": tuple(pattern for engine in (Mysql, Postgresql) for pattern, _ in engine.refusals)
+    },
     "tasks.sql.elements:_word": {"name": NAMES},
-    "tasks.tracking.bundle.anonymous:of_this_machine": {"words": tuple(map(re.escape, NAMES))},
+    "tasks.sql.same_query:_gaps": {"line_comment": LINE_COMMENTS},
 }
 """Module and function to the values that its variables can have."""

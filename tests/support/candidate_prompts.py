@@ -3,9 +3,13 @@
 from collections.abc import Awaitable
 
 from tasks.database.schema_view import SchemaView
-from tasks.stages.candidates.compare_candidates import compare_candidates
-from tasks.stages.candidates.merge_candidates import merge_candidates
-from tasks.stages.candidates.records import CandidateGroup, Comparison, MergeRequest
+from tasks.stages.candidates import (
+    CandidateGroup,
+    Comparison,
+    MergeRequest,
+    compare_candidates,
+    merge_candidates,
+)
 from tests.support.stage_bench import QUESTION, Bench
 
 GOOD, EMPTY = "SELECT name FROM museum", "SELECT name FROM museum WHERE id = 9"

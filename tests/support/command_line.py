@@ -135,7 +135,7 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     }
     script = (
         "import sys, pathlib\n"
-        "from flows.orchestration.server import LocalServer\n"
+        "from flows.prefect.server import LocalServer\n"
         "from tasks.settings.home import Home\n"
         "with LocalServer(Home(pathlib.Path(sys.argv[1]))) as server:\n"
         "    print(server.wait(), flush=True)\n"
@@ -160,9 +160,9 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def built_demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A working folder with the demo benchmark and an empty MLflow store, to be copied."""
-    from tasks.benchmarks.demo.build_once import build_demo
+    from tasks.benchmarks.demo import build_demo
+    from tasks.results.mlflow.store import check, find_store
     from tasks.settings.home import Home
-    from tasks.tracking.mlflow.store import check, find_store
 
     home = tmp_path_factory.mktemp("built-demo")
     check(find_store(Home(home)))

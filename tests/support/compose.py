@@ -8,7 +8,11 @@ import os
 import re
 import subprocess
 import sys
+import threading
+import time
+from collections import defaultdict
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -60,6 +64,7 @@ class Composed:
     logs: Path
     cwd: Path
     _started: "dict[str, subprocess.Popen[bytes]]" = field(default_factory=dict)
+    _locks: dict[str, threading.Lock] = field(default_factory=lambda: defaultdict(threading.Lock))
 
     def here(self, text: str) -> str:
         """Return a text of the file as it is on this machine."""
@@ -77,15 +82,26 @@ class Composed:
     def up(self, name: str, until: str = ANSWERS) -> None:
         """Start a service after those that it depends on, each until the file's condition for it holds."""
         service = self.services[name]
-        for other, demand in service.get("depends_on", {}).items():
-            if other in self.services and other not in self._started:
-                self.up(other, demand["condition"])
+        needed = [
+            (other, demand["condition"])
+            for other, demand in service.get("depends_on", {}).items()
+            if other in self.services
+        ]
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(lambda each: self.up(*each), needed))
+        with self._locks[name]:
+            if name in self._started:
+                return
+            self._start(name)
+            self._wait(name, until)
+
+    def _start(self, name: str) -> None:
+        service = self.services[name]
         with (self.logs / f"{name}.log").open("wb") as log:
             self._started[name] = subprocess.Popen(
                 [self.here(word) for word in service["command"]],
                 cwd=self.cwd, env=self.environment(name), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
-        self._wait(name, until)
 
     def healthy(self, name: str) -> bool:
         """Return whether the service's own health check succeeds."""
@@ -114,6 +130,7 @@ class Composed:
 
         def healthy() -> bool:
             assert process.poll() is None, self.log(name)
+            time.sleep(0.5)  # a check is a process, which takes time from the service
             return self.healthy(name)
 
         wait_until(healthy)

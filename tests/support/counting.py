@@ -7,7 +7,7 @@
                 ...assert what is promised...
 
 All faults of a test are tried, then the failed ones are listed. What was counted must equal what
-`tests/promises/table.py` declares, from which README's table is filled.
+`tests/promises/table.py` declares, from which the table of docs/promises.md is filled.
 """
 
 import json

@@ -8,12 +8,9 @@ from tasks.core.records import ColumnName, Demonstration, Question
 from tasks.database.schema import Column, ForeignKey, Schema, Table
 from tasks.database.schema_view import SchemaView
 from tasks.retrieval.alignment import GroundedDemonstration, ground
-from tasks.settings.pipeline import PromptSettings
-from tasks.stages.dac.dac_correction import dac_correction
-from tasks.stages.dac.entity_alignment import AlignmentItem, resolve_given
-from tasks.stages.dac.entity_linking import entity_linking
-from tasks.stages.dac.initial_sql import initial_sql
-from tasks.stages.dac.skeleton_parsing import skeleton_parsing
+from tasks.settings.pipeline import DacSettings, PromptSettings
+from tasks.stages.dac import dac_correction, initial_sql, skeleton_parsing
+from tasks.stages.dac_entities import AlignedItem, entity_linking, resolve_given
 from tests.support.stage_bench import PLAIN, QUESTION, Bench
 
 ZOO = Schema(
@@ -39,12 +36,13 @@ GROUNDED: tuple[GroundedDemonstration, ...] = ground(
     ),
     {"zoo": ZOO},
 )
-DDL, COMMENT = PromptSettings(schema_format="create_table"), PromptSettings()
+DDL = DacSettings().prompt
+COMMENT = PromptSettings()
 SQL = "SELECT name FROM museum"
 MENTIONED = (
-    AlignmentItem("museums", "museum", "tbl"),
-    AlignmentItem("Lyon", "museum.city", "val"),
-    AlignmentItem("sold", "order.total.eur", "col"),
+    AlignedItem.model_validate(("museums", "museum", "tbl")),
+    AlignedItem.model_validate(("Lyon", "museum.city", "val")),
+    AlignedItem.model_validate(("sold", "order.total.eur", "col")),
 )
 Case = Callable[[Bench], Awaitable[object]]
 

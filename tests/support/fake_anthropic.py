@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from anthropic.types import Message, MessageCountTokensParams
+from anthropic.types import Message
 from anthropic.types.message_create_params import MessageCreateParams
 from anthropic.types.shared import ErrorResponse
 
-from tests.support.fake_openai import Behaviour, Body, FakeOpenAI, prompt_of
+from tests.support.fake_openai import Behaviour, Body, FakeOpenAI
 from tests.support.sdk_types import assert_of_type
 
 TYPES = {
@@ -82,11 +82,6 @@ class FakeAnthropic(FakeOpenAI):
     """The server, at `/v1/messages`; `choice` of a behaviour is merged into the message."""
 
     path = "/v1/messages"
-    counting = "/v1/messages/count_tokens"
-
-    def _counted(self, body: Body) -> Body:
-        assert_of_type(MessageCountTokensParams, [body])
-        return {"input_tokens": len(prompt_of(body)) // 3}
 
     def _reply(self, how: Behaviour, body: Body) -> Body:
         text = self.answer(body) if how.content is None else how.content

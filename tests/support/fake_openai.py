@@ -44,6 +44,7 @@ class Behaviour:
         cut_to: send only this share of the body, with its full Content-Length.
         cut_json: send only this share of the body, as if it were all of it.
         raw: the body as bytes, instead of all of that.
+        model: name of the model that answers, "" for the one that was requested.
         drip: seconds between the four pieces in which the body is sent; None: at once.
     """
 
@@ -60,6 +61,7 @@ class Behaviour:
     cut_json: float | None = None
     raw: bytes | None = None
     drip: float | None = None
+    model: str = ""
 
 
 def error(
@@ -202,7 +204,6 @@ class FakeOpenAI:
     """
 
     path = "/v1/chat/completions"
-    counting = ""
 
     def __init__(self) -> None:
         self.answer: Callable[[Body], str] = lambda body: f"reply to: {prompt_of(body)}"
@@ -325,9 +326,6 @@ class FakeOpenAI:
                 await asyncio.sleep(3600)
             self._send(writer, self.models or 404, {"data": self.listed})
             return True
-        if (method, path) == ("POST", self.counting):
-            self._send(writer, 200, self._counted(json.loads(payload)))
-            return True
         if (method, path) != ("POST", self.path):
             self._send(writer, 404, {"error": {"message": f"no {path} here", "code": "not_found"}})
             return True
@@ -373,10 +371,6 @@ class FakeOpenAI:
         await writer.drain()
         return how.cut_to is None
 
-    def _counted(self, body: Body) -> Body:
-        """Answer a request for the number of its tokens."""
-        raise NotImplementedError
-
     def _reply(self, how: Behaviour, body: Body) -> Body:
         text = self.answer(body) if how.content is None else how.content
         replies = body.get("n") or 1 if self.takes_n else 1
@@ -392,7 +386,7 @@ class FakeOpenAI:
             "id": "chatcmpl-fake",
             "object": "chat.completion",
             "created": int(time.time()),
-            "model": body["model"],
+            "model": how.model or body["model"],
             "choices": [choice | how.choice, *more],
             "service_tier": self.tier(body),
         }

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from openai.types.responses import InputTokenCountParams, Response
+from openai.types.responses import Response
 from openai.types.responses.response_create_params import ResponseCreateParams
 
-from tests.support.fake_openai import Behaviour, Body, FakeOpenAI, error, prompt_of
+from tests.support.fake_openai import Behaviour, Body, FakeOpenAI, error
 from tests.support.sdk_types import assert_of_type
 
 
@@ -75,11 +75,6 @@ class FakeResponses(FakeOpenAI):
     """The server, at `/v1/responses`; `choice` of a behaviour is merged into the response."""
 
     path = "/v1/responses"
-    counting = "/v1/responses/input_tokens"
-
-    def _counted(self, body: Body) -> Body:
-        assert_of_type(InputTokenCountParams, [body])
-        return {"object": "response.input_tokens", "input_tokens": len(prompt_of(body)) // 3}
 
     def _reply(self, how: Behaviour, body: Body) -> Body:
         text = self.answer(body) if how.content is None else how.content

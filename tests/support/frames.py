@@ -63,7 +63,7 @@ def install(log: Path) -> None:
 
 def counted(frames: list[str]) -> list[str]:
     """Return the frames from the click command's function on."""
-    start = next(place for place, name in enumerate(frames) if name.endswith(".command.command"))
+    start = next(place for place, name in enumerate(frames) if name.startswith("flows.cli.commands."))
     return frames[start:]
 
 

@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from flows.pipelines.context import Context, PipelineRecord
-from flows.pipelines.pipeline import pipeline_of
+from flows.pipelines.pipeline import Context, PipelineRecord, pipeline_of
 from tasks.core.records import Demonstration, Question
 from tasks.settings.home import find_conf
 from tasks.settings.load import load_pipeline_settings
-from tasks.stage_runs.question_run import QuestionRun, in_question_run
+from tasks.stages.question_run import QuestionRun, in_question_run
 from tests.support.fake_openai import Body
 from tests.support.stage_bench import DEMONSTRATIONS, QUESTION, Bench
 

@@ -12,11 +12,10 @@ from signal import SIGKILL
 from typing import Any
 from unittest import mock
 
-from flows.storage.display import as_object
-from flows.storage.folder import open_folder
+from flows.evaluate.working_folder import as_object, open_folder
 from tasks.settings.evaluation import Keep
 from tasks.settings.home import Home
-from tests.flows.storage.old_folder import make_folder
+from tests.flows.cli.old_folder import make_folder
 from tests.support.command_line import CommandLine, Ran, start_module
 from tests.support.death import ASKING, BEFORE, LOGGING, SCORING, Deaths, Moment, same
 from tests.support.fake_openai import Body, FakeOpenAI
@@ -171,13 +170,13 @@ def _copies(source: Path) -> Callable[[Path], None]:
 
 
 def _night(ran: Ran) -> Any:
-    names = ("pipeline", "ex", "unanswered", "failures", "verdict", "baseline")
+    names = ("pipeline", "ex", "retryable", "failures", "verdict", "baseline")
     return [{name: entry[name] for name in names} for entry in json.loads(ran.out)["entries"]]
 
 
 def _left(home: Path) -> Any:
     """Return what is left in a cleaned folder: the counts of its stores."""
-    folder = open_folder(Home(home), Keep(age="30d", runs=1, rows=True), replies=False)
+    folder = open_folder(Home(home), Keep(age="30d", runs=1, rows=True))
     found = as_object(folder, folder.holdings())
     return {
         store["name"]: store["counts"]

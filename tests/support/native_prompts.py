@@ -2,11 +2,11 @@
 
 from collections.abc import Awaitable, Callable
 
-from flows.judging.opinion import ask_opinion
+from flows.evaluate.judging import ask_opinion
 from tasks.core.records import Question
 from tasks.settings.pipeline import NativeLayout, NativePromptSettings
 from tasks.stages.native_sql import native_sql
-from tasks.stages.shown_results import ExecutedSql
+from tasks.stages.schema_prompt import ExecutedSql
 from tests.support.sea_prompts import valued
 from tests.support.stage_bench import PLAIN, QUESTION, Bench
 
@@ -26,8 +26,7 @@ SHOWN = (
     ExecutedSql("SELECT 1", "No rows."),
 )
 NATIVE_CASES: dict[str, Case] = {
-    "opinion.full": lambda bench: ask_opinion(QUESTION, bench.schema, SHOWN, bench.backbone, "m"),
-    "opinion_alone.full": lambda bench: ask_opinion(QUESTION, bench.schema, SHOWN[:1], bench.backbone, "m"),
+    "opinion.full": lambda bench: ask_opinion(QUESTION, "SQLite", SHOWN, bench.backbone),
     "native_omnisql.full": native("omnisql"),
     "native_omnisql.plain": native("omnisql", PLAIN, descriptions=False),
     "native_arctic.full": native("arctic"),

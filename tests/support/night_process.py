@@ -13,11 +13,11 @@ NIGHT = "night"
 
 def main() -> None:
     """Run the night."""
-    from flows.orchestration.settings import CLIENT, apply
+    from flows.prefect.settings import CLIENT, apply
 
     apply(CLIENT)
-    from flows.deployed.forms import Matrix
-    from flows.nights.flow import nightly
+    from flows.evaluate.forms import Matrix
+    from flows.matrix.nightly import nightly
 
     backbone, limit, *pipelines = sys.argv[1:]
     matrix = Matrix(backbones=[backbone], pipelines=pipelines, limit=int(limit))

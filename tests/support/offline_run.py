@@ -5,16 +5,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flows.questions.preparation import Preparation, prepare
-from flows.questions.runner import QuestionRunner, Tools
+from flows.evaluate.preparation import Preparation, prepare
+from flows.evaluate.runner import QuestionRunner, Tools
 from flows.runtime.control import Progress
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.offline import OfflineBackbone
 from tasks.backbone.protocol import Reply, Request
 from tasks.core.outcome import Outcome
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.settings.assemble import EvaluationChoice, evaluation_settings
-from tasks.stage_runs.question_run import QuestionRun
+from tasks.settings.assemble import evaluation_settings
+from tasks.settings.evaluation import EvaluationChoice
+from tasks.stages.question_run import QuestionRun
 
 
 @dataclass(frozen=True)

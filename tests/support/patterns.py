@@ -17,7 +17,7 @@ from itertools import permutations, product
 from pathlib import Path
 from re import _constants as sre  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.support.built_patterns import BUILT
 
@@ -29,7 +29,7 @@ ATTEMPTS = 5
 SHORTEST_S = 0.005
 """Seconds below which a longer text is not compared."""
 WORST = 2
-"""How many of the slowest short texts are repeated to `LONG` characters."""
+"""How many of the slowest short texts are repeated to a quarter of `LONG` characters."""
 METHODS = ("search", "match", "fullmatch", "sub", "findall", "finditer", "split")
 
 
@@ -121,24 +121,36 @@ def _evaluated(node: ast.Call, known: dict[str, Any], place: str) -> Iterator[tu
         yield eval(ast.unparse(node.args[0]), here), flags
 
 
-def texts(pattern: re.Pattern[str], length: int) -> Iterator[str]:
+class Shape(NamedTuple):
+    """Texts of any length: a prefix, a repeated unit and an end."""
+
+    prefix: str
+    unit: str
+    end: str = ""
+
+    def text(self, length: int) -> str:
+        """Return the text with about so many characters."""
+        return self.prefix + self.unit * (length // len(self.unit)) + self.end
+
+
+def shapes(pattern: re.Pattern[str]) -> Iterator[Shape]:
     """Yield texts of a pattern's own characters: repeated, in pairs, and each repetition after what leads to it."""
     tree = parser.parse(pattern.pattern, pattern.flags & ~re.UNICODE)
     characters = sorted(set(_characters(tree)))[:40]
     seeds = list(dict.fromkeys([*characters, " ", "a", "\n"]))
     pieces = list(dict.fromkeys(_pumps(tree, "")))
     for seed in seeds:
-        yield seed * length
+        yield Shape("", seed)
     for first, second in permutations(seeds[:10], 2):
-        yield (first + second) * (length // 2)
-        yield first + second * length
+        yield Shape("", first + second)
+        yield Shape(first, second)
     for prefix, pump in pieces:
         for unit in (pump, prefix + pump, prefix):
             if unit:
                 for end in ("", "\0", "\n", " a"):
-                    yield prefix + unit * (length // len(unit)) + end
+                    yield Shape(prefix, unit, end)
         for seed in seeds[:6]:
-            yield prefix + (pump + seed) * (length // (len(pump) + 1))
+            yield Shape(prefix, pump + seed)
 
 
 def _characters(tree: Any) -> Iterator[str]:
@@ -279,15 +291,16 @@ def slow(use: Use) -> str | None:
         return _slow_within(use)
     lengths = (SHORT, SHORT * LONGER, SHORT * LONGER**2)
     taken = []
-    for place, (shorter, longer) in enumerate(_pairs(use, *lengths[:2])):
+    for shape in dict.fromkeys(shapes(use.pattern)):
+        shorter, longer = map(shape.text, lengths[:2])
         took = seconds(use, longer, within=1.0)
         if took >= SHORTEST_S and not is_linear(use, shorter, longer):
-            longest = _pairs(use, *lengths[1:])[place][1]
+            longest = shape.text(lengths[2])
             if not is_linear(use, longer, longest):
                 return f"more than linear time for {len(longest):,} characters like {longer[:40]!r}"
-        taken.append((took, place))
-    for _, place in sorted(taken, reverse=True)[:WORST]:
-        longer, longest = _pairs(use, LONG // LONGER**2, LONG)[place]
+        taken.append((took, shape))
+    for _, shape in sorted(taken, reverse=True)[:WORST]:
+        longer, longest = shape.text(LONG // 256), shape.text(LONG // 4)
         if not is_linear(use, longer, longest):
             return f"more than linear time for {len(longest):,} characters like {longer[:40]!r}"
     return None
@@ -295,7 +308,7 @@ def slow(use: Use) -> str | None:
 
 def _slow_within(use: Use) -> str | None:
     """Return what a use of bounded texts takes longer on than a linear pattern takes for 1 MB."""
-    for text in dict.fromkeys(texts(use.pattern, use.longest)):
+    for text in {shape.text(use.longest): None for shape in shapes(use.pattern)}:
         if all(seconds(use, text) > _words() for _ in range(ATTEMPTS)):
             return f"longer than 1 MB of words for {len(text):,} characters like {text[:40]!r}"
     return None
@@ -306,10 +319,6 @@ def _words() -> float:
     return min(
         seconds(Use("", re.compile(r"\w+ "), "findall"), "word " * (LONG // 5)) for _ in range(ATTEMPTS)
     )
-
-
-def _pairs(use: Use, short: int, long: int) -> list[tuple[str, str]]:
-    return list(zip(texts(use.pattern, short), texts(use.pattern, long), strict=True))
 
 
 def _give_up(signum: int, frame: object) -> None:

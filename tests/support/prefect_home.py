@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import pytest
 
-from flows.orchestration.server import LocalServer
-from flows.orchestration.settings import CLIENT, apply, local_settings
+from flows.prefect.server import LocalServer
+from flows.prefect.settings import CLIENT, apply, local_settings
 from tasks.settings.home import Home
 
 T = TypeVar("T")

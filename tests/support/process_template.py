@@ -22,17 +22,27 @@ from functools import cache
 from pathlib import Path
 from typing import IO
 
-from flows.orchestration.settings import CLIENT
+from flows.prefect.settings import CLIENT
 
 ROOT = Path(__file__).parents[2]
 PRELOADED = (
-    "flows.evaluation.command", "flows.evaluation.flow", "flows.rerun.flow", "flows.results.runs_command", "openai",
+    "flows.cli.commands.evaluate", "flows.evaluate.flow", "flows.evaluate.rerun", "flows.cli.commands.runs",
+    "openai", "flows.cli.commands.show",
     "mlflow.store.tracking.sqlalchemy_store", "prefect.client.orchestration", "sqlglot.optimizer", "duckdb", "pandas",
     "alembic.command", "alembic.config", "prefect.task_engine", "prefect.flow_engine", "pyarrow.pandas_compat",
-    "flows.questions.launch", "flows.orchestration.server", "flows.pipelines.dac", "flows.pipelines.rsl_sql",
-    "flows.pipelines.sea_sql", "flows.report.summary", "flows.cli.progress", "tasks.backbone.offline.model",
-    "tasks.retrieval.demonstrations", "bm25s", "snowballstemmer", "tasks.benchmarks.demo.source_files",
+    "flows.evaluate.launch", "flows.prefect.server", "flows.pipelines.dac", "flows.pipelines.rsl_sql",
+    "flows.pipelines.sea_sql", "flows.runtime.summary", "flows.cli.progress", "tasks.backbone.offline.model",
+    "tasks.retrieval.demonstrations", "bm25s", "snowballstemmer", "tasks.benchmarks.demo", "flows.evaluate.run",
+    "flows.prefect.storage", "tasks.results.mlflow.tracker", "tasks.retrieval.demonstrations",
+    "sqlglot.dialects.sqlite", "tasks.backbone.cache.store", "tasks.results.warehouse.views", "prefect.artifacts",
+    "sqlalchemy.dialects.sqlite", "prefect.utilities.visualization",
+    "tasks.backbone.replies.format", "mlflow.store.tracking.sqlalchemy_workspace_store", "anyio._backends._asyncio",
 )  # fmt: skip
+REGISTERED = (
+    "flows.pipelines", "tasks.backbone.kinds", "tasks.benchmarks.layouts",
+    "tasks.database.engines", "tasks.scoring.metrics",
+)  # fmt: skip
+"""Packages whose modules register implementations, all of which a command imports to name them."""
 
 
 @dataclass
@@ -186,11 +196,18 @@ def _serve(connection: socket.socket) -> None:
 
 
 if __name__ == "__main__":
+    import gc
     import importlib
+    import pkgutil
 
-    from tasks.tracking.mlflow.quiet import import_mlflow
+    from tasks.results.mlflow.store import import_mlflow
 
     import_mlflow()
     for module in PRELOADED:
         importlib.import_module(module)
+    for package in REGISTERED:
+        for found in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
+            importlib.import_module(found.name)
+    gc.collect()
+    gc.freeze()  # the commands' garbage collections pass over what is imported here
     _serve(socket.socket(fileno=int(sys.argv[1])))

@@ -1,6 +1,6 @@
 """What a question run says of its stages."""
 
-from tasks.stage_runs.question_run import QuestionRun
+from tasks.stages.question_run import QuestionRun
 
 
 def stages_run(question_run: QuestionRun) -> int:

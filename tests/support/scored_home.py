@@ -33,7 +33,9 @@ def scored_home(
         patch.setenv("CROSSCHECK_HOME", str(home))
         for name, ids in wrong.items():
             file = folder / f"{name}.jsonl"
-            sqls = golds | dict.fromkeys(ids, OTHER)
+            sqls = {key: f"{sql};" for key, sql in golds.items()} | dict.fromkeys(
+                ids, OTHER
+            )  # no copies of the gold
             file.write_text(
                 "\n".join(json.dumps({"question_id": key, "sql": sql}) for key, sql in sqls.items())
             )

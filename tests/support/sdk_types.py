@@ -1,6 +1,5 @@
 """Validation of JSON with the types of a provider's SDK, which are generated from the provider's API description."""
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -16,13 +15,6 @@ def assert_of_type(kind: Any, bodies: Iterable[Mapping[str, Any]]) -> None:
         assert not unknown, f"{sorted(unknown)} is no field of {kind}"
         if isinstance(found, dict):
             assert _plain(found) == body
-
-
-def sent_events(kind: Any, events: Iterable[Mapping[str, Any]]) -> bytes:
-    """Return events of a type of an SDK as the body of a stream (server-sent events)."""
-    events = list(events)
-    assert_of_type(kind, events)
-    return b"".join(f"event: {each['type']}\ndata: {json.dumps(each)}\n\n".encode() for each in events)
 
 
 def _plain(value: Any) -> Any:

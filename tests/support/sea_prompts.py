@@ -5,11 +5,9 @@ from dataclasses import replace
 
 from tasks.core.records import ColumnName, ColumnValues, Demonstration, FewShotQuestion, Question
 from tasks.database.schema_view import SchemaView
-from tasks.settings.pipeline import PromptSettings, SemanticPromptSettings
+from tasks.settings.pipeline import PromptSettings, SeaSqlSettings
 from tasks.settings.stages import BiasEliminationSettings
-from tasks.stages.sea_sql.bias_elimination import bias_elimination
-from tasks.stages.sea_sql.execution_adjustment import NO_QUERY, Mistake, correct, reflect
-from tasks.stages.sea_sql.zero_shot_sql import zero_shot_sql
+from tasks.stages.sea_sql import NO_QUERY, Mistake, bias_elimination, correct, reflect, zero_shot_sql
 from tests.support.stage_bench import DEMONSTRATIONS, PLAIN, QUESTION, Bench
 
 Case = Callable[[Bench], Awaitable[object]]
@@ -21,7 +19,7 @@ VALUES = {
     ("order", "no`te"): ("it's late", "by post"),
     ("guide", "language"): ("fr",),
 }
-SEA = SemanticPromptSettings()
+SEA = SeaSqlSettings().prompt
 GOOD, WRONG = "SELECT name FROM museum", "SELECT nam FROM museum"
 
 
@@ -52,7 +50,7 @@ def elimination(sql: str, question: Question = QUESTION) -> Case:
     )
 
 
-TWO = SemanticPromptSettings(sample_rows=2)
+TWO = SEA.model_copy(update={"sample_rows": 2})
 TIMEOUT = "Time-out: the query took too long and was stopped."
 FIRST = Mistake(1, WRONG, "Error: no such column: nam")
 EXPLAINED = replace(FIRST, reason="The museum's name is in the column name.", times=3)
@@ -63,9 +61,9 @@ BOTH = (EXPLAINED, replace(SECOND, reason="It joins every row of three tables.")
 SEA_CASES: dict[str, Case] = {
     "zero_shot_sql.full": zero_shot(),
     "zero_shot_sql.few_shot": zero_shot(demonstrations=DEMONSTRATIONS),
-    "zero_shot_sql.bare": zero_shot(PLAIN, SemanticPromptSettings(sample_rows=0, foreign_keys=False)),
+    "zero_shot_sql.bare": zero_shot(PLAIN, SEA.model_copy(update={"sample_rows": 0, "foreign_keys": False})),
     "zero_shot_sql.comment_format": zero_shot(
-        prompt=SemanticPromptSettings(schema_format="comment"), descriptions=True
+        prompt=SEA.model_copy(update={"schema_format": "comment", "rules": "all"}), descriptions=True
     ),
     "bias_elimination.rows": elimination(GOOD),
     "bias_elimination.error": elimination(WRONG, PLAIN),

@@ -31,9 +31,8 @@ from tasks.database.schema import ColumnDescription, Schema
 from tasks.database.schema_view import SchemaView
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.stages import CorrectionTurns, SelectionSettings
-from tasks.stage_runs.question_run import QuestionRun, in_question_run
-from tasks.stages.rsl_sql.binary_selection import binary_selection
-from tasks.stages.rsl_sql.self_correction import self_correction
+from tasks.stages.question_run import QuestionRun, in_question_run
+from tasks.stages.rsl_sql import binary_selection, self_correction
 from tests.support.fake_openai import Body, FakeOpenAI, fake_openai, reply
 
 __all__ = ["Bench", "bench", "fake_openai", "museum", "open_fake", "workers"]

@@ -13,8 +13,8 @@ from typing import Any
 
 import httpx
 
-from flows.orchestration.settings import SERVER
-from flows.servers.services import POOL, WORKER
+from flows.prefect.settings import SERVER
+from flows.prefect.up import POOL, WORKER
 from tests.support.command_line import ROOT, CommandLine, prefect, wait_until
 from tests.support.schedule import ask
 

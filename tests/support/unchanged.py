@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from tasks.core.files import remembered_digest
 from tasks.database.database import Database
 from tasks.database.engine import engine_of
-from tasks.database.servers.engine import ServerEngine
 
 
 def verify_unchanged(databases: Iterable[Database]) -> tuple[str, ...]:
@@ -18,4 +17,4 @@ def _digest(database: Database) -> str:
     engine = engine_of(database.location)
     if not engine.exists(database.location):
         return ""
-    return (engine.fingerprint if isinstance(engine, ServerEngine) else engine.digest)(database.location)
+    return engine.current_digest(database.location)

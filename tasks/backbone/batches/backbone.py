@@ -6,31 +6,30 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from tasks.backbone.batches.provider import BatchProvider, Item, RefusedError, Result
-from tasks.backbone.batches.retrying import KEPT, RetryingProvider
+from tasks.backbone.batches.providers import BatchState, Item, RefusedError, Result, provider_of
 from tasks.backbone.batches.store import BatchStore, KeptBatch
-from tasks.backbone.batches.submission import signs_of_life, submitted_elsewhere
-from tasks.backbone.endpoint.client import EndpointBackbone
+from tasks.backbone.endpoint.client import EndpointBackbone, format_of
+from tasks.backbone.endpoint.failures import Refusal
 from tasks.backbone.endpoint.formats.answer import Answer
-from tasks.backbone.endpoint.formats.choice import format_of
-from tasks.backbone.pace import Pace
 from tasks.backbone.protocol import Reply, Request, request_key
-from tasks.backbone.tiers import BATCH
+from tasks.backbone.tiers import BATCH, Pace, stopped_within
 from tasks.core.errors import BackboneError
 from tasks.core.wording import counted
 from tasks.settings.backbone import BackboneSettings
 
 log = logging.getLogger(__name__)
 
-Shown = Callable[[str, Callable[[], Awaitable[None]]], Awaitable[None]]
-"""Runs the work of one batch under a label that is shown."""
+KEPT = "The batches under way are kept: the same command collects their answers."
+SILENT_S = 900.0
+"""Seconds after which an endpoint that does not answer requests about a batch ends the run."""
+LOOK_S = 2.0
+"""Seconds between two looks for the id of a batch that another process is to submit."""
+SUBMISSION_S = 120.0
+"""Seconds after which a process that has not noted the id of its batch counts as dead."""
 
-
-async def unseen(label: str, work: Callable[[], Awaitable[None]]) -> None:
-    """Run the work of a batch without showing it."""
-    await work()
+T = TypeVar("T")
 
 
 @dataclass
@@ -49,43 +48,35 @@ class BatchBackbone:
     Requests are collected until none has come for `batch_quiet_s` seconds. Before a batch is submitted, its requests
     are noted in the database of the reply cache, and then its id, so that no request is submitted twice: after the
     process was killed, or on another machine with the same reply cache, the same request waits for the same batch. If
-    the id is missing, the batch is looked for at the provider.
+    the id is missing, the batch is looked for at the provider. A late run sends its requests to the endpoint.
 
     A request that a batch failed to answer for a reason that may pass is sent in another batch, up to `retries` times.
     One that was not answered because the batch expired or was cancelled fails retryably.
-
-    Args:
-        inner: the endpoint; a late run sends its requests there, in the standard tier.
-        settings: its settings.
-        provider: the interface for batches.
-        store: which request is in which batch.
-        pace: says whether the run is late.
-        shown: shows the batches.
-        report: shows in one line how far a batch is.
     """
 
     def __init__(
         self,
         inner: EndpointBackbone,
         settings: BackboneSettings,
-        provider: BatchProvider,
         store: BatchStore,
         pace: Pace,
-        shown: Shown = unseen,
         report: Callable[[str], object] = bool,
     ) -> None:
-        self.inner, self._settings = inner, settings
+        self.inner = inner
+        self._settings = settings
+        self._provider = provider_of(inner, settings)
+        self._store = store
+        self._pace = pace
+        self._report = report
         self._format = format_of(settings)
         self._stop = asyncio.Event()
-        self._provider = RetryingProvider(provider, settings, inner.message, self._stop)
-        self._store, self._pace = store, pace
-        self._shown, self._report = shown, report
-        self._most = provider.most_requests
-        self._most_bytes = provider.most_bytes // 2  # the size of a request is estimated
+        self._max_requests = self._provider.max_requests
+        self._max_bytes = self._provider.max_bytes // 2  # the size of a request is estimated
+        self._worked = False  # whether a request was answered; a refusal then concerns its prompt
         self._waiting: dict[str, _Waiting] = {}
         self._queue: list[str] = []
         self._arrived = asyncio.Event()
-        self._watched: dict[str, asyncio.Task[None]] = {}
+        self._watched: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._collecting: asyncio.Task[None] | None = None
 
@@ -107,19 +98,14 @@ class BatchBackbone:
         """Submit nothing more; requests that wait for a batch fail, and the batch goes on at the provider."""
         self.inner.wind_down()
         self._stop.set()
-        self._fail(self._waiting, BackboneError(self.inner.message(KEPT), transient=True, retried=True))
+        self._fail(self._waiting, self._stopped())
 
     async def complete(self, request: Request) -> Reply:
-        """Answer one request.
-
-        Raises:
-            BackboneError: it has no answer.
-            StoreError: the batches cannot be read or written; nothing is submitted.
-        """
+        """Answer one request."""
         if self._pace.late:
             return await self.inner.complete(request)
         if self._stop.is_set():
-            raise BackboneError(self.inner.message(KEPT), transient=True, retried=True)
+            raise self._stopped()
         key = request_key(self.identity, request)
         future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._waiting[key] = _Waiting(request, future, time.monotonic())
@@ -129,6 +115,8 @@ class BatchBackbone:
         else:
             self._enqueue([key])
         return await future
+
+    # Collect and submit
 
     def _enqueue(self, keys: Iterable[str]) -> None:
         self._queue += keys
@@ -141,7 +129,7 @@ class BatchBackbone:
         while self._queue and not self._stop.is_set():
             self._arrived.clear()
             try:
-                if len(self._queue) < self._most:
+                if len(self._queue) < self._max_requests:
                     await asyncio.wait_for(self._arrived.wait(), self._settings.batch_quiet_s)
                     continue
             except TimeoutError:
@@ -152,12 +140,12 @@ class BatchBackbone:
     def _next_items(self) -> list[Item]:
         items: list[Item] = []
         size = 0
-        while self._queue and len(items) < self._most:
+        while self._queue and len(items) < self._max_requests:
             key = self._queue[0]
             if key in self._waiting:
                 body = self._format.body(self._waiting[key].request, self._settings)
                 size += len(repr(body))
-                if items and size > self._most_bytes:
+                if items and size > self._max_bytes:
                     break
                 items.append(Item(key, body))
             self._queue.pop(0)
@@ -185,81 +173,88 @@ class BatchBackbone:
             # Another process has submitted it since it was looked up.
             if item.key not in owned and (kept := await asyncio.to_thread(self._store.batch_of, item.key)):
                 self._watch(kept)
-        mine = [item for item in items if item.key in owned]
-        if not mine:
+        own_items = [item for item in items if item.key in owned]
+        if not own_items:
             return
-        async with signs_of_life(self._store, token):
-            try:
-                batch_id = await self._provider.submit(mine, token, began)
-            except RefusedError as error:
-                await asyncio.to_thread(self._store.release, token, owned)
-                raise self._provider.failure(error.refusal) from None
+        try:
+            batch_id = await self._submit_once(own_items, token, began)
+        except RefusedError as error:
+            await asyncio.to_thread(self._store.release, token, owned)
+            raise self._failure(error.refusal) from None
         await asyncio.to_thread(self._store.submitted, token, batch_id)
-        log.info("%s: batch %s has %s", self._settings.name, batch_id, counted(len(mine), "request"))
-        self._watch(KeptBatch(token, batch_id, began, len(mine)))
+        log.info("%s: batch %s has %s", self._settings.name, batch_id, counted(len(own_items), "request"))
+        self._watch(KeptBatch(token, batch_id, began, len(own_items)))
+
+    async def _submit_once(self, items: Sequence[Item], token: str, began: float) -> str:
+        """Submit a batch in up to `retries` + 1 attempts, and return its id."""
+        for tries in range(1, self._settings.retries + 2):
+            try:
+                return await self._provider.submit(items, token)
+            except RefusedError as error:
+                if not error.refusal.transient or tries > self._settings.retries:
+                    raise
+                await self._pause(error.refusal, tries)
+            if (batch_id := await self._find(token, began, len(items))) is not None:
+                return batch_id
+        raise AssertionError("the last attempt returns or raises")
+
+    # Wait and read
 
     def _watch(self, kept: KeptBatch) -> None:
         """Wait for a batch in a task of its own, once."""
         if kept.token not in self._watched:
-            label = f"batch {kept.batch_id or kept.token}: {counted(kept.requests, 'request')}"
+            self._watched.add(kept.token)
+            self._spawn(self._collected(kept), ())
 
-            async def run() -> None:
-                keys = await asyncio.to_thread(self._store.keys_of, kept.token)
-                try:
-                    await self._shown(label, lambda: self._collected(kept, keys))
-                except Exception as error:
-                    self._fail(keys, error)
-                finally:
-                    self._watched.pop(kept.token, None)
-
-            self._watched[kept.token] = self._spawn(run(), ())
-
-    async def _collected(self, kept: KeptBatch, keys: Sequence[str]) -> None:
-        """Wait until a batch has ended, and give its answers to the requests that wait for them.
-
-        Requests whose answers the provider does not have, or no longer, are submitted again.
-        """
+    async def _collected(self, kept: KeptBatch) -> None:
+        """Wait until a batch has ended, and give its answers to the requests that wait for them."""
+        keys: Sequence[str] = list(self._waiting)  # those that fail if the store cannot be read
         try:
+            keys = await asyncio.to_thread(self._store.keys_of, kept.token)
             await self._collect_from(kept, keys)
         except RefusedError as error:
             log.warning("%s: batch %s is gone: %s", self._settings.name, kept.batch_id, error)
-            await self._again(kept.token, keys)
+            await self._submit_again(kept.token, keys)
+        except Exception as error:
+            self._fail(keys, error)
+        finally:
+            self._watched.discard(kept.token)
 
     async def _collect_from(self, kept: KeptBatch, keys: Sequence[str]) -> None:
-        batch_id = kept.batch_id or (
-            await submitted_elsewhere(kept, keys[0], self._store, self._provider) if keys else None
-        )
+        batch_id = kept.batch_id or (await self._submitted_elsewhere(kept, keys[0]) if keys else None)
         if batch_id is None:  # it was never submitted
-            await self._again(kept.token, keys)
+            await self._submit_again(kept.token, keys)
             return
         if kept.batch_id is None:
             await asyncio.to_thread(self._store.submitted, kept.token, batch_id)
-        state = await self._provider.ended(batch_id, self._report)
-        if state.seconds is not None and not state.refused:
-            await asyncio.to_thread(self._store.ended, kept.token, state.seconds)
-        if state.refused and state.queue_full and kept.requests > 1:
+        state = await self._end_of(batch_id)
+        await asyncio.to_thread(self._store.ended, kept.token, time.time() - kept.submitted_at)
+        if state.queue_full and kept.requests > 1:
             log.warning("%s: batch %s: %s", self._settings.name, batch_id, state.refused)
-            self._most = max(1, min(self._most, kept.requests // 2))
-            await self._provider.sleep(self._settings.batch_poll_s)
-            await self._again(kept.token, keys)
-            return
-        if state.refused:
+            self._max_requests = max(1, min(self._max_requests, kept.requests // 2))
+            await self._sleep(self._settings.batch_poll_s)
+            await self._submit_again(kept.token, keys)
+        elif state.refused:
             await asyncio.to_thread(self._store.release, kept.token, keys)
             message = f"the batch {batch_id} was refused: {state.refused}"
             raise BackboneError(self.inner.message(message), transient=False, fatal=True)
-        results = await self._provider.results(state)
+        else:
+            await self._read(kept.token, batch_id, state, keys)
+
+    async def _read(self, token: str, batch_id: str, state: BatchState, keys: Sequence[str]) -> None:
+        """Give the answers of an ended batch to the requests that wait for them; the others fail retryably."""
+        results = await self._patiently(lambda: self._provider.results(state))
         answered = {result.key: result for result in results if result.status}
-        lost = [key for key in keys if key not in answered]
-        for result in answered.values():
-            await self._settle(kept.token, result)
-        if lost:
-            await asyncio.to_thread(self._store.release, kept.token, lost)
+        for result in sorted(answered.values(), key=lambda result: result.status):  # answers first
+            await self._settle(token, result)
+        if unanswered := [key for key in keys if key not in answered]:
+            await asyncio.to_thread(self._store.release, token, unanswered)
             message = (
-                f"the batch {batch_id} ended ({state.status}) without an answer to {len(lost):,} of "
+                f"the batch {batch_id} ended ({state.status}) without an answer to {len(unanswered):,} of "
                 f"{counted(len(keys), 'request')}. The answers that it has are kept; the same command submits the "
                 "others again."
             )
-            self._fail(lost, BackboneError(self.inner.message(message), transient=True, retried=True))
+            self._fail(unanswered, BackboneError(self.inner.message(message), transient=True, retried=True))
 
     async def _settle(self, token: str, result: Result) -> None:
         """Give an answer to the request that waits for it, or send the request again."""
@@ -272,24 +267,85 @@ class BatchBackbone:
             else self.inner.refusal(result.status, {}, result.text)
         )
         if isinstance(outcome, Answer):
+            self._worked = True
             self._waiting.pop(result.key)
             seconds = time.monotonic() - waiting.began
             if not waiting.future.done():
-                waiting.future.set_result(
-                    self.inner.reply(outcome, result.key, BATCH, seconds, waiting.tries)
-                )
+                reply = self.inner.reply(outcome, result.key, BATCH, seconds, waiting.tries)
+                waiting.future.set_result(reply)
             return
         await asyncio.to_thread(self._store.release, token, [result.key])
         waiting.tries += 1
         if outcome.transient and waiting.tries <= self._settings.retries and not self._stop.is_set():
             self._enqueue([result.key])
         else:
-            self._fail([result.key], self._provider.failure(outcome))
+            failure = self._failure(outcome)
+            failure.fatal = failure.fatal and not self._worked
+            self._fail([result.key], failure)
 
-    async def _again(self, token: str, keys: Sequence[str]) -> None:
+    async def _submit_again(self, token: str, keys: Sequence[str]) -> None:
         """Submit the requests of a batch in another one, those that wait for an answer."""
         await asyncio.to_thread(self._store.release, token, keys)
         self._enqueue(key for key in keys if key in self._waiting)
+
+    async def _submitted_elsewhere(self, kept: KeptBatch, key: str) -> str | None:
+        """Return the id of a batch that another process was to submit; None if that process died before."""
+        waited_s = 0.0
+        while True:
+            now = await asyncio.to_thread(self._store.batch_of, key)
+            if now is None or now.token != kept.token:
+                return None
+            batch_id = now.batch_id or await self._find(kept.token, kept.submitted_at, kept.requests)
+            if batch_id is not None:
+                return batch_id
+            if max(waited_s, time.time() - kept.submitted_at) >= SUBMISSION_S:
+                return None
+            await self._sleep(LOOK_S)
+            waited_s += LOOK_S
+
+    async def _end_of(self, batch_id: str) -> BatchState:
+        """Return the state of a batch once it has ended; until then, report how far it is."""
+        while True:
+            state = await self._patiently(lambda: self._provider.state(batch_id))
+            self._report(f"batch {batch_id}: {state.status}, {counted(state.answered, 'request')} answered")
+            if state.ended:
+                return state
+            await self._sleep(self._settings.batch_poll_s)
+
+    async def _find(self, token: str, since: float, requests: int) -> str | None:
+        return await self._patiently(lambda: self._provider.find(token, since, requests))
+
+    # Repeat and fail
+
+    async def _patiently(self, send: Callable[[], Awaitable[T]]) -> T:
+        """Send a request about a batch, again while the provider does not answer; RefusedError: it has no batch."""
+        began, tries = time.monotonic(), 0
+        while True:
+            try:
+                return await send()
+            except RefusedError as error:
+                if error.missing:
+                    raise
+                if not error.refusal.transient or time.monotonic() - began > SILENT_S:
+                    raise self._failure(error.refusal) from None
+                tries += 1
+                await self._pause(error.refusal, tries)
+
+    async def _pause(self, refusal: Refusal, tries: int) -> None:
+        seconds = refusal.retry_after_s
+        await self._sleep(min(self._settings.max_wait_s, 2.0 ** (tries - 1)) if seconds is None else seconds)
+
+    async def _sleep(self, seconds: float) -> None:
+        """Sleep; fail once nothing more is to be sent."""
+        if await stopped_within(seconds, self._stop):
+            raise self._stopped()
+
+    def _stopped(self) -> BackboneError:
+        return BackboneError(self.inner.message(KEPT), transient=True, retried=True)
+
+    def _failure(self, refusal: Refusal) -> BackboneError:
+        message = self.inner.message(f"{refusal.message.rstrip('.')}. {refusal.advice or KEPT}")
+        return BackboneError(message, transient=refusal.transient, fatal=refusal.fatal, retried=True)
 
     def _fail(self, keys: Iterable[str], error: Exception) -> None:
         for key in list(keys):

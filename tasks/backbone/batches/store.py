@@ -1,7 +1,8 @@
 """Which batch has the answer to a request: kept beside the replies, before the batch is submitted."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,14 +11,15 @@ from sqlalchemy import (
     Connection,
     Double,
     Engine,
+    Insert,
     Integer,
     MetaData,
-    Row,
     Table,
     Text,
     delete,
     func,
     insert,
+    inspect,
     select,
     update,
 )
@@ -27,30 +29,43 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 from tasks.core.errors import StoreError
 
-_META = MetaData()
+_TABLES = MetaData()
 _BATCH = Table(
     "batch",
-    _META,
+    _TABLES,
     Column("token", Text, primary_key=True),
     Column("endpoint", Text, nullable=False),
     Column("batch_id", Text),
     Column("submitted_at", Double, nullable=False),
     Column("requests", Integer, nullable=False),
-    Column("beats", Integer, nullable=False),
     Column("seconds", Double),
     comment="Crosscheck's batches: the token, the provider's id, when it was submitted, its size, and how long it took",
 )
 _REQUEST = Table(
     "batch_request",
-    _META,
+    _TABLES,
     Column("key", Text, primary_key=True),
     Column("token", Text, nullable=False, index=True),
     comment="The batch of each request that Crosscheck has submitted in one",
 )
-_MAKING = 0x63726F7373626174
-"""Key of the lock under which PostgreSQL's tables are made: two processes may begin at the same time."""
-_AT_ONCE = 500
+_KEPT = select(_BATCH.c.token, _BATCH.c.batch_id, _BATCH.c.submitted_at, _BATCH.c.requests)
+_CREATION_LOCK = 0x63726F7373626174
+"""Key of the lock under which PostgreSQL's tables are created: two processes may begin at the same time."""
+_MAX_KEYS = 500
 """Keys of one statement; SQLite allows 32,766 variables."""
+
+
+def insert_new(into: Table, engine: Engine) -> Insert:
+    """Return the statement that adds rows whose key is not there yet."""
+    # `on_conflict_do_nothing` only for PostgreSQL: SQLAlchemy compiles it on each call, slower than SQLite's write.
+    if engine.dialect.name == "postgresql":
+        return postgresql.insert(into).on_conflict_do_nothing()
+    return insert(into).prefix_with("OR IGNORE")
+
+
+def reason_of(error: DBAPIError) -> str:
+    """Return what a database says about an error, on one line."""
+    return " ".join(str(error.orig).split()).rstrip(".")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +76,6 @@ class KeptBatch:
     batch_id: str | None  # the provider's id; None if it was not kept
     submitted_at: float  # when it was submitted at the earliest, in seconds since the epoch
     requests: int  # its size
-    beats: int = 0  # grows while a process submits it
-    seconds: float | None = None  # how long it took; None before its end is known
 
 
 class BatchStore:
@@ -70,77 +83,65 @@ class BatchStore:
 
     A request belongs to one batch at most. It stays in the store after its reply has been cached, since the reply is
     looked up there first.
-
-    Args:
-        engine: of the reply cache's database.
-        place: its file or address, for messages.
-        endpoint: address of the endpoint; batches of other endpoints are not seen.
     """
 
     def __init__(self, engine: Engine, place: str, endpoint: str) -> None:
-        self._engine, self._place, self._endpoint = engine, place, endpoint
+        """Create the tables where they are missing; batches of other endpoints are not seen."""
+        self._engine = engine
+        self._place = place
+        self._endpoint = endpoint
         with self._transaction() as connection:
             if engine.dialect.name == "postgresql":
-                connection.execute(select(func.pg_advisory_xact_lock(_MAKING)))
-            for table in _META.sorted_tables:
+                connection.execute(select(func.pg_advisory_xact_lock(_CREATION_LOCK)))
+            for table in _TABLES.sorted_tables:
                 connection.execute(CreateTable(table, if_not_exists=True))
                 for index in table.indexes:
                     connection.execute(CreateIndex(index, if_not_exists=True))
+            if "beats" in {column["name"] for column in inspect(connection).get_columns("batch")}:
+                connection.exec_driver_sql("ALTER TABLE batch DROP COLUMN beats")  # of an earlier layout
 
     def batch_of(self, key: str) -> KeptBatch | None:
         """Return the batch of a request; None if it is in none."""
-        wanted = select(_BATCH).join(_REQUEST, _REQUEST.c.token == _BATCH.c.token)
-        wanted = wanted.where(_REQUEST.c.key == key, _BATCH.c.endpoint == self._endpoint)
+        query = _KEPT.join(_REQUEST, _REQUEST.c.token == _BATCH.c.token)
+        query = query.where(_REQUEST.c.key == key, _BATCH.c.endpoint == self._endpoint)
         with self._transaction() as connection:
-            row = connection.execute(wanted).first()
-        return _kept(row) if row else None
+            row = connection.execute(query).first()
+        return KeptBatch(*row) if row else None
 
-    def kept(self) -> list[KeptBatch]:
-        """Return the batches of the endpoint, the latest first."""
-        wanted = (
-            select(_BATCH).where(_BATCH.c.endpoint == self._endpoint).order_by(_BATCH.c.submitted_at.desc())
-        )
+    def under_way(self) -> list[KeptBatch]:
+        """Return the batches of every endpoint whose end was not seen, the earliest first."""
+        query = _KEPT.where(_BATCH.c.seconds.is_(None)).order_by(_BATCH.c.submitted_at)
         with self._transaction() as connection:
-            return [_kept(row) for row in connection.execute(wanted)]
+            return [KeptBatch(*row) for row in connection.execute(query)]
 
     def begin(self, token: str, keys: Sequence[str]) -> list[str]:
         """Note a batch before it is submitted, and return the requests that are in no other one: those to submit."""
-        put = (
-            postgresql.insert(_REQUEST).on_conflict_do_nothing()
-            if self._engine.dialect.name == "postgresql"
-            else insert(_REQUEST).prefix_with("OR IGNORE")
-        )
         with self._transaction() as connection:
-            connection.execute(put, [{"key": key, "token": token} for key in sorted(keys)])
+            connection.execute(
+                insert_new(_REQUEST, self._engine), [{"key": key, "token": token} for key in sorted(keys)]
+            )
             ours = select(_REQUEST.c.key).where(_REQUEST.c.token == token)
             owned = set(connection.execute(ours).scalars())
             row = {"token": token, "endpoint": self._endpoint, "submitted_at": time.time()}
-            connection.execute(insert(_BATCH), row | {"requests": len(owned), "beats": 0})
+            connection.execute(insert(_BATCH), row | {"requests": len(owned)})
         return [key for key in keys if key in owned]
-
-    def beat(self, token: str) -> None:
-        """Note that a process is submitting a batch."""
-        with self._transaction() as connection:
-            connection.execute(update(_BATCH).where(_BATCH.c.token == token).values(beats=_BATCH.c.beats + 1))
 
     def submitted(self, token: str, batch_id: str) -> None:
         """Note the provider's id of a batch."""
-        with self._transaction() as connection:
-            connection.execute(update(_BATCH).where(_BATCH.c.token == token).values(batch_id=batch_id))
+        self._update(token, batch_id=batch_id)
 
     def ended(self, token: str, seconds: float) -> None:
         """Note how long a batch took."""
-        with self._transaction() as connection:
-            connection.execute(update(_BATCH).where(_BATCH.c.token == token).values(seconds=seconds))
+        self._update(token, seconds=seconds)
 
     def release(self, token: str, keys: Iterable[str]) -> None:
         """Take requests out of their batch, which has no answer to them: they may be submitted in another one."""
         released = sorted(keys)
         with self._transaction() as connection:
-            for first in range(0, len(released), _AT_ONCE):
-                some = released[first : first + _AT_ONCE]
+            for first in range(0, len(released), _MAX_KEYS):
+                part = released[first : first + _MAX_KEYS]
                 connection.execute(
-                    delete(_REQUEST).where(_REQUEST.c.token == token, _REQUEST.c.key.in_(some))
+                    delete(_REQUEST).where(_REQUEST.c.token == token, _REQUEST.c.key.in_(part))
                 )
 
     def keys_of(self, token: str) -> list[str]:
@@ -148,42 +149,21 @@ class BatchStore:
         with self._transaction() as connection:
             return list(connection.execute(select(_REQUEST.c.key).where(_REQUEST.c.token == token)).scalars())
 
-    def _transaction(self) -> "_Transaction":
-        return _Transaction(self._engine, self._place)
+    def _update(self, token: str, **values: Any) -> None:
+        with self._transaction() as connection:
+            connection.execute(update(_BATCH).where(_BATCH.c.token == token).values(**values))
 
-
-def _kept(row: Row[Any]) -> KeptBatch:
-    return KeptBatch(row.token, row.batch_id, row.submitted_at, row.requests, row.beats, row.seconds)
-
-
-class _Transaction:
-    """A transaction that survives a crash of the machine; an error of the database is a StoreError."""
-
-    def __init__(self, engine: Engine, place: str) -> None:
-        self._engine, self._place = engine, place
-
-    def __enter__(self) -> Connection:
+    @contextmanager
+    def _transaction(self) -> Iterator[Connection]:
+        """Open a transaction that survives a crash of the machine; an error of the database is a StoreError."""
         try:
-            self._connection = self._engine.connect()
-            if self._engine.dialect.name == "sqlite":
-                self._connection.exec_driver_sql("PRAGMA synchronous = FULL")
-            return self._connection
+            with self._engine.connect() as connection:
+                if self._engine.dialect.name == "sqlite":
+                    connection.exec_driver_sql("PRAGMA synchronous = FULL")
+                yield connection
+                connection.commit()
         except DBAPIError as error:
-            raise self._unusable(error) from None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        try:
-            if error is None:
-                self._connection.commit()
-            self._connection.close()
-        except DBAPIError as failed:
-            raise self._unusable(failed) from None
-        if isinstance(error, DBAPIError):
-            raise self._unusable(error) from None
-
-    def _unusable(self, error: DBAPIError) -> StoreError:
-        why = " ".join(str(error.orig).split()).rstrip(".")
-        return StoreError(
-            f"The batches in {self._place} cannot be read or written ({why}), so no batch is submitted. The same "
-            "command continues once the database can be used."
-        )
+            raise StoreError(
+                f"The batches in {self._place} cannot be read or written ({reason_of(error)}), so no batch is "
+                "submitted. The same command continues once the database can be used."
+            ) from None

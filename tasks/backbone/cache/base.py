@@ -1,36 +1,145 @@
-"""Base class of the reply caches: replies of models by request, so that each is paid for once."""
+"""Base class of the reply caches: replies of models by request, so that each is paid for once; their tables."""
 
 import logging
 import threading
-from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from sqlalchemy import Connection, Engine, Insert, Table, bindparam, insert, select
-from sqlalchemy.dialects import postgresql
+from sqlalchemy import (
+    Column,
+    Connection,
+    Delete,
+    Dialect,
+    Double,
+    Engine,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Select,
+    Table,
+    Text,
+    bindparam,
+    delete,
+    except_,
+    func,
+    select,
+)
+from sqlalchemy.dialects.postgresql import BYTEA
 from sqlalchemy.exc import DBAPIError, StatementError
+from sqlalchemy.types import TypeDecorator, TypeEngine
 
-from tasks.backbone.batches.store import BatchStore
-from tasks.backbone.cache.entry import DamagedEntriesError, DamagedEntry, Rows, reply_of, rows_of
+from tasks.backbone.batches.store import BatchStore, insert_new, reason_of
+from tasks.backbone.cache.entry import (
+    CacheStats,
+    DamagedEntriesError,
+    DamagedEntry,
+    Entry,
+    ModelStats,
+    Rows,
+    entry_of,
+    reply_of,
+    rows_of,
+)
 from tasks.backbone.cache.room import NoRoomError, lost
-from tasks.backbone.cache.stored import StoredReplies
-from tasks.backbone.cache.tables import reply as table
-from tasks.backbone.cache.tables import reply_prompt
 from tasks.backbone.protocol import Reply, Request
-from tasks.core.errors import CrosscheckError
+from tasks.core.errors import ConfigurationError, CrosscheckError
 from tasks.core.wording import counted
+
+LAYOUT = 2
+"""Version of the layout: SQLite's `user_version`, in PostgreSQL the end of the reply's comment."""
+COMMENT = "Crosscheck's replies, layout "
+
+
+class ReplyText(TypeDecorator[str]):
+    """Column type for any text of a model: text in SQLite, bytes in PostgreSQL.
+
+    PostgreSQL's text type rejects NUL, and both databases reject lone surrogates (SQLite then stores bytes).
+    """
+
+    impl = Text
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        """Return the column's type."""
+        return dialect.type_descriptor(BYTEA() if dialect.name == "postgresql" else Text())
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | bytes | None:
+        """Return the stored form of a text."""
+        if value is None:
+            return None
+        content = value.encode("utf-8", "surrogatepass")
+        readable = dialect.name == "sqlite" and content == value.encode("utf-8", "replace")
+        return value if readable else content
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
+        """Return the text of a stored value; its bytes where they are damaged."""
+        if not isinstance(value, bytes | memoryview):
+            return value
+        try:
+            return bytes(value).decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:
+            return bytes(value)
+
+
+_tables = MetaData()
+
+reply_prompt = Table(
+    "reply_prompt",
+    _tables,
+    Column("digest", Text, primary_key=True),
+    Column("content", LargeBinary, nullable=False),
+)
+"""One row per prompt, compressed. A prompt that is sent every night is stored once."""
+
+reply = Table(
+    "reply",
+    _tables,
+    Column("key", Text, primary_key=True),
+    Column("model", Text, nullable=False),
+    Column("backbone", Text, nullable=False),
+    Column("created_at", Text, nullable=False),
+    Column("input_tokens", Integer),
+    Column("cached_input_tokens", Integer),
+    Column("output_tokens", Integer),
+    Column("reasoning_tokens", Integer),
+    Column("text", ReplyText, nullable=False),
+    Column("finish", Text, nullable=False),
+    Column("seconds", Double, nullable=False),
+    Column("retries", Integer, nullable=False),
+    Column("cost_usd", Double),
+    Column("request", LargeBinary, nullable=False),
+    Column("prompt", Text),
+    comment=f"{COMMENT}{LAYOUT}",
+)
+"""One row per paid reply. The request is compressed, and has no prompt if `prompt` is the digest of one.
+
+Layout 1 had no column `prompt`, and no reply of prompts.
+"""
+ADD_PROMPT = "ALTER TABLE reply ADD COLUMN prompt TEXT"
+"""Statement that makes the reply of layout 1 one of layout 2, beside the creation of the reply of prompts."""
+
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_GET = select(table).where(table.c.key == bindparam("wanted"))
+_GET = select(reply).where(reply.c.key == bindparam("wanted"))
+_WHOLE = select(reply, reply_prompt.c.content).join_from(
+    reply, reply_prompt, reply.c.prompt == reply_prompt.c.digest, isouter=True
+)
+"""Replies, each with its prompt."""
+_DELETE_UNUSED = delete(reply_prompt).where(
+    reply_prompt.c.digest.in_(except_(select(reply_prompt.c.digest), select(reply.c.prompt)))
+)
+"""Deletes the prompts of no reply. PostgreSQL would compare every prompt with every reply for a NOT IN."""
+_STREAMED = 200
+"""Rows that are fetched at a time where all are read."""
 
 
-class ReplyCache(StoredReplies):
+class ReplyCache(ABC):
     """Replies by request, in a database that several processes may use at once.
 
     Once `put` has returned, the reply survives a crash of the process (kill -9 included), unless the database could
@@ -38,17 +147,17 @@ class ReplyCache(StoredReplies):
     request at the same time both pay for it and use their own reply; later lookups return the one saved first.
 
     Thread-safe. In an event loop use `aget` and `aput`, which do not block it.
+
+    Attributes:
+        place: its file or address without a password.
     """
 
     def __init__(self, place: str, engine: Engine) -> None:
-        """Create the tables where they are missing.
-
-        Raises:
-            CrosscheckError: the database is damaged, no reply cache, of a newer layout, or cannot be opened.
-        """
-        super().__init__(place, engine)
+        """Create the tables where they are missing."""
+        self.place = place
+        self._engine = engine
         self._at_once = engine.execution_options(isolation_level="AUTOCOMMIT")
-        self._put, self._put_prompt = _insert_new(table, engine), _insert_new(reply_prompt, engine)
+        self._put, self._put_prompt = insert_new(reply, engine), insert_new(reply_prompt, engine)
         self._lock = threading.Lock()
         self._unsaved: dict[str, Rows] = {}
         self._warned = False
@@ -63,9 +172,29 @@ class ReplyCache(StoredReplies):
             engine.dispose()
             raise
 
+    # What differs between the databases
+
     @abstractmethod
     def _prepare(self) -> None:
         """Create the tables where they are missing, and check that the cache can be used."""
+
+    @abstractmethod
+    def _unusable(self, error: DBAPIError) -> CrosscheckError:
+        """Return the user error for a database that cannot be used."""
+
+    @abstractmethod
+    def _made_room(self, error: DBAPIError) -> bool:
+        """Return whether a second attempt to store makes sense; note in `_unwritable` where no later one does."""
+
+    @abstractmethod
+    def _bytes(self) -> int:
+        """Return the size of the stored replies in bytes."""
+
+    def _keep_others_from_adding(self, connection: Connection) -> None:  # noqa: B027 - optional
+        """Let other processes wait, until the transaction ends, with adding replies."""
+
+    def _reclaim_space(self) -> None:  # noqa: B027 - optional
+        """Release the disk space of deleted replies if the database does not do so itself."""
 
     def _with_retry(self, work: Callable[[], T]) -> T:
         """Run a database operation, with the retries that make sense for this database."""
@@ -83,12 +212,16 @@ class ReplyCache(StoredReplies):
         """Return a connection whose statements are committed together."""
         return self._engine.begin()
 
+    def _problem(self) -> str:
+        """Return why no further reply can be stored; "" if nothing is in the way."""
+        return self._unwritable
+
+    # Open, check, close
+
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -100,7 +233,7 @@ class ReplyCache(StoredReplies):
                 "The replies to %s could not be stored in %s (%s): the same command pays for them again.",
                 counted(len(self._unsaved), "paid request"),
                 self.place,
-                " ".join(str(error.orig).split()).rstrip("."),
+                reason_of(error),
             )
         self._engine.dispose()
 
@@ -109,42 +242,28 @@ class ReplyCache(StoredReplies):
         self._stops.append(stop)
 
     def check_room(self) -> None:
-        """Check, before a request is sent, that its reply can be stored.
-
-        Raises:
-            NoRoomError: it could not.
-        """
+        """Check, before a request is sent, that its reply can be stored."""
         if problem := self._problem():
             raise NoRoomError(problem)
-
-    def _problem(self) -> str:
-        """Return why no further reply can be stored, "" where nothing is known."""
-        return self._unwritable
-
-    @abstractmethod
-    def _made_room(self, error: DBAPIError) -> bool:
-        """Return whether a second attempt to store makes sense; note in `_unwritable` where no later one does."""
 
     def batches(self, endpoint: str) -> BatchStore:
         """Return the store of the batches of an endpoint, in the same database."""
         return BatchStore(self._engine, self.place, endpoint)
 
-    def get(self, key: str) -> Reply | None:
-        """Return the reply to a request as first received (`cached` False); None if there is none.
+    # Look up and store
 
-        Raises:
-            StoreError: the database, or the entry, cannot be read; sending the request again could pay for it twice.
-        """
+    def get(self, key: str) -> Reply | None:
+        """Return the reply to a request as first received (`cached` False); None if there is none."""
         with self._lock:
             unsaved = self._unsaved.get(key)
         try:
             row = unsaved.reply if unsaved else self._with_retry(partial(self._row, key))
         except DBAPIError as error:
             raise self._unusable(error) from None
-        reply = None if row is None else reply_of(row)
-        if isinstance(reply, DamagedEntry):
-            raise DamagedEntriesError(self.place, [reply])
-        return reply
+        stored = None if row is None else reply_of(row)
+        if isinstance(stored, DamagedEntry):
+            raise DamagedEntriesError(self.place, [stored])
+        return stored
 
     async def aget(self, key: str) -> Reply | None:
         """Call `get` without blocking the event loop."""
@@ -203,19 +322,19 @@ class ReplyCache(StoredReplies):
         if not replies:
             return
         if not self._saved(replies) and len(replies) > 1:
-            for each in replies:  # one that no database can hold is not another's loss
-                self._saved([each])
+            for rows in replies:  # a reply that no database can hold is not another's loss
+                self._saved([rows])
         with self._lock:
-            for each in replies:
-                self._unsaved.pop(each.reply["key"], None)
+            for rows in replies:
+                self._unsaved.pop(rows.reply["key"], None)
 
     def _saved(self, replies: Sequence[Rows]) -> bool:
         """Save replies with their prompts; return False if no database can hold one of them, which is logged."""
-        prompts = {each.prompt["digest"]: each.prompt for each in replies}
+        prompts = {rows.prompt["digest"]: rows.prompt for rows in replies}
         try:
             with self._transaction() as connection:
                 connection.execute(self._put_prompt, [prompts[digest] for digest in sorted(prompts)])
-                connection.execute(self._put, [each.reply for each in replies])
+                connection.execute(self._put, [rows.reply for rows in replies])
         except (ValueError, OverflowError, StatementError) as error:
             if isinstance(error, DBAPIError):
                 raise
@@ -227,10 +346,72 @@ class ReplyCache(StoredReplies):
             return False
         return True
 
+    # All replies
 
-def _insert_new(into: Table, engine: Engine) -> Insert:
-    """Return the statement that adds rows whose key is not there yet."""
-    # `on_conflict_do_nothing` only for PostgreSQL: SQLAlchemy compiles it on each call, slower than SQLite's write.
-    if engine.dialect.name == "postgresql":
-        return postgresql.insert(into).on_conflict_do_nothing()
-    return insert(into).prefix_with("OR IGNORE")
+    def stats(self) -> CacheStats:
+        """Count what is there, by model."""
+        count = func.count()
+        size = func.sum(func.length(reply.c.text) + func.length(reply.c.request))
+        unpriced = count - func.count(reply.c.cost_usd)
+        by_model = (
+            select(reply.c.model, count, size, func.sum(reply.c.cost_usd), unpriced)
+            .group_by(reply.c.model)
+            .order_by(count.desc(), reply.c.model)
+        )
+        try:
+            with self._engine.connect() as connection:
+                models = tuple(ModelStats(*row) for row in connection.execute(by_model))
+            return CacheStats(self._bytes(), models)
+        except DBAPIError as error:
+            raise self._unusable(error) from None
+
+    def entry(self, key: str) -> Entry | None:
+        """Return the entry of a request, with the request's text; None if there is none, or a damaged one (logged)."""
+        entry = next(self._entries(_WHOLE.where(reply.c.key == key)), None)
+        if isinstance(entry, DamagedEntry):
+            log.warning("%s", DamagedEntriesError(self.place, [entry]))
+            return None
+        return entry
+
+    def entries(self) -> Iterator[Entry | DamagedEntry]:
+        """Yield all entries, newest first."""
+        yield from self._entries(_WHOLE.order_by(reply.c.created_at.desc(), reply.c.key))
+
+    def damaged(self) -> list[DamagedEntry]:
+        """Return the entries that cannot be read."""
+        return [entry for entry in self.entries() if isinstance(entry, DamagedEntry)]
+
+    def prune(self, model: str | None = None, all: bool = False) -> int:
+        """Delete the entries of a model, or all; return how many."""
+        if model is None and not all:
+            raise ConfigurationError(
+                "Say which replies to delete: those of a model, or all of them. Deleted replies have to be paid for "
+                "again."
+            )
+        return self._delete(delete(reply) if model is None else delete(reply).where(reply.c.model == model))
+
+    def remove(self, entries: Sequence[DamagedEntry]) -> int:
+        """Delete damaged entries; return how many were still there."""
+        if not entries:
+            return 0
+        statement = delete(reply).where(reply.c.key == bindparam("damaged"))
+        return self._delete(statement, [{"damaged": entry.key} for entry in entries])
+
+    def _delete(self, statement: Delete, parameters: list[dict[str, str]] | None = None) -> int:
+        try:
+            with self._engine.begin() as connection:
+                self._keep_others_from_adding(connection)
+                deleted = connection.execute(statement, parameters).rowcount
+                connection.execute(_DELETE_UNUSED)
+        except DBAPIError as error:
+            raise self._unusable(error) from None
+        self._reclaim_space()
+        return deleted
+
+    def _entries(self, query: Select[Any]) -> Iterator[Entry | DamagedEntry]:
+        try:
+            with self._engine.connect().execution_options(yield_per=_STREAMED) as connection:
+                for row in connection.execute(query):
+                    yield entry_of(row._asdict())
+        except DBAPIError as error:
+            raise self._unusable(error) from None

@@ -6,13 +6,11 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from tasks.backbone.protocol import Reply, Request, stored_request
-from tasks.backbone.stored_text import TOOL_CALLS, stored_text, with_calls
+from tasks.backbone.protocol import TOOL_CALLS, Reply, Request, stored_request, stored_text, with_calls
 from tasks.core.errors import StoreError, first_problem
 from tasks.core.outcome import Call, Usage
 from tasks.core.wording import shorten
@@ -63,7 +61,7 @@ class DamagedEntriesError(StoreError):
         named = shorten([f"{entry.key} ({entry.what})" for entry in entries], 5)
         super().__init__(
             f"The reply cache {place} is damaged in {len(entries):,} of its entries: {named}. "
-            "`crosscheck cache prune --damaged` removes them; what is removed is paid for again when it is needed."
+            "`crosscheck clean --replies damaged` removes them; what is removed is paid for again when it is needed."
         )
 
 
@@ -73,6 +71,7 @@ class ModelStats:
 
     model: str  # the model
     entries: int  # how many replies
+    bytes: int  # size of their texts and requests, without the prompts, which other replies may share
     cost_usd: float | None  # what those with a known cost cost together; None when none has
     unpriced: int  # how many have no known cost
 
@@ -81,12 +80,13 @@ class ModelStats:
 class CacheStats:
     """Statistics of a reply cache."""
 
-    place: str  # its file, or the address of its database without a password
-    bytes: int  # its size there
-    entries: int  # how many replies
-    oldest: str | None  # when the first of them came, None when empty
-    newest: str | None  # when the last of them came, None when empty
-    models: tuple[ModelStats, ...]  # the same by model, most entries first
+    bytes: int  # its size
+    models: tuple[ModelStats, ...]  # most entries first
+
+    @property
+    def entries(self) -> int:
+        """How many replies there are."""
+        return sum(model.entries for model in self.models)
 
 
 _USAGE = tuple(field.name for field in fields(Usage) if field.name != "cache_write")
@@ -94,6 +94,7 @@ _USAGE = tuple(field.name for field in fields(Usage) if field.name != "cache_wri
 _COPIED = ("model", "seconds", "retries", "cost_usd")
 """Columns that are called as the fields of a call."""
 _NO_TEXT = "its text is no UTF-8"
+_ENTRY = TypeAdapter(Entry)
 
 
 def rows_of(reply: Reply, request: Request, identity: Mapping[str, Any], backbone: str) -> Rows:
@@ -115,9 +116,9 @@ def rows_of(reply: Reply, request: Request, identity: Mapping[str, Any], backbon
     return Rows(row, {"digest": digest, "content": zlib.compress(prompt, 1)})
 
 
-def timestamp(age: datetime.timedelta = datetime.timedelta()) -> str:
-    """Return the time that long ago as stored in the cache: UTC, ISO 8601, to the millisecond."""
-    return (datetime.datetime.now(datetime.UTC) - age).isoformat(timespec="milliseconds")
+def timestamp() -> str:
+    """Return the time as stored in the cache: UTC, ISO 8601, to the millisecond."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
 
 
 def entry_of(row: Mapping[str, Any]) -> Entry | DamagedEntry:
@@ -127,7 +128,7 @@ def entry_of(row: Mapping[str, Any]) -> Entry | DamagedEntry:
     try:
         parts = [row["request"], *([row["content"]] if row["prompt"] else ())]
         request = {name: value for part in parts for name, value in _unpacked(part).items()}
-        return _entries().validate_python({**row, "usage": _usage(row), "request": request})
+        return _ENTRY.validate_python({**row, "usage": _usage(row), "request": request})
     except ValidationError as error:
         return DamagedEntry(row["key"], first_problem(error))
     except (zlib.error, ValueError) as error:
@@ -150,11 +151,7 @@ def reply_of(row: Mapping[str, Any]) -> Reply | DamagedEntry:
 
 
 def _unpacked(part: bytes | None) -> dict[str, Any]:
-    """Return a part of a request.
-
-    Raises:
-        ValueError, zlib.error: it is missing or damaged.
-    """
+    """Return a part of a request; raise ValueError or zlib.error if it is missing or damaged."""
     if part is None:
         raise ValueError("its prompt is missing")
     content = json.loads(zlib.decompress(part))
@@ -170,8 +167,3 @@ def _finish(reply: Reply) -> str:
 
 def _usage(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: row[f"{name}_tokens"] for name in _USAGE}
-
-
-@cache
-def _entries() -> TypeAdapter[Entry]:
-    return TypeAdapter(Entry)

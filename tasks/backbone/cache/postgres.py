@@ -11,9 +11,9 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, Operationa
 from sqlalchemy.schema import CreateTable, SetTableComment
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from tasks.backbone.cache.base import ReplyCache
-from tasks.backbone.cache.tables import ADD_PROMPT, COMMENT, LAYOUT, reply_prompt
-from tasks.backbone.cache.tables import reply as table
+from tasks.backbone.batches.store import reason_of
+from tasks.backbone.cache.base import ADD_PROMPT, COMMENT, LAYOUT, ReplyCache, reply_prompt
+from tasks.backbone.cache.base import reply as table
 from tasks.core.errors import ConfigurationError, CrosscheckError, StoreError
 from tasks.settings.home import REPLIES
 
@@ -48,11 +48,7 @@ class PostgresReplyCache(ReplyCache):
     """
 
     def __init__(self, url: str) -> None:
-        """Connect, and create the tables if they are missing.
-
-        Raises:
-            ConfigurationError: the address is invalid, the driver is missing, or the database cannot be used.
-        """
+        """Connect, and create the tables if they are missing."""
         address = _address(url)
         self._threads = ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="replies")
         self._opened = False
@@ -117,25 +113,23 @@ class PostgresReplyCache(ReplyCache):
             return True
         state = getattr(error.orig, "sqlstate", None) or PASSING[0]
         if not state.startswith(PASSING):
-            self._unwritable = self._full(" ".join(str(error.orig).split()).rstrip("."))
+            self._unwritable = (
+                f"The reply cache {self.place} cannot be written ({reason_of(error)}), so no further request is sent. "
+                f"Let this role write the tables {_TABLES}, on a disk with room; then run the same command again "
+                "to continue."
+            )
         return False
-
-    def _full(self, why: str) -> str:
-        return (
-            f"The reply cache {self.place} cannot be written ({why}), so no further request is sent. Let this role "
-            f"write the tables {_TABLES}, on a disk with room; then run the same command again to continue."
-        )
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def _bytes(self) -> int:
         with self._engine.connect() as connection:
-            sizes = [func.pg_total_relation_size(each.name) for each in (table, reply_prompt)]
+            sizes = [func.pg_total_relation_size(kept.name) for kept in (table, reply_prompt)]
             return sum(connection.execute(select(*sizes)).one())
 
     def _unusable(self, error: DBAPIError) -> CrosscheckError:
-        message = " ".join(str(error.orig).split()).rstrip(".")
+        message = reason_of(error)
         if not self._opened:
             return ConfigurationError(
                 f"The reply cache {self.place} ({REPLIES}) cannot be opened: {message}. {_advice(message)}"

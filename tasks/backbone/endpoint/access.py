@@ -1,19 +1,78 @@
-"""Address of an endpoint, and the key and further headers that are read from the environment."""
+"""Address of an endpoint, and its key and further headers: from the environment, or printed by a program."""
 
+import asyncio
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+import shlex
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Self
 from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
 
 from tasks.backbone.endpoint.failures import scrub
-from tasks.backbone.endpoint.formats.identity import OPENAI_URL
-from tasks.backbone.endpoint.key_command import KeyCommand
-from tasks.core.errors import ConfigurationError
+from tasks.backbone.endpoint.formats.answer import OPENAI_URL, Answer
+from tasks.core.errors import BackboneError, ConfigurationError
 from tasks.settings.backbone import BackboneSettings
 
+KEPT_S = 180.0
+"""Seconds after which the program is run again. The clients of Azure and Google Cloud print no token that expires
+earlier (5 minutes, and 3 minutes 45 seconds)."""
+MAX_S = 60.0
+
+
+class KeyCommand:
+    """The last key that a program printed to standard output; `printed` has all of them, which no message may hold."""
+
+    def __init__(self, command: Sequence[str], name: str) -> None:
+        self._command = tuple(command)
+        self._name = name
+        self._until = float("-inf")
+        self._running = asyncio.Lock()
+        self.printed: list[str] = []
+
+    async def key(self) -> str:
+        """Return the key; run the program if the last one is older than `KEPT_S`."""
+        async with self._running:
+            loop = asyncio.get_running_loop()
+            if loop.time() >= self._until:
+                try:
+                    key = await asyncio.to_thread(self.run)
+                except ConfigurationError as error:
+                    raise BackboneError(str(error), transient=True, fatal=True, retried=True) from error
+                if key not in self.printed:
+                    self.printed.append(key)
+                self._until = loop.time() + KEPT_S
+            return self.printed[-1]
+
+    def run(self) -> str:
+        """Run the program and return the key that it prints."""
+        try:
+            done = subprocess.run(  # noqa: S603 - the user's own program, from the user's settings
+                self._command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=MAX_S,
+                check=False,
+            )
+            why = "" if done.returncode == 0 else f"exit code {done.returncode}: {done.stderr.strip()[-300:]}"
+            key = done.stdout.strip()
+        except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+            key, why = "", f"{type(error).__name__}: {error}"
+        if not why and not (key and key.isascii() and key.isprintable() and " " not in key):
+            why = "it printed no key on one line"
+        if why:
+            raise ConfigurationError(
+                f'Backbone "{self._name}": the program of api_key_command, {shlex.join(self._command)}, gave no key '
+                f"({' '.join(why.split())}). Run it in a terminal: it must print the key and nothing else."
+            )
+        return key
+
+
 BEARER = "Bearer "
+MIN_SECRET = 8
+"""Characters of the shortest key that is searched for in names."""
 
 _SECRET_PARAMETER = re.compile(
     r"key|token|secret|passw|pwd|auth|credential|^(?:sig|signature|sas|code)$", re.I
@@ -36,12 +95,7 @@ class Access:
 
     @classmethod
     def of(cls, settings: BackboneSettings) -> Self:
-        """Read the address from the settings, and the key and headers from the environment.
-
-        Raises:
-            ConfigurationError: base_url is not a valid address or holds a secret; two settings give the key; a variable
-                is not set, is empty, or holds a character that no header may have.
-        """
+        """Read the address from the settings, and the key and headers from the environment."""
         base = _checked_url(settings)
         if settings.api_key_env is not None and settings.api_key_command is not None:
             raise ConfigurationError(
@@ -60,11 +114,7 @@ class Access:
         return cls(base, headers, tuple(secrets), command)
 
     async def key(self) -> str:
-        """Return the key as it is now; "" if the endpoint needs none.
-
-        Raises:
-            BackboneError: the program that prints it fails.
-        """
+        """Return the key as it is now; "" if the endpoint needs none."""
         if self.command is not None:
             return await self.command.key()
         return self.headers.get("authorization", "").removeprefix(BEARER)
@@ -77,7 +127,26 @@ class Access:
 
     def clean(self, text: str) -> str:
         """Return a text without the secrets, and without anything that looks like one."""
-        return scrub(text, (*self.secrets, *(self.command.printed if self.command else ())))
+        return scrub(text, self._secrets)
+
+    def hide(self, text: str) -> str:
+        """Return a text without the secrets; what looks like one stays.
+
+        A shorter key is a placeholder ("none", "local", "EMPTY"), which may be a part of a model's name.
+        """
+        for secret in self._secrets:
+            if len(secret) >= MIN_SECRET:
+                text = text.replace(secret, "***")
+        return text
+
+    def without_secrets(self, answer: Answer) -> Answer:
+        """Return an answer in whose names the server does not repeat a secret."""
+        tier = None if answer.tier is None else self.hide(answer.tier)
+        return replace(answer, model=self.hide(answer.model), tier=tier)
+
+    @property
+    def _secrets(self) -> tuple[str, ...]:
+        return (*self.secrets, *(self.command.printed if self.command else ()))
 
 
 def _checked_url(settings: BackboneSettings) -> SplitResult:

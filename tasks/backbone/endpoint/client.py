@@ -2,29 +2,73 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from types import TracebackType
 from typing import Any, Self
 
 from tasks.backbone.endpoint.access import Access
 from tasks.backbone.endpoint.connection import Connections, HttpAnswer, TooLongAnswerError, Upload, deadline
-from tasks.backbone.endpoint.failures import Refusal, lacks_capacity, refusal_of
-from tasks.backbone.endpoint.formats.answer import Answer, GarbledAnswerError, RefusedInBodyError
-from tasks.backbone.endpoint.formats.choice import format_of
-from tasks.backbone.endpoint.formats.identity import OPENAI_URL, identity_of, public_url
-from tasks.backbone.endpoint.limiter import AdaptiveLimit, Pilots, Queue, kind_of_request
-from tasks.backbone.endpoint.losses import UP, loss_of
-from tasks.backbone.endpoint.probe import Probe, SilentError
-from tasks.backbone.endpoint.redirects import Target
-from tasks.backbone.endpoint.retry_policy import CONNECT_S, KEPT, LONGEST_RETRY_AFTER_S, RetryPolicy
+from tasks.backbone.endpoint.failures import Refusal, failed_generation, lacks_capacity, refusal_of
+from tasks.backbone.endpoint.formats.answer import (
+    OPENAI_URL,
+    Answer,
+    GarbledAnswerError,
+    RefusedInBodyError,
+    WireFormat,
+    identity_of,
+    public_url,
+)
+from tasks.backbone.endpoint.formats.chat import CHAT
+from tasks.backbone.endpoint.formats.messages import MESSAGES
+from tasks.backbone.endpoint.formats.responses import RESPONSES
+from tasks.backbone.endpoint.limiter import (
+    PROBE_S,
+    AdaptiveLimit,
+    Pilot,
+    Probe,
+    Queue,
+    SilentError,
+)
+from tasks.backbone.endpoint.retry_policy import CONNECT_S, KEPT, RetryPolicy
 from tasks.backbone.pricing import price_of
 from tasks.backbone.protocol import Reply, Request, request_key
-from tasks.backbone.tiers import NoCapacityError
+from tasks.backbone.tiers import NoCapacityError, stopped_within
 from tasks.core.errors import BackboneError
-from tasks.core.outcome import STANDARD, Call
+from tasks.core.outcome import STANDARD, Call, Usage
+from tasks.core.wording import storable
 from tasks.settings.backbone import BackboneSettings
+
+UP = "Is the endpoint up, and backbone.base_url right?"
+_FORMATS = {"openai-responses": RESPONSES, "anthropic": MESSAGES}
+
+
+def format_of(settings: BackboneSettings) -> WireFormat:
+    """Return the wire format of a kind of backbones; of every other kind that has an endpoint, OpenAI's chat."""
+    return _FORMATS.get(settings.kind, CHAT)
+
+
+def loss_of(error: Exception, clean: Callable[[str], str], timeout_s: float) -> Refusal:
+    """Classify an error of the network, whose secrets `clean` removes; raise any other error again."""
+    import aiohttp
+
+    message = clean(" ".join(str(error).split()))[:200] or type(error).__name__
+    match error:
+        case TooLongAnswerError():
+            return Refusal("request", message, "Set backbone.max_tokens to limit replies.")
+        case aiohttp.ConnectionTimeoutError():
+            return Refusal("connection", f"no connection within {min(timeout_s, CONNECT_S):g} s", UP)
+        case TimeoutError():
+            message = f"no reply within {timeout_s:g} s"
+            return Refusal("timeout", message, "Raise backbone.timeout_s if that is usual.")
+        case aiohttp.ClientPayloadError():
+            return Refusal("garbled", f"the answer is cut off or damaged ({message})")
+        case aiohttp.ClientResponseError():
+            return Refusal("garbled", f"the answer is not HTTP ({message})")
+        case aiohttp.ClientError() | OSError():
+            return Refusal("connection", f"connection failed ({message})", UP)
+    raise error
+
 
 log = logging.getLogger(__name__)
 
@@ -33,21 +77,18 @@ class EndpointBackbone:
     """Model behind an endpoint, for one run in one event loop; the settings' kind is its protocol.
 
     Use it as `async with EndpointBackbone(settings) as backbone`; it opens its connections on entry. Replies
-    are not cached here, see `tasks.backbone.cache.backbone`.
+    are not cached here, see `tasks.backbone.run_backbone`.
 
     Rate limits, server errors, timeouts, lost connections and truncated bodies are retried with jittered
     exponential backoff; `Retry-After` and `retry-after-ms` are respected. At most `settings.concurrency` requests
     are in flight, fewer after a 429 (see `AdaptiveLimit`); a request that waits for its retry is not in flight.
     After a fatal failure (bad key, unknown model, exhausted quota, an endpoint that never answers) all other requests
-    fail without being sent. Nothing else retries (see `RetryPolicy`).
+    fail without being sent. After an answer, a refusal concerns its prompt, until others are refused as well (see
+    `RetryPolicy`). Nothing else retries.
     """
 
     def __init__(self, settings: BackboneSettings) -> None:
-        """Read the key and the headers from the environment.
-
-        Raises:
-            ConfigurationError: as `Access.of`.
-        """
+        """Read the key and the headers from the environment."""
         self._settings = settings
         self._format = format_of(settings)
         self._access = Access.of(settings)
@@ -55,11 +96,10 @@ class EndpointBackbone:
         self._connections: Connections | None = None
         self._limit = AdaptiveLimit(settings.concurrency, settings.name)
         self._retry_policy = RetryPolicy(settings)
-        self._target = Target(self._access.url(self._format.path))
         self._over: BackboneError | None = None
         self._stop = asyncio.Event()
         self._probe = Probe(self._access.base.netloc, self._ask_for_models, settings.timeout_s)
-        self._pilots = Pilots()
+        self._pilot = Pilot()
         self._queue = Queue(settings.timeout_s)
 
     @property
@@ -75,12 +115,7 @@ class EndpointBackbone:
         )
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-    async def aclose(self) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Close the connections. Requests in flight fail."""
         self.wind_down()
         self._probe.close()
@@ -95,58 +130,50 @@ class EndpointBackbone:
             self._end(BackboneError(closing, transient=True, retried=True))
 
     async def complete(self, request: Request) -> Reply:
-        """Answer one request, with the retries that the settings allow.
-
-        Raises:
-            BackboneError: every attempt failed; `fatal` if every other request would fail too.
-        """
+        """Answer one request, with the retries that the settings allow."""
         return (await self.complete_samples([request]))[0]
 
     async def complete_samples(self, samples: Sequence[Request]) -> list[Reply]:
-        """Answer samples of a request by one HTTP request; fewer replies come back if the endpoint leaves some out.
-
-        Raises:
-            BackboneError: as for `complete`.
-        """
+        """Answer samples of a request by one HTTP request; fewer replies come back if the endpoint leaves some out."""
         loop = asyncio.get_running_loop()
         request = samples[0]
         body = self._format.body(request, self._settings)
         if len(samples) > 1:
             body["n"] = len(samples)
-        kind = kind_of_request(body)
         sent_at: float | None = None
-        requests, target = 0, self._target
+        requests = 0
         while True:
             async with self._limit.slot(ahead=requests > 0) as granted_at:
                 self._raise_if_over()
                 requests += 1
                 self._retry_policy.sent(loop.time())
                 outcome: Answer | Refusal | None = await self._unreachable()
-                async with self._pilots.turn(kind) if outcome is None else nullcontext():
+                async with self._pilot.turn() if outcome is None else nullcontext():
                     self._raise_if_over()
                     sent_at = loop.time() if sent_at is None else sent_at
-                    outcome = outcome or await self._answer(target, body)
+                    outcome = outcome or await self._answer(body)
                     if isinstance(outcome, Refusal) and request.tier != STANDARD and lacks_capacity(outcome):
                         outcome = replace(outcome, kind="capacity")
                     if isinstance(outcome, Answer):
-                        self._retry_policy.record(None)
+                        self._retry_policy.answered(sent_at)
                         self._limit.succeeded()
-                        self._pilots.accept(kind)
+                        self._pilot.answered()
                         seconds = loop.time() - sent_at
                         tier = outcome.tier or request.tier
                         return [
-                            self.reply(one, request_key(self._identity, each), tier, seconds, requests - 1)
-                            for one, each in zip(outcome.split(len(samples)), samples, strict=False)
+                            self.reply(
+                                answer, request_key(self._identity, sample), tier, seconds, requests - 1
+                            )
+                            for answer, sample in zip(outcome.split(len(samples)), samples, strict=False)
                         ]
-                    self._retry_policy.record(outcome)
+                    self._retry_policy.failed(outcome, request_key(self._identity, request), loop.time())
                     if outcome.kind == "rate_limit":
-                        self._limit.rate_limited(granted_at, self._bearable(outcome))
+                        self._limit.rate_limited(granted_at, outcome.retry_after_s)
                     pause = self._pause_or_raise(outcome, requests)
-            target = outcome.target or self._target
             log.info(
                 "%s: %s; attempt %d in %.1f s", self._settings.name, outcome.message, requests + 1, pause
             )
-            await self._sleep(pause)
+            await stopped_within(pause, self._stop)
 
     async def _unreachable(self) -> Refusal | None:
         """Return why a request cannot be sent; None if the endpoint answers."""
@@ -166,48 +193,60 @@ class EndpointBackbone:
 
     async def _ask_for_models(self) -> None:
         try:
-            await self._open.send(Target(self._access.url("models"), "get"))
+            await self._open.send("models")
         except TooLongAnswerError:
             return
 
-    async def _answer(self, target: Target, body: Mapping[str, Any]) -> Answer | Refusal:
+    async def _answer(self, body: Mapping[str, Any]) -> Answer | Refusal:
         """Send one request and read its answer."""
         try:
             async with self._queue.turn():
-                answer = await self._open.send(target, body)
+                answer = await self._open.send(self._format.path, body)
         except Exception as error:
             return self._lost(error)
         self._probe.answered()
-        if (refusal := self._refused(target, answer)) is not None:
-            return refusal
+        if (refusal := self._refused(answer)) is not None:
+            written = failed_generation(answer.status, answer.text)
+            return refusal if written is None else Answer(storable(written), "", Usage(), truncated=False)
         return self.read(answer.text)
+
+    async def ask_once(self, body: Mapping[str, Any]) -> Answer | Refusal:
+        """Send a request and read its answer, without retries: again only if the server has closed the connection."""
+        answer = await self._answer(body)
+        if isinstance(answer, Refusal) and answer.kind == "connection":
+            return await self._answer(body)
+        return answer
+
+    async def models(self, path: str = "models") -> HttpAnswer | Refusal:
+        """Request the list of models, which costs nothing."""
+        try:
+            async with deadline(PROBE_S):
+                answer = await self.exchange(path)
+        except TimeoutError:
+            return Refusal("timeout", f"no answer to GET /models within {PROBE_S:g} s", UP)
+        return answer if isinstance(answer, Refusal) else replace(answer, text=self._access.hide(answer.text))
 
     async def exchange(
         self, path: str, body: Mapping[str, Any] | None = None, upload: Upload | None = None
     ) -> HttpAnswer | Refusal:
         """Send a request that is none for a reply, without retries; without a body it is a GET."""
-        target = Target(self._access.url(path), "get" if body is None else "post")
         try:
             async with deadline(self._settings.timeout_s):
-                answer = await self._open.send(target, body, upload)
+                answer = await self._open.send(path, body, upload)
         except Exception as error:
             return self._lost(error)
-        return self._refused(target, answer) or answer
+        return self._refused(answer) or answer
 
-    def _refused(self, target: Target, answer: HttpAnswer) -> Refusal | None:
+    def _refused(self, answer: HttpAnswer) -> Refusal | None:
         """Return the refusal that an answer is; None for an answer with a status of success."""
-        if 200 <= answer.status < 300:
-            return None
-        refusal = self.refusal(answer.status, answer.headers, answer.text)
-        if refusal.kind != "redirect":
-            return refusal
-        further = target.redirected(answer.status, answer.headers.get("location"))
-        return replace(refusal, target=further) if further else replace(refusal, kind="access")
+        return (
+            None if 200 <= answer.status < 300 else self.refusal(answer.status, answer.headers, answer.text)
+        )
 
     def read(self, text: str) -> Answer | Refusal:
         """Read the body of an answer."""
         try:
-            return self._format.answer(text)
+            return self._access.without_secrets(self._format.answer(text))
         except RefusedInBodyError as error:
             return self.refusal(error.status, {}, error.body)
         except GarbledAnswerError as error:
@@ -225,7 +264,8 @@ class EndpointBackbone:
     def reply(self, answer: Answer, key: str, tier: str, seconds: float, retries: int) -> Reply:
         """Return the reply in an answer to the request with a key, and its price in a tier."""
         price = price_of(answer.usage, self._settings, tier)
-        reported = answer.cost_usd
+        # An endpoint that counts no cost says 0; where the settings have prices, they say what it costs.
+        reported = None if answer.cost_usd == 0 and price.usd else answer.cost_usd
         call = Call(
             request=key,
             model=answer.model or self._settings.model,
@@ -251,7 +291,9 @@ class EndpointBackbone:
         if decision.pause_s is not None:
             return decision.pause_s
         message = self.message(f"{self._access.clean(refusal.message).rstrip('.')}. {decision.advice}")
-        error = BackboneError(message, transient=refusal.transient, fatal=decision.fatal, retried=True)
+        # The same question can be answered once the key or the quota is corrected.
+        transient = refusal.transient or (not decision.fatal and refusal.kind in ("access", "quota"))
+        error = BackboneError(message, transient=transient, fatal=decision.fatal, retried=True)
         if decision.fatal:
             self._end(error)
         raise error
@@ -271,13 +313,3 @@ class EndpointBackbone:
             # A new exception each time: one instance raised in many tasks would collect all their tracebacks.
             over = self._over
             raise BackboneError(str(over), transient=over.transient, fatal=over.fatal, retried=True)
-
-    def _bearable(self, refusal: Refusal) -> float | None:
-        wait = refusal.retry_after_s
-        return wait if wait is not None and wait <= LONGEST_RETRY_AFTER_S else None
-
-    async def _sleep(self, seconds: float) -> None:
-        try:
-            await asyncio.wait_for(self._stop.wait(), seconds)
-        except TimeoutError:
-            return

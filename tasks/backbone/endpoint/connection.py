@@ -1,37 +1,37 @@
-"""HTTP connections to an endpoint: the SDK's client with a limit on what it reads, and a time limit."""
+"""HTTP connections to an endpoint, with the headers of its provider's SDK and limits on size and time."""
 
 import asyncio
 import importlib
+import json
 import zlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from tasks.backbone.endpoint.access import Access
-from tasks.backbone.endpoint.formats.wire import Sdk
-from tasks.backbone.endpoint.redirects import Target
+from tasks.backbone.endpoint.formats.answer import Sdk
 from tasks.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
     import httpx2
-    from openai._types import RequestOptions
 
-MOST_BYTES = 16 * 2**20
+MAX_BYTES = 16 * 2**20
 """Longest body of an answer, before and after decompression."""
-MOST_FILE_BYTES = 512 * 2**20
-"""The same of a GET, which may have the answers to a whole batch."""
+MAX_FILE_BYTES = 512 * 2**20
+"""Longest answer to a GET, which may be the answers to a whole batch."""
 _PACKED = ("gzip", "deflate")
 _ANY_HEADER = 47
 """Size of zlib's window with which it reads both formats."""
 
 
 class TooLongAnswerError(ValueError):
-    """Answer with a body of more than `MOST_BYTES`."""
+    """Answer with a body of more than `MAX_BYTES`."""
 
     def __init__(self) -> None:
-        super().__init__(f"the answer is longer than {MOST_BYTES // 2**20} MiB")
+        super().__init__(f"the answer is longer than {MAX_BYTES // 2**20} MiB")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +52,7 @@ class Upload:
 
 
 def imported(sdk: Sdk) -> ModuleType:
-    """Import the client of a provider.
-
-    Raises:
-        ConfigurationError: it is not installed.
-    """
+    """Import the client of a provider."""
     try:
         return importlib.import_module(sdk)
     except ModuleNotFoundError as error:
@@ -68,114 +64,80 @@ def imported(sdk: Sdk) -> ModuleType:
 
 
 class Connections:
-    """Connections to an endpoint, kept open between requests. Make and close it within the event loop.
-
-    Args:
-        access: the endpoint.
-        most: connections at a time.
-        connect_s: timeout of one connection.
-        sdk: the provider's client, which also decides by which header the key is sent.
-    """
+    """Connections to an endpoint, at most `most` at a time, kept open. Make and close it within the event loop."""
 
     def __init__(self, access: Access, most: int, connect_s: float, sdk: Sdk = "openai") -> None:
-        from openai import DEFAULT_CONNECTION_LIMITS, Timeout
+        # aiohttp takes half the processor time of the SDK's default transport.
+        from openai import DEFAULT_CONNECTION_LIMITS, DefaultAioHttpClient, Timeout
 
         # The default keeps at most 100 connections open; beyond that, each request would open its own.
-        self._limits = type(DEFAULT_CONNECTION_LIMITS)(max_connections=most, max_keepalive_connections=most)
-        self._sdk = imported(sdk)
+        limits = type(DEFAULT_CONNECTION_LIMITS)(max_connections=most, max_keepalive_connections=most)
+        timeout = Timeout(None, connect=connect_s)
+        self._new_client = partial(
+            DefaultAioHttpClient, limits=limits, timeout=timeout, follow_redirects=False
+        )
+        self._client = self._new_client()
         self._access = access
-        headers: dict[str, Any] = {"accept-encoding": ", ".join(_PACKED), **access.headers}
-        if not headers.pop("authorization", "") and access.command is None:
-            headers["Authorization"] = self._sdk.Omit()
-        self._options: RequestOptions = {"headers": headers}
-        client = {"openai": "AsyncOpenAI", "anthropic": "AsyncAnthropic"}[sdk]
-        self._client = getattr(self._sdk, client)(
-            api_key="none",
-            base_url=access.url(""),
-            timeout=Timeout(None, connect=connect_s),
-            max_retries=0,
-            http_client=self._http_client(),
+        provider = {"openai": "AsyncOpenAI", "anthropic": "AsyncAnthropic"}[sdk]
+        self._sdk = getattr(imported(sdk), provider)(
+            api_key="none", base_url=access.url(""), http_client=self._client
         )
 
-    def _http_client(self) -> "httpx2.AsyncClient":
-        return _limited_client()(limits=self._limits, follow_redirects=False)
-
-    async def headers(self) -> dict[str, str]:
-        """Return the headers of a request, with the key."""
-        self._client.api_key = await self._access.key() or "none"
-        every = {**self._client.default_headers, **self._client.auth_headers, **self._options["headers"]}
-        return {name: value for name, value in every.items() if isinstance(value, str)}
-
     async def send(
-        self, target: Target, body: Mapping[str, Any] | None = None, upload: Upload | None = None
+        self, path: str, body: Mapping[str, Any] | None = None, upload: Upload | None = None
     ) -> HttpAnswer:
-        """Send one request and read its answer; redirects are not followed. With an upload, the body is a form.
+        """Send one request and read its answer; without a body it is a GET, with an upload its body is a form.
 
-        Raises:
-            aiohttp.ClientError, OSError, TimeoutError: the connection failed, or the answer is cut off, not HTTP, or
-                damaged.
-            TooLongAnswerError: the body is too long.
-            BackboneError: the program that prints the key fails.
+        Redirects are not followed: the key goes to the endpoint alone. Raises aiohttp.ClientError, OSError or
+        TimeoutError if the connection failed or the answer is damaged, and TooLongAnswerError.
         """
         import httpx2
 
-        self._client.api_key = await self._access.key() or "none"
+        headers = await self._headers()
+        content: dict[str, Any] = {}
+        if upload is not None:
+            content = {"data": body, "files": [("file", (upload.name, upload.content, "application/jsonl"))]}
+        elif body is not None:
+            headers["content-type"] = "application/json"
+            content = {"content": json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()}
+        # Some servers close the connection after an error without saying so, and lose the request that follows:
+        # a GET has a connection of its own.
+        client = self._new_client() if body is None else self._client
         try:
-            if target.method == "get":
-                # Some servers close the connection after an error without saying so, and lose the request that follows:
-                # a GET has a connection of its own.
-                async with self._http_client() as alone:
-                    client = self._client.with_options(http_client=alone)
-                    response = await client.get(target.url, cast_to=httpx2.Response, options=self._options)
-            elif upload is not None:
-                headers = {**self._options["headers"], "Content-Type": "multipart/form-data"}
-                response = await self._client.post(
-                    target.url,
-                    cast_to=httpx2.Response,
-                    body=body,
-                    files=[("file", (upload.name, upload.content, "application/jsonl"))],
-                    options={"headers": headers},
-                )
-            else:
-                response = await self._client.post(
-                    target.url, cast_to=httpx2.Response, body=body, options=self._options
-                )
-        except self._sdk.APIStatusError as error:
-            response = error.response
-        except self._sdk.APIConnectionError as error:
+            url = self._access.url(path)
+            request = client.build_request("GET" if body is None else "POST", url, headers=headers, **content)
+            response = await client.send(request, stream=True)
+            try:
+                packed = await _content(response, MAX_FILE_BYTES if body is None else MAX_BYTES)
+            finally:
+                await response.aclose()
+        except httpx2.HTTPError as error:
             raise _cause_of(error) from error
+        finally:
+            if client is not self._client:
+                await client.aclose()
         # UTF-8, which JSON always is, whatever charset the header names.
-        text = response.content.decode("utf-8-sig", "replace")
-        return HttpAnswer(response.status_code, dict(response.headers), text)
+        return HttpAnswer(response.status_code, dict(response.headers), packed.decode("utf-8-sig", "replace"))
+
+    async def _headers(self) -> dict[str, str]:
+        """Return the headers of a request in lower case: the SDK's with the key, then those of the settings."""
+        key = await self._access.key()
+        self._sdk.api_key = key or "none"
+        own = {"accept-encoding": ", ".join(_PACKED), **self._access.headers}
+        headers = {
+            name.lower(): value
+            for name, value in {**self._sdk.auth_headers, **self._sdk.default_headers}.items()
+            if isinstance(value, str)
+        }
+        headers |= {name: value for name, value in own.items() if name != "authorization"}
+        if not key:
+            headers.pop("authorization", None)
+        headers.pop("content-type", None)
+        return headers
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._client.close()
-
-
-def _limited_client() -> "type[httpx2.AsyncClient]":
-    """Return the class of an HTTP client that reads no more than `MOST_BYTES` of an answer."""
-    import httpx2
-
-    # aiohttp takes half the processor time of the SDK's default transport.
-    from openai import DefaultAioHttpClient
-
-    class LimitedClient(DefaultAioHttpClient):
-        async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-            streamed = await super().send(request, **options | {"stream": True})
-            try:
-                most = MOST_FILE_BYTES if request.method == "GET" else MOST_BYTES
-                content = await _content(streamed, most)
-            finally:
-                await streamed.aclose()
-            headers = [
-                (name, value)
-                for name, value in streamed.headers.raw  # bytes: a server may send any
-                if name.lower() not in (b"content-encoding", b"content-length", b"transfer-encoding")
-            ]
-            return httpx2.Response(streamed.status_code, headers=headers, content=content, request=request)
-
-    return LimitedClient
+        await self._client.aclose()
 
 
 async def _content(response: "httpx2.Response", most: int) -> bytes:
@@ -193,6 +155,8 @@ async def _content(response: "httpx2.Response", most: int) -> bytes:
     try:
         content = unpacking.decompress(bytes(packed), most + 1)
     except zlib.error as error:
+        if packed.lstrip().startswith((b"{", b"[", b"data:")):
+            return bytes(packed)  # not compressed, though the header says so
         raise _damaged(str(error)) from error
     if len(content) > most:
         raise TooLongAnswerError
@@ -208,7 +172,7 @@ def _damaged(why: str) -> Exception:
 
 
 def _cause_of(error: Exception) -> BaseException:
-    """Return aiohttp's error behind an error of the SDK, which reports a lost connection as a timeout."""
+    """Return aiohttp's error behind an error of the HTTP client, which reports a lost connection as a timeout."""
     import aiohttp
 
     cause: BaseException | None = error
@@ -257,8 +221,8 @@ async def deadline(seconds: float) -> AsyncIterator[Deadline]:
     Where the process stood still at that time, replies that have come meanwhile are paid for, and are received first.
     """
     async with asyncio.timeout(None) as limit:
-        found = Deadline(limit, seconds)
+        timer = Deadline(limit, seconds)
         try:
-            yield found
+            yield timer
         finally:
-            found.cancel()
+            timer.cancel()

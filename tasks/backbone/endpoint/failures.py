@@ -9,8 +9,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tasks.backbone.endpoint.redirects import Target
-
 Kind = Literal[
     "rate_limit",
     "capacity",
@@ -18,7 +16,6 @@ Kind = Literal[
     "connection",
     "timeout",
     "garbled",
-    "redirect",
     "quota",
     "access",
     "settings",
@@ -26,7 +23,7 @@ Kind = Literal[
 ]
 
 TRANSIENT: frozenset[Kind] = frozenset(
-    {"rate_limit", "capacity", "server", "connection", "timeout", "garbled", "redirect"}
+    {"rate_limit", "capacity", "server", "connection", "timeout", "garbled"}
 )
 FATAL: frozenset[Kind] = frozenset({"quota", "access", "settings"})
 
@@ -42,13 +39,18 @@ _QUOTA_WORDS = re.compile(
 )
 _NO_CREDIT = re.compile(r"credit balance is too low|insufficient balance", re.IGNORECASE)
 _NO_MODEL = re.compile(
-    r"model.{0,80}(not exist|not found)|unknown model|invalid model name|pinned to .{0,200}requested",
+    r"model.{0,80}(not exist|not found|not loaded)|unknown model|invalid model name|pinned to .{0,200}requested",
     re.IGNORECASE,
 )
 _TOO_LONG = re.compile(
-    r"context.{0,20}(length|window|size)|maximum.{0,20}(context|tokens)|prompt is too long|too many tokens",
+    r"context.{0,20}(?:length|window|size|limit)|maximum.{0,20}(?:context|tokens)|(?:prompt|input) is too long|"
+    r"too many (?:input )?tokens|inputs?\W.{0,40}tokens?.{0,40}must|inputs?\W.{0,20}must have less than \d+ tokens|"
+    r"too long for (?:the )?requested model|input (?:length|tokens).{0,60}exceed",
     re.IGNORECASE,
 )
+"""Messages about a prompt that is too long: of OpenAI, vLLM, Anthropic, llama.cpp, TGI and Amazon Bedrock."""
+_LIMIT_TOO_LARGE = re.compile(r"too large: (\d+)\D.{0,80}?context length is (\d+)", re.IGNORECASE)
+"""vLLM's message about an output limit beside the context length."""
 _NO_SYSTEM_ROLE = re.compile(
     r"system.{0,20}(role|message|prompt).{0,30}not supported|only user and assistant roles", re.IGNORECASE
 )
@@ -62,10 +64,10 @@ and Anthropic."""
 _MODERATED = re.compile(r"content.{0,4}(filter|policy|management)|moderat|flagged", re.IGNORECASE)
 _COME_BACK = re.compile(r"(?:try again|retry) in ((?:[\d.]+\s*(?:ms|h|m|s)\s*)+)", re.IGNORECASE)
 _SPAN = re.compile(r"(?<![\d.])([\d.]++)\s*+(ms|h|m|s)", re.IGNORECASE)
-LONGEST_PLAUSIBLE_WAIT_S = 7 * 24 * 3600.0
+MAX_PLAUSIBLE_WAIT_S = 7 * 24 * 3600.0
 """A longer `Retry-After` is taken for an error of the endpoint and ignored."""
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-MOST_SAID = 8000
+MAX_MESSAGE = 8000
 """Characters of an error's message that are read."""
 _RATE_LIMITS = frozenset({420, 429, 498})
 """Statuses of rate limits; 498 is Groq's for a tier without free capacity."""
@@ -89,7 +91,6 @@ class Refusal:
     message: str  # error message of the endpoint or the network, one line
     advice: str = ""  # what the user can do, "" when only waiting helps
     retry_after_s: float | None = None  # seconds that the endpoint asks to wait; None if it gives none
-    target: Target | None = None  # where a redirect leads; None if it is none that may be followed
 
     @property
     def transient(self) -> bool:
@@ -102,6 +103,17 @@ class Refusal:
         return self.kind in FATAL
 
 
+_LIMIT_REACHED = re.compile(r"output limit was reached|could not finish the message", re.IGNORECASE)
+
+
+def is_out_of_tokens(refusal: Refusal) -> bool:
+    """Return whether the request was accepted, and the model used up its limit of tokens before it answered.
+
+    OpenAI refuses the reply of a reasoning model then.
+    """
+    return bool(_LIMIT_REACHED.search(refusal.message))
+
+
 def refusal_of(
     status: int,
     headers: Mapping[str, str],
@@ -109,26 +121,22 @@ def refusal_of(
     key_place: str | None = None,
     changes: Mapping[str, str] | None = None,
 ) -> Refusal:
-    """Classify an HTTP response that holds no reply.
+    """Classify an HTTP response that holds no reply, or the error in the body of one with status 200.
 
-    Args:
-        status: the HTTP status, or the one that a 200's `error` object names.
-        headers: the answer's headers, names in lower case.
-        body: the answer's text, JSON or not.
-        key_place: where the key is, for the advice: the name of a variable, for example.
-        changes: parameters that may have been sent, and for each how the user changes it.
+    The advice names where the key is, `key_place`, and how the user changes a refused parameter, from `changes`.
     """
     error = _error_of(body)
     code = str(error.get("code") or error.get("type") or "")
     text = _message(error, body)
-    message = f"HTTP {status}{f' {code}' if code and code != str(status) else ''}: {_cut(text)}"
+    cut = text if len(text) <= 300 else f"{text[:297]}..."
+    message = f"HTTP {status}{f' {code}' if code and code != str(status) else ''}: {cut}"
     wait = retry_after(headers, text)
     codes = {str(error.get("code")), str(error.get("type"))}
     key = f"the key in {key_place}" if key_place else "the key (no api_key_env is set for this backbone)"
 
     # Some endpoints call every rate limit a quota; one that says when to come back is not exhausted.
     broke = status in (403, 429) and wait is None and _QUOTA_WORDS.search(message)
-    if status == 402 or codes & _QUOTA_CODES or broke or (status == 400 and _NO_CREDIT.search(message)):
+    if status == 402 or codes & _QUOTA_CODES or broke or _NO_CREDIT.search(message):
         return Refusal(
             "quota", message, f"The quota of {key} is used up: add credit or raise it at the provider."
         )
@@ -142,12 +150,13 @@ def refusal_of(
             "access", message, f"{key[0].upper()}{key[1:]} is not accepted, or not for this model: check it."
         )
     if 300 <= status < 400:
-        place = scrub(headers.get("location") or "nowhere")
-        moved = f"HTTP {status}: the endpoint redirects to {place}"
-        return Refusal("redirect", moved, "Set backbone.base_url to where it is (it usually ends in /v1).")
+        moved = f"HTTP {status}: the endpoint redirects to {scrub(headers.get('location') or 'nowhere')}"
+        return Refusal("access", moved, "Set backbone.base_url to where it is (it usually ends in /v1).")
     # A body that names a parameter decides, whatever the status: some servers refuse with 500. Words alone do not in
     # an answer that says to come back.
     passes = status in _RATE_LIMITS or status in _PASSING
+    if not passes and ("context_length_exceeded" in codes or status == 413 or _is_prompt_too_long(text)):
+        return Refusal("request", message, _SHORTER)
     refused = _refused_parameter(error, text, changes or {}, words=not passes)
     if refused is not None:
         advice = f"The endpoint does not take {refused} as it is sent: {(changes or {})[refused]}."
@@ -164,18 +173,34 @@ def refusal_of(
         return Refusal(
             "access", message, "Check backbone.model and backbone.base_url (it usually ends in /v1)."
         )
-    if "context_length_exceeded" in codes or status == 413 or _TOO_LONG.search(message):
-        return Refusal(
-            "request",
-            message,
-            "The prompt exceeds the model's context: show fewer rows or examples, or set backbone.context_tokens, with "
-            "which large schemas are pruned.",
-        )
     if status >= 500:
         return Refusal("server", message, retry_after_s=wait)
     if _MODERATED.search(message):
         return Refusal("request", message, "The endpoint's content filter refused this prompt.")
     return Refusal("request", message, "The endpoint does not accept this request as it is.")
+
+
+def failed_generation(status: int, body: str) -> str | None:
+    """Return what a model wrote where the endpoint refuses to pass it on as JSON or as a tool call; None otherwise.
+
+    Groq answers 400 with the code "json_validate_failed" or "tool_use_failed", and the text as `failed_generation`.
+    """
+    text = _error_of(body).get("failed_generation") if status == 400 else None
+    return text if isinstance(text, str) else None
+
+
+_SHORTER = (
+    "The prompt exceeds the model's context: show fewer rows or examples, or set backbone.context_tokens, with which "
+    "large schemas are pruned."
+)
+
+
+def _is_prompt_too_long(text: str) -> bool:
+    """Return whether a message is about a prompt, and not about an output limit that exceeds the context by itself."""
+    numbers = _LIMIT_TOO_LARGE.search(text)
+    if numbers and int(numbers[1]) >= int(numbers[2]):
+        return False
+    return bool(_TOO_LONG.search(text))
 
 
 _NO_CAPACITY = re.compile(r"resource.{0,3}unavailable|capacity", re.IGNORECASE)
@@ -192,7 +217,7 @@ def lacks_capacity(refusal: Refusal) -> bool:
 def retry_after(headers: Mapping[str, str], message: str = "", now: float | None = None) -> float | None:
     """Return the seconds to wait that the headers, or else the message, ask for.
 
-    None if there is no such number or it exceeds `LONGEST_PLAUSIBLE_WAIT_S`.
+    None if there is no such number or it exceeds `MAX_PLAUSIBLE_WAIT_S`.
 
     >>> retry_after({"retry-after-ms": "1500"})
     1.5
@@ -214,10 +239,10 @@ def retry_after(headers: Mapping[str, str], message: str = "", now: float | None
         except (ValueError, OverflowError, OSError):
             continue
         return _plausible(at - (time.time() if now is None else now))
-    found = _COME_BACK.search(message)
-    if found is None:
+    request = _COME_BACK.search(message)
+    if request is None:
         return None
-    spans = _SPAN.findall(found[1])
+    spans = _SPAN.findall(request[1])
     try:
         return _plausible(sum(float(number) * _SECONDS[unit.lower()] for number, unit in spans))
     except ValueError:
@@ -225,7 +250,7 @@ def retry_after(headers: Mapping[str, str], message: str = "", now: float | None
 
 
 def _plausible(seconds: float) -> float | None:
-    if not math.isfinite(seconds) or seconds > LONGEST_PLAUSIBLE_WAIT_S:
+    if not math.isfinite(seconds) or seconds > MAX_PLAUSIBLE_WAIT_S:
         return None
     return max(0.0, seconds)
 
@@ -251,12 +276,12 @@ def _refused_parameter(
     if isinstance(named, str) and named:
         first = re.split(r"[.\[]", named)[0]
         return first if first in sent else None
-    located = {part for place in _LOCATION.findall(text) for part in re.findall(r"\w+", place)}
+    located = {part for location in _LOCATION.findall(text) for part in re.findall(r"\w+", location)}
     if located or not words:
         return next((name for name in sent if name in located), None)
     if "response_format" in text:
         return "response_format" if "response_format" in sent else None
-    if _TOO_LONG.search(text) or not _REFUSED.search(text):
+    if not _REFUSED.search(text):
         return None
     return next((name for name in sent if _names(text, name)), None)
 
@@ -264,14 +289,14 @@ def _refused_parameter(
 def _names(message: str, parameter: str) -> bool:
     """Return whether a message names a parameter as one, and not as a word of the prompt that it quotes."""
     name = re.escape(parameter)
-    found = re.search(
+    match = re.search(
         rf"[`'\"]{name}[`'\"]"
         rf"|\b(?:parameters?|arguments?|fields?|options?|propert(?:y|ies))\W{{1,3}}{name}\b"
         rf"|\b{name} (?:param|parameter|argument|field|option|is|are|must|should|cannot|does|has|requires)\b"
         rf"|(?:^|[:,] |\bnot support ){name}\b",
         message,
     )
-    return found is not None
+    return match is not None
 
 
 def _error_of(body: str) -> dict[str, Any]:
@@ -293,8 +318,4 @@ def _message(error: Mapping[str, Any], body: str) -> str:
     metadata = error.get("metadata")
     if isinstance(metadata, dict) and metadata.get("raw"):
         text = f"{text}: {metadata['raw']}"
-    return " ".join(text[:MOST_SAID].split())
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= 300 else f"{text[:297]}..."
+    return " ".join(text[:MAX_MESSAGE].split())

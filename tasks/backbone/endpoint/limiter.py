@@ -1,12 +1,12 @@
-"""Limits on concurrent requests: one that adapts to the endpoint's rate limits, and one for the first of each kind."""
+"""What a request waits for before it is sent: a limit that adapts, a first answer, and a sign of life."""
 
 import asyncio
-import json
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from dataclasses import dataclass
+from weakref import WeakValueDictionary
 
 from tasks.backbone.endpoint.connection import Deadline, deadline
 
@@ -62,12 +62,7 @@ class AdaptiveLimit:
         self._admit()
 
     def rate_limited(self, granted_at: float, retry_after_s: float | None = None) -> None:
-        """Halve the size, unless the request was sent before the last halving.
-
-        Args:
-            granted_at: loop time at which the refused request acquired its slot.
-            retry_after_s: seconds during which no request is admitted; None for no pause.
-        """
+        """Halve the size, unless the request got its slot before the last halving; pause for the seconds asked for."""
         loop = asyncio.get_running_loop()
         if granted_at > self._halved_at:
             self._halved_at = loop.time()
@@ -92,15 +87,13 @@ class AdaptiveLimit:
         self._admit()
 
     def _admit(self) -> None:
-        while self._waiting and self._in_flight < self.size and not self._held():
+        # A timer may fire slightly early; without the tolerance the queue would not be woken again.
+        held = asyncio.get_running_loop().time() < self._held_until - 0.001
+        while self._waiting and self._in_flight < self.size and not held:
             turn = self._waiting.popleft()
             if not turn.done():
                 self._in_flight += 1
                 turn.set_result(None)
-
-    def _held(self) -> bool:
-        # A timer may fire slightly early; without the tolerance the queue would not be woken again.
-        return asyncio.get_running_loop().time() < self._held_until - 0.001
 
 
 class Queue:
@@ -116,11 +109,7 @@ class Queue:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Limit the time of a request; the block sends it, and ends without an exception if it was answered.
-
-        Raises:
-            TimeoutError: the time was over.
-        """
+        """Limit the time of a request; the block sends it, and ends without an exception if it was answered."""
         async with deadline(self._seconds) as limit:
             self._limits.append(limit)
             try:
@@ -132,49 +121,102 @@ class Queue:
 
 
 ALONE_S = 5.0
-"""Longest wait for the first request of a kind; one that takes longer is being answered, not refused."""
+"""Longest wait for the first answer; a request that takes longer is being answered, not refused."""
 
 
-class Pilots:
-    """Sends requests of a kind one after another, until the first of them is answered.
-
-    Requests are of one kind if they differ in the messages and the seed only. An endpoint that refuses a parameter
-    does so at once.
-    """
+class Pilot:
+    """Sends requests one after another until one of them is answered: an endpoint refuses a key or a parameter once."""
 
     def __init__(self) -> None:
-        self._accepted: set[str] = set()
-        self._turns: dict[str, asyncio.Lock] = {}
+        self._answered = False
+        self._alone = asyncio.Lock()
 
     @asynccontextmanager
-    async def turn(self, kind: str) -> AsyncIterator[None]:
-        """Wait until a request of the kind may be sent; the block sends it."""
-        turn, alone = self._turns.setdefault(kind, asyncio.Lock()), False
-        if kind not in self._accepted:
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait until a request may be sent; the block sends it."""
+        alone = False
+        if not self._answered:
             with suppress(TimeoutError):
                 async with asyncio.timeout(ALONE_S):
-                    alone = await turn.acquire()
-        if alone and kind in self._accepted:
-            turn.release()
+                    alone = await self._alone.acquire()
+        if alone and self._answered:
+            self._alone.release()
             alone = False
         try:
             yield
         finally:
             if alone:
-                turn.release()
+                self._alone.release()
 
-    def accept(self, kind: str) -> None:
-        """Note that a request of the kind was answered."""
-        self._accepted.add(kind)
-
-
-_OF_ONE_REQUEST = ("messages", "input", "system", "seed", "prompt_cache_key")
+    def answered(self) -> None:
+        """Note that a request was answered."""
+        self._answered = True
 
 
-def kind_of_request(body: Mapping[str, Any]) -> str:
-    """Return a key that is equal for requests with the same parameters, in any protocol.
+PROBE_S = 25.0
+"""Seconds within which an endpoint has to answer GET /models, with any status."""
 
-    >>> kind_of_request({"messages": [], "seed": 3, "temperature": 0.0})
-    '{"temperature": 0.0}'
+
+class SilentError(Exception):
+    """Endpoint that accepts connections and does not answer."""
+
+
+@dataclass(eq=False, slots=True, weakref_slot=True)
+class Contact:
+    """Whether an endpoint has answered, with any status; shared by all clients of this process."""
+
+    made: bool = False
+
+
+_CONTACTS: WeakValueDictionary[str, Contact] = WeakValueDictionary()
+"""Contacts by host and port; each exists as long as a client of it."""
+
+
+class Probe:
+    """Sends GET /models, which costs nothing, to an endpoint before the first request.
+
+    A server that works on one request at a time answers nothing else meanwhile, so silence says something only before
+    the first request of this process. Once it has answered, with any status, every request is waited for until its
+    timeout.
     """
-    return json.dumps({name: value for name, value in body.items() if name not in _OF_ONE_REQUEST})
+
+    def __init__(self, host: str, ask: Callable[[], Awaitable[object]], timeout_s: float) -> None:
+        self._contact = _CONTACTS.setdefault(host, Contact())
+        self._ask = ask
+        self.timeout_s = min(PROBE_S, timeout_s)
+        self._asking: asyncio.Task[Exception | None] | None = None
+
+    async def failure(self) -> Exception | None:
+        """Return why no request can be sent; None if it has answered. All callers wait for the same answer."""
+        if self._contact.made:
+            return None
+        if self._asking is None:
+            self._asking = asyncio.create_task(self._asked())
+        return await asyncio.shield(self._asking)
+
+    def answered(self) -> None:
+        """Note that the endpoint has answered."""
+        self._contact.made = True
+
+    def close(self) -> None:
+        """Stop the probe."""
+        if self._asking is not None:
+            self._asking.cancel()
+
+    async def _asked(self) -> Exception | None:
+        try:
+            async with deadline(self.timeout_s):
+                await self._ask()
+        except TimeoutError as error:
+            # What connects within no time is not there; the client of another model may have had an answer.
+            from aiohttp import ConnectionTimeoutError
+
+            if self._contact.made:
+                return None
+            return error if isinstance(error, ConnectionTimeoutError) else SilentError()
+        except Exception as error:
+            return error
+        finally:
+            self._asking = None
+        self.answered()
+        return None

@@ -10,13 +10,18 @@ from tasks.settings.backbone import BackboneSettings
 
 FIRST_PAUSE_S = 1.0
 """Pause before the first retry; it doubles with each further one, up to the settings' `max_wait_s`."""
-LONGEST_RETRY_AFTER_S = 900.0
+MAX_RETRY_AFTER_S = 900.0
 """A longer `Retry-After` ends the run, which can be continued later at no cost."""
 CONNECT_S = 10.0
 """Timeout of one connection."""
 UNREACHABLE_S = 20.0
 """An endpoint that could not be reached for as long as this since the first request, and never before, ends the run.
 With the timeout of the last connection that is 30 seconds. One that accepts connections is probed first (`probe`)."""
+PROMPTS_OF_EVIDENCE = 3
+"""Once a request has been answered, this many prompts must be refused for the same reason, with no answer to a later
+request, before the run ends. One refusal then concerns its prompt."""
+GARBLED_REQUESTS = 3
+"""Answers in a row that cannot be read for the same reason, before any that can, after which the run ends."""
 SILENT_REQUESTS = 2
 """An endpoint that accepts connections ends the run after this many timeouts of one call, if it never answered any."""
 
@@ -24,13 +29,11 @@ KEPT = "Everything answered so far is kept: run the same command again once that
 
 
 def longest_call_s(settings: BackboneSettings, *, asked_to_wait: bool) -> float:
-    """Return the seconds after which a call has ended, whatever the endpoint does; its turn is not waited for.
+    """Return the seconds after which a call has ended, its wait for a turn apart.
 
     The time of a request counts from the last answer to a request that was sent before it (`limiter.Queue`).
-
-    `asked_to_wait`: the endpoint asks for the longest accepted pause after each request.
     """
-    asked = LONGEST_RETRY_AFTER_S if asked_to_wait else 0.0
+    asked = MAX_RETRY_AFTER_S if asked_to_wait else 0.0
     pauses = (max(asked, min(settings.max_wait_s, FIRST_PAUSE_S * 2.0**n)) for n in range(settings.retries))
     waits = 0.0 if settings.tier == STANDARD else settings.flex_wait_s
     return (settings.retries + 1) * settings.timeout_s + sum(pauses) + waits
@@ -55,30 +58,47 @@ class Decision:
 
 
 class RetryPolicy:
-    """The one owner of retries: it decides for all calls of a backbone's client.
-
-    A call is at most `retries` + 1 requests, redirects included.
-    """
+    """The owner of retries: it decides for all calls of a client, each of at most `retries` + 1 requests."""
 
     def __init__(self, settings: BackboneSettings) -> None:
         self._retries = settings.retries
         self._max_wait_s = settings.max_wait_s
         self._began: float | None = None
         self._answered = False
+        self._worked = False
+        self._garbled: list[str] = []  # reasons of the last answers, which could not be read
+        self._refused: dict[str, set[str]] = {}  # prompts by the kind of their refusal
+        self._refused_at = 0.0
 
     def sent(self, now: float) -> None:
         """Note that a request is being sent, at a time of the loop's clock."""
         self._began = now if self._began is None else self._began
 
-    def record(self, refusal: Refusal | None) -> None:
-        """Record how a request ended (None: with an answer)."""
-        self._answered = self._answered or refusal is None or refusal.kind not in ("connection", "timeout")
+    def answered(self, sent_at: float) -> None:
+        """Record an answer to a request that was sent at a time of the loop's clock."""
+        self._answered = self._worked = True
+        if sent_at > self._refused_at:
+            self._refused.clear()
+
+    def failed(self, refusal: Refusal, prompt: str, now: float) -> None:
+        """Record a request that failed, by the key of its prompt."""
+        self._answered = self._answered or refusal.kind not in ("connection", "timeout")
+        garbled = refusal.kind == "garbled"
+        same = garbled and self._garbled[-1:] == [refusal.message]
+        self._garbled = [*(self._garbled if same else ()), *([refusal.message] if garbled else ())]
+        if refusal.fatal:
+            self._refused.setdefault(refusal.kind, set()).add(prompt)
+            self._refused_at = now
 
     def decide(self, refusal: Refusal, requests: int, now: float) -> Decision:
         """Return what follows a failed request of a call that has sent so many, at a time of the loop's clock."""
         if refusal.fatal:
-            return Decision(None, f"{refusal.advice} {KEPT}", fatal=True)
-        if refusal.retry_after_s is not None and refusal.retry_after_s > LONGEST_RETRY_AFTER_S:
+            evident = not self._worked or len(self._refused[refusal.kind]) >= PROMPTS_OF_EVIDENCE
+            return Decision(None, f"{refusal.advice} {KEPT}" if evident else refusal.advice, fatal=evident)
+        if not self._worked and len(self._garbled) >= GARBLED_REQUESTS:
+            unread = f"{counted(len(self._garbled), 'answer')} in a row could not be read, and none before."
+            return Decision(None, f"{unread} {refusal.advice} {KEPT}", fatal=True)
+        if refusal.retry_after_s is not None and refusal.retry_after_s > MAX_RETRY_AFTER_S:
             minutes = f"{refusal.retry_after_s / 60:.0f}"
             return Decision(
                 None, f"It asks to wait {minutes} minutes: run the same command again then.", fatal=True
@@ -93,16 +113,12 @@ class RetryPolicy:
             if unreachable or (refusal.kind == "timeout" and requests >= SILENT_REQUESTS):
                 never = f"It has not answered one request in {silent_s:.0f} s."
                 return Decision(None, f"{never} {refusal.advice} {KEPT}", fatal=True)
-        if over and refusal.kind == "redirect":
-            return Decision(None, f"It redirects without end. {refusal.advice} {KEPT}", fatal=True)
         if over:
             tried = f"Given up after {counted(requests, 'attempt')}; run the same command again later."
             return Decision(None, f"{tried} {refusal.advice}".strip())
         return Decision(self._pause(refusal, requests, now))
 
     def _pause(self, refusal: Refusal, requests: int, now: float) -> float:
-        if refusal.kind == "redirect":
-            return 0.0
         jitter = random.uniform(0.5, 1.0)
         pause = min(self._max_wait_s, FIRST_PAUSE_S * 2.0 ** (requests - 1)) * jitter
         if refusal.retry_after_s is not None:

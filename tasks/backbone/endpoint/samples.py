@@ -47,11 +47,7 @@ class SampledBackbone:
         self.inner.wind_down()
 
     async def complete(self, request: Request) -> Reply:
-        """Answer one sample.
-
-        Raises:
-            BackboneError: as the inner backbone.
-        """
+        """Answer one sample."""
         if self._most == 1:
             return await self.inner.complete(request)
         loop = asyncio.get_running_loop()
@@ -74,7 +70,9 @@ class SampledBackbone:
 
     async def _answer(self, members: Sequence[tuple[Request, "asyncio.Future[Reply | None]"]]) -> None:
         try:
-            replies: Sequence[Reply | None] = await self.inner.complete_samples([each for each, _ in members])
+            replies: Sequence[Reply | None] = await self.inner.complete_samples(
+                [request for request, _ in members]
+            )
         except BaseException as error:
             for _, waiting in members:
                 if not waiting.done():
@@ -85,6 +83,6 @@ class SampledBackbone:
         if len(replies) == 1 < len(members) and self._most > 1:
             log.info("the endpoint ignores n: each sample is requested by itself")
             self._most = 1
-        for place, (_, waiting) in enumerate(members):
+        for index, (_, waiting) in enumerate(members):
             if not waiting.done():
-                waiting.set_result(replies[place] if place < len(replies) else None)
+                waiting.set_result(replies[index] if index < len(replies) else None)

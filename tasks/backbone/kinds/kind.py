@@ -1,14 +1,19 @@
-"""Kinds of backbones: how each is created, configured and checked."""
+"""Kinds of backbones: how each is created, configured and checked; the built-in ones."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from tasks.backbone.endpoint.access import Access
+from tasks.backbone.endpoint.client import EndpointBackbone, format_of
+from tasks.backbone.endpoint.connection import imported
 from tasks.backbone.protocol import Backbone
+from tasks.backbone.recordings import open_recording
 from tasks.backbone.replies.format import ReplyFormat
+from tasks.backbone.tiers import BATCH, FLEX
 from tasks.core.errors import ConfigurationError, did_you_mean
 from tasks.core.outcome import STANDARD
-from tasks.settings.backbone import REPLY_FORMATS, BackboneSettings
+from tasks.settings.backbone import REPLY_FORMATS, BackboneSettings, MessagesSettings, ResponsesSettings
 from tasks.settings.kinds import BACKBONES, PIPELINES, STAGES
 
 
@@ -42,31 +47,19 @@ class BackboneKind:
 
 
 def kind_of(settings: BackboneSettings) -> BackboneKind:
-    """Return the kind of a backbone.
-
-    Raises:
-        ConfigurationError: there is none of that name.
-    """
-    found: BackboneKind = BACKBONES.get(settings.kind)
-    return found
+    """Return the kind of a backbone."""
+    kind: BackboneKind = BACKBONES.get(settings.kind)
+    return kind
 
 
 def check_backbone(settings: BackboneSettings, *, sends_requests: bool = True) -> None:
     """Check before the first paid call that a backbone can be used.
 
-    Args:
-        settings: of the backbone.
-        sends_requests: whether requests will be sent; False if calls are only estimated, for which a paid backbone
-            needs no key.
-
-    Raises:
-        ConfigurationError: the API key is missing, there is no recording to serve, a reply format cannot be
-            imported, or there is no stage that one is set for.
-        DataError: what should be served is no recording.
+    With `sends_requests` False, calls are only estimated: a paid backbone then needs no key.
     """
     for name in (settings.reply, *settings.reply_by_stage.values()):
-        found = REPLY_FORMATS.get(name)
-        if not (isinstance(found, type) and issubclass(found, ReplyFormat)):
+        reply_format = REPLY_FORMATS.get(name)
+        if not (isinstance(reply_format, type) and issubclass(reply_format, ReplyFormat)):
             raise ConfigurationError(f"{name} is no reply format: it must be a subclass of ReplyFormat.")
     if settings.reply_by_stage:
         PIPELINES.names()  # imports their stages
@@ -81,3 +74,32 @@ def check_backbone(settings: BackboneSettings, *, sends_requests: bool = True) -
         )
     if sends_requests or not kind_of(settings).paid:
         kind_of(settings).check(settings)
+
+
+def _offline(settings: BackboneSettings) -> Backbone:
+    from tasks.backbone.offline import OfflineBackbone
+
+    return OfflineBackbone()
+
+
+def _usable(settings: BackboneSettings) -> None:
+    if (command := Access.of(settings).command) is not None:
+        command.run()
+    imported(format_of(settings).sdk)
+
+
+_ENDPOINT = BackboneKind(
+    EndpointBackbone,
+    check=_usable,
+    tools=lambda settings: format_of(settings).tools(settings),
+    endpoint=True,
+    tiers=frozenset({FLEX, BATCH}),
+)
+
+BACKBONES.register("openai")(_ENDPOINT)
+BACKBONES.register("openai-responses")(replace(_ENDPOINT, settings=ResponsesSettings))
+BACKBONES.register("anthropic")(replace(_ENDPOINT, settings=MessagesSettings, tiers=frozenset({BATCH})))
+BACKBONES.register("offline")(BackboneKind(_offline, paid=False, samples=False, tools=lambda settings: True))
+BACKBONES.register("replay")(
+    BackboneKind(open_recording, check=open_recording, paid=False, replays=True, tools=lambda settings: True)
+)

@@ -1,8 +1,4 @@
-"""The offline backbone: a small deterministic text-to-SQL system that reads messages and the reply's schema only.
-
-It is a baseline that every real model must beat. Reading a prompt, it links question words to the schema it is
-shown, reads the question clause by clause into a query, and answers in the requested format.
-"""
+"""The offline backbone: a small deterministic reader of prompts, the floor that every model must beat."""
 
 from tasks.backbone.offline.model import OfflineBackbone
 

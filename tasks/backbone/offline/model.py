@@ -1,69 +1,33 @@
-"""The offline model behind the interface of every backbone: a request in, the text of a reply out."""
+"""The offline reader behind the interface of every backbone: a request in, the text of a reply out."""
 
 import json
+import re
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from tasks.backbone.offline.agent import act
-from tasks.backbone.offline.prompt.reading import Prompt, read_prompt
-from tasks.backbone.offline.prompt.sections import Task, task_of
-from tasks.backbone.offline.replies import (
-    align,
-    compare,
-    conditions_of,
-    correct,
-    correct_by_feedback,
-    describe,
-    keywords_of,
-    link_of,
-    reason,
-    select,
-)
-from tasks.backbone.offline.writing import write_sql
+from tasks.backbone.offline.prompt import Heading, Prompt, keys_of, read_prompt, sections_of
+from tasks.backbone.offline.reading import Reader
 from tasks.backbone.protocol import Reply, Request, request_key
 from tasks.core.outcome import Call, Usage
+from tasks.core.records import ColumnName
 
-VERSION = 6
+VERSION = 9
 """Raise it with every change that can alter a reply: it is part of every stage's cache key."""
 NOTHING = Usage(input=0, cached_input=0, output=0, reasoning=0)
-"""Tokens of every call: the rules have none."""
+"""Tokens of every call."""
 
-_QUERIES: Mapping[Task, Callable[[Prompt], str]] = {
-    Task.QUERY: write_sql,
-    Task.SELECTION: select,
-    Task.CORRECTION: correct,
-    Task.FEEDBACK: correct_by_feedback,
-    Task.SKELETON: lambda prompt: "SELECT a FROM b" if prompt.question else "",
-}
-_TEXTS: Mapping[Task, Callable[[Prompt], str]] = {
-    Task.CONTINUATION: lambda prompt: write_sql(prompt).removeprefix("SELECT").strip(),
-    Task.ELIMINATION: select,
-    Task.REFLECTION: reason,
-}
-
-
-def _keywords(prompt: Prompt) -> dict[str, list[str]]:
-    return {"sql_keywords": keywords_of(prompt)}
-
-
-def _conditions(prompt: Prompt) -> dict[str, list[str]]:
-    return {"conditions": conditions_of(prompt.question)}
-
-
-_OBJECTS: Mapping[Task, Callable[[Prompt], Mapping[str, object]]] = {
-    Task.LINK: link_of,
-    Task.KEYWORDS: _keywords,
-    Task.CONDITIONS: _conditions,
-    Task.AUGMENTATION: lambda prompt: link_of(prompt) | _keywords(prompt) | _conditions(prompt),
-    Task.DESCRIPTIONS: lambda prompt: {"descriptions": describe(prompt)},
-    Task.ALIGNMENT: lambda prompt: {"alignment": align(prompt)},
-    Task.COMPARISON: lambda prompt: {"better": compare(prompt)},
-}
+_KEYWORDS = ("SELECT", "DISTINCT", "COUNT", "SUM", "AVG", "MIN", "MAX", "JOIN", "WHERE", "NOT IN", "LIKE", "GROUP BY",
+             "HAVING", "ORDER BY", "DESC", "LIMIT")  # fmt: skip
+_CLAUSE = re.compile(
+    r"[,;?!]|\s(?=(?:whose|who|that|which|where|with|without|in|from|between|before|after)\s)"
+)
 
 
 class OfflineBackbone:
-    """A rule-based model: the same request gets the same reply, in any process, without files or network.
+    """A reader of prompts by simple rules: the same request gets the same reply, without files or network.
 
     Only the messages and the keys of the reply's JSON schema are read. It has no tokens and costs nothing.
     """
@@ -76,19 +40,118 @@ class OfflineBackbone:
     async def complete(self, request: Request) -> Reply:
         """Answer one request; it takes milliseconds and never waits."""
         started = time.perf_counter()
-        text, calls = act(request) if task_of(request) == Task.TURN else (answer(request), ())
-        key, seconds = request_key(self.identity, request), time.perf_counter() - started
+        has_actions = Heading.ACTIONS in sections_of(request.messages)
+        text, calls = act(request) if request.tools or has_actions else (answer(request), ())
+        seconds = time.perf_counter() - started
+        key = request_key(self.identity, request)
         call = Call(key, "offline", NOTHING, cached=False, seconds=seconds, cost_usd=0.0)
         return Reply(text, call, calls=calls)
 
 
 def answer(request: Request) -> str:
-    """Return the reply to a request: a JSON object as text, or plain text where that is asked for.
+    """Return the reply to a request: a JSON object with the keys that are asked for, or text where that is asked for.
 
     A prompt without a schema or a question gets an empty answer of the kind asked for, never an exception.
     """
-    task, prompt = task_of(request), read_prompt(request.messages)
-    if task in _TEXTS:
-        return _TEXTS[task](prompt)
-    content = _OBJECTS[task](prompt) if task in _OBJECTS else {"sql": _QUERIES[task](prompt)}
-    return json.dumps(content, ensure_ascii=False)
+    sections, prompt = sections_of(request.messages), read_prompt(request.messages)
+    keys = [key for key in keys_of(request, sections) if key in ANSWERED]
+    text = next((_TEXTS[heading] for heading in _TEXTS if heading in sections), None)
+    if text and not keys:
+        return text(prompt)
+    return json.dumps({key: ANSWERED[key](prompt) for key in keys or ["sql"]}, ensure_ascii=False)
+
+
+def _sql(prompt: Prompt) -> str:
+    """Return the query to go on with.
+
+    Of several that were run, it is the one whose result surprises least, the last of those that tie. A query with
+    feedback that is no failure is repeated: another reading of the question changes nothing.
+    """
+    if prompt.selects and not all(attempt.failed for attempt in prompt.attempts):
+        return min(reversed(prompt.attempts), key=lambda attempt: attempt.surprise).sql.strip()
+    if prompt.feedback and prompt.current_sql and not prompt.attempts:
+        return prompt.current_sql
+    return Reader(prompt).query()
+
+
+def _better(prompt: Prompt) -> int:
+    """Return the number, from 1, of the query whose result surprises least, the first of those that tie."""
+    surprises = [attempt.surprise for attempt in prompt.attempts]
+    return surprises.index(min(surprises)) + 1 if surprises else 1
+
+
+def _reason(prompt: Prompt) -> str:
+    """Return the database's message about the last query as the reason why it fails."""
+    message = prompt.attempts[-1].result if prompt.attempts else "There is no query."
+    return f"The database says: {message.removeprefix('Error:').strip().rstrip('.')}."
+
+
+def _named_columns(prompt: Prompt) -> list[ColumnName]:
+    """Return the columns of the reader's own query, those linked before, those that the question names, and keys."""
+    reader = Reader(prompt)
+    if not reader.query():
+        return []
+    named = [mention.column for mention in reader.mentions if mention.column]
+    tables = {*reader.tables, *(mention.table for mention in reader.mentions)}
+    keys = [column for join in prompt.schema.joins for column in (join.child, join.parent)]
+    columns = {*reader.columns, *prompt.linked, *named, *(key for key in keys if key.table in tables)}
+    return [column for column in prompt.schema.samples if column in columns]
+
+
+def _tables(prompt: Prompt) -> list[str]:
+    return list(dict.fromkeys(column.table for column in _named_columns(prompt)))
+
+
+def _columns(prompt: Prompt) -> list[str]:
+    return [str(column) for column in _named_columns(prompt)]
+
+
+def _keywords(prompt: Prompt) -> list[str]:
+    sql = re.sub(r"'(?:[^']|'')*'|`(?:[^`]|``)*`", "", Reader(prompt).query())
+    return [keyword for keyword in _KEYWORDS if keyword in sql]
+
+
+def _conditions(prompt: Prompt) -> list[str]:
+    phrases = [phrase.strip() for phrase in _CLAUSE.split(prompt.question)]
+    return [phrase for phrase in dict.fromkeys(phrases[1:]) if " " in phrase]
+
+
+def _descriptions(prompt: Prompt) -> dict[str, str]:
+    """Return a sentence for each column to describe, made of its name and samples."""
+    samples = {column.column: texts for column, texts in prompt.schema.samples.items()}
+    sentences = {}
+    for name in prompt.described or samples:
+        values = ", ".join(text[:40] for text in dict.fromkeys(samples.get(name, [])[:3]))
+        words = name.replace("_", " ")
+        sentences[name] = f"The {words}, such as {values}." if values else f"The {words}."
+    return sentences
+
+
+def _alignment(prompt: Prompt) -> list[dict[str, str | None]]:
+    """Return which table or column each token of the question names."""
+    reader = Reader(prompt)
+    names: dict[int, tuple[str, str]] = {}
+    for mention in reader.mentions:
+        name = (str(mention.column), "col") if mention.column else (mention.table, "tbl")
+        names |= dict.fromkeys(range(mention.start, mention.end), name)
+    pairs = ((token, *names.get(index, (None, None))) for index, token in enumerate(reader.tokens))
+    return [{"token": token.text, "schema": schema, "type": kind} for token, schema, kind in pairs]
+
+
+ANSWERED: Mapping[str, Callable[[Prompt], object]] = {
+    "sql": _sql,
+    "better": _better,
+    "tables": _tables,
+    "columns": _columns,
+    "sql_keywords": _keywords,
+    "conditions": _conditions,
+    "descriptions": _descriptions,
+    "alignment": _alignment,
+}
+"""Values of a JSON object by key."""
+_TEXTS: Mapping[Heading, Callable[[Prompt], str]] = {
+    Heading.QUERY: lambda prompt: _sql(prompt).removeprefix("SELECT").strip(),
+    Heading.RESPONSE: lambda prompt: _sql(replace(prompt, selects=True)),
+    Heading.REPLY: _reason,
+}
+"""Free text by the heading that it is written under."""

@@ -1,22 +1,30 @@
-"""Extraction of JSON from replies: unchanged, fenced, within prose, or repaired."""
+"""JSON schemas of reply types, and extraction of JSON from replies: unchanged, fenced, within prose, or repaired."""
 
 import ast
 import json
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
+
+from pydantic import BaseModel
+
+from tasks.backbone.replies.thoughts import without_thoughts
 
 Path = Literal["json", "fenced", "text", "repaired", "failed"]
 Value = dict[str, Any] | list[Any]
 
-LONGEST = 200_000
+MAX_CHARACTERS = 200_000
 """Characters of a reply that are looked at: repairing is not linear, and no reply of ours is that long."""
-DEEPEST = 50
+MAX_DEPTH = 50
 """Brackets within brackets, beyond which text is taken for garbage."""
 
 _FENCE = re.compile(r"```[ \t]*([\w+-]*)[ \t]*\r?\n?(.*?)(?:```|\Z)", re.DOTALL)
+_QUERY = re.compile(r"\b(?:SELECT|WITH)\b", re.IGNORECASE)
+_KEY = re.compile(r"\{\s*['\"][^'\"\n]{0,80}['\"]\s*:")
+"""The beginning of an object: its first key."""
 _BRACKET = re.compile(r"[()\[\]{}]")
 _CLOSING = {"{": "}", "[": "]"}
 
@@ -44,12 +52,11 @@ def read_json(text: str) -> ParsedReply:
 
 def readings(text: str) -> Iterator[ParsedReply]:
     """Yield every object or list in a reply, the most reliable reading first."""
-    for whole in (text, without_thoughts(text)):
-        value = _loaded(whole)
-        if value is not None:
-            yield ParsedReply(value, "json")
-            return
-    text = without_thoughts(text)[:LONGEST].strip()
+    text = without_thoughts(text)[:MAX_CHARACTERS].strip()
+    value = _loaded(text)
+    if value is not None:
+        yield ParsedReply(value, "json")
+        return
     fences = [content.strip() for _, content in fenced(text)]
     for content in fences:
         value = _loaded(content)
@@ -66,41 +73,25 @@ def readings(text: str) -> Iterator[ParsedReply]:
             yield ParsedReply(value, "repaired")
 
 
+def without_objects(text: str) -> str:
+    """Return a text without the JSON objects that precede its first query, also without one that is broken.
+
+    >>> without_objects('{"answer": "SELECT 1"} SELECT {"a": 2}')
+    ' SELECT {"a": 2}'
+    """
+    rest = text
+    for span in _spans(text):
+        start = rest.find(span)
+        if _QUERY.search(rest, 0, start):
+            break
+        if span.startswith("{") and (_loaded(span) is not None or _KEY.match(span)):
+            rest = rest[:start] + rest[start + len(span) :]
+    return rest
+
+
 def fenced(text: str) -> list[tuple[str, str]]:
     """Return language and content of every code fence; a last one that is never closed counts too."""
     return [(language.lower(), content) for language, content in _FENCE.findall(text)]
-
-
-def with_thoughts(thoughts: str, answer: str) -> str:
-    """Return a reply whose thoughts came in a field of their own, in the form of models that write them into it.
-
-    >>> with_thoughts("Which table?", "SELECT 1")
-    '<think>Which table?</think>SELECT 1'
-    """
-    return f"<think>{thoughts}</think>{answer}" if thoughts else answer
-
-
-def thoughts_of(text: str) -> str:
-    """Return the reasoning that precedes a reply, "" where there is none.
-
-    >>> thoughts_of("<think>Which table?</think> SELECT 1")
-    'Which table?'
-    """
-    answer = without_thoughts(text)
-    before = text[: len(text) - len(answer)].strip("\ufeff \n")
-    return before.removeprefix("<think>").removesuffix("</think>").strip()
-
-
-def without_thoughts(text: str) -> str:
-    """Return a reply without the reasoning that some models put before it, between <think> tags.
-
-    >>> without_thoughts("<think>Which table?</think> SELECT 1")
-    ' SELECT 1'
-    """
-    text = text.removeprefix("\ufeff")
-    if "</think>" in text:
-        return text.rpartition("</think>")[2]
-    return "" if text.lstrip().startswith("<think>") else text
 
 
 def _loaded(text: str, *, strict: bool = True) -> Value | None:
@@ -126,7 +117,7 @@ def _spans(text: str) -> Iterator[str]:
         elif character in _CLOSING:
             start = start if closers else position
             closers.append(_CLOSING[character])
-            if len(closers) > DEEPEST:
+            if len(closers) > MAX_DEPTH:
                 return
         elif closers and character == closers[-1]:
             closers.pop()
@@ -174,7 +165,7 @@ def _open_brackets(text: str) -> int:
 def _mended(text: str) -> Value | None:
     import json_repair
 
-    if (text.startswith("{") and ":" not in text) or _open_brackets(text) > DEEPEST:
+    if (text.startswith("{") and ":" not in text) or _open_brackets(text) > MAX_DEPTH:
         return None
     try:
         value = json_repair.loads(text, skip_json_loads=True)
@@ -184,3 +175,54 @@ def _mended(text: str) -> Value | None:
         # Several objects, or an object and a rest: the first is what was asked for.
         value = next((part for part in value if isinstance(part, dict)), None)
     return value if isinstance(value, dict | list) else None
+
+
+_NAMED = ("properties", "$defs")
+_NESTED = ("items", "additionalProperties")
+_LISTED = ("anyOf", "allOf", "oneOf", "prefixItems")
+_DROPPED = frozenset({"title", "default"})
+
+
+@lru_cache(maxsize=64)
+def reply_schema(reply_type: type[BaseModel]) -> dict[str, Any]:
+    """Return the JSON schema of a reply type: every field required, no further ones, no titles or defaults.
+
+    Structured outputs (OpenAI's `strict: true`) take only such objects. An open map (`dict[str, str]`) stays
+    open, and makes the schema one that cannot be strict. The result is shared: do not change it.
+    """
+    schema = _tidy(reply_type.model_json_schema())
+    assert isinstance(schema, dict)
+    return schema
+
+
+def is_strict(schema: Any) -> bool:
+    """Whether every object in the schema names all its keys, so that `strict: true` may be asked for."""
+    if isinstance(schema, list):
+        return all(is_strict(part) for part in schema)
+    if not isinstance(schema, Mapping):
+        return True
+    if schema.get("type") == "object":
+        closed = schema.get("additionalProperties") is False
+        if not closed or set(schema.get("required", ())) != set(schema.get("properties", {})):
+            return False
+    named = (part for key in _NAMED for part in schema.get(key, {}).values())
+    others = (schema[key] for key in (*_NESTED, *_LISTED) if key in schema)
+    return all(is_strict(part) for part in (*named, *others))
+
+
+def _tidy(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_tidy(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    tidy = {key: value for key, value in schema.items() if key not in _DROPPED}
+    for key in _NAMED:
+        if key in tidy:
+            tidy[key] = {name: _tidy(part) for name, part in tidy[key].items()}
+    for key in (*_NESTED, *_LISTED):
+        if key in tidy:
+            tidy[key] = _tidy(tidy[key])
+    if "properties" in tidy:
+        tidy["additionalProperties"] = False
+        tidy["required"] = list(tidy["properties"])
+    return tidy

@@ -1,26 +1,130 @@
 """Lenient parsing of replies into their types, with the reason where a reply is not what was asked for."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from tasks.backbone.replies.coercion import coerce, plain_key
 from tasks.backbone.replies.json_text import (
-    LONGEST,
+    MAX_CHARACTERS,
     ParsedReply,
     Path,
     Value,
     fenced,
     read_json,
     readings,
-    without_thoughts,
 )
 from tasks.backbone.replies.sql_text import last_sql, read_sql, sql_of_fence
+from tasks.backbone.replies.thoughts import without_thoughts
 
-__all__ = ["ParsedReply", "Reading", "read_answer", "read_fenced", "read_json", "read_reply", "read_sql"]
+_NOTHING = frozenset({"", "none", "null", "n/a", "[]"})
+_TABLE_KEYS = ("table", "tablename")
+_COLUMN_KEYS = ("column", "columnname")
+_BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
+MAX_NAME_WORDS = 4
+"""Pieces of a comma-separated text with more words are taken for one sentence, not for a list."""
+
+
+def coerce(value: Any, reply_type: type[BaseModel]) -> dict[str, Any]:
+    """Return a value as the keyword arguments of a type, as far as it can be read."""
+    fields = reply_type.model_fields
+    if isinstance(value, list):
+        if len(value) == 1 and isinstance(value[0], dict) and (len(fields) > 1 or _has_key(value[0], fields)):
+            value = value[0]
+        else:
+            value = {next(iter(fields)): value} if len(fields) == 1 else {}
+    by_key = _by_plain_key(value)
+    plain = {plain_key(name): name for name in fields}
+    if not by_key.keys() & plain.keys() and len(value) == 1:
+        inner = next(iter(value.values()))
+        by_key = _by_plain_key(inner) if isinstance(inner, dict) else by_key
+    return {
+        name: _coerced(by_key[key], fields[name].annotation) for key, name in plain.items() if key in by_key
+    }
+
+
+def _has_key(value: Mapping[Any, Any], names: Iterable[str]) -> bool:
+    return not _by_plain_key(value).keys().isdisjoint(map(plain_key, names))
+
+
+def _by_plain_key(value: Mapping[Any, Any]) -> dict[str, Any]:
+    # Of keys that differ only in case or punctuation, one in the fields' own style wins.
+    return {
+        plain_key(str(key)): item
+        for key, item in sorted(value.items(), key=lambda pair: str(pair[0]).islower())
+    }
+
+
+def plain_key(key: str) -> str:
+    """Return a key in small letters, without punctuation."""
+    return re.sub(r"[\W_]", "", key).lower()
+
+
+def _coerced(value: Any, annotation: Any) -> Any:
+    if get_origin(annotation) is list and get_args(annotation) == (str,):
+        return _texts(value)
+    if (
+        annotation is str
+        and isinstance(value, list)
+        and value
+        and all(isinstance(part, str) for part in value)
+    ):
+        return "\n".join(value)
+    return value
+
+
+def _texts(value: Any) -> Any:
+    """Return a list of texts; what cannot be one is returned unchanged and refused by the validation."""
+    if value is None:
+        return []
+    if isinstance(value, str):
+        return _split(value)
+    if isinstance(value, dict):
+        # {"table": ["a", "b"]} for ["table.a", "table.b"], as models write columns.
+        groups = {str(key): _texts(part) for key, part in value.items()}
+        if not all(isinstance(parts, list) for parts in groups.values()):
+            return value
+        return [f"{key}.{part}" for key, parts in groups.items() for part in parts]
+    if not isinstance(value, list):
+        return value
+    return [text for part in value for text in _text(part)]
+
+
+def _text(part: Any) -> list[Any]:
+    if isinstance(part, dict):
+        by_key = _by_plain_key(part)
+        table, column = (_first_text(by_key, keys) for keys in (_TABLE_KEYS, _COLUMN_KEYS))
+        if table and column:
+            return [column if column.startswith(f"{table}.") else f"{table}.{column}"]
+        name = by_key.get("name", column or table)
+        return [name] if name is not None else [item for item in part.values() if isinstance(item, str)][:1]
+    if isinstance(part, bool | int | float):
+        return [str(part)]
+    return [] if part is None else [part]
+
+
+def _first_text(by_key: Mapping[str, Any], keys: Iterable[str]) -> str | None:
+    return next((by_key[key] for key in keys if isinstance(by_key.get(key), str)), None)
+
+
+def _split(text: str) -> list[str]:
+    """Split a text that stands for a list: at line breaks, else at commas outside of quotes and brackets."""
+    if text.strip().lower() in _NOTHING:
+        return []
+    lines = [_BULLET.sub("", line).strip() for line in text.splitlines() if line.strip()]
+    if len(lines) > 1:
+        return [line.rstrip(",;") for line in lines]
+    pieces = [
+        piece.strip()
+        for piece in re.findall(r"(?:[^,;`\"'(\[]|`[^`]*`|\"[^\"]*\"|'[^']*'|\([^()]*\)|[`\"'(\[])+", text)
+    ]
+    pieces = [piece for piece in pieces if piece]
+    if all(len(piece.split()) <= MAX_NAME_WORDS for piece in pieces):
+        return pieces
+    return [text.strip()]
+
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -29,25 +133,25 @@ _NO_FENCE = "no fenced block"
 
 @dataclass(frozen=True, slots=True)
 class Reading(Generic[T]):
-    """A reply read as its type.
+    """A reply read as its type."""
 
-    Attributes:
-        value: the object; None when the reply could not be read as one.
-        path: how it was read, see `ParsedReply`.
-        reason: why the reply is not what was asked for, "" where it is.
-    """
-
-    value: T | None
-    path: Path
-    reason: str = ""
+    value: T | None  # None when the reply could not be read as the type
+    path: Path  # how it was read, see `ParsedReply`
+    reason: str = ""  # why the reply is not what was asked for, "" where it is
 
 
 def read_reply(text: str, reply_type: type[T]) -> Reading[T]:
-    """Parse a reply as an object of a type: the first JSON value in it that fits.
+    """Parse a reply as an object of a type.
 
-    Keys are matched without regard to case and punctuation; a text stands for a list of names or of one; a
-    bare list stands for an object with one list field. A type whose only field is `sql` also takes plain SQL; one
-    with a class method `from_text` is asked to read what is no such object.
+    1. Thoughts before the answer are left out (`split_thoughts`).
+    2. The answer as a whole is read as JSON; otherwise its code fences, then what is between brackets in the text, then
+       the same with repairs.
+    3. An object has fields of the type. Keys are matched without regard to case and punctuation; a text stands for a
+       list of names or of one; a bare list stands for an object with one list field. An object within another one
+       counts if it is the only one there that fits.
+    4. Of several objects that fit, the last one counts, and the reason says how many there are.
+    5. Where there is no JSON, a type whose only field is `sql` takes plain SQL, and one with a class method `from_text`
+       reads the text. SQL is never cut out of the source of JSON.
 
     >>> class Tables(BaseModel):
     ...     tables: list[str]
@@ -72,10 +176,10 @@ def read_answer(text: str, reply_type: type[T], *, reasoning: str) -> Reading[T]
     the key of the reasoning, which the type does not have.
     """
     parsed = list(readings(text))
-    answers = [replace(each, value=_without_key(each, reasoning)) for each in parsed]
-    found = _fitting((each for each in answers if each.value), reply_type)
-    if found is not None:
-        return found
+    answers = [replace(reading, value=_without_key(reading, reasoning)) for reading in parsed]
+    fitting = _fitting((reading for reading in answers if reading.value), reply_type)
+    if fitting is not None:
+        return fitting
     alone = [
         before for before, after in zip(parsed, answers, strict=True) if before.value and not after.value
     ]
@@ -95,32 +199,65 @@ def read_fenced(text: str, reply_type: type[T]) -> Reading[T]:
     A type whose only field is `sql` takes SQL, or an object, in the fence; any other type an object. Without such a
     fence, the last object in the text is taken, or the last query.
     """
-    answer = without_thoughts(text)[-LONGEST:].strip()
+    answer = without_thoughts(text)[-MAX_CHARACTERS:].strip()
     for language, content in reversed(fenced(answer)):
-        found = _fitting(_objects(content), reply_type)
-        if found is not None:
-            broken = found.path == "repaired"
-            return found if broken else replace(found, path="fenced")
+        fitting = _fitting(_objects(content), reply_type)
+        if fitting is not None:
+            broken = fitting.path == "repaired"
+            return fitting if broken else replace(fitting, path="fenced")
         query = _as_query(sql_of_fence(language, content), answer, reply_type)
         if query is not None:
             return Reading(query.value, "fenced")
-    found = _fitting(_last_first(readings(answer)), reply_type)
-    if found is None:
-        found = _as_query(last_sql(answer), answer, reply_type) or _from_text(answer, reply_type)
-    return replace(found, reason=_NO_FENCE) if found else _unreadable(text, _NO_FENCE)
+    fitting = _fitting(readings(answer), reply_type)
+    if fitting is None:
+        query = _as_query(last_sql(answer), answer, reply_type)
+        fitting = query or _from_text(answer, reply_type)
+    return replace(fitting, reason=_NO_FENCE) if fitting else _unreadable(text, _NO_FENCE)
 
 
 def _fitting(parsed: Iterable[ParsedReply], reply_type: type[T]) -> Reading[T] | None:
-    """Return the first value that fits the type; None where none does."""
-    for each in parsed:
-        if each.value is None or _is_bracketed(each, reply_type):
+    """Return the last value that fits the type, of those that were read in the most reliable way; None if none fits."""
+    fits: list[tuple[tuple[Path, bool], T]] = []
+    for reading in parsed:
+        if reading.value is None or _is_bracketed(reading, reply_type):
             continue
-        try:
-            value = reply_type.model_validate(coerce(each.value, reply_type))
-        except ValidationError:
-            continue
-        return Reading(value, each.path, "broken JSON, repaired" if each.path == "repaired" else "")
-    return None
+        value = _validated(reading.value, reply_type) or _only_inner(reading.value, reply_type)
+        if value is not None:
+            fits.append(((reading.path, isinstance(reading.value, list)), value))
+    if not fits:
+        return None
+    reliable = [value for kind, value in fits if kind == fits[0][0]]
+    path = fits[0][0][0]
+    different = sum(value not in reliable[:index] for index, value in enumerate(reliable))
+    reason = f"{different} objects fit, the last one was read" if different > 1 else ""
+    return Reading(reliable[-1], path, "broken JSON, repaired" if path == "repaired" else reason)
+
+
+def _validated(value: Value, reply_type: type[T]) -> T | None:
+    """Return a value as an object of a type; None if it has no field of the type, or one that does not fit."""
+    fields = coerce(value, reply_type)
+    if not fields:
+        return None
+    try:
+        return reply_type.model_validate(fields)
+    except ValidationError:
+        return None
+
+
+def _only_inner(value: Any, reply_type: type[T]) -> T | None:
+    """Return the only object within a value that fits the type; None if there is none or more than one."""
+    fits = list(_inner(value, reply_type))
+    return fits[0] if len(fits) == 1 else None
+
+
+def _inner(value: Any, reply_type: type[T]) -> Iterator[T]:
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for part in parts:
+        fit = _validated(part, reply_type) if isinstance(part, dict) else None
+        if fit is not None:
+            yield fit
+        else:
+            yield from _inner(part, reply_type)
 
 
 def _is_bracketed(parsed: ParsedReply, reply_type: type[T]) -> bool:
@@ -158,14 +295,10 @@ def _objects(content: str) -> Iterator[ParsedReply]:
     return readings(content) if re.match(r"\s*[\[{]", content) else iter(())
 
 
-def _last_first(parsed: Iterable[ParsedReply]) -> list[ParsedReply]:
-    """Return values in the opposite order of the text, those that had to be repaired behind all others."""
-    backwards = list(parsed)[::-1]
-    repaired = [each for each in backwards if each.path == "repaired"]
-    return [each for each in backwards if each.path != "repaired"] + repaired
-
-
 def _without_key(parsed: ParsedReply, key: str) -> Value | None:
     if not isinstance(parsed.value, dict):
         return parsed.value
     return {name: value for name, value in parsed.value.items() if plain_key(str(name)) != key}
+
+
+__all__ = ["ParsedReply", "Reading", "read_answer", "read_fenced", "read_json", "read_reply", "read_sql"]

@@ -4,7 +4,8 @@ import re
 from collections.abc import Collection, Iterator
 from itertools import islice
 
-from tasks.backbone.replies.json_text import LONGEST, fenced, readings, without_thoughts
+from tasks.backbone.replies.json_text import MAX_CHARACTERS, fenced, readings, without_objects
+from tasks.backbone.replies.thoughts import without_thoughts
 
 _KEYS = ("sql", "sqlquery", "query", "finalsql", "sqlstatement", "answer")
 _SQL_FENCES = frozenset({"sql", "sqlite", "postgresql", "postgres", "mysql", "duckdb", "tsql"})
@@ -59,16 +60,16 @@ _CONTINUED = re.compile(
     r"\s*(?:FROM|WHERE|GROUP|ORDER|HAVING|LIMIT|UNION|INTERSECT|EXCEPT|JOIN|LEFT|INNER|AND|OR|ON)\b"
 )
 
-LONGEST_SELECT = 2000
+MAX_SELECT = 2000
 """Characters after a "select" in small letters within which its FROM is looked for."""
-MOST_SELECTS = 1000
+MAX_SELECTS = 1000
 """Most words "select" that are examined in a reply."""
 
 
 def read_sql(text: str) -> str | None:
     r"""Return the first SQL statement of a reply, without its final semicolon; None when there is none.
 
-    Looked for in this order: a JSON object with a key such as `sql`; a fence marked as SQL; any fence that
+    Looked for in this order: the last JSON object with a key such as `sql`; a fence marked as SQL; any fence that
     starts like a statement; the text itself when it does; a line that starts a query, label or not; a query
     within a sentence, which ends at a semicolon, a closing backtick, or a blank line before prose.
 
@@ -79,13 +80,12 @@ def read_sql(text: str) -> str | None:
     >>> read_sql("I cannot answer that.") is None
     True
     """
-    text = without_thoughts(text)[:LONGEST].strip().lstrip(";").lstrip()
-    for reading in readings(text) if "{" in text else ():
-        if isinstance(reading.value, dict):
-            named = {re.sub(r"\W|_", "", str(key)).lower(): value for key, value in reading.value.items()}
-            found = next((named[key] for key in _KEYS if isinstance(named.get(key), str)), None)
-            if found is not None:
-                return _clean(found)
+    text = without_thoughts(text)[:MAX_CHARACTERS].strip().lstrip(";").lstrip()
+    if "{" in text:
+        sql = _sql_of_object(text)
+        if sql is not None:
+            return _clean(sql)
+        text = without_objects(text).strip()
     fences = fenced(text)
     marked = [content for language, content in fences if language in _SQL_FENCES]
     others = [content for _, content in fences if _STATEMENT.match(content)]
@@ -95,10 +95,22 @@ def read_sql(text: str) -> str | None:
     if whole is not None and _is_query(text, whole.start("sql")):
         return _clean(_until_prose(text))
     for pattern in (_START_OF_LINE, _ANYWHERE, _LOWER):
-        for match in islice(pattern.finditer(text), MOST_SELECTS):
+        for match in islice(pattern.finditer(text), MAX_SELECTS):
             if _is_query(text, match.start("sql")):
                 return _clean(_in_sentence(text, match.start("sql")))
     return None
+
+
+def _sql_of_object(text: str) -> str | None:
+    """Return the query of the last JSON object with a key such as `sql`; None if there is none."""
+    queries = []
+    for reading in readings(text):
+        if isinstance(reading.value, dict):
+            named = {re.sub(r"\W|_", "", str(key)).lower(): value for key, value in reading.value.items()}
+            key = next((key for key in _KEYS if isinstance(named.get(key), str)), None)
+            if key is not None:
+                queries.append((reading.path, named[key]))
+    return next((sql for path, sql in reversed(queries) if path == queries[0][0]), None)
 
 
 def sql_of_fence(language: str, content: str) -> str | None:
@@ -114,8 +126,8 @@ def last_sql(text: str) -> str | None:
     >>> last_sql("First I thought of SELECT a FROM t.\n\nSELECT b FROM t\n\nWHERE c = 1\n\nThat is all.")
     'SELECT b FROM t\n\nWHERE c = 1'
     """
-    found = map(read_sql, reversed(list(_paragraphs(text[:LONGEST]))))
-    return next((sql for sql in found if sql is not None), None)
+    statements = map(read_sql, reversed(list(_paragraphs(text[:MAX_CHARACTERS]))))
+    return next((sql for sql in statements if sql is not None), None)
 
 
 def first_statement(sql: str) -> str:
@@ -124,7 +136,7 @@ def first_statement(sql: str) -> str:
     >>> first_statement("SELECT ';' -- a; b\n FROM t; DROP TABLE t")
     "SELECT ';' -- a; b\n FROM t"
     """
-    end = next((found.start() for found in _SEMICOLON.finditer(sql) if found["end"]), len(sql))
+    end = next((match.start() for match in _SEMICOLON.finditer(sql) if match["end"]), len(sql))
     return sql[:end]
 
 
@@ -145,7 +157,7 @@ def _is_query(text: str, start: int) -> bool:
     return (
         text[start : start + 6].lower() != "select"
         or text.startswith("SELECT", start)
-        or (_FROM.search(text[start : start + LONGEST_SELECT]) is not None)
+        or (_FROM.search(text[start : start + MAX_SELECT]) is not None)
     )
 
 

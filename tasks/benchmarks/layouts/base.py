@@ -1,4 +1,4 @@
-"""What a layout decides, with BIRD's answers as defaults.
+"""The layouts of BIRD, Spider, their relatives and the demo: what a layout decides, with BIRD's answers as defaults.
 
 A layout of one's own is a subclass that overrides what differs, in a file (`layout: path/to/mine.py:MyLayout`) or in
 an installed package (entry point in the group `crosscheck.layouts`).
@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from tasks.benchmarks.files.readers import Row, files_digest, json_rows, parquet_rows
-from tasks.benchmarks.files.schemas import read_schemas
+from tasks.benchmarks.rows import ID_NAMES, Row, files_digest, json_rows, parquet_rows
+from tasks.benchmarks.schemas import read_schemas
 from tasks.core.errors import DataError
+from tasks.core.files import shown_files
 from tasks.core.records import Demonstration, Question
 from tasks.database.schema import Schema
 from tasks.settings.benchmark import BenchmarkSettings
@@ -33,22 +34,15 @@ class GoldResults:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The evaluated split.
+    """The evaluated split."""
 
-    Attributes:
-        questions: in file order.
-        gold: gold SQL by question id; a question without one is absent.
-        digest: sha256 of the file; of the digests of all files where there are several.
-        results: accepted results by question id, of questions without gold SQL.
-        notes: what a user should know about the files, in sentences.
-        further_gold: further gold SQL by question id, whose results are as right as those of the first; often none.
-    """
-
-    questions: tuple[Question, ...]
-    gold: Mapping[str, str]
-    digest: str
+    questions: tuple[Question, ...]  # in file order
+    gold: Mapping[str, str]  # gold SQL by question id; a question without one is absent
+    digest: str  # sha256 of the file; of the digests of all files where there are several
+    # accepted results by question id, of questions without gold SQL
     results: Mapping[str, GoldResults] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what a user should know about the files, in sentences
+    # further gold SQL by question id, whose results are as right as those of the first; often none
     further_gold: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
@@ -110,9 +104,6 @@ class Layout:
             settings: those of the benchmark.
             folder: the benchmark's folder.
             files: the question files, at least one.
-
-        Raises:
-            DataError: a file is invalid.
         """
         splits = [self.read_split(path) for path in files]
         if len(splits) == 1:
@@ -122,12 +113,10 @@ class Layout:
     def read_split(self, path: Path) -> Split:
         """Read questions and gold of one file.
 
-        "evidence", "difficulty" and "question_id" may be absent; the id is then the position, from 0. A question
-        that is repeated word for word (BIRD mini-dev has two) is kept, and gets the id `137-2`. The gold SQL may be a
-        list: a result that any of them has is right, and figures that need one SQL take the first.
-
-        Raises:
-            DataError: a key is missing, a value has the wrong type, two questions have one id, there is no question.
+        "evidence", "difficulty" and the id ("question_id", "instance_id" or "id") may be absent; the id is then the
+        position, from 0. A question that is repeated word for word (BIRD mini-dev has two) is kept, and gets the id
+        `137-2`. The gold SQL may be a list: a result that any of them has is right, and figures that need one SQL take
+        the first.
         """
         questions: list[Question] = []
         gold: dict[str, str] = {}
@@ -159,11 +148,7 @@ class Layout:
         return Split(tuple(questions), gold, digest, notes=notes if repeated else (), further_gold=further)
 
     def question(self, row: Row, identity: str) -> Question:
-        """Return one question of the split.
-
-        Raises:
-            DataError: a key is missing, or a value has the wrong type.
-        """
+        """Return one question of the split."""
         return Question(
             id=identity,
             text=row.text(self.question_keys),
@@ -173,11 +158,7 @@ class Layout:
         )
 
     def read_demonstrations(self, path: Path) -> tuple[Demonstration, ...]:
-        """Read training questions from JSON, or from Parquet by the file's ending, in file order.
-
-        Raises:
-            DataError: the file cannot be read, or a row lacks its question, database or SQL.
-        """
+        """Read training questions from JSON, or from Parquet by the file's ending, in file order."""
         columns = ["db_id", "question", "evidence", *self.sql_keys]
         rows = parquet_rows(path, columns) if path.suffix.lower() == ".parquet" else json_rows(path)
         return tuple(
@@ -191,11 +172,7 @@ class Layout:
         )
 
     def read_schemas(self, path: Path) -> dict[str, Schema]:
-        """Read every schema of a tables file (`tables.json`, `dev_tables.json`) by database id, without samples.
-
-        Raises:
-            DataError: the file cannot be read, an entry is malformed, or two are about the same database.
-        """
+        """Read every schema of a tables file (`tables.json`, `dev_tables.json`) by database id, without samples."""
         return read_schemas(path)
 
 
@@ -226,19 +203,81 @@ def _renamed(split: Split, name: str) -> Split:
 
 
 def layout_of(name: str) -> Layout:
-    """Return the layout of a name, or of `path/to/file.py:class`.
-
-    Raises:
-        ConfigurationError: there is none.
-    """
+    """Return the layout of a name, or of `path/to/file.py:class`."""
     found: type[Layout] = LAYOUTS.get(name)
     return found()
 
 
 def _identity(row: Row) -> str:
-    value = row.content.get("question_id")
-    if value is None:
+    """Return a question's id, under any of the names in use; without one, its position."""
+    name = next((name for name in ID_NAMES if row.content.get(name) is not None), None)
+    if name is None:
         return str(row.position)
+    value = row.content[name]
     if isinstance(value, bool) or not isinstance(value, int | str) or not str(value).strip():
-        raise DataError(f'{row.place}: "question_id" must be a whole number or a text, not {value!r}.')
+        raise DataError(f'{row.place}: "{name}" must be a whole number or a text, not {value!r}.')
     return str(value).strip()
+
+
+@LAYOUTS.register("bird-test")
+class BirdTestLayout(Layout):
+    """Questions without gold: they are answered, and their predictions handed in."""
+
+    has_gold = False
+
+
+@LAYOUTS.register("demo")
+class DemoLayout(Layout):
+    """The demo's layout: its folder is below the working folder and is built there."""
+
+    def folder(self, settings: BenchmarkSettings, places: SearchPaths) -> Path:
+        """Build the demo, unless it is there, and return its folder."""
+        from tasks.benchmarks.demo import build_demo
+
+        sources = places.conf / "benchmarks" / "demo"
+        return build_demo(places.home / "benchmarks" / "demo", sources=sources, progress=places.progress)
+
+
+@LAYOUTS.register("spider")
+class SpiderLayout(Layout):
+    """Spider's layout (Yu et al. 2018).
+
+    - `dev.json`: a list of objects with db_id, question, query; a question's id is its position, from 0.
+    - `tables.json`: the description of every schema, those of the training split included.
+    - `database/<db>/<db>.sqlite`. Further `database/<db>/*.sqlite` are the test suite (Zhong et al. 2020): databases
+      with the same schema and other rows, on all of which a prediction has to be right.
+
+    The hardness that the Spider papers report follows from the gold SQL, so `difficulty` is None here.
+    """
+
+    sql_keys = ("query", "SQL")
+    graded = False
+    descriptions = None
+    exact_match = True
+    submission = "lines"
+
+    def suite_paths(self, databases: Path, database_id: str) -> tuple[Path, ...]:
+        """Return the other SQLite files in the database's folder, by name."""
+        main = self.database_path(databases, database_id)
+        return tuple(path for path in shown_files(main.parent, "*.sqlite") if path != main)
+
+
+@LAYOUTS.register("spider-syn")
+class SpiderSynLayout(SpiderLayout):
+    """Spider-Syn (Gan et al. 2021): an item has Spider's question and, in SpiderSynQuestion, its own."""
+
+    question_keys = ("SpiderSynQuestion",)
+
+
+@LAYOUTS.register("kaggle-dbqa")
+class KaggleDbqaLayout(SpiderLayout):
+    """KaggleDBQA (Lee et al. 2021): a question file per database; columns are described in the tables file."""
+
+    def database_path(self, databases: Path, database_id: str) -> Path:
+        """Return the place of a database's file: in a folder of its own, or beside the others."""
+        alone = databases / f"{database_id}.sqlite"
+        return alone if alone.is_file() else super().database_path(databases, database_id)
+
+    def suite_paths(self, databases: Path, database_id: str) -> tuple[Path, ...]:
+        """Return nothing: there is no test suite."""
+        return ()

@@ -14,9 +14,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tasks.benchmarks.files.readers import Row, files_digest, json_line_rows, read_text
 from tasks.benchmarks.layouts.base import GoldResults, Layout, Split
+from tasks.benchmarks.rows import Row, files_digest, json_line_rows, read_text
 from tasks.core.errors import DataError
+from tasks.core.files import shown_files
 from tasks.core.records import Question
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.kinds import LAYOUTS
@@ -49,11 +50,7 @@ class Spider2Layout(Layout):
         return databases / f"{database_id}.sqlite"
 
     def load(self, settings: BenchmarkSettings, folder: Path, files: Sequence[Path]) -> Split:
-        """Read the tasks with their documents, and find their accepted results.
-
-        Raises:
-            DataError: a file is invalid, or the evaluation file is missing although there are results.
-        """
+        """Read the tasks with their documents, and find their accepted results."""
         assert isinstance(settings, Spider2Settings)
         rows = [row for path in files for row in json_line_rows(path) if _is_local(row)]
         if not rows:
@@ -95,7 +92,7 @@ def _results(folder: Path, evaluation: Path, questions: Iterable[str]) -> dict[s
         raise DataError(f"{evaluation} is missing: it says which columns of the results in {folder} count.")
     standards = {row.text(["instance_id"]): row for row in json_line_rows(evaluation)}
     by_task: dict[str, list[Path]] = {}
-    for path in sorted(folder.glob("*.csv")):
+    for path in shown_files(folder, "*.csv"):
         by_task.setdefault(re.sub(r"_[a-z]$", "", path.stem), []).append(path)
     found = {}
     for name in questions:

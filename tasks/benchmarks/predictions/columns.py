@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tasks.benchmarks.files.pairs import DATABASE_NAMES, ID_NAMES, plain_name
+from tasks.benchmarks.rows import DATABASE_NAMES, ID_NAMES, plain_name
 from tasks.core.errors import DataError
 
 PREDICTED_KEYS = ("predicted_sql", "prediction", "pred_sql", "predicted")
@@ -17,17 +17,12 @@ _SQL_WORD = re.compile(r"sql|query|pred\w*|generated")
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How a file of predictions is read where its content leaves it open.
+    """How a file of predictions is read where its content leaves it open."""
 
-    Attributes:
-        sql_column: name of the column that holds the SQL; None: as its name says.
-        by_position: whether prediction N belongs to question N, whatever ids the file has.
-        unwrap: whether SQL is taken out of Markdown fences and of `database | SQL`.
-    """
-
+    # name of the column that holds the SQL, `a.b` for a key of a nested object; None: as its name says
     sql_column: str | None = None
-    by_position: bool = False
-    unwrap: bool = False
+    by_position: bool = False  # whether prediction N belongs to question N, whatever ids the file has
+    unwrap: bool = False  # whether SQL is taken out of Markdown fences and of `database | SQL`
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +34,27 @@ class Columns:
     database: str | None  # the database's; None where there is none
 
 
+def flattened(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row whose nested objects are columns of their own.
+
+    >>> flattened({"id": 1, "predictions": {"m": {"sql": "SELECT 1"}}})
+    {'id': 1, 'predictions.m.sql': 'SELECT 1'}
+    """
+    flat: dict[str, Any] = {}
+    for name, value in row.items():
+        if isinstance(value, dict):
+            flat |= {f"{name}.{inner}": content for inner, content in flattened(value).items()}
+        else:
+            flat[str(name)] = value
+    return flat
+
+
 def find_columns(place: str, rows: Sequence[Mapping[str, Any]], reading: Reading) -> Columns:
     """Return which columns hold what; names are compared without case, blanks and signs.
 
     `place` is the file, and where in it the names stand.
-
-    Raises:
-        DataError: the id or the SQL is missing (both are said at once), or several columns may hold the SQL.
     """
-    names = [str(name) for name in dict.fromkeys(name for row in rows for name in row)]
+    names = list(dict.fromkeys(name for row in rows for name in row))
     identity = _named(names, ID_NAMES)
     found = _sql_columns(names, rows) if reading.sql_column is None else _asked(names, reading.sql_column)
     if len(found) > 1:
@@ -85,10 +92,15 @@ def _asked(names: Sequence[str], column: str) -> list[str]:
 def _sql_columns(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the columns that may hold the predicted SQL: one whose name says so, else all whose name is like it."""
     texts = [name for name in names if all(isinstance(row.get(name), str | int | None) for row in rows)]
-    certain = [name for name in texts if plain_name(name) in PREDICTED_KEYS]
+    certain = [name for name in texts if says_predicted(name)]
     if certain:
         return certain
     return [name for name in texts if _is_like_sql(name)]
+
+
+def says_predicted(name: str) -> bool:
+    """Return whether a column's name says that it holds predictions, whatever else there is."""
+    return plain_name(name.rpartition(".")[2]) in PREDICTED_KEYS
 
 
 def _is_like_sql(name: str) -> bool:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from tasks.benchmarks.files.pairs import delimiter_of, read_csv_table
-from tasks.benchmarks.files.readers import parse_json, read_text
-from tasks.benchmarks.predictions.columns import Reading, find_columns
+from tasks.benchmarks.predictions.columns import Reading, find_columns, flattened
+from tasks.benchmarks.rows import delimiter_of, files_digest, parse_json, read_csv_table, read_text
 from tasks.core.errors import DataError
+from tasks.core.files import shown_files
 
 Format = Literal[
     "bird",
@@ -25,9 +25,6 @@ Format = Literal[
     "folder",
     "trajectories",
     "opentelemetry",
-    "atif",
-    "livesqlbench",
-    "spider_agent",
 ]
 FORMATS: Mapping[Format, str] = {
     "bird": "BIRD's submission: a JSON object, question id -> SQL, tab, `----- bird -----`, tab, database",
@@ -57,6 +54,8 @@ class Entry:
     question_id: str | None  # the id it is about; None where the format has only lines
     sql: str | None  # the SQL; None where there is none
     database_id: str | None = None  # the database that the file names with it, None where it names none
+    column: str | None = None  # that the SQL stands in; None where the format has no columns
+    other_texts: tuple[str, ...] = ()  # names of the columns with a text that is no id, SQL or database
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ class PredictionFile:
 
 
 def _read_folder(folder: Path, reading: Reading) -> PredictionFile:
-    files = sorted(folder.glob("*.sql"))
+    files = shown_files(folder, "*.sql")
     if not files:
         others = " Its CSV files are results, and only SQL is scored." if any(folder.glob("*.csv")) else ""
         raise DataError(f"{folder} holds no file <question id>.sql.{others} {_valid()}")
@@ -84,11 +83,7 @@ def _read_folder(folder: Path, reading: Reading) -> PredictionFile:
 
 
 def read_predictions(path: Path, reading: Reading | None = None) -> PredictionFile:
-    """Read a file of predictions by its content, and by what the user says about it.
-
-    Raises:
-        DataError: the file cannot be read, has none of the formats, or has an invalid value.
-    """
+    """Read a file of predictions by its content, and by what the user says about it."""
     reading = reading or Reading()
     if path.is_dir():
         return _read_folder(path, reading)
@@ -98,7 +93,7 @@ def read_predictions(path: Path, reading: Reading | None = None) -> PredictionFi
     kind, read = _read(path, text, reading)
     if not (entries := tuple(read)):
         raise DataError(f"{path} holds no prediction. {_valid()}")
-    return PredictionFile(path, kind, hashlib.sha256(path.read_bytes()).hexdigest(), entries, reading)
+    return PredictionFile(path, kind, files_digest([path]), entries, reading)
 
 
 def _read(path: Path, text: str, reading: Reading) -> tuple[Format, Iterator[Entry]]:
@@ -114,7 +109,10 @@ def _read(path: Path, text: str, reading: Reading) -> tuple[Format, Iterator[Ent
     if ending in (".csv", ".tsv") or (
         re.search(r"\b(question|instance)_id\b", head) and ("," in head or "\t" in head)
     ):
-        return "csv", _csv(path, text, "\t" if ending == ".tsv" else delimiter_of(head), reading)
+        delimiter = "\t" if ending == ".tsv" else delimiter_of(head)
+        header, lines = read_csv_table(path, text, delimiter)
+        rows = [(f"line {number}", dict(zip(header, line, strict=True))) for number, line in lines.items()]
+        return "csv", _rows(path, rows, reading, header)
     return "lines", _lines(text)
 
 
@@ -174,12 +172,6 @@ def _json_lines(path: Path, text: str, reading: Reading) -> Iterator[Entry]:
     return _rows(path, rows, reading)
 
 
-def _csv(path: Path, text: str, delimiter: str, reading: Reading) -> Iterator[Entry]:
-    header, lines = read_csv_table(path, text, delimiter)
-    rows = [(f"line {number}", dict(zip(header, cells, strict=True))) for number, cells in lines.items()]
-    return _rows(path, rows, reading, header)
-
-
 def _rows(
     path: Path,
     rows: Sequence[tuple[str, Any]],
@@ -191,10 +183,12 @@ def _rows(
         if not isinstance(row, dict):
             kind = type(row).__name__
             raise DataError(f"{path}, {place}: must be an object with a question_id and a sql, not {kind}.")
+    rows = [(place, flattened(row)) for place, row in rows]
     objects = [row for _, row in rows] or [dict.fromkeys(header or ())]
     columns = find_columns(
         f"{path}, {rows[0][0] if header is None and rows else 'the header'}", objects, reading
     )
+    known = (columns.identity, columns.sql, columns.database)
     needed = (columns.sql,) if reading.by_position else (columns.identity, columns.sql)
     for place, row in rows:
         if absent := [name for name in needed if name and name not in row]:
@@ -206,6 +200,8 @@ def _rows(
             _identity(path, place, identity) if columns.identity in needed else str(identity or ""),
             sql_or_none(_text(path, place, f'"{columns.sql}"', row[columns.sql])),
             (_text(path, place, f'"{columns.database}"', database) or "").strip() or None,
+            columns.sql,
+            tuple(name for name, value in row.items() if isinstance(value, str) and name not in known),
         )
 
 

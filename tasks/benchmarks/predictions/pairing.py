@@ -3,18 +3,77 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Literal
 
 from tasks.backbone.replies.sql_text import read_sql
 from tasks.benchmarks.benchmark import Benchmark
-from tasks.benchmarks.predictions.fit import about_fit
+from tasks.benchmarks.predictions.columns import says_predicted
 from tasks.benchmarks.predictions.formats import Entry, PredictionFile, sql_or_none
+from tasks.benchmarks.rows import Row, json_line_rows, json_rows, read_text
 from tasks.core.errors import DataError
 from tasks.core.records import Question
 from tasks.core.wording import counted, shorten
 
-MOST_GOLD, FEWEST = 0.6, 5
+MIN_PREDICTIONS = 5
+"""Fewest predictions for which the pairing is checked."""
+BETTER = 0.15
+"""Margin by which another pairing must share more words; correct pairings share about 0.6."""
+
+
+def about_fit(file: PredictionFile, sqls: Mapping[str, str], benchmark: Benchmark) -> tuple[str, ...]:
+    """Return a warning if another pairing, by id or by position, fits the questions better."""
+    found = _likeness(sqls, benchmark.gold)
+    advice = {
+        "question id": "Leave out --by-position."
+        if file.reading.by_position
+        else "Name them question_id, one for each prediction.",
+        "position": "--by-position reads them so.",
+    }
+    for way, other in (
+        ("question id", _texts_by_id(file)),
+        ("position", _texts_by_position(file, benchmark)),
+    ):
+        if (like := _likeness(other, benchmark.gold)) > found + BETTER:
+            return (
+                f"The predictions seem to be paired with the wrong questions. Paired by {way}, they share "
+                f"{like:.0%} of their words with the gold SQL; as they were read, {found:.0%}. {advice[way]}",
+            )
+    return ()
+
+
+def _texts_by_id(file: PredictionFile) -> dict[str, str]:
+    return {entry.question_id: entry.sql for entry in file.entries if entry.question_id and entry.sql}
+
+
+def _texts_by_position(file: PredictionFile, benchmark: Benchmark) -> dict[str, str]:
+    """Pair by place in the file; where all keys are numbers from 0, by these."""
+    entries = {entry.question_id: entry for entry in file.entries}
+    places = [str(place) for place in range(len(benchmark.questions))]
+    ordered = [entries[place] for place in places] if entries.keys() == set(places) else file.entries
+    if len(ordered) != len(benchmark.questions):
+        return {}
+    pairs = zip(benchmark.questions, ordered, strict=True)
+    return {question.id: entry.sql for question, entry in pairs if entry.sql}
+
+
+def _likeness(sqls: Mapping[str, str], gold: Mapping[str, str]) -> float:
+    """Return the mean share of common words of predictions and golds, 0 for too few of them."""
+    pairs = [(_words(sql), _words(gold[name])) for name, sql in sqls.items() if name in gold]
+    if len(pairs) < max(MIN_PREDICTIONS, len(sqls) / 2):
+        return 0.0
+    return fmean(len(one & other) / len(one | other) if one | other else 1.0 for one, other in pairs)
+
+
+def _words(sql: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", sql.lower()))
+
+
+MAX_GOLD_SHARE = 0.6
 """Share of predictions that may be the gold's text, and number of predictions, before it is remarked on."""
+IS_GOLD = 0.9
+"""Share of predictions that are the gold's text from which on a column is taken for the gold's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +84,7 @@ class Predictions:
     # SQL by question id; a question that the file leaves out, or has nothing for, is absent
     sqls: Mapping[str, str]
     notes: tuple[str, ...] = ()  # what a user should know about the pairing, in sentences
+    copies_gold: bool = False  # whether most of them are the text of the gold SQL
 
 
 def pair(file: PredictionFile, benchmark: Benchmark) -> Predictions:
@@ -34,10 +94,6 @@ def pair(file: PredictionFile, benchmark: Benchmark) -> Predictions:
     the benchmark does not have are left out, with a note. The keys of a submission in BIRD's form are positions where
     they are 0, 1, 2, ..., are not the ids of their databases' questions, and name the databases of the questions at
     these positions: BIRD mini-dev's published outputs.
-
-    Raises:
-        DataError: an id comes twice, none is known, a prediction names another database than its question,
-            or the lines are not as many as the questions.
     """
     if file.format == "lines":
         found = _by_line(file, benchmark)
@@ -54,12 +110,14 @@ def pair(file: PredictionFile, benchmark: Benchmark) -> Predictions:
     theirs = "as Spider 2.0's evaluator does" if benchmark.settings.rule == "subset" else ""
     how = "--unwrap" if file.reading.unwrap else theirs
     sqls = {name: unwrapped(sql) for name, sql in found.sqls.items()} if how else found.sqls
+    copies = _gold_copies(sqls, benchmark)
+    _refuse_gold(file, copies, len(sqls))
     notes = (
         *about_wrapping(found.sqls.values(), how),
-        *_about_gold(sqls, benchmark),
+        *_about_gold(copies, len(sqls)),
         *about_fit(file, sqls, benchmark),
     )
-    return Predictions(file, sqls, (*found.notes, *notes))
+    return Predictions(file, sqls, (*found.notes, *notes), copies_gold=bool(_about_gold(copies, len(sqls))))
 
 
 def _keys_are_positions(file: PredictionFile, benchmark: Benchmark) -> bool:
@@ -98,15 +156,38 @@ def _by_position(file: PredictionFile, benchmark: Benchmark, note: str = "") -> 
     return Predictions(file, sqls, (note,) if note else ())
 
 
-def _about_gold(sqls: Mapping[str, str], benchmark: Benchmark) -> tuple[str, ...]:
-    """Warn where most predictions are the gold's text: a column of gold SQL may have been taken for them."""
+def _gold_copies(sqls: Mapping[str, str], benchmark: Benchmark) -> int:
+    """Return how many predictions are the text of the gold SQL, blanks aside."""
     gold = benchmark.gold
-    same = sum(" ".join(sql.split()) == " ".join(gold.get(name, "").split()) for name, sql in sqls.items())
-    if len(sqls) < FEWEST or same <= MOST_GOLD * len(sqls):
+    return sum(" ".join(sql.split()) == " ".join(gold.get(name, "").split()) for name, sql in sqls.items())
+
+
+def _refuse_gold(file: PredictionFile, copies: int, predictions: int) -> None:
+    """Refuse a column that was chosen by a name that golds have too, and holds the gold SQL.
+
+    Files of other systems are often the question records with a field for the answer. A file that has nothing but ids
+    and SQL is read.
+    """
+    column = file.entries[0].column
+    named = file.reading.sql_column is not None or column is None or says_predicted(column)
+    others = dict.fromkeys(name for entry in file.entries for name in entry.other_texts)
+    if named or not others or copies < max(1, IS_GOLD * predictions):
+        return
+    shown = ", ".join(f'"{name}"' for name in others)
+    raise DataError(
+        f'{file.path}: the column "{column}" holds the gold SQL of {copies:,} of {predictions:,} questions, and not '
+        f"predictions. The file also has {shown}. Name the column of the predictions with --sql-column (a.b for a key "
+        f"within an object), or give --sql-column {column!r} if these are the predictions."
+    )
+
+
+def _about_gold(copies: int, predictions: int) -> tuple[str, ...]:
+    """Warn where most predictions are the gold's text."""
+    if predictions < MIN_PREDICTIONS or copies <= MAX_GOLD_SHARE * predictions:
         return ()
     return (
-        f"{same:,} of {len(sqls):,} predictions are the text of the gold SQL. Does the file hold the gold "
-        "in the place of predictions? --sql-column names another column.",
+        f"{copies:,} of {predictions:,} predictions are the text of the gold SQL. Does the file hold the gold in the "
+        "place of predictions? --sql-column names another column. The run is not ranked.",
     )
 
 
@@ -230,3 +311,50 @@ def about_wrapping(sqls: Iterable[str], how: str) -> tuple[str, ...]:
         done = f"was taken out ({how})" if how else "is executed as it is written; --unwrap takes it out"
         notes.append(f"{count:,} of {len(found):,} predictions stand {kind}: the SQL {done}.")
     return tuple(notes)
+
+
+@dataclass(frozen=True, slots=True)
+class LinkNames:
+    """What was linked for one question, as it was written: not yet matched against the schema."""
+
+    tables: tuple[str, ...]
+    columns: tuple[str, ...]
+
+
+def read_links(path: Path, benchmark: Benchmark) -> Mapping[str, LinkNames]:
+    """Read links by question id, from JSON lines or a JSON list of objects with "tables" and "columns".
+
+    A column is written `table.column`. Objects without "question_id" belong to the questions of the whole
+    benchmark in their order, and must be as many.
+    """
+    rows = list(json_line_rows(path) if not read_text(path).lstrip().startswith("[") else json_rows(path))
+    with_id = sum("question_id" in row.content for row in rows)
+    if with_id not in (0, len(rows)):
+        raise DataError(
+            f"{path}: {with_id:,} of its {len(rows):,} objects have a question_id. Give it to all or none."
+        )
+    known = [question.id for question in benchmark.questions]
+    if not with_id and len(rows) != len(known):
+        raise DataError(
+            f"{path} has {len(rows):,} objects, but {benchmark.settings.name} has {len(known):,} questions. They "
+            'have no ids, so object N must be about question N; or give each a "question_id".'
+        )
+    ids = [str(row.content["question_id"]) for row in rows] if with_id else known
+    links: dict[str, LinkNames] = {}
+    for identity, row in zip(ids, rows, strict=True):
+        if identity in links:
+            raise DataError(
+                f"{row.place}: question {identity} has a link already. Keep one for each question."
+            )
+        links[identity] = LinkNames(_names(row, "tables"), _names(row, "columns"))
+    if unknown := sorted(links.keys() - set(known)):
+        raise DataError(f"{path}: {unknown[0]} is no question id of {benchmark.settings.name}.")
+    return links
+
+
+def _names(row: Row, key: str) -> tuple[str, ...]:
+    value: Any = row.content.get(key)
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        form = '"table.column" texts' if key == "columns" else "names"
+        raise DataError(f'{row.place}: "{key}" must be a list of {form}.')
+    return tuple(value)

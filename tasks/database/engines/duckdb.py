@@ -1,27 +1,51 @@
-"""DuckDB: one file opened read-only, or a folder of Parquet and CSV files."""
+"""DuckDB: one file, or a folder of Parquet and CSV files as one database of views.
+
+A connection reads only: the file is opened read-only, DuckDB may open no other file and no network address, loads no
+extension, and its settings are locked. A file that DuckDB reads as a view stays readable, and nothing else.
+"""
 
 import hashlib
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tasks.core.errors import DataError
-from tasks.core.files import file_digest, file_state
-from tasks.database.duck.connection import DuckConnection
-from tasks.database.duck.opening import files_of, is_database, open_restrained, reading
-from tasks.database.duck.structure import DIALECT, read_structure
-from tasks.database.engine import ENGINES, Connection, Engine, StreamedValues, Structure, Values
-from tasks.database.identifiers import quoted
+from tasks.core.files import file_digest, file_state, shown_files
+from tasks.core.records import Status
+from tasks.database.dialects import quoted
+from tasks.database.engine import (
+    ENGINES,
+    Connection,
+    Cursor,
+    Deadline,
+    Engine,
+    StreamedValues,
+    Structure,
+    Values,
+)
 from tasks.database.limits import Limits
-from tasks.database.location import Location
-from tasks.database.plain import number
+from tasks.database.location import Location, unreadable
+from tasks.database.plain import number, plain_row, reread_json
+from tasks.database.sandbox.runner import READING_S, in_sandbox
+from tasks.database.sandbox.session import Session
+from tasks.database.schema import Column, ForeignKey, Table
 
 if TYPE_CHECKING:
     import duckdb
 
+
+MAGIC = b"DUCK"
+"""At byte 8 of a DuckDB file."""
+TABLES = frozenset({".parquet", ".csv", ".tsv"})
+"""Endings of files that are tables."""
+DIALECT = "duckdb"
 AT_ONCE = 10_000
 _IS_NUMBER = (
-    "{0} IS NOT NULL AND regexp_full_match(typeof({0}), "
+    "{0} IS NOT NULL AND system.main.regexp_full_match(system.main.typeof({0}), "
     "'(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL.*)')"
 )
 
@@ -82,8 +106,10 @@ class DuckDb(Engine):
 
     def read(self, location: Location, database_id: str, sample_rows: int) -> Structure:
         """Read tables, comments, keys and the first rows."""
-        with reading(location.path, database_id) as connection:
-            return read_structure(connection, sample_rows, views=location.path.is_dir())
+        found: Structure = in_sandbox(
+            _read, location, database_id, sample_rows, timeout_s=READING_S, limits=Limits()
+        )
+        return found
 
     def connect(self, location: Location, limits: Limits) -> Connection:
         """Open a connection that only reads."""
@@ -92,6 +118,12 @@ class DuckDb(Engine):
     def values(self, location: Location) -> Values:
         """Open its values."""
         return DuckValues(open_restrained(location.path))
+
+
+def _read(session: Session, database_id: str, sample_rows: int) -> Structure:
+    path = session.location.path
+    with reading(path, database_id) as connection:
+        return read_structure(connection, sample_rows, folder=path.is_dir())
 
 
 class DuckValues(StreamedValues):
@@ -107,8 +139,9 @@ class DuckValues(StreamedValues):
         """Yield the different texts of a column of text; other types have none."""
         name = quoted(column, DIALECT)
         yield from self._rows(
-            f"SELECT {name}::VARCHAR, count(*) FROM {quoted(table, DIALECT)} WHERE (typeof({name}) = 'VARCHAR' "
-            f"OR typeof({name}) LIKE 'ENUM%') AND length({name}::VARCHAR) BETWEEN 1 AND {longest} GROUP BY 1"
+            f"SELECT {name}::VARCHAR, system.main.count(*) FROM {quoted(table, DIALECT)} "
+            f"WHERE (system.main.typeof({name}) = 'VARCHAR' OR system.main.typeof({name}) LIKE 'ENUM%') "
+            f"AND system.main.length({name}::VARCHAR) BETWEEN 1 AND {longest} GROUP BY 1"
         )
 
     def numbers(self, table: str, column: str, most: int) -> Iterator[int | float]:
@@ -125,7 +158,7 @@ class DuckValues(StreamedValues):
             f"(SELECT {name} FROM {quoted(table, DIALECT)} WHERE {_IS_NUMBER.format(name)} LIMIT {among})"
         )
         for (value,) in self._rows(
-            f"SELECT {name} FROM {source} GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT {most}"
+            f"SELECT {name} FROM {source} GROUP BY 1 ORDER BY system.main.count(*) DESC, 1 LIMIT {most}"
         ):
             yield value if isinstance(value, int | float) else number(value)
 
@@ -140,3 +173,296 @@ class DuckValues(StreamedValues):
 
 
 ENGINES.register("duckdb")(DuckDb())
+
+
+def is_database(path: Path) -> bool:
+    """Return whether a path is a DuckDB file by its content, or a folder with a Parquet or CSV file in it."""
+    if path.is_dir():
+        return bool(files_of(path))
+    try:
+        with path.open("rb") as file:
+            return file.read(12)[8:] == MAGIC
+    except OSError:
+        return False
+
+
+def files_of(folder: Path) -> list[Path]:
+    """Return the Parquet and CSV files of a folder, by name."""
+    return [path for path in shown_files(folder, "*") if path.is_file() and path.suffix.lower() in TABLES]
+
+
+def open_restrained(path: Path, memory_mb: int = 256) -> "duckdb.DuckDBPyConnection":
+    """Open a file or a folder for reading only, with so many MiB of memory for DuckDB."""
+    import duckdb
+
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "threads": 1,
+        "memory_limit": f"{memory_mb}MiB",
+        "temp_directory": "",
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+        "allow_community_extensions": "false",
+        "python_enable_replacements": "false",
+    }
+    try:
+        if path.is_dir():
+            connection = duckdb.connect(":memory:", config=settings)
+            _create_views(connection, path)
+        else:
+            connection = duckdb.connect(str(path), read_only=True, config=settings)
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+    except duckdb.Error as error:
+        raise DataError(_why(path, error)) from error
+    return connection
+
+
+@contextmanager
+def reading(path: Path, database_id: str) -> Iterator["duckdb.DuckDBPyConnection"]:
+    """Open a file or a folder for as long as the block runs; DuckDB's errors become `DataError`."""
+    import duckdb
+
+    connection = open_restrained(path)
+    try:
+        yield connection
+    except duckdb.Error as error:
+        raise DataError(f'Database "{database_id}": DuckDB cannot read {path} ({error}).') from error
+    finally:
+        connection.close()
+
+
+def _create_views(connection: "duckdb.DuckDBPyConnection", folder: Path) -> None:
+    import duckdb
+
+    files = files_of(folder)
+    names: dict[str, Path] = {}
+    for file in files:
+        if (before := names.setdefault(file.stem.lower(), file)) != file:
+            raise DataError(
+                f"{folder}: {before.name} and {file.name} would be the same table. Move one of them away."
+            )
+    paths = ", ".join(_text(str(file)) for file in files)
+    connection.execute(f"SET allowed_paths = [{paths}]")
+    for file in files:
+        try:
+            connection.execute(f"CREATE VIEW {quoted(file.stem, DIALECT)} AS FROM {_reader(file)}")
+        except duckdb.Error as error:
+            raise DataError(
+                f"{file} cannot be read by DuckDB ({first_line(error)}). Correct the file, or move it away. A CSV file "
+                "is in UTF-8, with one kind of line end and as many values in each row as in the first."
+            ) from error
+
+
+def _reader(file: Path) -> str:
+    path = _text(str(file))
+    return (
+        f"read_parquet({path})" if file.suffix.lower() == ".parquet" else _csv_reader(path, file_state(file))
+    )
+
+
+@lru_cache(maxsize=1024)
+def _csv_reader(path: str, state: tuple[int, ...]) -> str:
+    """Return the call that reads a CSV file, with types and quotes that fit all of its rows, not a sample of them.
+
+    Raises:
+        duckdb.Error: the file is malformed.
+    """
+    import duckdb
+
+    with duckdb.connect(":memory:", config={"threads": 1}) as connection:
+        found = connection.execute(
+            "SELECT Delimiter, Quote, Escape, Comment, SkipRows, HasHeader, Columns, DateFormat, TimestampFormat "
+            f"FROM sniff_csv({path}, sample_size = -1)"
+        ).fetchone()
+    assert found is not None
+    *marks, skip, header, columns, date, moment = found
+    options = dict(zip(("delim", "quote", "escape", "comment"), marks, strict=True))
+    options |= {name: form for name, form in (("dateformat", date), ("timestampformat", moment)) if form}
+    texts = [f"{name} = {_text('' if value == '(empty)' else value)}" for name, value in options.items()]
+    types = ", ".join(f"{_text(each['name'])}: {_text(each['type'])}" for each in columns)
+    return (
+        f"read_csv({path}, auto_detect = false, skip = {skip}, header = {header}, columns = {{{types}}}, "
+        f"{', '.join(texts)})"
+    )
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of DuckDB's message."""
+    return str(error).strip().partition("\n")[0]
+
+
+def _why(path: Path, error: Exception) -> str:
+    text = first_line(error)
+    if "lock" in text.lower():
+        return (
+            f"{path} is locked by another process, which has opened it for writing. Close that process, or evaluate "
+            f"a copy of the file. DuckDB says: {text}"
+        )
+    return (
+        f"{path} cannot be opened by DuckDB: {text}. A file of a newer DuckDB looks like this, and so does one that "
+        "broke off."
+    )
+
+
+ONLY_QUERIES = (
+    "The sandbox only lets a query read this database: a statement that is no query is not allowed."
+)
+
+
+class RefusedError(Exception):
+    """SQL that the sandbox does not give to the engine; the message says why."""
+
+
+class DuckConnection(Connection):
+    """A connection to one file or folder. Every query gets a session of its own; `current` is False after a crash."""
+
+    def __init__(self, path: Path, limits: Limits) -> None:
+        import duckdb
+
+        self.errors = (duckdb.Error, RefusedError, UnicodeDecodeError)
+        self._path = path
+        self._crashed = False
+        self._connection = open_restrained(path, limits.memory_mb // 2)
+
+    def execute(self, sql: str, deadline: Deadline) -> Cursor:
+        """Start one query in a new session."""
+        statements = self._connection.extract_statements(sql)
+        if len(statements) > 1:
+            raise RefusedError("The SQL holds more than one statement; give exactly one.")
+        if statements and not _is_query(statements[0]):
+            raise RefusedError(ONLY_QUERIES)
+        return DuckCursor(self._connection.cursor(), statements, deadline)
+
+    def explain(self, error: BaseException) -> tuple[Status, str]:
+        """Return the status of a failed query, and DuckDB's own message."""
+        import duckdb
+
+        # a database is unusable after either error
+        self._crashed = isinstance(error, duckdb.FatalException | duckdb.InternalException)
+
+        if isinstance(error, duckdb.InterruptException):
+            return "timeout", ""
+        if isinstance(error, duckdb.OutOfMemoryException):
+            self.exhausted = True
+            return "too_large", "The query ran out of memory."
+        corrupt = type(error) is duckdb.Error and "Corrupt database" in str(error)
+        if corrupt or isinstance(error, duckdb.IOException | duckdb.SerializationException):
+            raise unreadable(self._path, first_line(error)) from error
+        return "error", str(error)
+
+    def current(self) -> bool:
+        """Return whether no query has made DuckDB close the database."""
+        return not self._crashed
+
+    def close(self) -> None:
+        """Close the database."""
+        self._connection.close()
+
+
+def _is_query(statement: Any) -> bool:
+    import duckdb
+
+    try:
+        return bool(statement.type == duckdb.StatementType.SELECT)
+    except ValueError:  # the Python package does not know every kind (UPDATE EXTENSIONS)
+        return False
+
+
+class DuckCursor(Cursor):
+    """A query that DuckDB interrupts at its deadline; rows are computed as they are fetched."""
+
+    def __init__(
+        self, session: "duckdb.DuckDBPyConnection", statements: list[Any], deadline: Deadline
+    ) -> None:
+        self._session = session
+        self._timer = threading.Timer(deadline.left, session.interrupt)
+        self._timer.daemon = True
+        self.columns = None
+        if not statements:
+            return
+        self._timer.start()
+        try:
+            session.execute(statements[0])
+        except BaseException:
+            self.close()
+            raise
+        described = session.description or []
+        self.columns = tuple(entry[0] for entry in described)
+        self._json = [place for place, entry in enumerate(described) if str(entry[1]) == "JSON"]
+
+    def fetch(self, rows: int) -> list[tuple[Any, ...]]:
+        """Return the next rows."""
+        found = [plain_row(row) for row in self._session.fetchmany(rows)]
+        return [self._with_json(row) for row in found] if self._json else found
+
+    def close(self) -> None:
+        """End the session, and with it the query."""
+        self._timer.cancel()
+        self._session.close()
+
+    def _with_json(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        cells = list(row)
+        for place in self._json:
+            if isinstance(cells[place], str):
+                cells[place] = reread_json(cells[place])
+        return tuple(cells)
+
+
+_SCHEMA = "database_name = system.main.current_database() AND schema_name = system.main.current_schema()"
+HERE = f"{_SCHEMA} AND NOT internal"
+"""The schema that is read. Names are qualified: a file may have macros with the names of DuckDB's functions."""
+
+
+def read_structure(connection: "duckdb.DuckDBPyConnection", sample_rows: int, *, folder: bool) -> Structure:
+    """Read tables with so many of their first rows, views, and keys; of a folder each view is a file.
+
+    The connection is one of `open_restrained`.
+    """
+    listed = connection.execute(
+        f"SELECT table_name, comment, false FROM system.main.duckdb_tables() WHERE {HERE} ORDER BY table_oid"
+    ).fetchall()
+    listed += connection.execute(
+        f"SELECT view_name, comment, NOT ? FROM system.main.duckdb_views() WHERE {HERE} ORDER BY view_name",
+        [folder],
+    ).fetchall()
+    constraints = _constraints(connection)
+    tables = tuple(
+        _table(connection, Table(name, (), description=comment or "", view=view), constraints, sample_rows)
+        for name, comment, view in listed
+    )
+    keys = tuple(
+        ForeignKey(table, tuple(columns), parent, tuple(parents))
+        for table, kind, columns, parent, parents in constraints
+        if kind == "FOREIGN KEY"
+    )
+    return Structure(tables, keys)
+
+
+def _constraints(connection: "duckdb.DuckDBPyConnection") -> list[Any]:
+    return connection.execute(
+        "SELECT table_name, constraint_type, constraint_column_names, referenced_table, referenced_column_names "
+        f"FROM system.main.duckdb_constraints() WHERE {_SCHEMA} "
+        "AND constraint_type IN ('PRIMARY KEY', 'FOREIGN KEY') ORDER BY table_oid, constraint_index"
+    ).fetchall()
+
+
+def _table(connection: "duckdb.DuckDBPyConnection", table: Table, constraints: list[Any], rows: int) -> Table:
+    """Return the table with its columns and key and, if it is no view, with rows."""
+    name = table.name
+    described = connection.execute(
+        f"SELECT column_name, data_type, comment FROM system.main.duckdb_columns() WHERE {HERE} AND table_name = ? "
+        "ORDER BY column_index",
+        [name],
+    ).fetchall()
+    columns = tuple(Column(column, kind, about or "") for column, kind, about in described)
+    key = next((tuple(each[2]) for each in constraints if each[0] == name and each[1] == "PRIMARY KEY"), ())
+    table = replace(table, columns=columns, primary_key=key)
+    if table.view:
+        return table
+    first = connection.execute(f"SELECT * FROM {quoted(name, DIALECT)} LIMIT {rows}").fetchall()
+    return table.with_rows(map(plain_row, first))

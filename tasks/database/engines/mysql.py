@@ -2,115 +2,61 @@
 
 import re
 from collections.abc import Iterator
+from itertools import groupby
 from typing import Any
 
-from tasks.core.errors import ConfigurationError, CrosscheckError, DatabaseUnavailableError, DataError
-from tasks.database.engine import ENGINES, Connection, Structure, Values
-from tasks.database.identifiers import quoted
-from tasks.database.limits import Limits
-from tasks.database.location import Location
-from tasks.database.servers.engine import ServerEngine, ServerValues, fingerprint
-from tasks.database.servers.mysql_connection import MysqlConnection
-from tasks.database.servers.mysql_opening import (
-    DIALECT,
-    driver,
-    explained,
-    open_reading,
-    read_structure,
-    rows_of,
-    unreachable,
-)
+from tasks.database.dialects import quoted
+from tasks.database.engine import ENGINES, Structure
+from tasks.database.schema import Column, ForeignKey, Table
+from tasks.database.servers.engine import ServerEngine, ServerValues, rows_of, with_first_rows
+from tasks.database.servers.mysql import MysqlConnection, driver
 
-ABSENT = frozenset({1044, 1049})
-"""No such database, or none that the role may open: MySQL does not tell a reader which."""
-READING = frozenset({"USAGE", "SELECT", "SHOW VIEW", "SHOW DATABASES"})
-_GRANT = re.compile(r"GRANT (.+?) ON (?!\S+@)")
-_COLUMNS = re.compile(r"(?<!\s)\s*+\([^()]*\)")
-_READER = (
-    "CREATE USER reader@'%' IDENTIFIED BY '...'; GRANT SELECT, SHOW VIEW ON `{database}`.* TO reader@'%'"
-)
-_TEXT = ("char", "varchar", "text", "tinytext", "mediumtext", "longtext", "enum", "set")
-_NUMBERS = ("tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double", "year")
+DIALECT = "mysql"
+
+# by name: create_time has whole seconds and is new after ALTER, so copies of one database would be read in two orders
+_TABLES = """
+SELECT table_name, CASE table_type WHEN 'VIEW' THEN '' ELSE table_comment END, table_type = 'VIEW'
+FROM information_schema.tables
+WHERE table_schema = DATABASE() AND table_type IN ('BASE TABLE', 'VIEW') ORDER BY table_type, table_name
+"""
+_COLUMN_LIST = """
+SELECT table_name, column_name, column_type, column_comment FROM information_schema.columns
+WHERE table_schema = DATABASE() ORDER BY table_name, ordinal_position
+"""
+_KEYS = """
+SELECT table_name, constraint_name, column_name, referenced_table_name, referenced_column_name
+FROM information_schema.key_column_usage
+WHERE table_schema = DATABASE() AND (constraint_name = 'PRIMARY' OR referenced_table_schema = DATABASE())
+ORDER BY table_name, constraint_name, ordinal_position
+"""
 
 
-class Mysql(ServerEngine):
-    """The engine of MySQL and MariaDB databases."""
+def read_structure(connection: Any, sample_rows: int) -> Structure:
+    """Read tables with so many of their first rows, in the table's own order, views, and keys.
 
-    name = "mysql"
-    dialect = DIALECT
-    schemes = ("mysql", "mariadb")
-    environment_variable = "MYSQL_PWD"
+    Views that no query can read have no columns, and are left out.
 
-    def product(self, location: Location) -> str:
-        """Return MySQL or MariaDB with the server's version."""
-        with self.reading(location, location.address) as connection:
-            return _product(connection, 3)
-
-    def require(self, location: Location, database_id: str) -> None:
-        """Make sure that the server lets the role in, and that the role cannot write."""
-        with self.reading(location, database_id, first=True) as connection:
-            grants = [str(row[0]) for row in rows_of(connection, "SHOW GRANTS")]
-            ((database,),) = rows_of(connection, "SELECT DATABASE()")
-        written = (found.group(1) for grant in grants if (found := _GRANT.match(grant)))
-        rights = {right.strip() for each in written for right in _COLUMNS.sub("", each).split(",")}
-        if beyond := sorted(rights - READING):
-            if location.writable:
-                return
-            raise ConfigurationError(
-                f'Database "{database_id}": the role of {location} has more rights than to read: '
-                f"{', '.join(beyond)}. SQL written by a model must not run under it. Make one that only reads: "
-                f"{_READER.format(database=database)} Or, if you accept that a read-only transaction alone protects "
-                'the data: "--set benchmark.allow_writable_role=true".'
-            )
-
-    def connect(self, location: Location, limits: Limits) -> Connection:
-        """Open a connection that only reads."""
-        return MysqlConnection(location)
-
-    def driver_error(self) -> type[BaseException]:
-        """Return the class of the driver's errors."""
-        found: type[BaseException] = driver().Error
-        return found
-
-    def open(self, location: Location) -> Any:
-        """Open a connection that only reads."""
-        return open_reading(location)
-
-    def is_absent(self, error: BaseException) -> bool:
-        """Return whether there is no such database."""
-        return bool(error.args) and error.args[0] in ABSENT
-
-    def refused(self, location: Location, database_id: str, error: BaseException) -> CrosscheckError:
-        """Return an error of the driver as ours."""
-        return _refused(location, database_id, error)
-
-    def structure(self, connection: Any, sample_rows: int) -> Structure:
-        """Read tables, comments, keys and the first rows."""
-        return read_structure(connection, sample_rows)
-
-    def stream(self, connection: Any) -> Values:
-        """Return the values that a connection reads."""
-        return MysqlValues(connection)
-
-    def fingerprint(self, location: Location) -> str:
-        """Return the fingerprint of schema and row counts."""
-        with self.reading(location, location.address) as connection:
-
-            def count(table: str) -> int:
-                return int(rows_of(connection, f"SELECT count(*) FROM {quoted(table, DIALECT)}")[0][0])
-
-            return fingerprint(
-                read_structure(connection, 0), _product(connection, 2), location.version, count
-            )
-
-
-def _product(connection: Any, parts: int) -> str:
-    """Return the server's name, and so many parts of its version."""
-    server = connection.get_server_info()
-    name = "MariaDB" if "MariaDB" in server else "MySQL"
-    # MariaDB may put a version of MySQL in front, for old clients
-    version = re.findall(r"\d+", server.removeprefix("5.5.5-"))
-    return f"{name} {'.'.join(version[:parts])}"
+    The connection is one of `open_reading`, which gives plain values.
+    """
+    columns: dict[str, list[Column]] = {}
+    for table, name, kind, comment in rows_of(connection, _COLUMN_LIST):
+        columns.setdefault(table, []).append(Column(name, kind, comment or ""))
+    primary: dict[str, tuple[str, ...]] = {}
+    foreign = []
+    for (table, constraint), group in groupby(rows_of(connection, _KEYS), key=lambda row: (row[0], row[1])):
+        members = list(group)
+        own = tuple(row[2] for row in members)
+        if constraint == "PRIMARY":
+            primary[table] = own
+        else:
+            foreign.append(ForeignKey(table, own, members[0][3], tuple(row[4] for row in members)))
+    tables = (
+        Table(name, tuple(columns.get(name, ())), primary.get(name, ()), comment or "", bool(view))
+        for name, comment, view in rows_of(connection, _TABLES)
+        if name in columns or not view
+    )
+    sampled = (with_first_rows(connection, table, sample_rows, DIALECT) for table in tables)
+    return Structure(tuple(sampled), tuple(foreign))
 
 
 class MysqlValues(ServerValues):
@@ -133,14 +79,13 @@ class MysqlValues(ServerValues):
         return self._type(table, column) in _NUMBERS
 
     def _type(self, table: str, column: str) -> str:
-        with self._connection.cursor() as cursor:
-            cursor.execute(
-                "SELECT data_type FROM information_schema.columns "
-                "WHERE table_schema = DATABASE() AND table_name = %s AND column_name = %s",
-                (table, column),
-            )
-            row = cursor.fetchone()
-        return str(row[0]).lower() if row else ""
+        rows = rows_of(
+            self._connection,
+            "SELECT data_type FROM information_schema.columns "
+            "WHERE table_schema = DATABASE() AND table_name = %s AND column_name = %s",
+            [table, column],
+        )
+        return str(rows[0][0]).lower() if rows else ""
 
     def _rows(self, sql: str) -> Iterator[Any]:
         with self._connection.cursor(driver().cursors.SSCursor) as cursor:
@@ -148,23 +93,53 @@ class MysqlValues(ServerValues):
             yield from cursor
 
 
-def _refused(
-    location: Location, database_id: str, error: BaseException
-) -> DataError | DatabaseUnavailableError:
-    text = explained(error)[:400]
-    about = f'Database "{database_id}": {location}' if database_id else str(location)
-    if "using password" in text:
-        how = "Check user and password; the password is read from the URL or MYSQL_PWD."
-    elif "denied" in text:
-        how = f"Grant the role what it needs to read: {_READER.format(database='...')}"
-    elif "SSL" in text or "TLS" in text or "certificate" in text:
-        how = "Say how to encrypt at the end of the URL: ?sslmode=require, disable or verify-full&sslrootcert=FILE."
-    elif unreachable(error):
-        how = "Check host, port and whether the server runs; then run the same command again to continue."
-        return DatabaseUnavailableError(f"{about}: the server does not answer ({text}). {how}")
-    else:
-        how = "Check the URL: mysql://user@host:port/database."
-    return DataError(f"{about}: the server refuses ({text}). {how}")
+ABSENT = frozenset({1044, 1049})
+"""No such database, or none that the role may open: MySQL does not tell a reader which."""
+READING = frozenset({"USAGE", "SELECT", "SHOW VIEW", "SHOW DATABASES"})
+_GRANT = re.compile(r"GRANT (.+?) ON (?!\S+@)")
+_COLUMNS = re.compile(r"(?<!\s)\s*+\([^()]*\)")
+_GRANTS = (
+    "CREATE USER reader@'%' IDENTIFIED BY '...'; GRANT SELECT, SHOW VIEW ON `{database}`.* TO reader@'%'"
+)
+_TEXT = ("char", "varchar", "text", "tinytext", "mediumtext", "longtext", "enum", "set")
+_NUMBERS = ("tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double", "year")
+
+
+class Mysql(ServerEngine):
+    """The engine of MySQL and MariaDB databases."""
+
+    name = "mysql"
+    dialect = DIALECT
+    schemes = ("mysql", "mariadb")
+    environment_variable = "MYSQL_PWD"
+    sessions = MysqlConnection
+    structure = staticmethod(read_structure)
+    stored_values = MysqlValues
+    server_name = "the server"
+    grants = _GRANTS
+    url_form = "mysql://user@host:port/database"
+    login_sources = "the URL or MYSQL_PWD"
+    refusals = (("using password", "login"), ("denied", "rights"), ("SSL|TLS|certificate", "encryption"))
+
+    def is_absent(self, error: BaseException) -> bool:
+        """Return whether there is no such database."""
+        return bool(error.args) and error.args[0] in ABSENT
+
+    def release(self, connection: Any) -> tuple[str, list[int]]:
+        """Return MySQL or MariaDB with the server's version."""
+        server = connection.get_server_info()
+        # MariaDB may put a version of MySQL in front, for old clients
+        numbers = re.findall(r"\d+", server.removeprefix("5.5.5-"))
+        return "MariaDB" if "MariaDB" in server else "MySQL", [int(number) for number in numbers[:3]]
+
+    def rights(self, connection: Any) -> tuple[str, str]:
+        """Return what the role may do beyond reading, and the name of the database."""
+        grants = (_GRANT.match(str(grant)) for (grant,) in rows_of(connection, "SHOW GRANTS"))
+        lists = (_COLUMNS.sub("", grant[1]) for grant in grants if grant)
+        granted = {right.strip() for listed in lists for right in listed.split(",")}
+        ((database,),) = rows_of(connection, "SELECT DATABASE()")
+        beyond = ", ".join(sorted(granted - READING))
+        return f"has more rights than to read: {beyond}" if beyond else "", database
 
 
 ENGINES.register("mysql")(Mysql())

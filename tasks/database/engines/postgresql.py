@@ -4,23 +4,100 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from tasks.core.errors import ConfigurationError, CrosscheckError, DatabaseUnavailableError, DataError
-from tasks.database.engine import ENGINES, Connection, Structure, Values
-from tasks.database.identifiers import quoted
-from tasks.database.limits import Limits
-from tasks.database.location import Location
-from tasks.database.servers.engine import ServerEngine, ServerValues, fingerprint
-from tasks.database.servers.postgresql_connection import PostgresConnection
-from tasks.database.servers.postgresql_opening import (
-    DIALECT,
-    driver,
-    open_reading,
-    read_structure,
-    unreachable,
-)
+from tasks.database.dialects import quoted
+from tasks.database.engine import ENGINES, Structure
+from tasks.database.schema import Column, ForeignKey, Table
+from tasks.database.servers.engine import ServerEngine, ServerValues, rows_of, with_first_rows
+from tasks.database.servers.postgresql import PostgresConnection
+
+DIALECT = "postgres"
+
+# tables, partitioned ones without their parts, foreign tables, materialized views; then views but those of extensions
+_TABLES = """
+SELECT c.oid, c.relname, obj_description(c.oid, 'pg_class'), c.relkind = 'v'
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p', 'f', 'm', 'v') AND NOT c.relispartition AND n.nspname = ANY (current_schemas(false))
+  AND has_table_privilege(c.oid, 'SELECT') AND pg_table_is_visible(c.oid)
+  AND (c.relkind <> 'v' OR NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e'))
+ORDER BY c.relkind = 'v', c.oid
+"""
+_COLUMNS = """
+SELECT a.attrelid, a.attname, format_type(a.atttypid, a.atttypmod), col_description(a.attrelid, a.attnum)
+FROM pg_attribute a WHERE a.attrelid = ANY (%s) AND a.attnum > 0 AND NOT a.attisdropped
+ORDER BY a.attrelid, a.attnum
+"""
+_KEYS = """
+SELECT k.contype, k.conrelid, k.confrelid,
+  ARRAY(SELECT a.attname::text FROM unnest(k.conkey) WITH ORDINALITY AS p(num, place)
+        JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = p.num ORDER BY p.place),
+  ARRAY(SELECT a.attname::text FROM unnest(k.confkey) WITH ORDINALITY AS p(num, place)
+        JOIN pg_attribute a ON a.attrelid = k.confrelid AND a.attnum = p.num ORDER BY p.place)
+FROM pg_constraint k WHERE k.contype IN ('p', 'f') AND k.conrelid = ANY (%s) AND k.conparentid = 0
+ORDER BY k.conrelid, k.oid
+"""
+
+
+def read_structure(connection: Any, sample_rows: int) -> Structure:
+    """Read tables with so many of their first rows, in the table's own order, views, and keys.
+
+    The connection is one of `open_reading`, which gives plain values.
+    """
+    listed = rows_of(connection, _TABLES)
+    names = {oid: name for oid, name, _, _ in listed}
+    columns: dict[int, list[Column]] = {oid: [] for oid in names}
+    for oid, name, kind, comment in rows_of(connection, _COLUMNS, [list(names)]):
+        columns[oid].append(Column(name, kind, comment or ""))
+    primary: dict[int, tuple[str, ...]] = {}
+    foreign = []
+    for kind, table, parent, own, others in rows_of(connection, _KEYS, [list(names)]):
+        if kind in (b"p", "p"):
+            primary[table] = tuple(own)
+        elif parent in names:
+            foreign.append(ForeignKey(names[table], tuple(own), names[parent], tuple(others)))
+    tables = (
+        Table(name, tuple(columns[oid]), primary.get(oid, ()), comment or "", view)
+        for oid, name, comment, view in listed
+    )
+    sampled = (with_first_rows(connection, table, sample_rows, DIALECT) for table in tables)
+    return Structure(tuple(sampled), tuple(foreign))
+
+
+class PostgresValues(ServerValues):
+    """The values of a database."""
+
+    dialect = DIALECT
+
+    def texts(self, table: str, column: str, longest: int) -> Iterator[tuple[str, int]]:
+        """Yield the different texts of a column of text or of an enum; other types have none."""
+        name, source = quoted(column, DIALECT), quoted(table, DIALECT)
+        if self._category(table, column) in ("S", "E"):
+            yield from self._rows(
+                f"SELECT {name}::text, count(*) FROM {source} "
+                f"WHERE length({name}::text) BETWEEN 1 AND {longest} GROUP BY 1"
+            )
+
+    def has_numbers(self, table: str, column: str) -> bool:
+        """Return whether the type of a column is one of numbers."""
+        return self._category(table, column) == "N"
+
+    def _category(self, table: str, column: str) -> str:
+        rows = rows_of(
+            self._connection,
+            "SELECT t.typcategory::text FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid "
+            "WHERE a.attrelid = %s::regclass AND a.attname = %s",
+            [quoted(table, DIALECT), column],
+        )
+        return str(rows[0][0]) if rows else ""
+
+    def _rows(self, sql: str) -> Iterator[Any]:
+        with self._connection.transaction(), self._connection.cursor(name="values") as cursor:
+            cursor.itersize = 10_000
+            cursor.execute(sql)
+            yield from cursor
+
 
 _ABSENT = re.compile(r'database "[^"]*" does not exist')
-_READER = (
+_GRANTS = (
     "CREATE ROLE reader LOGIN PASSWORD '...'; GRANT CONNECT ON DATABASE \"{database}\" TO reader; "
     "GRANT USAGE ON SCHEMA public TO reader; GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader; "
     "REVOKE CREATE ON SCHEMA public FROM PUBLIC; ALTER ROLE reader SET temp_file_limit = '1GB'"
@@ -50,117 +127,30 @@ class Postgresql(ServerEngine):
     dialect = DIALECT
     schemes = ("postgresql", "postgres")
     environment_variable = "PGPASSWORD"
-
-    def product(self, location: Location) -> str:
-        """Return PostgreSQL with the server's version."""
-        with self.reading(location, location.address) as connection:
-            release, patch = divmod(connection.info.server_version, 10000)
-        return f"PostgreSQL {release}.{patch}"
-
-    def require(self, location: Location, database_id: str) -> None:
-        """Make sure that the server lets the role in, and that the role cannot write."""
-        with self.reading(location, database_id, first=True) as connection:
-            rights = [right for (right,) in connection.execute(_RIGHTS).fetchall()]
-            database = connection.info.dbname
-        if rights and not location.writable:
-            raise ConfigurationError(
-                f'Database "{database_id}": the role of {location} {", ".join(rights)}. SQL written by a model must '
-                f"not run under it. Make one that only reads: {_READER.format(database=database)} "
-                "Or, if you accept that a read-only transaction alone protects the data: "
-                '"--set benchmark.allow_writable_role=true".'
-            )
-
-    def connect(self, location: Location, limits: Limits) -> Connection:
-        """Open a connection that only reads."""
-        return PostgresConnection(location)
-
-    def driver_error(self) -> type[BaseException]:
-        """Return the class of the driver's errors."""
-        found: type[BaseException] = driver().Error
-        return found
-
-    def open(self, location: Location) -> Any:
-        """Open a connection that only reads."""
-        return open_reading(location)
+    sessions = PostgresConnection
+    structure = staticmethod(read_structure)
+    stored_values = PostgresValues
+    server_name = "PostgreSQL"
+    grants = _GRANTS
+    url_form = "postgresql://user@host:port/database"
+    login_sources = "the URL, PGPASSWORD or ~/.pgpass"
+    refusals = (
+        ("password|authentication", "login"),
+        ("permission denied", "rights"),
+        (r"sslmode|certificate|SSL (?!SYSCALL)", "encryption"),
+    )
 
     def is_absent(self, error: BaseException) -> bool:
         """Return whether there is no such database."""
         return _ABSENT.search(str(error)) is not None
 
-    def refused(self, location: Location, database_id: str, error: BaseException) -> CrosscheckError:
-        """Return an error of the driver as ours."""
-        return _refused(location, database_id, error)
+    def release(self, connection: Any) -> tuple[str, list[int]]:
+        """Return PostgreSQL with the server's version."""
+        return "PostgreSQL", [*divmod(connection.info.server_version, 10000)]
 
-    def structure(self, connection: Any, sample_rows: int) -> Structure:
-        """Read tables, comments, keys and the first rows."""
-        return read_structure(connection, sample_rows)
-
-    def stream(self, connection: Any) -> Values:
-        """Return the values that a connection reads."""
-        return PostgresValues(connection)
-
-    def fingerprint(self, location: Location) -> str:
-        """Return the fingerprint of schema and row counts."""
-        with self.reading(location, location.address) as connection:
-            server = f"PostgreSQL {connection.info.server_version // 10000}"
-
-            def count(table: str) -> int:
-                sql = f"SELECT count(*) FROM {quoted(table, DIALECT)}"
-                return int(connection.execute(sql).fetchall()[0][0])
-
-            return fingerprint(read_structure(connection, 0), server, location.version, count)
-
-
-class PostgresValues(ServerValues):
-    """The values of a database."""
-
-    dialect = DIALECT
-
-    def texts(self, table: str, column: str, longest: int) -> Iterator[tuple[str, int]]:
-        """Yield the different texts of a column of text or of an enum; other types have none."""
-        name, source = quoted(column, DIALECT), quoted(table, DIALECT)
-        if self._category(table, column) in ("S", "E"):
-            yield from self._rows(
-                f"SELECT {name}::text, count(*) FROM {source} "
-                f"WHERE length({name}::text) BETWEEN 1 AND {longest} GROUP BY 1"
-            )
-
-    def has_numbers(self, table: str, column: str) -> bool:
-        """Return whether the type of a column is one of numbers."""
-        return self._category(table, column) == "N"
-
-    def _category(self, table: str, column: str) -> str:
-        row = self._connection.execute(
-            "SELECT t.typcategory::text FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid "
-            "WHERE a.attrelid = %s::regclass AND a.attname = %s",
-            [quoted(table, DIALECT), column],
-        ).fetchone()
-        return str(row[0]) if row else ""
-
-    def _rows(self, sql: str) -> Iterator[Any]:
-        with self._connection.transaction(), self._connection.cursor(name="values") as cursor:
-            cursor.itersize = 10_000
-            cursor.execute(sql)
-            yield from cursor
-
-
-def _refused(
-    location: Location, database_id: str, error: BaseException
-) -> DataError | DatabaseUnavailableError:
-    text = " ".join(str(error).split())[:400]
-    about = f'Database "{database_id}": {location}' if database_id else str(location)
-    if "password" in text or "authentication" in text:
-        how = "Check user and password; the password is read from the URL, PGPASSWORD or ~/.pgpass."
-    elif "permission denied" in text:
-        how = f"Grant the role what it needs to read: {_READER.format(database='...')}"
-    elif re.search(r"sslmode|certificate|SSL (?!SYSCALL)", text):
-        how = "Say how to encrypt at the end of the URL: ?sslmode=require, disable or verify-full&sslrootcert=FILE."
-    elif unreachable(error) and "does not exist" not in text:
-        how = "Check host, port and whether the server runs; then run the same command again to continue."
-        return DatabaseUnavailableError(f"{about}: PostgreSQL does not answer ({text}). {how}")
-    else:
-        how = "Check the URL: postgresql://user@host:port/database."
-    return DataError(f"{about}: PostgreSQL refuses ({text}). {how}")
+    def rights(self, connection: Any) -> tuple[str, str]:
+        """Return what the role may do beyond reading, and the name of the database."""
+        return ", ".join(right for (right,) in rows_of(connection, _RIGHTS)), connection.info.dbname
 
 
 ENGINES.register("postgresql")(Postgresql())

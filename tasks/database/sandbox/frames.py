@@ -21,19 +21,12 @@ class Job(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """The outcome of a job, or, with `outcome` "ready", that the worker can take one.
+    """The outcome of a job, or, with `outcome` "ready", that the worker can take one."""
 
-    Attributes:
-        outcome: "returned" (the value), "raised" (the exception), or "exhausted" (memory ran out).
-        value: see above.
-        traceback: of the exception, as text.
-        spent: whether the worker has stopped after this reply, because its memory ran out or stayed large.
-    """
-
-    outcome: Literal["ready", "returned", "raised", "exhausted"]
-    value: Any = None
-    traceback: str = ""
-    spent: bool = False
+    outcome: Literal["ready", "returned", "raised", "exhausted"]  # exhausted: memory ran out
+    value: Any = None  # what the function returned, or the exception that it raised
+    traceback: str = ""  # of the exception, as text
+    spent: bool = False  # whether the worker has stopped after it, because its memory ran out or stayed large
 
 
 def framed(message: object) -> bytes:

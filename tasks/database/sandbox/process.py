@@ -30,21 +30,16 @@ OUTSIDE = frozenset({-9, -15, -2, -1, -3})
 memory is short, or another process does."""
 
 ROOT = Path(__file__).resolve().parents[3]
-INHERITED = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "TZ")
+INHERITED = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "TMPDIR", "TZ")
 
 
 class WorkerDiedError(Exception):
-    """The process ended before it replied.
-
-    Attributes:
-        started: whether the job may have begun.
-        outside: whether it was ended, or stopped, from outside, which says nothing about the job.
-    """
+    """The process ended before it replied."""
 
     def __init__(self, message: str, *, started: bool, outside: bool) -> None:
         super().__init__(message)
-        self.started = started
-        self.outside = outside
+        self.started = started  # whether the job may have begun
+        self.outside = outside  # whether it was ended, or stopped, from outside, whatever the job
 
 
 class WorkerOverranError(Exception):
@@ -55,18 +50,13 @@ class WorkerProcess:
     """One worker process, for the loop that made it.
 
     Only `start`, `ask` and `wait_ended` wait; `kill` can be called from anywhere.
-
-    Attributes:
-        locations: databases of earlier requests.
-        functions: functions of earlier requests, which it has imported.
-        overran: whether it was killed at a deadline; its reply may have come at that moment.
-        stopped: whether it stood still at that deadline, by SIGSTOP.
     """
 
     def __init__(self) -> None:
-        self.locations: set[Location] = set()
-        self.functions: set[str] = set()
-        self.overran = self.stopped = False
+        self.locations: set[Location] = set()  # databases of earlier requests
+        self.functions: set[str] = set()  # functions of earlier requests, which it has imported
+        self.overran = False  # whether it was killed at a deadline; its reply may have come at that moment
+        self.stopped = False  # whether it stood still at that deadline, by SIGSTOP
         self._socket, theirs = socket.socketpair()
         self._socket.setblocking(False)
         try:
@@ -96,11 +86,7 @@ class WorkerProcess:
         return self._process.poll() is None
 
     async def start(self, limits: Limits) -> None:
-        """Send it its limits and wait until it can take a job.
-
-        Raises:
-            DatabaseUnavailableError: it did not start.
-        """
+        """Send it its limits and wait until it can take a job."""
         try:
             with self._deadline(START_S):
                 await self._send(framed(limits))

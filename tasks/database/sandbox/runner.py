@@ -1,13 +1,26 @@
-"""A database that a stage can run SQL on."""
+"""A database that a stage can run SQL on.
 
-from collections.abc import Mapping
+Functions on a database's file in a process of the sandbox, for code that is not asynchronous.
+
+Reading a file evaluates what it contains (generated columns, views, macros), which can hang or fill a process.
+"""
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
+from tasks.core.errors import DataError
 from tasks.core.records import Execution
 from tasks.database.database import Database
-from tasks.database.sandbox.functions import same_rows
-from tasks.database.sandbox.workers import SqlWorkers, WorkerLost
+from tasks.database.limits import Limits
+from tasks.database.location import Content, Location
+from tasks.database.sandbox.frames import Job
+from tasks.database.sandbox.session import same_rows
+from tasks.database.sandbox.workers import SqlWorkers, WorkerLost, name_of
 
 VERSION = 2
 """Version of execution, to be raised where a SQL can have another outcome; 1 took unreadable files for failing SQL."""
@@ -38,3 +51,36 @@ class DatabaseRunner:
             )
         except WorkerLost:
             return False
+
+
+READING_S = 120.0
+"""Seconds of reading the structure of one database."""
+
+
+def in_sandbox(
+    function: Callable[..., Any], location: Location, *args: Any, timeout_s: float, limits: Limits
+) -> Any:
+    """Run `function(session, *args)` in a process with these limits and return its value.
+
+    Raises:
+        Exception: what the function raised.
+    """
+    workers, loop = _pool(limits, os.getpid())
+    job = Job(name_of(function), location, Content(""), args, timeout_s)
+    try:
+        return asyncio.run_coroutine_threadsafe(workers.run(job), loop).result()
+    except WorkerLost as lost:
+        limit = f"{timeout_s:g} s" if lost.status == "timeout" else f"{limits.memory_mb} MiB of memory"
+        raise DataError(
+            f"{location} cannot be read within {limit}: a column or view of it computes too much. "
+            "Check where the file comes from, or leave the database out."
+        ) from lost
+
+
+@cache
+def _pool(limits: Limits, process: int) -> tuple[SqlWorkers, asyncio.AbstractEventLoop]:
+    """Return a pool of this process, not of the one that it was forked from; it ends with the process."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="sandbox", daemon=True).start()
+    workers = SqlWorkers(limits=limits)
+    return asyncio.run_coroutine_threadsafe(workers.__aenter__(), loop).result(), loop

@@ -3,21 +3,121 @@
 Model-written SQL is untrusted. What protects the machine from it, outermost last: the engine's connection, which only
 reads; caps on rows and bytes; a deadline that the engine keeps, and an alarm that ends the process where it does not;
 the worker's memory limit, and its parent, which kills it.
+
+Golds are compared with many predictions, and many predictions are the gold word for word: a worker keeps small results,
+so that the same SQL needs no second execution.
 """
 
 import os
+import re
+import sys
 import time
+from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import replace
-from functools import cache
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 from tasks.core.errors import DatabaseUnavailableError, DataError
+from tasks.core.records import Execution, Status
 from tasks.database.database import require_content
 from tasks.database.engine import Connection, Cursor, Deadline, engine_of
 from tasks.database.limits import MIB, Limits
 from tasks.database.location import Content, Location, unreadable
-from tasks.database.sandbox.results import KeptResults, Result, size_of
+from tasks.database.plain import plain_row
+
+MAX_KEPT_BYTES = 2 * MIB
+"""Bytes of what is kept for one database."""
+MAX_RESULT_BYTES = MAX_KEPT_BYTES // 16
+"""Bytes of one result; a larger one is not kept."""
+OVERHEAD = 512
+"""Bytes of a result without rows."""
+
+_WORDS = r"random|randomblob|current_\w+|localtime|localtimestamp|utc_\w+|tablesample|using\s+sample"
+_CALLS = (
+    r"now|rand|random_\w+|sysdate|curdate|curtime|today|uuid\w*|gen_random_\w+|timeofday|get_current_\w+|txid_\w+"
+    r"|pg_current_\w+|connection_id|last_insert_id"
+)
+# one group after \b: most places of a SQL fail there at once
+_VOLATILE = re.compile(
+    rf"\b(?:(?:{_WORDS})\b|(?:{_CALLS})\s*\("
+    r"|(?:date|time|datetime|julianday|unixepoch)\s*\(\s*\)|(?:strftime|age)\s*\([^,()]*[()])"
+    r"|_timestamp\s*\(|['\"](?:now|localtime|today|tomorrow|yesterday)['\"]"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The whole result of one query."""
+
+    status: Status  # "ok", "error", "timeout" or "too_large", as in `tasks.core.records.Execution`
+    columns: tuple[str, ...] = ()  # names of the result's columns
+    # all rows, or as many as were to be kept; [] unless ok
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    row_count: int | None = None  # rows of the whole result; None unless ok
+    error: str = ""  # the engine's own message, or one sentence of the sandbox; "" when ok
+    seconds: float = 0.0  # time spent executing and fetching, without the sandbox's own book-keeping
+    # seconds of these until the engine had begun to give rows, without fetching them; 0.0 unless ok
+    executing: float = 0.0
+    steps: int | None = None  # steps of the engine; None unless requested, ok, and counted by it
+    size: int = 0  # bytes that all rows take in Python
+
+    @property
+    def ok(self) -> bool:
+        """Whether the query ran to its end."""
+        return self.status == "ok"
+
+
+def size_of(rows: list[tuple[Any, ...]]) -> int:
+    """Return the bytes that rows take in Python, at least one row."""
+    return sum(map(sys.getsizeof, chain.from_iterable(rows))) + len(rows) * sys.getsizeof(rows[0])
+
+
+@lru_cache(maxsize=4096)
+def is_volatile(sql: str) -> bool:
+    """Return whether the next execution of a SQL may give another result: it asks for the time or random numbers.
+
+    >>> is_volatile("SELECT date('now')"), is_volatile("SELECT date(birthday) FROM singer")
+    (True, False)
+    """
+    return _VOLATILE.search(sql.lower()) is not None
+
+
+class KeptResults:
+    """Whole results by their SQL; the least recently used are dropped for the next."""
+
+    def __init__(self) -> None:
+        self._results: OrderedDict[str, Result] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, sql: str, timeout_s: float) -> Result | None:
+        """Return the result of a SQL; None where it is not kept, or took longer than this limit."""
+        known = self._results.get(sql)
+        if known is None or known.seconds > timeout_s:
+            return None
+        self._results.move_to_end(sql)
+        return known
+
+    def put(self, sql: str, result: Result) -> None:
+        """Keep a whole result, unless it is large or the next execution may give another."""
+        size = _bytes_of(sql, result)
+        if not result.ok or size > MAX_RESULT_BYTES or sql in self._results or is_volatile(sql):
+            return
+        self._results[sql] = result
+        self._bytes += size
+        while self._bytes > MAX_KEPT_BYTES:
+            self._bytes -= _bytes_of(*self._results.popitem(last=False))
+
+    def clear(self) -> None:
+        """Forget every result."""
+        self._results.clear()
+        self._bytes = 0
+
+
+def _bytes_of(sql: str, result: Result) -> int:
+    return len(sql) + result.size + OVERHEAD
+
 
 ATTEMPTS = 2
 """Executions of a query that meets a change of the database's files."""
@@ -26,7 +126,7 @@ COARSE = 100
 EXACT_BELOW = 100_000
 """Steps below which a query is counted again, one by one."""
 FIRST_BATCH = 16
-LARGEST_BATCH = 1024
+MAX_BATCH = 1024
 BATCH_BYTES = 4 * MIB
 """Bytes that the next batch of rows may take, going by those before."""
 OUT_OF_MEMORY = "The query ran out of memory."
@@ -48,9 +148,6 @@ class Session:
         location: the database.
         limits: what a query may take.
         alarm: called with seconds before each query, after which the process ends come what may, and with 0 after it.
-
-    Attributes:
-        exhausted: whether memory ran out at some time.
     """
 
     def __init__(
@@ -58,7 +155,7 @@ class Session:
     ) -> None:
         self.location = location
         self.limits = limits
-        self.exhausted = False
+        self.exhausted = False  # whether memory ran out at some time
         self._alarm = alarm
         self._engine = engine_of(location)
         self._connection: Connection | None = None
@@ -99,9 +196,6 @@ class Session:
             count_steps: count the engine's steps, where it has such; SQLite's are exact below 100,000, to the
                 hundred above. It slows the query down, so do not time what is counted. From SQLite 3.41 on, a few
                 steps of preparing the statement are among them.
-
-        Raises:
-            DatabaseUnavailableError: the database cannot be read, its server does not answer, or it has changed.
         """
         objection = self._objection(sql)
         if objection:
@@ -241,7 +335,7 @@ class Session:
                 rows += batch
             elif len(rows) < keep:
                 rows += batch[: keep - len(rows)]
-            wanted = max(1, min(2 * wanted, LARGEST_BATCH, BATCH_BYTES * count // max(1, size)))
+            wanted = max(1, min(2 * wanted, MAX_BATCH, BATCH_BYTES * count // max(1, size)))
             started = time.perf_counter()
             batch = cursor.fetch(wanted)
             seconds += time.perf_counter() - started
@@ -291,3 +385,28 @@ def address_space() -> int:
 @cache
 def _statm() -> int:
     return os.open("/proc/self/statm", os.O_RDONLY)
+
+
+SHOWN_BYTES = 16 * MIB
+"""Bytes of the first rows that leave the worker."""
+
+
+def first_rows(session: Session, sql: str, rows: int, timeout_s: float | None) -> Execution:
+    """Run a query to its end and return its first rows and their number; fewer rows where they are large."""
+    result = session.run(sql, timeout_s=timeout_s, keep_rows=rows)
+    kept: list[tuple[Any, ...]] = []
+    size = 0
+    for row in map(plain_row, result.rows):
+        size += size_of([row])
+        if size > SHOWN_BYTES:
+            break
+        kept.append(row)
+    return Execution(
+        result.status, result.columns, tuple(kept), result.row_count, result.error, result.seconds
+    )
+
+
+def same_rows(session: Session, sql: str, other: str) -> bool:
+    """Return whether two statements both run and return the same set of rows."""
+    first, second = session.run(sql), session.run(other)
+    return first.ok and second.ok and set(first.rows) == set(second.rows)

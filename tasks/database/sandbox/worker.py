@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def restrict_process(limits: Limits) -> None:
-    """Bound this process's memory, and forbid it to write files or dump core.
+    """Bound this process's memory, and forbid it to dump core and, unless it builds a file, to write files.
 
     Where there is no `resource` (Windows) or RLIMIT_AS is ignored (macOS), SQLite's own heap limit remains.
     """
@@ -65,9 +65,10 @@ def restrict_process(limits: Limits) -> None:
         return
     wanted = {
         resource.RLIMIT_AS: limits.memory_mb * MIB,
-        resource.RLIMIT_FSIZE: 0,
         resource.RLIMIT_CORE: 0,
     }
+    if not limits.writes_files:
+        wanted[resource.RLIMIT_FSIZE] = 0
     for kind, value in wanted.items():
         _, hard = resource.getrlimit(kind)
         bounded = value if hard == resource.RLIM_INFINITY else min(value, hard)

@@ -1,11 +1,18 @@
-"""A pool of worker processes that run SQL in the sandbox, for one asyncio loop."""
+"""A pool of worker processes that run SQL in the sandbox, for one asyncio loop.
+
+A message to another process and its reply take as long as a short query. So calls of one function on one database that
+wait for a worker go there together. None waits for others to come. Behind a slow call, the others of its message wait
+for that one only: after `MAX_MESSAGE_S` a worker begins no further one, and those that it has not begun go to the next.
+"""
 
 import asyncio
 import os
-from collections.abc import Callable
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
 from functools import cache
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self, cast
 
 from tasks.core.errors import CrosscheckError, DatabaseUnavailableError
 from tasks.core.records import Execution
@@ -13,22 +20,148 @@ from tasks.database.database import Database
 from tasks.database.limits import Limits
 from tasks.database.location import Location
 from tasks.database.sandbox.frames import Job, Reply, framed
-from tasks.database.sandbox.functions import first_rows
 from tasks.database.sandbox.process import WorkerDiedError, WorkerOverranError, WorkerProcess
-from tasks.database.sandbox.together import CallsTogether
+from tasks.database.sandbox.session import Session, first_rows
 
-MOST_WORKERS = 4
+MOST = 16
+"""Calls in one message."""
+MAX_MESSAGE_S = 0.05
+"""Seconds after which a worker begins no further call of a message."""
+
+Function = Callable[[Session, Any], Any]
+
+
+class Waiting(NamedTuple):
+    """A call that waits for a worker."""
+
+    function: Function  # a module-level function of a session and an argument
+    database: Database  # the database of the session
+    argument: Any  # its argument
+    timeout_s: float  # seconds that its queries may take together
+    result: "asyncio.Future[Any]"  # what it returned or raised
+
+
+class CallsTogether:
+    """Calls to one pool of workers, from one asyncio loop at a time."""
+
+    def __init__(self, pool: "SqlWorkers") -> None:
+        self._pool = pool
+        self._waiting: deque[Waiting] = deque()
+        self._senders: set[asyncio.Task[None]] = set()
+
+    async def call(self, function: Function, database: Database, argument: Any, *, timeout_s: float) -> Any:
+        """Run `function(session, argument)` inside a worker, as `SqlWorkers.call` does, and raise what it raises.
+
+        Where a worker is lost, or a function raises, each call of the message is repeated alone, so that none loses its
+        result to another.
+        """
+        result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting.append(Waiting(function, database, argument, timeout_s, result))
+        self._begin()
+        return await result
+
+    def _begin(self) -> None:
+        if len(self._senders) < self._pool.size:
+            sender = asyncio.create_task(self._send())
+            self._senders.add(sender)
+            sender.add_done_callback(self._replace_cancelled)
+
+    def _replace_cancelled(self, sender: asyncio.Task[None]) -> None:
+        """Start another sender if one was cancelled while its caller waits or has called again."""
+        self._senders.discard(sender)
+        if sender.cancelled() and any(not call.result.done() for call in self._waiting):
+            self._begin()
+
+    async def _send(self) -> None:
+        """Send what waits until nothing does."""
+        calls: list[Waiting] = []
+        try:
+            while calls := self._next():
+                if len(calls) == 1:
+                    await self._send_alone(calls[0])
+                else:
+                    await self._send_together(calls)
+        except asyncio.CancelledError:
+            self._waiting.extendleft(reversed(calls))
+            raise
+        finally:  # at once: a call that comes before the task has ended needs another sender
+            self._senders.discard(cast("asyncio.Task[None]", asyncio.current_task()))
+
+    def _next(self) -> list[Waiting]:
+        """Take the first call that waits and those after it that may go with it, up to one worker's share."""
+        share = min(MOST, -(-len(self._waiting) // self._pool.size))
+        calls: list[Waiting] = []
+        while self._waiting and len(calls) < share:
+            if calls and not _alike(calls[0], self._waiting[0]):
+                break
+            call = self._waiting.popleft()
+            if not call.result.done():  # the caller was not cancelled
+                calls.append(call)
+        return calls
+
+    async def _send_together(self, calls: Sequence[Waiting]) -> None:
+        first = calls[0]
+        try:
+            values = await self._pool.call(
+                call_each,
+                first.database,
+                first.function,
+                [(call.argument, call.timeout_s) for call in calls],
+                timeout_s=max(call.timeout_s for call in calls) + MAX_MESSAGE_S,
+            )
+        except Exception:  # it is raised once more by the call that it belongs to
+            for call in calls:
+                await self._send_alone(call)
+            return
+        for call, value in zip(calls, values, strict=False):
+            if not call.result.done():
+                call.result.set_result(value)
+        self._waiting.extendleft(reversed(calls[len(values) :]))
+
+    async def _send_alone(self, call: Waiting) -> None:
+        try:
+            value = await self._pool.call(
+                call.function, call.database, call.argument, timeout_s=call.timeout_s
+            )
+        except Exception as error:
+            if not call.result.done():
+                call.result.set_exception(error)
+        else:
+            if not call.result.done():
+                call.result.set_result(value)
+
+
+def _alike(one: Waiting, other: Waiting) -> bool:
+    return (
+        one.function is other.function
+        and one.database.location == other.database.location
+        and one.database.content == other.database.content
+    )
+
+
+def call_each(session: Session, function: Function, calls: Sequence[tuple[Any, float]]) -> list[Any]:
+    """Inside a worker: run a function with each argument in turn, and return what it returned for those that it ran.
+
+    It begins no further one after `MAX_MESSAGE_S`, or where the process had better be replaced.
+    """
+    started = time.monotonic()
+    values: list[Any] = []
+    for argument, timeout_s in calls:
+        session.grant(timeout_s)
+        values.append(function(session, argument))
+        if session.spent or time.monotonic() - started > MAX_MESSAGE_S:
+            break
+    return values
+
+
+MAX_WORKERS = 4
 ATTEMPTS = 3
 """Workers that a job is given to while each is ended from outside."""
 CLOSED = "the SqlWorkers were closed before the query was done"
 
 
 class WorkerLost(Exception):  # noqa: N818 - an outcome, not an error
-    """Signal that a function in a worker did not finish: it exceeded its time or the worker's memory.
-
-    Attributes:
-        status: "timeout" or "too_large", as in `tasks.core.records.Execution`.
-    """
+    """Signal that a function in a worker did not finish: it exceeded its time or the worker's memory."""
 
     def __init__(self, status: Literal["timeout", "too_large"], message: str) -> None:
         super().__init__(message)
@@ -45,20 +178,17 @@ class SqlWorkers:
     Args:
         size: processes at most; None: one per CPU, at most 4.
         limits: what one query, and one process, may take.
-
-    Attributes:
-        together: calls that may share a message, for many short queries.
     """
 
     def __init__(self, size: int | None = None, *, limits: Limits | None = None) -> None:
-        self.size = size if size is not None else max(1, min(os.cpu_count() or 1, MOST_WORKERS))
+        self.size = size if size is not None else max(1, min(os.cpu_count() or 1, MAX_WORKERS))
         self.limits = limits or Limits()
         self._places: asyncio.Semaphore | None = None
         self._closed = False
         self._idle: list[WorkerProcess] = []
         self._busy: set[WorkerProcess] = set()
         self._reaping: set[asyncio.Task[None]] = set()
-        self.together = CallsTogether(self)
+        self.together = CallsTogether(self)  # for many short queries
 
     async def __aenter__(self) -> Self:
         if self._places is not None:
@@ -114,12 +244,14 @@ class SqlWorkers:
 
         Raises:
             WorkerLost: the worker exceeded its time or memory or crashed, and has been replaced.
-            DatabaseUnavailableError: a worker did not start, or `ATTEMPTS` workers were ended from outside.
             TypeError: the function, an argument or the value cannot be passed on.
             RuntimeError: the pool is not open, or is closed before the function has ended.
             Exception: what the function raised, with the worker's traceback as a note.
         """
-        job = Job(_name(function), database.location, database.content, args, timeout_s)
+        return await self.run(Job(name_of(function), database.location, database.content, args, timeout_s))
+
+    async def run(self, job: Job) -> Any:
+        """Run a job inside a worker and return its value; raises what `call` does."""
         places = self._places
         if places is None:
             never = "open the SqlWorkers first: async with SqlWorkers() as workers"
@@ -127,7 +259,7 @@ class SqlWorkers:
         async with places:
             if self._places is not places:
                 raise RuntimeError(CLOSED)
-            reply = await self._answer(job, timeout_s)
+            reply = await self._answer(job)
         if reply.outcome == "returned":
             return reply.value
         if reply.outcome == "exhausted":
@@ -136,7 +268,7 @@ class SqlWorkers:
         error.add_note(f"In a worker process:\n{reply.traceback}")
         raise error
 
-    async def _answer(self, job: Job, timeout_s: float) -> Reply:
+    async def _answer(self, job: Job) -> Reply:
         frame = _frame(job)
         ended = 0
         while True:
@@ -144,11 +276,12 @@ class SqlWorkers:
             new = not worker.functions
             self._busy.add(worker)
             try:
-                reply = await worker.ask(job, frame, timeout_s + self.limits.grace_s)
+                reply = await worker.ask(job, frame, job.budget_s + self.limits.grace_s)
             except WorkerOverranError:
                 self._discard(worker)
                 raise WorkerLost(
-                    "timeout", f"The query did not finish within {timeout_s:g} s and its process was stopped."
+                    "timeout",
+                    f"The query did not finish within {job.budget_s:g} s and its process was stopped.",
                 ) from None
             except WorkerDiedError as error:
                 self._discard(worker)
@@ -214,7 +347,12 @@ def _frame(job: Job) -> bytes:
 
 
 @cache
-def _name(function: Callable[..., Any]) -> str:
+def name_of(function: Callable[..., Any]) -> str:
+    """Return the name under which a worker finds a function.
+
+    Raises:
+        TypeError: it is not at the top of an importable module.
+    """
     qualname = getattr(function, "__qualname__", "")
     if not qualname or "<" in qualname or function.__module__ == "__main__":
         raise TypeError(

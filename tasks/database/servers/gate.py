@@ -4,10 +4,127 @@ It reads tokens, not text, and knows what a name means from the server (PostgreS
 are allowed (MySQL). The role, the read-only transaction and the protocol protect the data, too.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+import re
+import unicodedata
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Literal, NamedTuple
 
-from tasks.database.servers.tokens import ONLY_QUERIES, RefusedError, Token, mysql_tokens, postgresql_tokens
+ONLY_QUERIES = "The sandbox only lets a query read this database: {} is not allowed."
+
+
+class RefusedError(Exception):
+    """SQL that the sandbox does not give to the server; the message says why."""
+
+
+class Token(NamedTuple):
+    """A token that the server acts on."""
+
+    # "word", an unquoted name, keyword or number; "name", a quoted name; "string"; or "sign"
+    kind: Literal["word", "name", "string", "sign"]
+    text: str  # a word or name as it is compared, in lower case; a sign; "" for a string
+
+    @property
+    def is_name(self) -> bool:
+        """Whether it may be the name of a function or table."""
+        return self.kind in ("word", "name")
+
+
+_POSTGRESQL = re.compile(
+    r"""(?sx)
+    (?P<space>[ \t\n\r\f\v]+ | --[^\n\r]*) | (?P<nested>/\*)
+    | (?P<escapes>[eE]'(?:[^'\\]|\\.|'')*') | (?P<refused>[uU]&")
+    | (?P<string>'[^']*') | (?P<dollar>\$(?:[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_\x80-\U0010ffff]*)?\$)
+    | (?P<name>"(?:[^"]|"")*")
+    | (?P<word>[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_$\x80-\U0010ffff]*|[0-9]+) | (?P<sign>.)
+    """
+)
+_MYSQL = r"""(?sx)
+    (?P<space>[\x01-\x20]+ | \#[^\n]* | --(?=[\x01-\x20\x7f]|\Z)[^\n]* | /\*(?![!+]|M!).*?\*/) | (?P<refused>/\*)
+    | (?P<string>'%s') | %s | (?P<name>`(?:[^`]|``)*`)
+    | (?P<word>[A-Za-z0-9_$\x80-\U0010ffff]+) | (?P<sign>.)
+    """
+_ESCAPED = r"(?:[^%(mark)s\\]|\\.)*"
+_PLAIN = r"[^%(mark)s]*"
+_NEST = re.compile(r"/\*|\*/")
+_OPEN = frozenset({"'", '"', "`"})
+
+
+def postgresql_tokens(sql: str) -> Iterator[Token]:
+    """Yield the tokens of PostgreSQL's SQL, where strings have no escapes unless they say so."""
+    place, after_escapes = 0, False
+    while found := _POSTGRESQL.match(sql, place):
+        kind, text, place = str(found.lastgroup), found[0], found.end()
+        if kind == "nested":
+            place = _end_of_nested(sql, place)
+        elif kind == "dollar":
+            place = sql.find(text, place) + len(text)
+            if place < found.end():
+                raise RefusedError(ONLY_QUERIES.format(f"a string that begins with {text} and has no end"))
+            yield Token("string", "")
+        elif kind == "string" and after_escapes:  # PostgreSQL reads it with escapes, too
+            raise RefusedError(ONLY_QUERIES.format("a string in several parts"))
+        else:
+            yield from _plain(kind, text, str.lower)
+        if kind not in ("space", "nested"):
+            after_escapes = kind == "escapes"
+
+
+def mysql_tokens(sql: str, *, escapes: bool = True, ansi: bool = False) -> Iterator[Token]:
+    """Yield the tokens of MySQL's and MariaDB's SQL.
+
+    Args:
+        sql: the SQL.
+        escapes: whether a backslash in a string escapes what is behind it (`sql_mode` without NO_BACKSLASH_ESCAPES).
+        ansi: whether double quotes are around names (ANSI_QUOTES).
+    """
+    place, pattern = 0, _mysql(escapes, ansi)
+    while found := pattern.match(sql, place):
+        yield from _plain(str(found.lastgroup).rstrip("_"), found[0], _folded)
+        place = found.end()
+
+
+@cache
+def _mysql(escapes: bool, ansi: bool) -> re.Pattern[str]:
+    inner = _ESCAPED if escapes else _PLAIN
+    double = '(?P<name_>"(?:[^"]|"")*")' if ansi else f'(?P<string_>"{inner % {"mark": chr(34)}}")'
+    return re.compile(_MYSQL % (inner % {"mark": "'"}, double))
+
+
+def _plain(kind: str, text: str, fold: Callable[[str], str]) -> Iterator[Token]:
+    if kind == "refused" or (kind == "sign" and text in _OPEN):
+        raise RefusedError(ONLY_QUERIES.format(f"what begins with {text}"))
+    if kind == "word":
+        yield Token("word", fold(text))
+    elif kind == "name":
+        yield Token("name", fold(text[1:-1]))
+    elif kind in ("string", "escapes"):
+        yield Token("string", "")
+    elif kind == "sign":
+        yield Token("sign", text)
+
+
+def _end_of_nested(sql: str, place: int) -> int:
+    depth = 1
+    for mark in _NEST.finditer(sql, place):
+        depth += 1 if mark[0] == "/*" else -1
+        if not depth:
+            return mark.end()
+    raise RefusedError(ONLY_QUERIES.format("a comment that has no end"))
+
+
+def _folded(name: str) -> str:
+    """Return a name as a server compares it at its most tolerant: without case, accents and widths.
+
+    >>> _folded("PROCE\u017f\u017fLIST")
+    'processlist'
+    """
+    if name.isascii():
+        return name.lower()
+    plain = "".join(sign for sign in unicodedata.normalize("NFKD", name) if not unicodedata.combining(sign))
+    return plain.upper().lower()
+
 
 QUERIES = frozenset({"select", "with", "values", "table", "("})
 
@@ -18,16 +135,17 @@ class PostgresqlGate:
 
     functions: Collection[str]  # names of functions that are refused
     relations: Collection[str]  # names of tables and views that are refused
+    attributes: Collection[
+        str
+    ] = ()  # names of functions that are refused in attribute notation: (value).name
 
     def check(self, sql: str) -> bool:
-        """Return whether there is a statement at all.
-
-        Raises:
-            RefusedError: it is no query, or has a name that is refused.
-        """
+        """Return whether there is a statement at all."""
         tokens = _query(postgresql_tokens(sql))
-        for token, following in _pairs(tokens):
-            if token.is_name and following == "(" and token.text in self.functions:
+        for place, (token, following) in enumerate(_pairs(tokens)):
+            called = following == "(" and token.text in self.functions
+            after_dot = place > 0 and tokens[place - 1] == Token("sign", ".")
+            if token.is_name and (called or (after_dot and token.text in self.attributes)):
                 raise RefusedError(ONLY_QUERIES.format(f"the function {token.text}"))
             if token.is_name and token.text in self.relations:
                 raise RefusedError(ONLY_QUERIES.format(f"reading {token.text}"))
@@ -42,11 +160,7 @@ class MysqlGate:
     ansi: bool = False  # as in `mysql_tokens`
 
     def check(self, sql: str) -> bool:
-        """Return whether there is a statement at all.
-
-        Raises:
-            RefusedError: it is no query, writes, locks, or has a name that is refused.
-        """
+        """Return whether there is a statement at all."""
         tokens = _query(mysql_tokens(sql, escapes=self.escapes, ansi=self.ansi))
         for place, (token, following) in enumerate(_pairs(tokens)):
             if refused := _refused_words(token, following) or _refused_schema(tokens, place):
@@ -59,11 +173,7 @@ class MysqlGate:
 
 
 def _query(tokens: Iterable[Token]) -> list[Token]:
-    """Return the tokens of a query without semicolons at its end; [] where there is no statement.
-
-    Raises:
-        RefusedError: there is a second statement, or the first is no query.
-    """
+    """Return the tokens of a query without semicolons at its end; [] where there is no statement."""
     found = list(tokens)
     while found and found[-1] == Token("sign", ";"):
         found.pop()

@@ -1,13 +1,30 @@
-"""A SQLite file on disk: whether it can be read without its journal, and how to open it unchanged.
+"""A SQLite file on disk: whether it can be read without its journal, how to open it unchanged, and damaged files.
 
 Databases are opened `immutable`: SQLite then takes no lock, looks for no journal and writes no file beside
 the database. What another program has committed to a write-ahead log, or is about to roll back, would be
 missed, so such a file is refused until the log is empty.
+
+Empty SQLite databases of libraries, kept in the user's cache folder.
+
+The migrations of Prefect and MLflow take seconds. They run once for each release of these libraries: the new database
+is copied into the cache folder, and every later working folder begins with that copy.
 """
 
+import fcntl
+import logging
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 
+import platformdirs
+
 from tasks.core.errors import DataError
+from tasks.core.files import atomic_create, file_size
 
 MAGIC = b"SQLite format 3\x00"
 HOT_JOURNAL = bytes.fromhex("d9d505f920a163d7")
@@ -19,11 +36,7 @@ def read_only_uri(path: Path) -> str:
 
 
 def require_database(path: Path, database_id: str) -> None:
-    """Make sure that the file can be read without a journal beside it.
-
-    Raises:
-        DataError: no such file, not a SQLite database, or one that another program is changing.
-    """
+    """Make sure that the file can be read without a journal beside it."""
     if not path.is_file():
         what = "is a folder" if path.is_dir() else "does not exist"
         raise DataError(
@@ -44,11 +57,7 @@ def require_database(path: Path, database_id: str) -> None:
 
 
 def require_settled(path: Path, database_id: str) -> None:
-    """Refuse a database with a write-ahead log or a hot journal beside it; an empty log does no harm.
-
-    Raises:
-        DataError: with the command that makes a readable copy.
-    """
+    """Refuse a database with a write-ahead log or a hot journal beside it; an empty log does no harm."""
     log = path.with_name(path.name + "-wal")
     journal = path.with_name(path.name + "-journal")
     pending = None
@@ -67,3 +76,153 @@ def require_settled(path: Path, database_id: str) -> None:
 def _begins_with(path: Path, head: bytes) -> bool:
     with path.open("rb") as file:
         return file.read(len(head)) == head
+
+
+log = logging.getLogger(__name__)
+"""Its warnings are printed on the terminal, too."""
+
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Return whether the file's content is at fault, and not a lock, a permission or the disk."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE
+
+
+def file_id(path: Path) -> tuple[int, int] | None:
+    """Return device and number of the file at a path, which a rename keeps; None if there is none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def renew_if_damaged(path: Path, loss: str) -> bool:
+    """Set a file aside if a look at it shows damage; return whether it did.
+
+    Raises:
+        OSError: it cannot be renamed.
+    """
+    seen = file_id(path)
+    what = damage(path)
+    return bool(what) and set_aside(path, seen, what, loss)
+
+
+def set_aside(path: Path, seen: tuple[int, int] | None, what: str, loss: str) -> bool:
+    """Rename a damaged file, remove its journals, and say what is wrong with it and what follows from its loss.
+
+    Args:
+        path: the file.
+        seen: its `file_id` from before it was opened. Another file at the path is the new one of another process that
+            met the same damage: it stays.
+        what: what is wrong.
+        loss: what follows.
+
+    Returns:
+        Whether this process renamed it.
+
+    Raises:
+        OSError: it cannot be renamed.
+    """
+    with locked_folder(path.parent):
+        if seen is None or file_id(path) != seen:
+            return False
+        aside = path.with_name(f"{path.name}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S%f}")
+        path.rename(aside)
+        for ending in ("-wal", "-shm"):
+            path.with_name(path.name + ending).unlink(missing_ok=True)
+    log.warning(
+        "%s is damaged (%s). It was renamed to %s, and a new file is begun: %s.", path, what, aside.name, loss
+    )
+    return True
+
+
+@contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Let no other process replace damaged files of a folder, or create the warehouse in it, while the block runs."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(opened)
+
+
+def damage(path: Path) -> str:
+    """Return what is wrong with a SQLite file, as far as a look at its beginning and its size tells; "" if nothing is.
+
+    Takes milliseconds, whatever the file's size; SQLite's own check reads all of it.
+    """
+    if not path.exists():
+        return ""
+    try:
+        with closing(
+            sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5)
+        ) as connection:
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            pages, size = (
+                connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size")
+            )
+        # The journal first: another process may move its pages into the file, and remove it, at any moment.
+        cut = not file_size(path.with_name(f"{path.name}-wal")) and path.stat().st_size < pages * size
+    except sqlite3.Error as error:
+        return str(error) if is_damage(error) else ""
+    except FileNotFoundError:  # set aside meanwhile
+        return ""
+    return "it is cut off" if cut else ""
+
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Template:
+    """The empty database of the installed release of a library."""
+
+    library: str  # name of the distribution
+
+    @property
+    def file(self) -> Path:
+        """Its file; there is none before the first use of a release."""
+        return platformdirs.user_cache_path("crosscheck") / f"{self.library}-{version(self.library)}.sqlite"
+
+    def copy(self, database: Path) -> bool:
+        """Copy it to a new file and return whether there is one; a damaged template is removed.
+
+        Raises:
+            OSError: the new file cannot be written.
+        """
+        try:
+            content = self.file.read_bytes()
+        except OSError:
+            return False
+        if not _is_whole(content):
+            log.warning("%s is damaged and is made again", self.file)
+            with suppress(OSError):
+                self.file.unlink()
+            return False
+        database.write_bytes(content)
+        return True
+
+    def keep(self, database: Path) -> None:
+        """Keep a new database that has no content yet; where the cache folder cannot be written, none is kept."""
+        try:
+            with (
+                atomic_create(self.file) as draft,
+                closing(sqlite3.connect(database)) as source,
+                closing(sqlite3.connect(draft)) as target,
+            ):
+                source.backup(target)
+        except (OSError, sqlite3.Error) as error:
+            log.info("no template of %s's database is kept: %s", self.library, error)
+
+
+def _is_whole(content: bytes) -> bool:
+    without_wal = content[:18] + b"\x01\x01" + content[20:]  # in memory there is no write-ahead log
+    try:
+        with closing(sqlite3.connect(":memory:")) as connection:
+            connection.deserialize(without_wal)
+            return bool(connection.execute("PRAGMA quick_check(1)").fetchone() == ("ok",))
+    except sqlite3.Error:
+        return False

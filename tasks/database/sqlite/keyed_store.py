@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from tasks.core.errors import ConfigurationError
-from tasks.database.sqlite.damage import file_id, is_damage, renew_if_damaged, set_aside
+from tasks.database.sqlite.files import file_id, is_damage, renew_if_damaged, set_aside
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 LAYOUT = 1
 """Version of the layout of a `KeyedStore`: SQLite's `user_version`."""
 TABLE = "entry"
-MOST_WAITING = 500
+MAX_WAITING = 500
 """Number of waiting texts at which they are written."""
 DAY_S = 86_400
 """Age in seconds from which a last use is updated, so that reading seldom writes."""
@@ -77,10 +77,6 @@ def open_store(
         timeout_s: seconds to wait while another process writes.
         synchronous: SQLite's setting. With NORMAL, what is written survives a crash of the process, but not
             necessarily of the machine.
-
-    Raises:
-        ConfigurationError: the file has a newer layout.
-        sqlite3.Error: it is damaged, locked, or cannot be opened or written.
     """
     connection = sqlite3.connect(path, timeout=timeout_s, isolation_level=None, check_same_thread=False)
     try:
@@ -148,10 +144,6 @@ class KeyedStore:
             durable: whether each text must survive a crash of the process. If not, writes are not synchronised with
                 the disk, and the whole file is checked when it is opened.
             batch_s: seconds for which texts in quick succession wait, to be written together.
-
-        Raises:
-            ConfigurationError: it has a newer layout.
-            OSError, sqlite3.Error: it cannot be opened or written.
         """
         self.path = path
         self._loss = loss
@@ -187,7 +179,7 @@ class KeyedStore:
     def put(self, key: str, content: str) -> None:
         """Write a text under a key, at once or together with later ones."""
         self._waiting[key] = content
-        if len(self._waiting) >= MOST_WAITING or time.monotonic() - self._written >= self._batch_s:
+        if len(self._waiting) >= MAX_WAITING or time.monotonic() - self._written >= self._batch_s:
             self.flush()
 
     def flush(self) -> None:

@@ -27,15 +27,16 @@
     frame.setAttribute("aria-label", title);
     const table = make("table"), head = make("tr"), body = make("tbody"), top = make("thead");
     found.columns.forEach((name) => { const cell = make("th", name); cell.scope = "col"; head.append(cell); });
-    found.rows.forEach((row) => {
-      const line = make("tr");
+    found.rows.forEach((row, place) => {
+      const line = make("tr", undefined, place < found.only_here ? "only" : "");
       row.forEach((value) => line.append(value === null ? make("td", "NULL", "quiet") : make("td", String(value))));
       body.append(line);
     });
     top.append(head);
     table.append(top, body);
     frame.append(table);
-    part.append(frame, make("p", found.rows.length < found.row_count ? `the first ${found.rows.length} of ${found.row_count} rows` : found.row_count === 1 ? "1 row" : `${found.row_count} rows`, "quiet"));
+    const rows = found.rows.length < found.row_count ? `${found.rows.length} of ${found.row_count} rows` : found.row_count === 1 ? "1 row" : `${found.row_count} rows`;
+    part.append(frame, make("p", found.only_here ? `${rows}; the first ${found.only_here}, marked, only here` : rows, "quiet"));
     return part;
   };
   let sections;

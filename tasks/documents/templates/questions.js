@@ -79,8 +79,19 @@ document.querySelectorAll(".questions").forEach((part) => {
     search.addEventListener("input", filter);
     selects.forEach((each) => each.addEventListener("change", filter));
   }
+  // A link such as "#questions-wrong" shows the questions that have this value of a filter.
+  const follow = () => {
+    const value = location.hash.startsWith("#questions-") && location.hash.slice("#questions-".length);
+    const chosen = selects.find((each) => [...each.options].some((option) => option.value && option.value === value));
+    if (!chosen) return;
+    chosen.value = value;
+    filter();
+    part.scrollIntoView();
+  };
+  addEventListener("hashchange", follow);
   const named = location.hash.startsWith("#q-") && decodeURIComponent(location.hash.slice(3));
   const first = flips.find((flip) => flip.dataset.id === named) || flips.find((flip) => flip.querySelector(".about .badge.bad")) || flips[0];
   part.querySelector(".panes").classList.add("ready");
   if (first) select(first, true);
+  follow();
 });

@@ -7,8 +7,7 @@ from typing import NamedTuple, Protocol
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers, WorkerLost
 from tasks.scoring.execution.judge_job import Compared, JudgeJob, Query, compare
-from tasks.scoring.execution.rules import GoldOrder
-from tasks.scoring.execution.subset import SubsetGold
+from tasks.scoring.execution.rules import GoldOrder, SubsetGold
 from tasks.scoring.report import Verdict
 from tasks.sql.rewriting import as_spider_executes, ordering
 

@@ -6,8 +6,7 @@ from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.sandbox.workers import WorkerLost
 from tasks.scoring.candidates import Ballot
 from tasks.scoring.execution.accuracy import COMPARING_S
-from tasks.scoring.execution.group_job import Grouped, GroupJob, group_results
-from tasks.scoring.execution.judge_job import Query
+from tasks.scoring.execution.judge_job import Grouped, GroupJob, Query, group_results
 from tasks.scoring.execution.rules import RULES, GoldOrder
 from tasks.sql.rewriting import as_spider_executes, ordering
 

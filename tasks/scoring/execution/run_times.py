@@ -31,7 +31,7 @@ class Timings:
 
     # t_gold / t_predicted of executing and fetching, one tuple per trial, one ratio per repetition
     fetched: Trials
-    executed: Trials  # the same of executing alone, up to the first row
+    executed: Trials  # t_gold / t_predicted of executing alone, up to the first row
     # virtual-machine steps of gold over prediction; None where either was not counted
     step_ratio: float | None = None
 

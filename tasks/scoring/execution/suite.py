@@ -1,18 +1,28 @@
-"""Test-suite accuracy: where a question has several databases, a prediction is right if all of them agree.
+"""Questions with several golds or databases: a prediction is right by any gold on which all databases agree.
 
-The databases have one schema and different rows, so that a wrong SQL which returns the gold's rows by chance on one of
-them does not on another (Zhong et al. 2020, "Semantic Evaluation for Text-to-SQL with Distilled Test Suites").
+The databases of a test suite have one schema and different rows, so that a wrong SQL which returns the gold's rows by
+chance on one of them does not on another (Zhong et al. 2020, "Semantic Evaluation for Text-to-SQL with Distilled Test
+Suites").
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
-from tasks.database.database import Database
+from tasks.benchmarks.benchmark import Benchmark
+from tasks.benchmarks.layouts.base import GoldResults
+from tasks.benchmarks.rows import read_text
+from tasks.core.errors import DataError
+from tasks.core.wording import counted, shorten
+from tasks.database.database import Database, locate
 from tasks.database.engine import engine_of
 from tasks.database.location import Location, unreadable
 from tasks.scoring.execution.accuracy import Judge
-from tasks.scoring.execution.subset import SubsetGold
+from tasks.scoring.execution.rules import AcceptedResult, SubsetGold, read_gold_csv
 from tasks.scoring.report import Verdict
+
+MAX_LISTED = 5
+MAX_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +67,48 @@ def _both(before: Verdict, now: Verdict) -> Verdict:
     return replace(before, correct=correct, gold_status=gold_status)
 
 
-def open_like(database: Database, location: Location) -> Database:
-    """Return a database of the same schema at another location."""
+def open_suites(benchmark: Benchmark, databases: Mapping[str, Database]) -> dict[str, tuple[Database, ...]]:
+    """Return each database with those of its test suite, by its id."""
+    locations = {name: [locate(str(path)) for path in benchmark.suite_paths(name)] for name in databases}
+    problems = [
+        problem
+        for name, further in locations.items()
+        for location in further
+        if (problem := _foreign(databases[name], location))
+    ]
+    if problems:
+        listed = "".join(f"\n  {problem}" for problem in problems[:MAX_LISTED])
+        more = f"\n  and {len(problems) - MAX_LISTED} more" if len(problems) > MAX_LISTED else ""
+        raise DataError(
+            f"{counted(len(problems), 'file')} beside a database cannot be part of its test suite, on all of which a "
+            f"prediction has to be right:{listed}{more}\nMove them to another folder, or judge without the test suite: "
+            "--set benchmark.test_suite=false"
+        )
+    return {
+        name: (database, *(_open_like(database, location) for location in locations[name]))
+        for name, database in databases.items()
+    }
+
+
+def _foreign(database: Database, location: Location) -> str:
+    """Return why a file is no database of the same schema; "" if it is one."""
+    try:
+        structure = engine_of(location).read(location, database.id, 0)
+    except DataError as error:
+        return str(error)
+    names = {
+        (table.name.lower(), column.name.lower()) for table in structure.tables for column in table.columns
+    }
+    lacking = [
+        f"{table.name}.{column.name}"
+        for table in database.schema.tables
+        for column in table.columns
+        if not table.view and (table.name.lower(), column.name.lower()) not in names
+    ]
+    return f"{location} lacks {shorten(lacking, MAX_NAMED)}" if lacking else ""
+
+
+def _open_like(database: Database, location: Location) -> Database:
     engine = engine_of(location)
     try:
         return replace(
@@ -66,3 +116,49 @@ def open_like(database: Database, location: Location) -> Database:
         )
     except OSError as error:
         raise unreadable(location, error) from error
+
+
+async def judge_golds(
+    judge: Judge,
+    databases: Sequence[Database],
+    golds: Sequence[str],
+    candidates: Mapping[str, str | None],
+    *,
+    accepted: SubsetGold | None = None,
+) -> SuiteVerdicts:
+    """Judge the candidates of one question by each of its golds, on each of its databases.
+
+    All databases have to agree on one and the same gold. A gold that does not finish makes nothing right; the
+    question's gold is at fault only if none of its golds finishes. There is at least one database and one gold, ""
+    where there are accepted results only. These are of the first database.
+    """
+    by_gold = [await judge_suite(judge, databases, gold, candidates, accepted=accepted) for gold in golds]
+    return SuiteVerdicts(
+        {name: reduce(either, (verdicts.all[name] for verdicts in by_gold)) for name in candidates},
+        {name: reduce(either, (verdicts.first[name] for verdicts in by_gold)) for name in candidates},
+    )
+
+
+def either(one: Verdict, other: Verdict) -> Verdict:
+    """Return the verdict by two golds, under each rule right if one of them says so; the rest is that of the first."""
+    rules = dict.fromkeys([*one.correct, *other.correct])
+    correct = {rule: one.correct.get(rule, False) or other.correct.get(rule, False) for rule in rules}
+    gold_status = one.gold_status if other.gold_status != "ok" else "ok"
+    return replace(one, correct=correct, gold_status=gold_status)
+
+
+def read_accepted(results: GoldResults) -> SubsetGold:
+    """Read the accepted results of one question."""
+    accepted = []
+    for path, columns in zip(results.files, results.columns, strict=True):
+        text = read_text(path)
+        if not text.strip():
+            raise DataError(f"{path} is empty: a result has at least a line with its columns.")
+        rows = read_gold_csv(text)
+        width = min((len(row) for row in rows), default=max(columns, default=0) + 1)
+        if columns and max(columns) >= width:
+            raise DataError(
+                f"{path} has {width} columns, but column {max(columns)} (from 0) is asked for in condition_cols."
+            )
+        accepted.append(AcceptedResult(rows, columns))
+    return SubsetGold(tuple(accepted), results.ignore_order)

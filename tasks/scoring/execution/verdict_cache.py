@@ -18,7 +18,7 @@ from typing import Self
 from tasks.core.errors import CrosscheckError
 from tasks.core.wording import counted
 from tasks.database.limits import Limits
-from tasks.database.sandbox.results import is_volatile
+from tasks.database.sandbox.session import is_volatile
 from tasks.database.sqlite.keyed_store import KeyedStore
 from tasks.scoring.execution.accuracy import VerdictKey
 from tasks.scoring.report import Verdict
@@ -26,7 +26,7 @@ from tasks.scoring.report import Verdict
 log = logging.getLogger(__name__)
 
 BUSY_TIMEOUT_S = 5.0
-LONGEST_WAIT_S = 0.5
+MAX_WAIT_S = 0.5
 """Seconds for which verdicts that are found in quick succession wait, to be written together."""
 ROOT = Path(__file__).resolve().parents[3]
 DECISIVE = ("tasks/scoring/execution", "tasks/sql", "tasks/database")
@@ -47,9 +47,6 @@ class VerdictCache:
         """Open the file, creating it and its folder when missing; rename a damaged one and create a new one.
 
         `limits` are those of the pool that executes.
-
-        Raises:
-            CrosscheckError: the file cannot be opened or written.
         """
         facts = (sqlite3.sqlite_version, asdict(limits or Limits()), code_digest())
         self._context = json.dumps(facts, sort_keys=True)
@@ -60,7 +57,7 @@ class VerdictCache:
                 "queries are executed again",
                 timeout_s=BUSY_TIMEOUT_S,
                 durable=False,
-                batch_s=LONGEST_WAIT_S,
+                batch_s=MAX_WAIT_S,
             )
         except (OSError, sqlite3.Error) as error:
             raise CrosscheckError(

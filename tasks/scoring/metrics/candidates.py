@@ -1,20 +1,119 @@
-"""Candidates: what k of them are worth, what they cost, and how well one is selected."""
+"""Candidates: what k of them are worth, what they cost, and how well one is selected.
+
+What k of n candidates of a question come to: pass@k and majority@k, each over all choices of k.
+
+Both are exact expectations over the subsets of k candidates, every subset as likely as any other, so that n candidates
+estimate any smaller number without bias and without drawing.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import sqrt
+from functools import cache
+from math import comb, sqrt
 from statistics import NormalDist, fmean, pstdev
 from typing import Any
 
 from tasks.core.wording import DASH, counts, interval, percent, points
 from tasks.documents.model import Table
-from tasks.scoring.at_k import majority_at_k, pass_at_k
 from tasks.scoring.build_report import by_grade
-from tasks.scoring.candidate_bill import UNITS, CandidateBill, CandidateSetup, bill_of
-from tasks.scoring.candidates import Ballot, step_of
+from tasks.scoring.candidates import UNITS, VOTING, Ballot, CandidateBill, CandidateSetup, bill_of, step_of
 from tasks.scoring.metric import METRICS, ScoredRun, metric
 from tasks.scoring.report import Measurement, QuestionScore, Ratio, is_right
 from tasks.scoring.score import wilson
+
+Polynomial = tuple[int, ...]
+"""Number of subsets by their size: the coefficient of x^s counts those of s candidates."""
+
+
+def pass_at_k(right: Sequence[bool], k: int) -> float:
+    """Return the probability that at least one of k candidates is right (Chen et al., arXiv 2107.03374, equation 1).
+
+    That is 1 - C(n - c, k) / C(n, k) with c of n candidates right.
+
+    >>> pass_at_k([True, False, False, False], 1), pass_at_k([True, False, False, False], 2)
+    (0.25, 0.5)
+    """
+    n, wrong = len(right), sum(not one for one in right)
+    return 1.0 - comb(wrong, k) / comb(n, k)
+
+
+def majority_at_k(ballot: Ballot, right: Sequence[bool], k: int) -> float:
+    """Return the probability that the vote among k candidates chooses a right one.
+
+    Of the C(n, k) subsets those in which the vote (`Ballot.winner`) chooses a candidate are counted, for each
+    candidate, without going through them.
+
+    >>> ballot = Ballot(("ok",) * 3, (0, 1, 1))
+    >>> majority_at_k(ballot, [True, False, False], 1), majority_at_k(ballot, [True, False, False], 3)
+    (0.3333333333333333, 0.0)
+    """
+    chosen = chosen_at_k(ballot, k)
+    return sum(count for count, good in zip(chosen, right, strict=True) if good) / comb(len(right), k)
+
+
+def chosen_at_k(ballot: Ballot, k: int) -> tuple[int, ...]:
+    """Return, for each candidate, in how many subsets of k candidates the vote chooses it."""
+    return tuple(_at(subsets, k) for subsets in _chosen(ballot.classes, ballot.leaders))
+
+
+@cache
+def _chosen(classes: tuple[int, ...], leaders: tuple[int, ...]) -> tuple[Polynomial, ...]:
+    """Return, for each candidate, the number of subsets in which the vote chooses it, by their size."""
+    places = range(len(leaders))
+    groups: dict[int, list[int]] = {}
+    for place in places:
+        if classes[place] == VOTING:
+            groups.setdefault(leaders[place], []).append(place)
+    found = []
+    for place in places:
+        below = sum(classes[other] < classes[place] for other in places)
+        if classes[place] == VOTING:
+            found.append(_times(_elected(place, tuple(groups.values())), _any_of(below)))
+        else:  # chosen only where nothing better is there, and nothing like it comes before
+            later = sum(classes[other] == classes[place] for other in places if other > place)
+            found.append(_times((0, 1), _any_of(below + later)))
+    return tuple(found)
+
+
+def _elected(place: int, groups: Sequence[Sequence[int]]) -> Polynomial:
+    """Return the number of subsets of voting candidates in which one is chosen, by their size.
+
+    It is the first chosen of its group, which has m votes; each other group has fewer, or as many that all come later.
+    """
+    own = next(group for group in groups if place in group)
+    later = sum(other > place for other in own)
+    total: Polynomial = ()
+    for votes in range(1, later + 2):
+        subsets: Polynomial = (*(0,) * votes, comb(later, votes - 1))
+        for group in groups:
+            if group is not own:
+                behind = sum(other > place for other in group)
+                fewer = tuple(comb(len(group), size) for size in range(votes))
+                subsets = _times(subsets, (*fewer, comb(behind, votes)))
+        total = _plus(total, subsets)
+    return total
+
+
+def _any_of(count: int) -> Polynomial:
+    """Return the number of subsets of so many candidates, by their size."""
+    return tuple(comb(count, size) for size in range(count + 1))
+
+
+def _times(one: Polynomial, other: Polynomial) -> Polynomial:
+    product = [0] * (len(one) + len(other) - 1)
+    for size, count in enumerate(one):
+        for more, others in enumerate(other):
+            product[size + more] += count * others
+    return tuple(product)
+
+
+def _plus(one: Polynomial, other: Polynomial) -> Polynomial:
+    return tuple(_at(one, size) + _at(other, size) for size in range(max(len(one), len(other))))
+
+
+def _at(subsets: Polynomial, size: int) -> int:
+    return subsets[size] if size < len(subsets) else 0
+
 
 VOTE = "vote"
 
@@ -113,7 +212,7 @@ def candidate_tables(data: Mapping[str, Any]) -> tuple[Table, ...]:
     if data["by_difficulty"]:
         names = ("pass@1", f"majority@{n}", f"pass@{n}", "selected")
         graded = [
-            (each["difficulty"], *(percent(_ratio(each[name])) for name in names), str(each["questions"]))
+            (each["difficulty"], *(percent(Ratio.of(each[name])) for name in names), str(each["questions"]))
             for each in data["by_difficulty"]
         ]
         header = ("", "pass@1", f"majority@{n}", f"pass@{n}", data["select"], "questions")
@@ -203,7 +302,7 @@ def _plain(point: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _lines(data: Mapping[str, Any], passed: Sequence[Ratio], voted: Ratio) -> tuple[str, ...]:
-    n, gain, selection = data["n"], data["gain"], _ratio(data["selection"])
+    n, gain, selection = data["n"], data["gain"], Ratio.of(data["selection"])
     written = (
         f"Candidates: {n} per question; means over {voted.total:,g} questions: "
         f"pass@1 {percent(passed[0])}, majority@{n} {percent(voted)} "
@@ -223,14 +322,73 @@ def _lines(data: Mapping[str, Any], passed: Sequence[Ratio], voted: Ratio) -> tu
 
 
 def _share_cells(point: Mapping[str, Any], name: str) -> tuple[str, str]:
-    return percent(_ratio(point[name])), interval(*point[name]["interval"])
-
-
-def _ratio(plain: Mapping[str, Any]) -> Ratio:
-    return Ratio(plain["correct"], plain["total"])
+    return percent(Ratio.of(point[name])), interval(*point[name]["interval"])
 
 
 def _money(value: float | None, unit: str) -> str:
     if value is None:
         return DASH
     return f"${value:,.6f}" if unit == "usd" else f"{value:,.1f} {unit}"
+
+
+SELECTION = "selection"
+NAMES = {
+    "oracle": "either is right (oracle)",
+    "chosen_right": "chosen rightly, of those with one right",
+    "new_queries": "wrote a query of its own",
+}
+
+
+@METRICS.register("selection")
+@metric("Selection", order=30, words=NAMES)
+def selection(run: ScoredRun) -> Measurement | None:
+    """Report what a stage that selects between the two before it did, under the headline rule; None without one.
+
+    - `oracle`: questions that either candidate has right, of all scored.
+    - `chosen_right`: questions it got right, of those that exactly one candidate has right.
+    - `new_queries`: questions for which it wrote a query of its own, of those it was asked about; absent where the
+      records do not say.
+    """
+    names = [stage.name for stage in run.report.stages]
+    place = next((place for place, name in enumerate(names) if name.endswith(SELECTION)), 0)
+    if place < 2:
+        return None
+    candidates, compared = names[place - 2 : place], names[place - 2 : place + 1]
+    scored = run.scored
+    right = [tuple(is_right(row.stages.get(name), run.rule) for name in compared) for row in scored]
+    differing = [won for one, other, won in right if one != other]
+    oracle = Ratio(sum(one or other for one, other, _ in right), len(scored))
+    chosen_right = Ratio(sum(differing), len(differing))
+    shares = {"oracle": oracle, "chosen_right": chosen_right}
+    if choices := [choice for row in scored if (choice := _choice(row)) is not None]:
+        shares["new_queries"] = Ratio(choices.count("new"), len(choices))
+    made = (
+        f"Selection: oracle {percent(oracle)} ({counts(oracle)}); where exactly one candidate is right it chose right "
+        f"{counts(chosen_right)}"
+        if differing
+        else "Selection made no difference: both candidates were right, or both wrong, on every question."
+    )
+    return Measurement(
+        further={f"selection/{name}": share for name, share in shares.items()},
+        data={
+            "candidates": candidates,
+            "new_queries": None,
+            **{name: share.as_object() for name, share in shares.items()},
+        },
+        lines=(made,),
+        tables=(
+            Table(
+                f"Selection between {' and '.join(candidates)}",
+                ("", "share", "questions"),
+                tuple((NAMES[name], percent(share), counts(share)) for name, share in shares.items()),
+            ),
+        ),
+    )
+
+
+def _choice(row: QuestionScore) -> Any:
+    """Return which candidate selection chose; None where it did not run or does not say."""
+    for record in row.outcome.stages:
+        if record.stage.endswith(SELECTION) and isinstance(record.value, Mapping):
+            return record.value.get("choice")
+    return None

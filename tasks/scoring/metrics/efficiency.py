@@ -33,7 +33,7 @@ class Efficiency:
     measured: int  # right answers that were timed
     # valid efficiency score as BIRD's evaluator computes it: of the time of executing, without fetching
     ves: Spread | None
-    ves_fetched: Spread | None  # the same of the time of executing and fetching
+    ves_fetched: Spread | None  # VES of the time of executing and fetching
     # its reward-stepped successor, of the time of executing and fetching, as BIRD's evaluator computes it
     r_ves: Spread | None
     ves_steps: float | None  # VES of virtual-machine steps: the same at every repetition

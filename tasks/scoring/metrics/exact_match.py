@@ -9,18 +9,11 @@ from tasks.database.schema import Schema
 from tasks.documents.model import Table
 from tasks.scoring.metric import METRICS, ScoredRun, metric
 from tasks.scoring.report import UNGRADED, Measurement, Ratio
-from tasks.sql.clauses import Clauses, clauses
-from tasks.sql.hardness import grade
-from tasks.sql.spider.match import official_match
+from tasks.sql.clauses import Clauses, clauses, grade
+from tasks.sql.spider_match import official_match
 
-MOST_IDS = 10
+MAX_IDS = 10
 HARDNESS = ("easy", "medium", "hard", "extra")
-
-
-CLAUSES = ("select", "tables", "where", "connectors", "group", "order", "operations", "keywords")
-"""What is compared: selected expressions; tables and derived tables; conditions (each in any order); whether AND, OR or
-both are used in WHERE; GROUP BY and HAVING; ORDER BY, and whether there is a LIMIT with it; set operations and the
-queries behind them; whether each keyword is used, join conditions included. Values and DISTINCT are ignored."""
 
 
 @METRICS.register("exact_match")
@@ -36,7 +29,7 @@ def exact_match(run: ScoredRun) -> Measurement:
         schema = run.schemas.get(row.question.database_id)
         found = _compared(row.outcome.sql, row.gold_sql, schema) if schema else _NOT_COMPARED
         grades[row.question.id] = found.hardness
-        matched[row.question.id] = not found.differing
+        matched[row.question.id] = found.by_meaning
     by_hardness = {
         name: Ratio(sum(matched[id_] for id_ in ids), len(ids))
         for name in (*HARDNESS, UNGRADED)
@@ -64,7 +57,7 @@ def exact_match(run: ScoredRun) -> Measurement:
 @METRICS.register("exact_match_official")
 @metric("Exact set match, official parser", needs=("exact_match",), order=51)
 def exact_match_official(run: ScoredRun) -> Measurement:
-    """Match as the official evaluator does (`tasks.sql.spider.match`): what it cannot read matches nothing."""
+    """Match as the official evaluator does (`tasks.sql.spider_match`): what it cannot read matches nothing."""
     matched: dict[str, bool] = {}
     unread: list[str] = []
     here_only: list[str] = []
@@ -73,13 +66,13 @@ def exact_match_official(run: ScoredRun) -> Measurement:
         schema = run.schemas.get(row.question.database_id)
         found = _compared(row.outcome.sql, row.gold_sql, schema) if schema else _NOT_COMPARED
         matched[row.question.id] = bool(found.officially)
-        if not found.differing and not found.officially:
+        if found.by_meaning and not found.officially:
             (unread if found.officially is None else here_only).append(row.question.id)
-        if found.differing and found.officially:
+        if found.officially and not found.by_meaning:
             there_only.append(row.question.id)
     total = Ratio(sum(matched.values()), len(run.scored))
     apart = "".join(
-        f"; {_matches(len(ids))} {why}: {shorten(ids, MOST_IDS)}"
+        f"; {_matches(len(ids))} {why}: {shorten(ids, MAX_IDS)}"
         for ids, why in (
             (unread, f"here only, its parser does not read {'it' if len(unread) == 1 else 'them'}"),
             (here_only, "here only, it compares nested queries as they are written"),
@@ -114,58 +107,61 @@ def _matches(count: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """A predicted SQL and its gold: the gold's hardness, the clauses that differ, and the official verdict.
+    """A predicted SQL and its gold: the gold's hardness, whether they match by meaning, and the official verdict.
 
     The last is None where the official parser cannot read them.
     """
 
     hardness: str
-    differing: tuple[str, ...]
+    by_meaning: bool
     officially: bool | None
 
 
-_NOT_COMPARED = _Compared(UNGRADED, CLAUSES, officially=None)
+_NOT_COMPARED = _Compared(UNGRADED, by_meaning=False, officially=None)
 
 
 @lru_cache(maxsize=20_000)
 def _compared(predicted: str | None, gold: str, schema: Schema) -> _Compared:
-    one, other = clauses(predicted or "", schema), clauses(gold, schema)
+    other = clauses(gold, schema)
     return _Compared(
         grade(other) if other else UNGRADED,
-        CLAUSES if one is None or other is None else _differing(one, other),
+        match_by_meaning(predicted, gold, schema),
         official_match(predicted or "", gold, schema),
     )
 
 
-def differing_clauses(predicted: str | None, gold: str, schema: Schema) -> tuple[str, ...]:
-    """Return the names of the clauses in which a predicted SQL differs from the gold; () where both match.
+def match_by_meaning(predicted: str | None, gold: str, schema: Schema) -> bool:
+    """Return whether a predicted SQL and the gold match; they do not if one of them is missing or cannot be parsed.
 
-    A prediction that is missing or cannot be parsed differs in all, and so does every prediction if the gold cannot
-    be parsed.
+    Compared are: selected expressions; tables and derived tables; conditions (each in any order); whether AND, OR or
+    both are used in WHERE; GROUP BY and HAVING; ORDER BY, and whether there is a LIMIT with it; set operations and the
+    queries behind them; whether each keyword is used, join conditions included. Values and DISTINCT are ignored.
     """
-    return _compared(predicted, gold, schema).differing
+    one, other = clauses(predicted or "", schema), clauses(gold, schema)
+    return one is not None and other is not None and _match(one, other)
 
 
-def _differing(predicted: Clauses, gold: Clauses) -> tuple[str, ...]:
+def _match(predicted: Clauses, gold: Clauses) -> bool:
     """Compare two queries; a query within a condition must be the same, one behind a set operation must match."""
-    same = {
-        "select": Counter(predicted.select) == Counter(gold.select),
-        "tables": Counter(predicted.tables) == Counter(gold.tables),
-        "where": Counter(predicted.where.terms) == Counter(gold.where.terms),
-        "connectors": set(predicted.where.connectors) == set(gold.where.connectors),
-        "group": predicted.group == gold.group and (not gold.group or predicted.having == gold.having),
-        "order": predicted.order == gold.order and (not gold.order or predicted.limited == gold.limited),
-        "operations": _operations_match(predicted, gold),
-        "keywords": _keywords(predicted) == _keywords(gold),
-    }
-    return tuple(name for name in CLAUSES if not same[name])
+    return (
+        Counter(predicted.select) == Counter(gold.select)
+        and Counter(predicted.tables) == Counter(gold.tables)
+        and Counter(predicted.where.terms) == Counter(gold.where.terms)
+        and set(predicted.where.connectors) == set(gold.where.connectors)
+        and predicted.group == gold.group
+        and (not gold.group or predicted.having == gold.having)
+        and predicted.order == gold.order
+        and (not gold.order or predicted.limited == gold.limited)
+        and _operations_match(predicted, gold)
+        and _keywords(predicted) == _keywords(gold)
+    )
 
 
 def _operations_match(predicted: Clauses, gold: Clauses) -> bool:
     if [o.kind for o in predicted.operations] != [o.kind for o in gold.operations]:
         return False
     pairs = zip(predicted.operations, gold.operations, strict=True)
-    return all(not _differing(one.query, other.query) for one, other in pairs)
+    return all(_match(one.query, other.query) for one, other in pairs)
 
 
 def _keywords(query: Clauses) -> frozenset[str]:

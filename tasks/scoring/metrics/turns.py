@@ -5,22 +5,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tasks.core.outcome import StageRecord
-from tasks.core.trajectory import NOT_SUBMITTED, TURN, turn_step
+from tasks.core.outcome import NOT_SUBMITTED, TURN, StageRecord, split_label, turn_step
 from tasks.core.wording import DASH, counts, interval, money, number, percent, percent_and_counts, shorten
 from tasks.documents.model import Table
 from tasks.scoring.cost import total
 from tasks.scoring.metric import METRICS, ScoredRun, metric
-from tasks.scoring.report import Measurement, QuestionScore, Ratio, Value, is_right
+from tasks.scoring.report import Measurement, QuestionScore, Ratio, Value, flips, is_right
 from tasks.scoring.score import wilson
-from tasks.sql.blanks import single_blanks
-from tasks.stage_runs.question_run import split_label
+from tasks.sql.same_query import query_key
 
-MOST_POINTS = 50
+MAX_POINTS = 50
 """Turns of which the curve has a point each; after them it has the last turn only."""
 SHOWN = (1, 2, 3, 5, 8, 13, 21)
 """Turns that a table shows, beside the last one."""
-MOST_IDS, MOST_REASONS = 5, 2
+MAX_IDS, MAX_REASONS = 5, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +37,13 @@ class TurnCost:
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """What an agent did about one question.
+    """What an agent did about one question."""
 
-    Attributes:
-        turns: the value of each turn's record, a `Turn` as plain JSON.
-        costs: of each turn.
-        right: whether the SQL after each turn is right.
-        final: whether the final answer is right.
-    """
-
-    turns: tuple[Mapping[str, Any], ...]
-    costs: tuple[TurnCost, ...]
-    right: tuple[bool, ...]
-    final: bool
+    turns: tuple[Mapping[str, Any], ...]  # the value of each turn's record, a `Turn` as plain JSON
+    costs: tuple[TurnCost, ...]  # of each turn
+    right: tuple[bool, ...]  # whether the SQL after each turn is right
+    final: bool  # whether the final answer is right
+    dialect: str  # SQL dialect of the database; "" (standard SQL) if its schema cannot be read
 
     def right_after(self, turn: int) -> bool:
         """Return whether it is right if it is stopped after a turn; behind its last turn, its last SQL counts."""
@@ -73,12 +65,12 @@ class Agent:
 
     @property
     def repeated(self) -> int:
-        """Number of tool calls with the SQL of an earlier one, blanks outside of literals aside.
+        """Number of tool calls with the same query as an earlier one.
 
         Submitting a SQL that was executed is no repetition.
         """
         executed = [
-            single_blanks(call["sql"])
+            query_key(call["sql"], self.dialect)
             for turn in self.turns
             if not turn["submitted"]
             for call in turn["calls"]
@@ -96,7 +88,7 @@ def turns(run: ScoredRun) -> Measurement | None:
     A question that ends before a turn has its last SQL there. `fixed` and `broken` are against the turn before. Cost up
     to a turn is the mean over the questions that have a turn, and unknown (None) if it is unknown of any turn.
     """
-    agents = {row.question.id: _agent(row, run.rule) for row in run.scored}
+    agents = {row.question.id: _agent(row, run) for row in run.scored}
     lost = [id_ for id_, agent in agents.items() if agent.lost]
     found = tuple(agents.values())
     counts_of = [len(agent.turns) for agent in found]
@@ -132,10 +124,10 @@ def turns(run: ScoredRun) -> Measurement | None:
         "turns/mean": Ratio(sum(counts_of), len(found)),
         "turns/most": max(counts_of),
         "turns/lost": Ratio(len(lost), len(found)),
-        "turns/submitted": _ratio(data["submitted"]),
+        "turns/submitted": Ratio.of(data["submitted"]),
         "turns/tool_calls": len(calls),
-        "turns/repeated_queries": _ratio(data["repeated_queries"]),
-        **({"turns/tool_errors": _ratio(data["tool_errors"])} if data["tool_errors"] else {}),
+        "turns/repeated_queries": Ratio.of(data["repeated_queries"]),
+        **({"turns/tool_errors": Ratio.of(data["tool_errors"])} if data["tool_errors"] else {}),
     }
     return Measurement(
         by_question={id_: len(agent.turns) for id_, agent in agents.items()},
@@ -147,7 +139,7 @@ def turns(run: ScoredRun) -> Measurement | None:
 
 
 def _reasons(run: ScoredRun) -> dict[str, int]:
-    """Return why agents did not submit, by the number of questions; an imported trajectory does not say."""
+    """Return why agents did not submit, by the number of questions; a trajectory does not say."""
     notes = (note for row in run.scored for note in row.outcome.notes if note.startswith(NOT_SUBMITTED))
     return dict(Counter(note.removeprefix(NOT_SUBMITTED) for note in notes).most_common())
 
@@ -167,8 +159,8 @@ def turn_table(data: Mapping[str, Any]) -> Table:
     rows = (
         (
             str(point["turn"]),
-            percent(_ratio(point)),
-            counts(_ratio(point)),
+            percent(Ratio.of(point)),
+            counts(Ratio.of(point)),
             interval(*point["interval"]) if point["interval"] else DASH,
             number(point["fixed"], missing=""),
             number(point["broken"], missing=""),
@@ -189,7 +181,7 @@ def shown_points(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def curve_in_words(data: Mapping[str, Any]) -> str:
     """Return the curve as a sentence."""
-    points = (f"{point['turn']}: {percent(_ratio(point))}" for point in shown_points(data))
+    points = (f"{point['turn']}: {percent(Ratio.of(point))}" for point in shown_points(data))
     return f"EX if the agent is stopped after turn {', '.join(points)}"
 
 
@@ -205,15 +197,19 @@ def cost_in_words(point: Mapping[str, Any]) -> str:
     return "unknown" if tokens is None else f"{tokens:,.0f} tokens"
 
 
-def _agent(row: QuestionScore, rule: str) -> Agent:
+def _agent(row: QuestionScore, run: ScoredRun) -> Agent:
     records = [
         record
         for record in row.outcome.stages
         if record.stage == TURN and record.value and split_label(record.label)[1] in (None, 1)
     ]
-    right = tuple(is_right(row.stages.get(turn_step(place)), rule) for place in range(1, len(records) + 1))
+    right = tuple(
+        is_right(row.stages.get(turn_step(place)), run.rule) for place in range(1, len(records) + 1)
+    )
     values = tuple(record.value for record in records)
-    return Agent(values, tuple(map(_cost, records)), right, is_right(row.final, rule))
+    schema = run.schemas.get(row.question.database_id)
+    dialect = schema.dialect if schema else ""
+    return Agent(values, tuple(map(_cost, records)), right, is_right(row.final, run.rule), dialect)
 
 
 def _cost(record: StageRecord) -> TurnCost:
@@ -228,22 +224,22 @@ def _cost(record: StageRecord) -> TurnCost:
 
 
 def _places(most: int) -> list[int]:
-    places = range(1, min(most, MOST_POINTS) + 1)
-    return [*places, *([most] if most > MOST_POINTS else [])]
+    places = range(1, min(most, MAX_POINTS) + 1)
+    return [*places, *([most] if most > MAX_POINTS else [])]
 
 
 def _point(found: Sequence[Agent], turn: int) -> dict[str, Any]:
     right = [agent.right_after(turn) for agent in found]
     before = [agent.right_after(turn - 1) for agent in found] if turn > 1 else None
-    pairs = list(zip(before, right, strict=True)) if before else None
+    fixed, broken = flips(before, right) if before else (None, None)
     begun = [agent for agent in found if agent.turns]
     spent = {unit: total([agent.spent(turn, unit) for agent in begun]) for unit in ("usd", "tokens")}
     return {
         "turn": turn,
         **Ratio(sum(right), len(found)).as_object(),
         "interval": list(wilson(sum(right), len(found))),
-        "fixed": None if pairs is None else sum(now and not then for then, now in pairs),
-        "broken": None if pairs is None else sum(then and not now for then, now in pairs),
+        "fixed": fixed,
+        "broken": broken,
         "running": sum(len(agent.turns) >= turn for agent in found),
         **{unit: None if value is None else value / len(begun) for unit, value in spent.items()},
     }
@@ -251,25 +247,25 @@ def _point(found: Sequence[Agent], turn: int) -> dict[str, Any]:
 
 def turn_lines(data: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the lines of the metric's object in a summary."""
-    made, lost, submitted = _ratio(data["turns"]), data["lost"], _ratio(data["submitted"])
-    ids = f" ({shorten(lost['questions'], MOST_IDS)})" if lost["questions"] else ""
+    made, lost, submitted = Ratio.of(data["turns"]), data["lost"], Ratio.of(data["submitted"])
+    ids = f" ({shorten(lost['questions'], MAX_IDS)})" if lost["questions"] else ""
     sent, received = (_tokens(data[f"{name}_tokens_per_turn"]) for name in ("input", "output"))
     errors = data["tool_errors"]
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in (data["tool_errors_by_kind"] or {}).items())
-    failed = "unknown how many failed" if errors is None else f"{counts(_ratio(errors))} failed"
+    failed = "unknown how many failed" if errors is None else f"{counts(Ratio.of(errors))} failed"
     return (
         f"Turns: {made.value or 0:,.2f} per question ({made.correct:,g} / {made.total:,g}), at most {data['most']:,}; "
         f"{counts(submitted)} questions submitted an answer{_not_submitted(data['not_submitted'])}",
-        f"Had it right and lost it: {percent_and_counts(_ratio(lost))}{ids}",
+        f"Had it right and lost it: {percent_and_counts(Ratio.of(lost))}{ids}",
         f"Tool calls: {data['tool_calls']:,}; {failed}{f' ({kinds})' if kinds else ''}; repeated queries: "
-        f"{counts(_ratio(data['repeated_queries']))}",
+        f"{counts(Ratio.of(data['repeated_queries']))}",
         f"Tokens per turn: {sent} in, {received} out; cost per question: {cost_in_words(data['curve'][-1])}",
     )
 
 
 def _not_submitted(reasons: Mapping[str, int]) -> str:
     shown = [f"{count:,} ({why})" for why, count in reasons.items()]
-    return f"; not submitted: {shorten(shown, MOST_REASONS)}" if shown else ""
+    return f"; not submitted: {shorten(shown, MAX_REASONS)}" if shown else ""
 
 
 def _share(values: Iterable[bool]) -> dict[str, Any]:
@@ -284,7 +280,3 @@ def _mean(values: Sequence[int | None]) -> dict[str, Any] | None:
 
 def _tokens(mean: Mapping[str, Any] | None) -> str:
     return "unknown" if mean is None or mean["value"] is None else f"{mean['value']:,.0f}"
-
-
-def _ratio(plain: Mapping[str, Any]) -> Ratio:
-    return Ratio(plain["correct"], plain["total"])

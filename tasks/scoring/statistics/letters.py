@@ -1,34 +1,63 @@
 """Compact letter display: systems that share a letter do not differ significantly."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
 from string import ascii_lowercase
 
+from tasks.core.wording import counted
 from tasks.scoring.significance import LEVEL, holm, mcnemar
 
 LETTERS = "share a letter do not differ significantly"
 """What letters mean, as a clause without its subject."""
+ALONE = "crosscheck compare tests two runs alone: it may find a difference between two that share a letter."
+"""Why a comparison may contradict the letters."""
+_LETTER = re.compile(r"[a-z]\d*")
 
 
-def letters_of(right: Mapping[str, Mapping[str, bool]]) -> dict[str, str]:
-    """Return the letters of systems by exact McNemar tests of all pairs, adjusted for their number (Holm).
+def pairwise_p_values(right: Mapping[str, Mapping[str, bool]]) -> dict[frozenset[str], float]:
+    """Return, by pair of systems, p of exact McNemar tests of all pairs, adjusted for their number (Holm).
 
     Args:
         right: by system and question, whether the answer is right.
     """
     won = {
-        name: {question for question, is_right in found.items() if is_right} for name, found in right.items()
+        name: {question for question, is_right in answers.items() if is_right}
+        for name, answers in right.items()
     }
     pairs = list(combinations(right, 2))
     p_values = []
     for one, other in pairs:
         common = right[one].keys() & right[other].keys()
-        fixed, broken = ((won[a] - won[b]) & common for a, b in ((other, one), (one, other)))
-        p_values.append(mcnemar(len(fixed), len(broken)))
-    different = {
-        frozenset(pair) for pair, p_value in zip(pairs, holm(p_values), strict=True) if p_value < LEVEL
-    }
-    return compact_letters(sorted(right, key=lambda name: -len(won[name])), different)
+        only_one = (won[one] - won[other]) & common
+        only_other = (won[other] - won[one]) & common
+        p_values.append(mcnemar(len(only_one), len(only_other)))
+    return {frozenset(pair): p_value for pair, p_value in zip(pairs, holm(p_values), strict=True)}
+
+
+def letters_of(names: Sequence[str], p_values: Mapping[frozenset[str], float]) -> dict[str, str]:
+    """Return the letters of systems, the best first, by the p-value of each pair; {} of fewer than two systems."""
+    if len(names) < 2:
+        return {}
+    different = {pair for pair, p_value in p_values.items() if p_value < LEVEL and pair <= set(names)}
+    return compact_letters(names, different)
+
+
+def family_in_words(tests: int) -> str:
+    """Return what is tested on a page whose rows have letters, as the beginning of a sentence."""
+    return (
+        f"{counted(tests, 'exact McNemar test')} on the same questions, one of each pair, p adjusted for their number "
+        "(Holm)"
+    )
+
+
+def letters_overlap(one: str, other: str) -> bool:
+    """Return whether two systems share a letter.
+
+    >>> letters_overlap("bc", "ab"), letters_overlap("a", "a1")
+    (True, False)
+    """
+    return not set(_LETTER.findall(one)).isdisjoint(_LETTER.findall(other))
 
 
 def compact_letters(names: Sequence[str], different: Collection[frozenset[str]]) -> dict[str, str]:

@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 from pandas import NA
 
-from flows.api import Crosscheck, CrosscheckError, inputs, results, scores
+from flows.api import Crosscheck, CrosscheckError, inputs, results
 from flows.api import crosscheck as does
+from flows.api import results as scores
+from flows.api.inputs import in_thread, restored_environment
 from flows.api.records import frame
-from flows.api.threads import in_thread, restored_environment
 from flows.runtime.control import Control
 from tasks.settings.home import Home
 from tests.support.command_line import ROOT
@@ -61,6 +62,7 @@ async def test_the_documented_examples_run_where_an_event_loop_runs(home: Path) 
     assert prefect_variables() == before
 
 
+@pytest.mark.slow
 async def test_a_question_on_a_database_of_ones_own(home: Path, tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "shop.sqlite") as shop:
         shop.execute("CREATE TABLE customers (name TEXT, city TEXT)")

@@ -9,11 +9,11 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from flows.cli.program import crosscheck
+from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.home import find_conf
 from tasks.settings.load import available
-from tasks.tracking.warehouse.runs import Warehouse
 from tests.support.command_line import ROOT
-from tests.tasks.tracking.samples import make_report, make_run
+from tests.tasks.results.samples import make_report, make_run
 
 
 def completed(*words: str) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from flows.cli.program import crosscheck
-from flows.deployed.forms import EvaluationForm, Matrix
+from flows.evaluate.forms import EvaluationForm, Matrix
 from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_BENCHMARK, DEFAULT_PIPELINE, find_conf
 from tasks.settings.load import available
 from tests.support.command_line import ROOT
@@ -32,8 +32,8 @@ def test_every_command_and_form_has_the_same_default(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", DEFAULTS)
-def test_the_readme_names_the_default_in_its_table_of_options(kind: str) -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_the_page_of_commands_names_the_default_in_its_table_of_options(kind: str) -> None:
+    text = (ROOT / "docs/commands.md").read_text(encoding="utf-8")
     (row,) = re.findall(rf"^\| `--{kind}` \| (.*)$", text, re.MULTILINE)
     assert re.findall(r"`([^`]+)` \(the default\)", row) == [DEFAULTS[kind]]
 

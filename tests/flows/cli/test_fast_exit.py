@@ -5,6 +5,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 BEGIN = (
     "import sys; from flows.runtime.process import FastExit; fast_exit = FastExit()\n"
     "class Late:\n"
@@ -52,3 +54,22 @@ def test_a_command_ends_so() -> None:
     ended = ran(program)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert re.fullmatch(r"crosscheck, version \S+\n", ended.stdout)
+
+
+@pytest.mark.parametrize("closing", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
+def test_closed_streams_change_no_exit_code_and_no_other_output(closing: str) -> None:
+    command = f"{sys.executable} -m crosscheck list {closing}"
+    ended = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert bool(ended.stdout) == (closing in ("2>&-", "<&-"))
+    failed = subprocess.run(f"{command} --nothing", shell=True, capture_output=True)
+    assert failed.returncode == 2
+
+
+def test_other_programs_inherit_the_streams_that_were_closed() -> None:
+    program = (
+        "import os, subprocess; from flows.runtime.process import open_closed_streams; open_closed_streams();"
+        "subprocess.run(['sh', '-c', 'echo said >&2 && echo said'], check=True)"
+    )
+    command = [sys.executable, "-c", program]
+    assert subprocess.run(["sh", "-c", '"$@" >&- 2>&-', "sh", *command]).returncode == 0

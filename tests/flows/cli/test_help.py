@@ -9,11 +9,10 @@ from pathlib import Path
 import click
 import pytest
 
-from flows.cli.commands import COMMANDS
+from flows.cli.command_table import COMMANDS, GROUPS
 from flows.cli.program import crosscheck
-from flows.report.exit_codes import ExitCode
 from flows.runtime.control import Interrupted
-from tasks.core.errors import BackboneError, CrosscheckError, DatabaseUnavailableError
+from tasks.core.errors import BackboneError, CrosscheckError, DatabaseUnavailableError, ExitCode
 from tests.support import in_process
 from tests.support.command_line import ROOT
 
@@ -116,7 +115,7 @@ def resolve(words: Sequence[str]) -> tuple[click.Command, list[str]]:
 def test_every_command_has_a_sentence_and_an_example(path: str) -> None:
     command, (group, *_) = ALL[path], path.split()
     assert command.help
-    # The examples of `cache list` stand with `cache`.
+    # The examples of `finetune pairs` stand with `finetune`.
     shown = list(example_lines(epilog(command) + epilog(ALL[group])))
     assert any(line.split()[: len(path.split())] == path.split() for line in shown), f"no example of {path}"
 
@@ -178,9 +177,9 @@ def test_the_exit_codes_in_the_texts_are_those_of_the_program() -> None:
         ExitCode.TRY_AGAIN,
         ExitCode.INTERRUPTED,
     }
-    assert codes((ROOT / "README.md").read_text(encoding="utf-8")) == evaluation
+    assert codes((ROOT / "docs/commands.md").read_text(encoding="utf-8")) == evaluation
     assert codes(epilog(ALL["evaluate"])) == evaluation
-    assert codes(epilog(ALL["prepare"])) == evaluation
+    assert codes(epilog(ALL["benchmarks prepare"])) == evaluation
     assert codes(epilog(ALL["answer"])) == {
         ExitCode.DONE, ExitCode.NEGATIVE, ExitCode.BAD_INPUT, ExitCode.TRY_AGAIN,
     }  # fmt: skip
@@ -191,14 +190,20 @@ def test_the_exit_codes_in_the_texts_are_those_of_the_program() -> None:
     assert codes(str(run.__doc__)) == evaluation | {ExitCode.INTERNAL_ERROR}
 
 
-def test_the_overview_lists_every_command_with_its_line() -> None:
-    shown = click.Context(crosscheck, info_name="crosscheck", terminal_width=200)
-    text = crosscheck.get_help(shown)
-    for name, entry in COMMANDS.items():
-        assert re.search(rf"^  {name} +{re.escape(entry.help)}$", text, re.MULTILINE)
+def test_the_overview_has_the_dozen_that_people_use_first_and_names_the_others() -> None:
+    assert len(COMMANDS) <= 24
+    first = [name for group in GROUPS.values() for name in group]
+    assert len(first) == 12
+    text = crosscheck.get_help(click.Context(crosscheck, info_name="crosscheck", terminal_width=200))
+    for name in first:
+        assert re.search(rf"^  {name} +{re.escape(COMMANDS[name].help)}$", text, re.MULTILINE)
+    assert f"  {', '.join(name for name in COMMANDS if name not in first)}\n" in text
+    listed = in_process.run("help", "commands").out
+    for path in ALL:
+        assert path.startswith("finetune ") or re.search(rf"^{path} ", listed, re.MULTILINE), path
 
 
-@pytest.mark.parametrize("path", [path for path in ALL if " " in path])
+@pytest.mark.parametrize("path", [path for path in ALL if path.startswith("finetune ")])
 def test_the_line_of_a_command_in_its_group_is_whole(path: str) -> None:
     line = ALL[path].get_short_help_str(limit=MOST_OF_A_LINE)
     assert not line.endswith("..."), f"the first sentence of {path} is cut in the list of its group"
@@ -213,3 +218,9 @@ def test_every_error_begins_alike(
     assert ran.code == 2
     assert ran.err.splitlines()[-1].startswith("crosscheck: ")
     assert "Error:" not in ran.err
+
+
+def test_without_a_command_the_help_is_printed_once_to_standard_output() -> None:
+    ran = in_process.run()
+    assert ran.code == 0 and not ran.err
+    assert ran.out.count("Usage:") == 1 and "evaluate" in ran.out

@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from flows.cli.commands import COMMANDS
-from flows.help.command import topic_text, topics
-from flows.report.exit_codes import ExitCode
+from flows.cli.command_table import COMMANDS
+from flows.cli.commands.help import topic_text, topics
+from tasks.core.errors import ExitCode
+from tasks.results.run_record import RunRecord
 from tasks.scoring.error_classes import ERROR_CLASSES
-from tasks.tracking.run_record import RunRecord
 from tests.support.command_line import ROOT
 from tests.support.in_process import run
 
@@ -50,10 +50,10 @@ def test_the_pages_are_on_the_site_and_in_the_readme() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     for name in topics():
         assert f": help-{name}.md\n" in navigation
-        assert f"flows/help/topics/{name}.md" in readme
+        assert f"flows/cli/topics/{name}.md" in readme
 
 
 @pytest.mark.parametrize("name", topics())
 def test_a_topic_fits_the_width_of_a_page(name: str) -> None:
-    text = (ROOT / f"flows/help/topics/{name}.md").read_text(encoding="utf-8")
+    text = (ROOT / f"flows/cli/topics/{name}.md").read_text(encoding="utf-8")
     assert max(len(line) for line in text.splitlines() if not line.startswith("|")) <= 131

@@ -4,24 +4,23 @@ from pathlib import Path
 
 import pytest
 
-from tasks.tracking.warehouse.runs import Warehouse
+from tasks.results.warehouse.runs import Warehouse
 from tests.support.in_process import run
-from tests.tasks.tracking.comparison_samples import two_runs
-from tests.tasks.tracking.night_samples import a_night
+from tests.tasks.results.comparison_samples import two_runs
+from tests.tasks.results.night_samples import a_night
 
 NOTHING_THERE = {
     ("runs",): 0,
     ("leaderboard",): 0,
-    ("night",): 0,
-    ("baseline",): 0,
+    ("nights", "show"): 0,
+    ("nights", "baseline"): 0,
     ("status",): 0,
     ("clean",): 0,
     ("query", "FROM runs"): 2,
     ("export", "exported"): 2,
     ("show", "latest"): 2,
     ("compare", "latest~1", "latest"): 2,
-    ("tables", "latest", "--paper", "rsl-sql"): 2,
-    ("log", "latest"): 2,
+    ("tables", "latest"): 2,
 }
 
 

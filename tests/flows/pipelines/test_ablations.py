@@ -33,7 +33,7 @@ ROWS = tuple(rows())
 
 def test_the_table_has_rows_for_every_profile() -> None:
     assert len(ROWS) > 40
-    shipped = set(available(find_conf(), "pipeline")) - {"zero-shot", "few-shot", "rsl-sql+dac"}
+    shipped = set(available(find_conf(), "pipeline")) - {"zero-shot", "rsl-sql+dac"}
     assert {pipeline for pipeline, _ in ROWS} == shipped
 
 

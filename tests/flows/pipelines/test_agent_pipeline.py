@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from flows.questions.tool_mode import with_tool_mode
+from flows.evaluate.runner import with_tool_mode
 from tasks.core.errors import BackboneError
 from tasks.database.sandbox.runner import DatabaseRunner
-from tasks.settings.assemble import EvaluationChoice, evaluation_settings
+from tasks.settings.assemble import evaluation_settings
+from tasks.settings.evaluation import EvaluationChoice
 from tasks.settings.home import Home
 from tasks.settings.pipeline import AgentSettings
-from tasks.stages.agent.toolbox import TOOLS, AgentTool, Result, SqlArguments, Toolbox
+from tasks.stages.agent_tools import TOOLS, AgentTool, Result, SqlArguments, Toolbox
 from tests.flows.pipelines.test_pipelines_gold import MARKER, Files, evaluated
 from tests.support.fake_openai import Behaviour, FakeOpenAI, error, reply, server_error, tool_calls
 from tests.support.guide import GOOD, OTHER, Guide, Walk
@@ -186,6 +187,7 @@ SNOOPING = (
 )
 
 
+@pytest.mark.slow
 async def test_gold_is_in_nothing_that_any_tool_returns_sends_or_keeps(
     tmp_path: Path, fake_openai: FakeOpenAI, prefect_home: Home, prefect_api: Served
 ) -> None:
@@ -230,6 +232,7 @@ def step(body: dict[str, Any]) -> Behaviour:
     return STEPS[min(sum(message["role"] == "assistant" for message in body["messages"]), len(STEPS) - 1)]
 
 
+@pytest.mark.slow
 async def test_a_changed_tool_costs_only_the_replies_behind_its_changed_result(
     tmp_path: Path,
     fake_openai: FakeOpenAI,
@@ -259,6 +262,7 @@ async def test_a_changed_tool_costs_only_the_replies_behind_its_changed_result(
     assert all("Other rows." in json.dumps(messages) for messages in new)
 
 
+@pytest.mark.slow
 async def test_with_higher_limits_a_conversation_goes_on_from_the_first_notice(
     tmp_path: Path, fake_openai: FakeOpenAI, prefect_home: Home, prefect_api: Served
 ) -> None:

@@ -10,26 +10,25 @@ from typing import Any
 
 import pytest
 
-from flows.orchestration import stage_task_runs as task_runs
+from flows.evaluate.demonstrations import QuestionExtras
+from flows.evaluate.resources import Resources, check_candidates
+from flows.evaluate.runner import QuestionInputs, RerunSpec
 from flows.pipelines.candidates import Candidates
-from flows.pipelines.context import Context
-from flows.questions.candidate_backbones import check_candidates
-from flows.questions.demonstrations import QuestionExtras
-from flows.questions.runner import QuestionInputs, RerunSpec
-from flows.questions.session import Session
+from flows.pipelines.pipeline import Context
+from flows.prefect import stage_task_runs as task_runs
 from flows.runtime.control import Control, Progress
-from tasks.backbone.check.response_mode import PROBE
+from tasks.backbone.endpoint.auto_mode import PROBE
 from tasks.backbone.metered import SAMPLES_PER_CANDIDATE, MeteredBackbone
 from tasks.core.errors import ConfigurationError
 from tasks.core.outcome import Outcome
 from tasks.core.records import Demonstration, Question
 from tasks.database.database import Database
 from tasks.scoring.candidates import is_candidate
-from tasks.settings.assemble import EvaluationChoice, evaluation_settings
-from tasks.settings.evaluation import EvaluationSettings
+from tasks.settings.assemble import evaluation_settings
+from tasks.settings.evaluation import EvaluationChoice, EvaluationSettings
 from tasks.settings.home import Home
 from tasks.settings.pipeline import PipelineSettings
-from tasks.stages.candidates.vote import vote
+from tasks.stages.candidates import vote
 from tests.support.fake_openai import Body, FakeOpenAI, error, reply
 from tests.support.prefect_home import in_flow, prefect_api, prefect_home
 from tests.support.stage_bench import ENDLESS, Bench
@@ -125,7 +124,7 @@ async def answered(
     """Take both questions through the pipeline, as an evaluation does, inside of a Prefect flow."""
 
     async def work() -> list[Outcome]:
-        async with Session.open(settings, Control(Progress())) as session:
+        async with Resources.open(settings, Control(Progress())) as session:
             extras = {question.id: QuestionExtras() for question in QUESTIONS}
             runner = session.runner(QuestionInputs({"museum": museum}, extras), reruns=reruns)
             outcomes = [await runner.run(runner.question_run(question)) for question in QUESTIONS]

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from flows.pipelines.context import Context, PipelineRecord
 from flows.pipelines.dac import decompose
+from flows.pipelines.pipeline import Context, PipelineRecord
 from tasks.core.dac_records import Entities, Oracle, ParsedSkeleton
 from tasks.core.errors import BackboneError, ConfigurationError
 from tasks.core.records import ColumnName, Question
 from tasks.settings.pipeline import FewShotSettings
 from tasks.settings.stages import DacCorrectionSettings
-from tasks.stage_runs.question_run import QuestionRun, in_question_run
+from tasks.stages.question_run import QuestionRun, in_question_run
 from tests.support.dac_prompts import GROUNDED
 from tests.support.fake_openai import Body, dropped, reply
 from tests.support.guide import Guide, Walk
@@ -96,7 +96,7 @@ async def test_entities_are_fed_back_before_the_skeleton(walk: Guide) -> None:
         skeleton_parsing={"sql": "SELECT DISTINCT title FROM book WHERE author = 'x'"},
         dac_correction=[{"sql": OF_LYON}, {"sql": DISTINCT}],
     )
-    found = await walk("dac", ALONE, "dac.never_longer=false", grounded=GROUNDED)
+    found = await walk("dac", ALONE, grounded=GROUNDED)
     assert [text.split()[1] for text in feedback_of(found)] == ["question", "structure"]
     assert section_of(found.asked["dac_correction"][1], "Current SQL") == OF_LYON
     assert "select distinct _ from _ where _ = _" in found.asked["dac_correction"][1]
@@ -110,7 +110,7 @@ async def test_an_execution_error_goes_before_both(walk: Guide) -> None:
         skeleton_parsing={"sql": "SELECT DISTINCT title FROM book WHERE author = 'x'"},
         dac_correction=[{"sql": FIRST}, {"sql": OF_LYON}, {"sql": DISTINCT}],
     )
-    found = await walk("dac", ALONE, "dac.never_longer=false", grounded=GROUNDED)
+    found = await walk("dac", ALONE, grounded=GROUNDED)
     assert [text.split()[0] for text in feedback_of(found)] == ["Running", "The", "The"]
     assert feedback_of(found)[0] == "Running the query fails. Error: no such column: nam"
     assert list(found.candidates.values()) == [WRONG, FIRST, OF_LYON, DISTINCT]
@@ -121,7 +121,7 @@ async def test_an_execution_error_goes_before_both(walk: Guide) -> None:
 async def test_a_correction_that_fails_to_execute_is_rejected(walk: Guide) -> None:
     for failing in [WRONG, ENDLESS, "DROP TABLE museum"]:
         walk.replies = replies(dac_correction={"sql": failing})
-        found = await walk("dac", ALONE, grounded=GROUNDED)
+        found = await walk("dac", ALONE, "dac.skeleton=false", grounded=GROUNDED)
         assert found.sql == FIRST
         assert len(found.asked["dac_correction"]) == 3, "it is tried again, at a higher temperature"
         corrections = [record for record in found.question_run.records if record.stage == "dac_correction"]
@@ -141,7 +141,7 @@ async def test_the_same_sql_coming_back_ends_its_kind_of_feedback(walk: Guide) -
         skeleton_parsing={"sql": "SELECT DISTINCT title FROM book"},
         dac_correction={"sql": "select name\nfrom `museum`;"},
     )
-    found = await walk("dac", ALONE, "dac.never_longer=false", grounded=GROUNDED)
+    found = await walk("dac", ALONE, grounded=GROUNDED)
     assert [text.split()[1] for text in feedback_of(found)] == ["question", "structure"], "one round each"
     assert found.sql == FIRST
 
@@ -162,16 +162,16 @@ async def test_rounds_are_used_up_when_nothing_satisfies_and_later_ones_are_warm
     assert [body.get("temperature") for body in asked] == [0.0, 0.9, 0.9, 0.9]
 
 
-async def test_a_skeleton_longer_than_the_sqls_own_is_no_feedback_unless_asked_for(walk: Guide) -> None:
+async def test_a_skeleton_longer_than_the_sqls_own_is_feedback_unless_switched_off(walk: Guide) -> None:
     walk.replies = replies(
         entity_linking=NOTHING,
         skeleton_parsing={"sql": "SELECT a FROM b WHERE c = 1 ORDER BY d DESC"},
         dac_correction={"sql": ORDERED},
     )
-    as_released = await walk("dac", ALONE, grounded=GROUNDED)
-    assert as_released.sql == FIRST
-    as_in_the_paper = await walk("dac", ALONE, "dac.never_longer=false", "dac.rounds=1", grounded=GROUNDED)
+    as_in_the_paper = await walk("dac", ALONE, "dac.rounds=1", grounded=GROUNDED)
     assert as_in_the_paper.sql == ORDERED
+    as_released = await walk("dac", ALONE, "dac.never_longer=true", grounded=GROUNDED)
+    assert as_released.sql == FIRST
 
 
 @pytest.mark.parametrize(
@@ -179,8 +179,8 @@ async def test_a_skeleton_longer_than_the_sqls_own_is_no_feedback_unless_asked_f
     [
         (
             ["dac.entities=false"],
-            ["question_values", "initial_sql", "execution_feedback", "skeleton_parsing"],
-            FIRST,
+            ["question_values", "initial_sql", "execution_feedback", "skeleton_parsing", "dac_correction"],
+            OF_LYON,
         ),
         (
             ["dac.skeleton=false"],
@@ -371,7 +371,7 @@ async def test_an_unreadable_alignment_leaves_the_names_and_is_recorded(walk: Gu
 async def test_an_unreadable_skeleton_is_no_feedback_and_is_recorded(walk: Guide) -> None:
     for text in [*MALFORMED, '{"sql": ""}', '{"sql": "SELECT FROM WHERE"}', '{"sql": "DROP TABLE x"}']:
         walk.replies = replies(entity_linking=NOTHING, skeleton_parsing=text)
-        found = await walk("dac", ALONE, "dac.never_longer=false", grounded=GROUNDED)
+        found = await walk("dac", ALONE, grounded=GROUNDED)
         assert found.sql == FIRST
         assert not found.asked["dac_correction"]
         parsing = next(record for record in found.question_run.records if record.stage == "skeleton_parsing")
@@ -383,7 +383,7 @@ async def test_an_unreadable_skeleton_is_no_feedback_and_is_recorded(walk: Guide
 async def test_an_unreadable_correction_keeps_the_sql_and_is_recorded(walk: Guide) -> None:
     for text in MALFORMED:
         walk.replies = replies(dac_correction=text)
-        found = await walk("dac", ALONE, "dac.rounds=2", grounded=GROUNDED)
+        found = await walk("dac", ALONE, "dac.rounds=2", "dac.skeleton=false", grounded=GROUNDED)
         assert found.sql == FIRST
         corrections = [record for record in found.question_run.records if record.stage == "dac_correction"]
         assert [record.value["outcome"] for record in corrections] == ["unreadable", "unreadable"]
@@ -429,7 +429,7 @@ async def test_an_oracle_that_no_flow_made_is_refused(walk: Guide) -> None:
 
 
 async def test_an_oracle_at_hand_is_not_looked_at_unless_asked_for(walk: Guide) -> None:
-    walk.replies = replies(entity_linking=NOTHING)
+    walk.replies = replies(entity_linking=NOTHING, skeleton_parsing={"sql": "SELECT title FROM book"})
     oracle = Oracle(Entities(("guide",)), ParsedSkeleton("select distinct _ from _"))
     found = await walk("dac", ALONE, grounded=GROUNDED, oracle=oracle)
     assert found.sql == FIRST

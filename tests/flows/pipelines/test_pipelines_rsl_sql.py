@@ -106,14 +106,17 @@ async def test_join_keys_are_kept_where_asked_for(walk: Guide, keep: str, keys: 
     assert ("`museum_id`" in shown and "`id`" in shown) is keys
 
 
-async def test_foreign_keys_survive_with_both_of_their_tables(walk: Guide) -> None:
+async def test_a_reduced_schema_has_the_foreign_keys_of_its_columns_and_no_others(walk: Guide) -> None:
     walk.replies |= {
         "forward_link": {"tables": [], "columns": ["museum.name", "order.total.eur"]},
         "preliminary_sql": {"sql": "SELECT 1"},
     }
-    prompt = (await walk()).asked["augmented_sql"][0]
-    assert "# `order`.`museum_id` -> `museum`.`id`" in prompt
-    assert "`guide`" not in prompt
+    reduced = await walk()
+    for template in ("augmentation_keywords", "augmented_sql", "binary_selection"):
+        assert "museum_id" not in reduced.asked[template][0], template
+    with_keys = await walk("rsl-sql", "linking.keep_keys=true")
+    assert "# `order`.`museum_id` -> `museum`.`id`" in with_keys.asked["augmented_sql"][0]
+    assert "`guide`" not in with_keys.asked["augmented_sql"][0]
 
 
 async def test_an_empty_link_falls_back_to_the_full_schema(walk: Guide) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.metered import MeteredBackbone
 from tasks.core.errors import BackboneError
-from tasks.retrieval.values.index import DatabaseValues
+from tasks.retrieval.value_index import DatabaseValues
 from tests.support.fake_openai import FakeOpenAI, quota_exhausted, server_error
 from tests.support.guide import GOOD, OTHER, Guide, Walk
 
@@ -152,6 +152,43 @@ async def test_an_eliminator_that_never_will_answer_ends_the_run(
             with pytest.raises(BackboneError) as caught:
                 await sea(eliminator=MeteredBackbone(client))
     assert caught.value.fatal
+
+
+BINDING = "is binding: take over"
+COLUMNS_ASKED_FOR = "Select exactly the columns asked for"
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "first", "rules"),
+    [
+        ("sea-sql", "zero_shot_sql", "none"),
+        ("dac", "initial_sql", "none"),
+        ("rsl-sql", "preliminary_sql", "rsl_sql"),
+        ("few-shot", "preliminary_sql", "all"),
+    ],
+)
+@pytest.mark.parametrize("own", [True, False])
+async def test_prompts_have_the_rules_of_their_paper_unless_told_otherwise(
+    walk: Guide, tmp_path: File, pipeline: str, first: str, rules: str, own: bool
+) -> None:
+    walk.replies |= REPLIES | {
+        "initial_sql": {"sql": WRONG},
+        "entity_linking": {"alignment": []},
+        "skeleton_parsing": {"sql": WRONG},
+        "dac_correction": {"sql": GOOD},
+        "zero_shot_sql": WRONG.removeprefix("SELECT "),
+        "binary_selection": {"sql": WRONG},
+    }
+    values = DatabaseValues(walk.bench.runner.database, tmp_path)
+    walked = await walk(pipeline, *(() if own else ("prompt.rules=all",)), values=values)
+    shown = rules if own else "all"
+    asking = {first, "augmented_sql", "self_correction", "dac_correction", "execution_correction"}
+    prompts = [prompt for template in asking for prompt in walked.asked[template]]
+    assert len(prompts) > 1 or pipeline == "few-shot"
+    for prompt in prompts:
+        assert (BINDING in prompt) is (shown != "none")
+        assert (COLUMNS_ASKED_FOR in prompt) is (shown == "all")
+        assert "their spelling comes before the evidence's" in prompt
 
 
 @pytest.mark.parametrize("pipeline", ["rsl-sql", "few-shot", "zero-shot"])

@@ -169,7 +169,7 @@ async def test_a_reply_that_never_ends_is_not_read_on(settings: BackboneSettings
 async def test_the_limit_is_one_of_bytes_after_decompression(
     fake_openai: FakeOpenAI, settings: BackboneSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "MOST_BYTES", 2 * MIB)
+    monkeypatch.setattr(connection, "MAX_BYTES", 2 * MIB)
     fake_openai.script(Behaviour(content="x" * MIB))
     assert len(await ask(settings)) == MIB
     fake_openai.script(Behaviour(content="x" * 2 * MIB))

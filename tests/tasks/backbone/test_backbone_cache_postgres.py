@@ -14,8 +14,8 @@ import pytest
 
 from tasks.backbone.cache import postgres as reply_postgres
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
-from tasks.backbone.kinds.opening import Layers, open_backbone
 from tasks.backbone.protocol import Message, Request
+from tasks.backbone.run_backbone import RunResources, open_backbone
 from tasks.core.errors import ConfigurationError, StoreError
 from tests.support.batch_process import settings_of
 from tests.support.fake_batches import FakeOpenAIBatches
@@ -53,7 +53,9 @@ async def test_two_machines_share_the_batches(postgres_database: str) -> None:
 
         async def ask() -> list[str]:
             with open_reply_cache(postgres_database) as replies:
-                async with open_backbone(settings_of("openai", server.base_url), Layers(replies)) as backbone:
+                async with open_backbone(
+                    settings_of("openai", server.base_url), RunResources(replies)
+                ) as backbone:
                     requests = [Request((Message("user", f"question {n}"),)) for n in range(10)]
                     found = await asyncio.gather(*map(backbone.complete, requests))
                     return [reply.text for reply in found]

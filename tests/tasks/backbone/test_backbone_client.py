@@ -9,6 +9,8 @@ import pytest
 
 from tasks.backbone.endpoint import limiter, retry_policy
 from tasks.backbone.endpoint.client import EndpointBackbone
+from tasks.backbone.endpoint.connection import HttpAnswer
+from tasks.backbone.endpoint.formats.answer import Answer
 from tasks.backbone.protocol import Message, Reply, Request, request_key
 from tasks.core.errors import BackboneError, ConfigurationError
 from tasks.core.outcome import Usage
@@ -187,7 +189,8 @@ async def test_the_body_holds_what_the_settings_say_and_nothing_else(
 ) -> None:
     await ask(settings.model_copy(update=changes), request_)
     sent = fake_openai.requests[0]
-    assert sent.body == {"model": "fake-1", "messages": [{"role": "user", "content": "q"}], **expected}
+    messages = [{"role": "user", "content": "q"}]
+    assert sent.body == {"model": "fake-1", "messages": messages, "stream": False, **expected}
     assert sent.headers["authorization"] == f"Bearer {KEY}"
 
 
@@ -600,3 +603,38 @@ async def test_openai_variables_in_the_environment_do_not_move_a_backbone(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-somebody-else")
     await ask(settings.model_copy(update={"api_key_env": None}))
     assert "somebody" not in repr(fake_openai.requests[0].headers)
+
+
+@pytest.mark.parametrize(
+    "field", [{"model": f"m-{KEY}"}, {"service_tier": KEY}], ids=["as the model", "as the tier"]
+)
+async def test_a_key_that_the_server_repeats_is_in_no_reply(
+    fake_openai: FakeOpenAI, settings: BackboneSettings, field: dict[str, str]
+) -> None:
+    message = {"role": "assistant", "content": "SELECT 1"}
+    fake_openai.always(Behaviour(body={"choices": [{"index": 0, "message": message}], **field}))
+    reply = await ask(settings)
+    assert reply.text == "SELECT 1" and KEY not in repr(reply)
+    async with EndpointBackbone(settings) as endpoint:
+        answer = await endpoint.ask_once({"model": "m", "messages": [{"role": "user", "content": "hi"}]})
+    assert isinstance(answer, Answer) and KEY not in repr(answer)
+
+
+async def test_a_placeholder_for_a_key_is_left_in_the_name_of_a_model(
+    fake_openai: FakeOpenAI, settings: BackboneSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(settings.api_key_env or "", "local")
+    message = {"role": "assistant", "content": "SELECT 1"}
+    fake_openai.always(
+        Behaviour(body={"choices": [{"index": 0, "message": message}], "model": "local-model"})
+    )
+    assert (await ask(settings)).call.model == "local-model"
+
+
+async def test_a_key_that_the_server_lists_as_a_model_is_not_read(
+    fake_openai: FakeOpenAI, settings: BackboneSettings
+) -> None:
+    fake_openai.models, fake_openai.listed = 200, [{"id": f"m-{KEY}"}]
+    async with EndpointBackbone(settings) as endpoint:
+        answer = await endpoint.models()
+    assert isinstance(answer, HttpAnswer) and KEY not in answer.text

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tasks.backbone.cache.backbone import CachedBackbone
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.kinds.kind import check_backbone
-from tasks.backbone.kinds.opening import Layers, open_backbone, source_of
 from tasks.backbone.protocol import Message, Request
+from tasks.backbone.run_backbone import RunBackbone, RunResources, open_backbone, source_of
 from tasks.core.errors import BackboneError, ConfigurationError
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.load import available, load_backbone_settings
@@ -29,8 +28,8 @@ async def test_replies_are_kept_across_openings(
 ) -> None:
     with open_reply_cache(tmp_path / "replies.sqlite") as cache:
         for expected in (False, True):
-            async with open_backbone(settings, Layers(cache)) as backbone:
-                assert isinstance(backbone.inner, CachedBackbone)
+            async with open_backbone(settings, RunResources(cache)) as backbone:
+                assert isinstance(backbone.inner, RunBackbone)
                 assert (await backbone.complete(ASK)).call.cached is expected
         assert [entry.backbone for entry in cache.entries()] == ["fake"]
     assert len(fake_openai.requests) == 1
@@ -60,7 +59,7 @@ async def test_leaving_by_an_error_still_keeps_what_was_under_way(
     fake_openai.latency = 0.1
     with open_reply_cache(tmp_path / "replies.sqlite") as cache:
         with pytest.raises(RuntimeError, match="elsewhere"):
-            async with open_backbone(settings, Layers(cache)) as backbone:
+            async with open_backbone(settings, RunResources(cache)) as backbone:
                 call = asyncio.create_task(backbone.complete(ASK))
                 await asyncio.to_thread(fake_openai.wait_for, 1)
                 call.cancel()
@@ -72,7 +71,7 @@ async def test_the_offline_backbone_needs_no_key_and_fills_no_cache(tmp_path: Pa
     pytest.importorskip("tasks.backbone.offline", reason="the offline backbone is not there yet")
     settings = load_backbone_settings(CONF, "offline")
     with open_reply_cache(tmp_path / "replies.sqlite") as cache:
-        async with open_backbone(settings, Layers(cache)) as backbone:
+        async with open_backbone(settings, RunResources(cache)) as backbone:
             reply = await backbone.complete(ASK)
         assert isinstance(reply.text, str) and not reply.call.cached
         assert cache.stats().entries == 0

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from tasks.backbone.cache.backbone import CachedBackbone
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
 from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.offline import OfflineBackbone
 from tasks.backbone.protocol import Message
-from tasks.backbone.replies.json_schema import is_strict, reply_schema
+from tasks.backbone.replies.json_text import is_strict, reply_schema
+from tasks.backbone.run_backbone import RunBackbone, RunResources
 from tasks.core.errors import BackboneError
 from tasks.settings.backbone import BackboneSettings
 from tests.support.fake_openai import FakeOpenAI, empty, error, out_of_tokens, reply
@@ -52,13 +52,13 @@ def cache(tmp_path: Path) -> Iterator[ReplyCache]:
 
 
 @pytest.fixture
-async def inner(settings: BackboneSettings, cache: ReplyCache) -> AsyncIterator[CachedBackbone]:
+async def inner(settings: BackboneSettings, cache: ReplyCache) -> AsyncIterator[RunBackbone]:
     async with EndpointBackbone(settings) as client:
-        yield CachedBackbone(client, cache)
+        yield RunBackbone(client, settings, RunResources(cache))
 
 
 @pytest.fixture
-def backbone(inner: CachedBackbone) -> MeteredBackbone:
+def backbone(inner: RunBackbone) -> MeteredBackbone:
     return MeteredBackbone(inner)
 
 
@@ -99,7 +99,7 @@ async def test_a_reply_that_is_unreadable_twice_is_none_and_noted(
 
 
 async def test_the_second_asking_is_cached_apart(
-    fake_openai: FakeOpenAI, inner: CachedBackbone, backbone: MeteredBackbone
+    fake_openai: FakeOpenAI, inner: RunBackbone, backbone: MeteredBackbone
 ) -> None:
     fake_openai.script(reply("?"), reply('{"sql": "SELECT 1"}'))
     await backbone.ask_json(ASK, SqlReply)
@@ -151,7 +151,7 @@ async def test_a_failure_passes_through_and_what_was_paid_before_it_stays_on_the
     assert len(backbone.calls) == 1
 
 
-def test_the_identity_is_the_inner_backbones(inner: CachedBackbone, backbone: MeteredBackbone) -> None:
+def test_the_identity_is_the_inner_backbones(inner: RunBackbone, backbone: MeteredBackbone) -> None:
     assert backbone.identity == inner.identity
 
 

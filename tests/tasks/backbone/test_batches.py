@@ -12,14 +12,13 @@ from anthropic.types.messages import MessageBatch, MessageBatchIndividualRespons
 from openai.types import Batch as OpenAIBatch
 from openai.types import FileObject
 
-from tasks.backbone.batches import submission
-from tasks.backbone.cache.sqlite import SqliteReplyCache
-from tasks.backbone.endpoint.formats.identity import address_of, identity_of
-from tasks.backbone.kinds.opening import Layers, open_backbone
+from tasks.backbone.batches import backbone as batch_backbone
+from tasks.backbone.cache.store import SqliteReplyCache
+from tasks.backbone.endpoint.formats.answer import address_of, identity_of
 from tasks.backbone.protocol import Message, Reply, Request, request_key
+from tasks.backbone.run_backbone import RunResources, open_backbone
 from tasks.core.errors import BackboneError
-from tasks.settings.backbone import BackboneSettings
-from tasks.settings.protocols import MessagesSettings
+from tasks.settings.backbone import BackboneSettings, MessagesSettings
 from tests.support.fake_batches import FakeAnthropicBatches, FakeOpenAIBatches, refusal
 
 Server = FakeOpenAIBatches | FakeAnthropicBatches
@@ -48,7 +47,7 @@ def settings_of(server: Server, **changes: Any) -> BackboneSettings:
 
 async def ask(folder: Path, settings: BackboneSettings, count: int) -> list[Reply | BaseException]:
     with SqliteReplyCache(folder / "replies.sqlite") as cache:
-        async with open_backbone(settings, Layers(cache)) as backbone:
+        async with open_backbone(settings, RunResources(cache)) as backbone:
             requests = [Request((Message("user", f"question {n}"),)) for n in range(count)]
             return await asyncio.gather(
                 *(backbone.complete(request) for request in requests), return_exceptions=True
@@ -86,7 +85,7 @@ async def test_another_process_waits_for_the_batch_of_the_first(server: Server, 
 async def test_a_process_waits_for_the_id_that_another_one_is_about_to_get(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(submission, "BEAT_S", 0.05)
+    monkeypatch.setattr(batch_backbone, "LOOK_S", 0.05)
     answered, first = server._answered, threading.Event()
 
     async def slowly(request: str, *given: Any) -> bool:
@@ -108,8 +107,8 @@ async def test_a_process_waits_for_the_id_that_another_one_is_about_to_get(
 async def test_a_batch_that_a_dead_process_never_submitted_is_submitted(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(submission, "BEAT_S", 0.05)
-    monkeypatch.setattr(submission, "DEAD_S", 0.2)
+    monkeypatch.setattr(batch_backbone, "LOOK_S", 0.05)
+    monkeypatch.setattr(batch_backbone, "SUBMISSION_S", 0.2)
     settings = settings_of(server)
     request = Request((Message("user", "question 0"),))
     with SqliteReplyCache(tmp_path / "replies.sqlite") as cache:

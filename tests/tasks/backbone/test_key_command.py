@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.backbone.endpoint import key_command
+from tasks.backbone.endpoint import access as key_command
 from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.kinds.kind import check_backbone
 from tasks.backbone.protocol import Message, Request

@@ -6,16 +6,23 @@ Usages are written as the providers document them: OpenAI's `prompt_tokens_detai
 
 import datetime
 import json
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
+from tasks.backbone.cache.store import SqliteReplyCache
+from tasks.backbone.endpoint.client import EndpointBackbone
+from tasks.backbone.endpoint.formats.answer import identity_of
 from tasks.backbone.endpoint.formats.chat import answer_of
-from tasks.backbone.endpoint.formats.identity import identity_of
-from tasks.backbone.pricing import cost
+from tasks.backbone.pricing import Budget, cost
+from tasks.backbone.protocol import Message, Reply, Request, request_key
+from tasks.backbone.run_backbone import RunBackbone, RunResources
+from tasks.core.errors import BackboneError
 from tasks.core.outcome import Call, StageRecord, Usage
 from tasks.scoring.cost import in_words, total_cost
 from tasks.settings.backbone import BackboneSettings, Prices
+from tests.support.fake_openai import Behaviour, FakeOpenAI
 
 PRICES = Prices(input=2.0, cached_input=0.5, cache_write=2.5, output=8.0, as_of=datetime.date(2026, 11, 1))
 
@@ -106,3 +113,50 @@ def test_unknown_costs_stay_unknown() -> None:
 def test_the_endpoints_figures_are_said_to_be_its_own() -> None:
     found = total_cost([record(call("a", cost_usd=0.25, cost_source="endpoint"), call("b", cost_usd=0.5))])
     assert in_words(found) == "paid $0.7500; cost of 1 of 2 calls as the endpoint reported it"
+
+
+class Priced:
+    """A backbone whose replies cost what a test says; None is unknown."""
+
+    identity: ClassVar[dict[str, str]] = {}
+
+    def __init__(self, *costs: float | None) -> None:
+        self.costs = list(costs)
+
+    async def complete(self, request: Request) -> Reply:
+        return Reply("SELECT 1", call(request_key(self.identity, request), cost_usd=self.costs.pop(0)))
+
+
+async def test_a_budget_stops_on_an_unknown_cost_and_not_on_replies_from_the_cache(tmp_path: Path) -> None:
+    unpriced = BackboneSettings(name="m", model="m")
+    with SqliteReplyCache(tmp_path / "replies.sqlite") as cache:
+        budget = Budget(1.0)
+        backbone = RunBackbone(Priced(0.2, None), unpriced, RunResources(cache, budget))
+        first, second, third = (Request((Message("user", text),)) for text in ("a", "b", "c"))
+        await backbone.complete(first)
+        await backbone.complete(second)
+        with pytest.raises(BackboneError, match="unknown, so the budget of 1 USD cannot be kept"):
+            await backbone.complete(third)
+        assert (await backbone.complete(first)).call.cached, "a stored reply costs nothing"
+        assert budget.refused and budget.spent_usd == 0.2
+
+
+@pytest.mark.parametrize(
+    ("usage", "prices", "cost"),
+    [
+        ({"cost": 0.0}, None, 0.0),
+        ({"cost": 0.0}, 2.0, 0.000026),
+        ({"cost": 0, "is_byok": True, "cost_details": {"upstream_inference_cost": 0.036}}, 2.0, 0.036),
+        ({"cost": 0, "is_byok": True, "cost_details": {"upstream_inference_cost": 0}}, 2.0, 0.000026),
+        ({"cost": 0, "is_byok": True}, None, None),
+    ],
+)
+async def test_zero_that_stands_for_not_counted_is_unknown_or_priced(
+    fake_openai: FakeOpenAI, settings: BackboneSettings, usage: Any, prices: float | None, cost: float | None
+) -> None:
+    """The fields are those of OpenRouter's guide "Usage accounting" and of its page on keys of one's own (BYOK)."""
+    fake_openai.always(Behaviour(usage={"prompt_tokens": 10, "completion_tokens": 3} | usage))
+    dated = prices and Prices(input=prices, output=prices, as_of=datetime.date(2026, 11, 1))
+    async with EndpointBackbone(settings.model_copy(update={"prices": dated})) as backbone:
+        reply = await backbone.complete(Request((Message("user", "q"),)))
+    assert reply.call.cost_usd == (None if cost is None else pytest.approx(cost))

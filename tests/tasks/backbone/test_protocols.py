@@ -12,22 +12,19 @@ import pytest
 from anthropic import transform_schema
 from openai.types.chat import ChatCompletion
 
-from tasks.backbone.cache.backbone import CachedBackbone
 from tasks.backbone.cache.store import open_reply_cache
-from tasks.backbone.check.known import KnownEndpoint, KnownEndpoints
-from tasks.backbone.check.response_mode import find_response_mode
 from tasks.backbone.endpoint import retry_policy
-from tasks.backbone.endpoint.client import EndpointBackbone
-from tasks.backbone.endpoint.formats.choice import format_of
-from tasks.backbone.endpoint.formats.identity import identity_of
+from tasks.backbone.endpoint.auto_mode import KnownEndpoint, KnownEndpoints, find_response_mode
+from tasks.backbone.endpoint.client import EndpointBackbone, format_of
+from tasks.backbone.endpoint.formats.answer import identity_of
 from tasks.backbone.kinds.kind import check_backbone
 from tasks.backbone.protocol import Message, Reply, Request, request_key
-from tasks.backbone.replies.json_schema import reply_schema
+from tasks.backbone.replies.json_text import reply_schema
+from tasks.backbone.run_backbone import RunBackbone, RunResources
 from tasks.core.errors import BackboneError, ConfigurationError
 from tasks.core.outcome import Usage
-from tasks.settings.backbone import BackboneSettings, Prices
+from tasks.settings.backbone import BackboneSettings, MessagesSettings, Prices, ResponsesSettings
 from tasks.settings.load import load_backbone_settings
-from tasks.settings.protocols import MessagesSettings, ResponsesSettings
 from tasks.stages.replies import LinkReply, SqlReply
 from tests.support import fake_anthropic as anthropic
 from tests.support import fake_openai as openai
@@ -203,7 +200,7 @@ async def test_what_passes_is_asked_again_and_its_answer_bought_once(
     for again in (0, 1):
         with open_reply_cache(tmp_path / "replies.sqlite") as cache:
             async with EndpointBackbone(settings) as client:
-                reply = await CachedBackbone(client, cache).complete(ASKED)
+                reply = await RunBackbone(client, settings, RunResources(cache)).complete(ASKED)
         assert reply.text.startswith("reply to: ### Database") and reply.call.cached == bool(again)
         assert len(server.requests) == len(PASSING[on]) + 1
 
@@ -299,7 +296,7 @@ def test_requests_with_the_same_beginning_have_one_cache_key_at_openai_alone(
 def test_what_is_known_of_an_endpoint_holds_for_one_protocol(tmp_path: Path) -> None:
     known = KnownEndpoints(tmp_path)
     chat = BackboneSettings(name="n", model="m")
-    known.keep(chat, KnownEndpoint(url="u", model="m", seen=datetime.datetime.now(datetime.UTC)))
+    known.keep(chat, KnownEndpoint(response_mode="text"))
     assert known.find(chat) and not known.find(ResponsesSettings(name="n", model="m"))
 
 
@@ -351,7 +348,7 @@ BEDROCK = {
 
 
 @pytest.mark.parametrize(
-    ("body", "text"), [(GEMINI, "SELECT 1"), (BEDROCK, "<think>Which table?</think>SELECT 1")]
+    ("body", "text"), [(GEMINI, "SELECT 1"), (BEDROCK, BEDROCK["choices"][0]["message"]["content"])]
 )
 async def test_replies_of_compatible_addresses_are_read_in_their_own_form(
     fake_openai: FakeOpenAI, body: dict[str, Any], text: str

@@ -8,7 +8,6 @@ import pytest
 from pydantic import BaseModel
 
 from tasks.backbone.kinds.kind import check_backbone
-from tasks.backbone.kinds.opening import open_backbone, source_of
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.offline import OfflineBackbone
 from tasks.backbone.protocol import (
@@ -21,9 +20,16 @@ from tasks.backbone.protocol import (
     request_digest,
     request_key,
 )
-from tasks.backbone.recordings.file import RecordedReply, Recording, ReplyPosition, write_recording
-from tasks.backbone.recordings.observed import Observations, ObservedBackbone
-from tasks.backbone.recordings.replay import Match, RecordedBackbone
+from tasks.backbone.recordings import (
+    Match,
+    Observations,
+    RecordedBackbone,
+    RecordedReply,
+    Recording,
+    ReplyPosition,
+    write_recording,
+)
+from tasks.backbone.run_backbone import RunBackbone, RunResources, open_backbone, source_of
 from tasks.core.errors import BackboneError, ConfigurationError
 from tasks.core.outcome import Call, Usage
 from tasks.settings.backbone import BackboneSettings
@@ -168,7 +174,9 @@ class Counting:
 
 async def test_an_observed_backbone_keeps_what_a_recording_needs() -> None:
     kept = Observations(recorded=True)
-    backbone = ObservedBackbone(Counting(), kept)
+    backbone = RunBackbone(
+        Counting(), BackboneSettings(name="m", kind="offline"), RunResources(observations=kept)
+    )
     first = await backbone.complete(ASK)
     await backbone.complete(replace(ASK, origin=replace(ORIGIN, question="718")))
     kept.drop("717")
@@ -182,7 +190,9 @@ async def test_an_observed_backbone_keeps_what_a_recording_needs() -> None:
 @pytest.mark.parametrize("recorded", [False, True])
 async def test_an_observed_backbone_keeps_messages_until_their_question_is_dropped(recorded: bool) -> None:
     kept = Observations(recorded=recorded, traced=True)
-    backbone = ObservedBackbone(Counting(), kept)
+    backbone = RunBackbone(
+        Counting(), BackboneSettings(name="m", kind="offline"), RunResources(observations=kept)
+    )
     key = (await backbone.complete(ASK)).call.request
     exchange = kept.exchange("717", key)
     assert exchange is not None and (exchange.messages, exchange.reply) == (ASK.messages, "1")

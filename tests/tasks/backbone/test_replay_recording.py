@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.backbone.recordings.file import RecordedReply, read_recording, write_recording
+from tasks.backbone.recordings import RecordedReply, read_recording, write_recording
 from tasks.core.errors import ConfigurationError, CrosscheckError, DataError
 from tasks.core.files import check_writable
 from tasks.core.outcome import Usage

@@ -13,13 +13,13 @@ from tasks.backbone.kinds.kind import check_backbone
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.offline import OfflineBackbone
 from tasks.backbone.protocol import Message, Origin, Request, request_key
-from tasks.backbone.replies.json_schema import is_strict, reply_schema
-from tasks.backbone.replies.json_text import thoughts_of, with_thoughts, without_thoughts
-from tasks.backbone.reply_formats import ReplyFormats, translated
+from tasks.backbone.replies.format import ReplyFormats, translated
+from tasks.backbone.replies.json_text import is_strict, reply_schema
+from tasks.backbone.replies.thoughts import thoughts_of, with_thoughts, without_thoughts
 from tasks.core.errors import ConfigurationError
 from tasks.settings.backbone import REPLY_FORMATS, BackboneSettings
 from tasks.settings.load import load_backbone_settings
-from tasks.stages.dac.alignment_reply import AlignmentReply
+from tasks.stages.dac_entities import AlignmentReply
 from tasks.stages.replies import ConditionsReply, DescriptionsReply, KeywordsReply, LinkReply, SqlReply
 from tests.support.fake_openai import Behaviour, FakeOpenAI, reply
 from tests.support.pairs import Pair, read_pairs
@@ -169,7 +169,7 @@ def test_one_stage_may_have_another_format_and_only_its_key_changes(settings: Ba
     backbone = MeteredBackbone(OfflineBackbone(), formats)
     linking = backbone.fresh(Origin("1", "db", "entity_linking 2"))
     assert linking.identity == OfflineBackbone().identity
-    assert backbone.fresh(Origin("1", "db", "preliminary_sql")).identity["reply"] == ["fenced", 1]
+    assert backbone.fresh(Origin("1", "db", "preliminary_sql")).identity["reply"] == ["fenced", 2]
 
 
 async def test_formats_are_asked_for_and_read_over_http(

@@ -8,8 +8,8 @@ import pytest
 
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.endpoint import retry_policy
-from tasks.backbone.kinds.opening import Layers, open_backbone
 from tasks.backbone.protocol import Message, Request
+from tasks.backbone.run_backbone import RunResources, open_backbone
 from tasks.core.errors import BackboneError
 from tasks.core.outcome import Call
 from tasks.settings.backbone import BackboneSettings, Prices
@@ -38,7 +38,7 @@ def settings(fake_openai: FakeOpenAI, monkeypatch: pytest.MonkeyPatch) -> Backbo
 async def ask(settings: BackboneSettings, folder: Path, samples: int, text: str = "q") -> list[Call]:
     """Request samples of one request at the same time; return their calls."""
     with open_reply_cache(folder / "replies.sqlite") as cache:
-        async with open_backbone(settings, Layers(cache=cache)) as backbone:
+        async with open_backbone(settings, RunResources(cache=cache)) as backbone:
             requests = [Request((Message("user", text),), sample=sample) for sample in range(samples)]
             replies = await asyncio.gather(*(backbone.fresh().complete(each) for each in requests))
     return [reply.call for reply in replies]

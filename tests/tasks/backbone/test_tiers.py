@@ -11,9 +11,9 @@ import pytest
 
 from tasks.backbone import tiers
 from tasks.backbone.kinds.kind import check_backbone
-from tasks.backbone.kinds.opening import Layers, open_backbone
-from tasks.backbone.pace import Pace
 from tasks.backbone.protocol import Message, Reply, Request
+from tasks.backbone.run_backbone import RunResources, open_backbone
+from tasks.backbone.tiers import Pace
 from tasks.core.errors import BackboneError, ConfigurationError
 from tasks.core.outcome import StageRecord
 from tasks.scoring.cost import total_cost
@@ -34,7 +34,7 @@ PRICES = Prices(
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiers, "FIRST_PAUSE_S", 0.01)
-    monkeypatch.setattr(tiers, "LONGEST_PAUSE_S", 0.02)
+    monkeypatch.setattr(tiers, "MAX_PAUSE_S", 0.02)
 
 
 def flex(server: FakeOpenAI, **changes: Any) -> BackboneSettings:
@@ -44,7 +44,7 @@ def flex(server: FakeOpenAI, **changes: Any) -> BackboneSettings:
 
 
 async def ask(settings: BackboneSettings, count: int = 1, pace: Pace | None = None) -> list[Reply]:
-    layers = Layers(pace=pace or Pace(None))
+    layers = RunResources(pace=pace or Pace(None))
     async with open_backbone(settings, layers) as backbone:
         requests = [Request((Message("user", f"question {n}"),)) for n in range(count)]
         return await asyncio.gather(*(backbone.complete(request) for request in requests))

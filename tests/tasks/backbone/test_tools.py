@@ -9,7 +9,6 @@ import pytest
 from openai.types.chat import ChatCompletion
 from openai.types.chat.completion_create_params import CompletionCreateParamsNonStreaming
 
-from tasks.backbone.cache.backbone import CachedBackbone
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.metered import MeteredBackbone
@@ -22,14 +21,18 @@ from tasks.backbone.protocol import (
     messages_of,
     request_digest,
     request_key,
+    stored_text,
 )
-from tasks.backbone.recordings.file import RecordedReply, read_recording, write_recording
-from tasks.backbone.recordings.observed import Observations, ObservedBackbone
-from tasks.backbone.recordings.replay import RecordedBackbone
-from tasks.backbone.stored_text import stored_text
+from tasks.backbone.recordings import (
+    Observations,
+    RecordedBackbone,
+    RecordedReply,
+    read_recording,
+    write_recording,
+)
+from tasks.backbone.run_backbone import RunBackbone, RunResources
 from tasks.core.errors import BackboneError
-from tasks.core.outcome import Call, Usage
-from tasks.core.trajectory import ToolCall
+from tasks.core.outcome import Call, ToolCall, Usage
 from tasks.settings.backbone import BackboneSettings
 from tests.support import fake_anthropic as anthropic
 from tests.support import fake_openai as openai
@@ -198,7 +201,7 @@ async def test_a_call_is_served_from_the_cache_with_its_text_its_tools_and_its_p
     fake_openai.script(replace(cut, choice=cut.choice | {"finish_reason": "length"}))
     async with EndpointBackbone(fake_settings(fake_openai)) as client:
         with open_reply_cache(tmp_path / "replies.sqlite") as cache:
-            cached = CachedBackbone(client, cache)
+            cached = RunBackbone(client, fake_settings(fake_openai), RunResources(cache))
             paid, again = await cached.complete(LATER), await cached.complete(LATER)
             entry = cache.entry(paid.call.request)
     assert again == replace(paid, call=again.call)
@@ -229,7 +232,9 @@ async def test_a_recording_replays_calls_of_tools_and_lines_without_any_are_what
     fake_openai.script(openai.tool_calls(("run_sql", ARGUMENTS), text="I look."))
     observations = Observations(recorded=True)
     async with EndpointBackbone(fake_settings(fake_openai)) as client:
-        meter = MeteredBackbone(ObservedBackbone(client, observations)).fresh(Origin("1", "museum", "turn"))
+        meter = MeteredBackbone(
+            RunBackbone(client, fake_settings(fake_openai), RunResources(observations=observations))
+        ).fresh(Origin("1", "museum", "turn"))
         asked = await meter.complete(ASKED)
         await meter.complete(Request(OPENING))
     lines = [

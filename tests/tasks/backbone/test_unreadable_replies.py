@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from tasks.backbone.metered import MeteredBackbone
+from tasks.backbone.metered import MeteredBackbone, UnreadableReplies
 from tasks.backbone.protocol import Message, Origin, Reply, Request
-from tasks.backbone.unreadable import UnreadableReplies
 from tasks.core.errors import BackboneError
 from tasks.core.outcome import Call, Usage
 

@@ -11,10 +11,12 @@ from tasks.benchmarks.databases import (
     generated_descriptions,
     open_benchmark_database,
 )
-from tasks.benchmarks.files.descriptions import clean, decode, read_description_files
-from tasks.benchmarks.files.generated import (
+from tasks.benchmarks.descriptions import (
     GeneratedColumn,
+    clean,
+    decode,
     generated_path,
+    read_description_files,
     read_generated,
     write_generated,
 )

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from tasks.benchmarks.benchmark import Benchmark
-from tasks.benchmarks.predictions.link_files import LinkNames, read_links
+from tasks.benchmarks.predictions.pairing import LinkNames, read_links
 from tasks.core.errors import DataError
 from tasks.core.records import Question
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tasks.benchmarks.files.schemas import names_in_schema, schema_from_ddl
+from tasks.benchmarks.schemas import names_in_schema, schema_from_ddl
 from tasks.database.schema import ForeignKey
 
 SCRIPT = """

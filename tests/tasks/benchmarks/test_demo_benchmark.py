@@ -13,10 +13,8 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
-from tasks.benchmarks.benchmark import load_benchmark
-from tasks.benchmarks.demo import build_demo
-from tasks.benchmarks.demo.source_files import read_descriptions
-from tasks.benchmarks.fingerprint import question_fingerprint, sql_fingerprint
+from tasks.benchmarks.benchmark import load_benchmark, question_fingerprint, sql_fingerprint
+from tasks.benchmarks.demo import build_demo, read_descriptions
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.sql.parsing import tokens
 

@@ -1,6 +1,7 @@
 """A benchmark of one's own from pairs of question and SQL."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ def test_the_command_makes_a_benchmark_that_loads(bird: Files, tmp_path: Path) -
     pairs, folder = tmp_path / "pairs.csv", tmp_path / "mine"
     pairs.write_text(CSV, encoding="utf-8")
     ran = run(
-        "init-benchmark", "--pairs", str(pairs), "--database", str(bird.database), "--output", str(folder)
+        "benchmarks", "init", "--pairs", str(pairs), "--database", str(bird.database), "--output", str(folder)
     )
     assert ran.code == 0, ran.err
     assert f"crosscheck evaluate --benchmark {folder / 'mine.yaml'}" in ran.out
@@ -44,7 +45,7 @@ def test_the_command_makes_a_benchmark_that_loads(bird: Files, tmp_path: Path) -
     assert benchmark.gold["0"] == "SELECT COUNT(*), 1 FROM Customers"
     assert (benchmark.missing, benchmark.notes) == ({}, ())
     again = run(
-        "init-benchmark", "--pairs", str(pairs), "--database", str(bird.database), "--output", str(folder)
+        "benchmarks", "init", "--pairs", str(pairs), "--database", str(bird.database), "--output", str(folder)
     )
     assert (again.code, "not empty" in again.err) == (2, True)
 
@@ -57,7 +58,7 @@ def test_a_database_that_is_missing_is_named_without_options_of_other_commands(
     pairs.write_text(CSV, encoding="utf-8")
     place = str(tmp_path / name)
     ran = run(
-        "init-benchmark", "--pairs", str(pairs), "--database", place, "--output", str(tmp_path / "mine")
+        "benchmarks", "init", "--pairs", str(pairs), "--database", place, "--output", str(tmp_path / "mine")
     )
     assert ran.code == 2
     assert place in ran.err and "does not exist. Check the path." in ran.err
@@ -170,3 +171,44 @@ def test_databases_of_a_server_are_named_by_its_url(tmp_path: Path) -> None:
         settings = yaml.safe_load(made.file.read_text(encoding="utf-8"))
         assert settings["url"] == url.rpartition("/")[0] + "/{database}"
         assert loaded(made.file, tmp_path).missing == {}
+
+
+@pytest.mark.parametrize(
+    ("record", "options", "gold"),
+    [
+        ({"query": "SELECT 1", "sql": {"select": []}}, (), ("SELECT 1",)),
+        ({"sql": ["SELECT 1", "SELECT 2"]}, (), ("SELECT 1", "SELECT 2")),
+        ({"sql": "SELECT 1", "Reviewed SQL": "SELECT 2"}, ("--sql-column", "Reviewed SQL"), ("SELECT 2",)),
+    ],
+)
+def test_the_sql_is_a_text_a_list_or_the_column_that_is_named(
+    bird: Files, tmp_path: Path, record: dict[str, Any], options: tuple[str, ...], gold: tuple[str, ...]
+) -> None:
+    pairs, folder = tmp_path / "pairs.json", tmp_path / "mine"
+    pairs.write_text(json.dumps([{"question": "?", "db_id": "shop", **record}]), encoding="utf-8")
+    given = ("--pairs", str(pairs), "--database", str(bird.database), "--output", str(folder))
+    ran = run("benchmarks", "init", *given, *options)
+    assert ran.code == 0, ran.err
+    benchmark = loaded(folder / "mine.yaml", tmp_path)
+    assert (benchmark.gold["0"], *benchmark.further_gold.get("0", ())) == gold
+
+
+def test_the_commands_of_an_export_of_ones_own_benchmark_can_be_run(
+    bird: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path / "home"))
+    pairs, folder, target = tmp_path / "pairs.csv", tmp_path / "mine", tmp_path / "submission.txt"
+    pairs.write_text(CSV, encoding="utf-8")
+    made = run(
+        "benchmarks", "init", "--pairs", str(pairs), "--database", str(bird.database), "--output", str(folder)
+    )
+    assert made.code == 0, made.err
+    answers = tmp_path / "answers.sql"
+    answers.write_text("SELECT 2, 1\nSELECT Name FROM Customers\n", encoding="utf-8")
+    given = ("--benchmark", str(folder / "mine.yaml"), "--predictions", str(answers))
+    assert run("score", *given).code == 0
+    exported = run("export", "latest", "--submission", str(target), "--format", "spider", "--json").json
+    assert "--table" not in exported["command"] and "--etype exec" in exported["command"]
+    again = run(*shlex.split(exported["score_command"])[1:], "--json")
+    assert again.code == 0, again.err
+    assert again.json["total"] == 2

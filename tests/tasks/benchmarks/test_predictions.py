@@ -148,6 +148,58 @@ def test_predictions_that_are_the_gold_are_remarked_on(bird: Any, tmp_path: Path
         assert len(pair(read_predictions(path), bird.load()).notes) == noted
 
 
+OTHERS = {
+    "nested": lambda n: {"predictions": {"m": {"predicted_sql": f"SELECT {-n}"}}},
+    "a name without sql": lambda n: {"output": f"SELECT {-n}"},
+}
+"""Fields that other systems add to the question records."""
+
+
+@pytest.mark.parametrize("other", ["a name without sql", "nothing"])
+@pytest.mark.parametrize("count", [4, 10])
+def test_the_golds_own_column_is_refused_with_the_names_of_the_others(
+    bird: Any, tmp_path: Path, count: int, other: str
+) -> None:
+    questions = [
+        {"question_id": n, "db_id": "shop", "question": "How many?", "SQL": f"SELECT {n}"}
+        for n in range(count)
+    ]
+    bird.write("dev.json", questions)
+    path = tmp_path / "p.json"
+    path.write_text(json.dumps([q | OTHERS.get(other, lambda n: {})(q["question_id"]) for q in questions]))
+    with pytest.raises(DataError, match=r'"SQL" holds the gold SQL') as refused:
+        pair(read_predictions(path), bird.load())
+    assert '"question"' in str(refused.value) and ("output" in str(refused.value)) is (other != "nothing")
+    paired = pair(read_predictions(path, Reading(sql_column="SQL")), bird.load())
+    assert paired.copies_gold is (count >= 5), "named on purpose: read, and not ranked"
+
+
+@pytest.mark.parametrize("asked", [None, "predictions.m.predicted_sql"])
+def test_a_nested_column_is_read(bird: Any, tmp_path: Path, asked: str | None) -> None:
+    questions = [
+        {"question_id": n, "db_id": "shop", "question": "How many?", "SQL": f"SELECT {n}"}
+        for n in range(1, 5)
+    ]
+    bird.write("dev.json", questions)
+    path = tmp_path / "p.json"
+    path.write_text(json.dumps([q | OTHERS["nested"](q["question_id"]) for q in questions]))
+    paired = pair(read_predictions(path, Reading(sql_column=asked)), bird.load())
+    assert paired.sqls == {str(n): f"SELECT {-n}" for n in range(1, 5)}
+
+
+@pytest.mark.parametrize("name", ["question_id", "instance_id", "id"])
+def test_questions_and_predictions_have_their_ids_under_the_same_names(
+    bird: Any, tmp_path: Path, name: str
+) -> None:
+    records = [
+        {name: f"a{n}", "db_id": "shop", "question": "How many?", "SQL": f"SELECT {n}"} for n in range(3)
+    ]
+    bird.write("dev.json", records)
+    path = tmp_path / "p.json"
+    path.write_text(json.dumps([{name: f"a{n}", "predicted_sql": f"SELECT {-n}"} for n in range(3)]))
+    assert pair(read_predictions(path), bird.load()).sqls == {f"a{n}": f"SELECT {-n}" for n in range(3)}
+
+
 def test_a_folder_has_a_file_of_sql_per_question(tmp_path: Path) -> None:
     folder = tmp_path / "submission"
     folder.mkdir()

@@ -12,6 +12,7 @@ from tasks.benchmarks.databases import column_descriptions
 from tasks.core.errors import ConfigurationError, DataError
 from tasks.settings.home import find_conf
 from tasks.settings.load import available, load_benchmark_settings
+from tests.support.offline_run import offline_run
 from tests.tasks.benchmarks.conftest import QUESTIONS, SHOP_ENTRY, Files
 
 NAMES = sorted(set(available(find_conf(), "benchmark")) - {"demo"})
@@ -71,6 +72,28 @@ def test_kaggle_dbqa_has_a_file_per_database_and_descriptions_in_its_tables_file
         ("customers", "name"): "How the customer is called",
         ("orders", "total"): "In pounds",
     }
+
+
+@pytest.mark.parametrize("pipeline", ["dac", "few-shot"])
+async def test_kaggle_dbqa_is_shown_training_questions_of_spider(
+    tmp_path: Path, make: Any, pipeline: str
+) -> None:
+    files: Files = make("kaggle-dbqa")
+    folder = files.data / "kaggle-dbqa"
+    shutil.move(files.folder, folder)
+    (folder / "database").rename(folder / "databases")
+    (folder / "tables.json").rename(folder / "KaggleDBQA_tables.json")
+    (folder / "examples").mkdir()
+    question = {"db_id": "shop", "question": "How many orders?", "query": "SELECT COUNT(*) FROM orders"}
+    (folder / "examples" / "shop_test.json").write_text(json.dumps([question]), encoding="utf-8")
+    shown = {"db_id": "zoo", "question": "How many animals?", "query": "SELECT COUNT(*) FROM animal"}
+    (files.data / "spider").mkdir()
+    (files.data / "spider" / "train.json").write_text(json.dumps([shown]), encoding="utf-8")
+    run = await offline_run(pipeline, home=tmp_path / "home", benchmark="kaggle-dbqa", data=str(files.data))
+    (exchanges,) = run.heard.values()
+    assert "How many animals?" in exchanges[0].prompt
+    (outcome,) = run.outcomes.values()
+    assert outcome.failure is None and outcome.sql
 
 
 def test_bird_test_has_questions_without_gold(make: Any) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tasks.benchmarks.benchmark import Benchmark, load_benchmark
 from tasks.benchmarks.layouts.base import GoldResults
 from tasks.core.errors import DataError
-from tasks.scoring.execution.golds import read_accepted
+from tasks.scoring.execution.suite import read_accepted
 from tasks.settings.home import find_conf
 from tasks.settings.load import load_benchmark_settings
 

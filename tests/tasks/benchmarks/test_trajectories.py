@@ -13,8 +13,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from tasks.benchmarks.trajectories.file import TrajectoryFile, read_trajectories
-from tasks.benchmarks.trajectories.imported import MOST_CHARACTERS, MOST_TURNS, Trajectory, outcome_of, sql_in
+from tasks.benchmarks.predictions.trajectory import MAX_CHARACTERS, MAX_TURNS, Trajectory, outcome_of, sql_in
+from tasks.benchmarks.predictions.trajectory_file import TrajectoryFile, read_trajectories
 from tasks.core.errors import DataError
 from tasks.core.outcome import Outcome, Usage
 
@@ -255,21 +255,7 @@ LINE = {"question_id": 1, "turns": []}
         (['{"question_id": 1, "turns": [{"cost_usd": NaN}]}'], "turns.0.cost_usd"),
         (['{"question_id": 1, "turns": [{"input_tokens": 1' + "0" * 5_000 + "}]}"], "line 1: not JSON"),
         ([{"question_id": 1, "messages": [{"content": "x"}]}], "messages.0.role: Field required"),
-        ([{"schema_version": "ATIF-v1.4", "steps": []}], "does not name its question"),
-        ([{"schema_version": "ATIF-v1.4", "steps": [{"source": "robot"}]}], "steps.0.source"),
-        ([{"results": [{"tool_trajectory": []}]}], "results[0]: the result has no instance_id"),
-        ([{"results": [3]}], "results[0]"),
-        ([{"results": []}, {"results": 5}], "line 2: results must be a list"),
         ([{"question_id": 1, "turns": [{"cost_usd": 1e308}]}], "turns.0.cost_usd"),
-        (
-            [
-                {
-                    "schema_version": "ATIF-v1.4",
-                    "steps": [{"source": "agent", "metrics": {"prompt_tokens": 10**30}}],
-                }
-            ],
-            "steps.0.metrics.prompt_tokens",
-        ),
         (
             [{"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": "a"}]}]}]}],
             "line 1: a span of OpenTelemetry",
@@ -310,16 +296,16 @@ def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path: Path) -
 
 
 def test_long_texts_are_cut_and_turns_beyond_the_limit_count_for_the_answer_only(write: Write) -> None:
-    sql = "SELECT 1 -- " + "x" * (MOST_CHARACTERS + 50)
-    loop = [{"text": "y" * (MOST_CHARACTERS + 7), "tool_calls": [run_sql(sql)]}]
+    sql = "SELECT 1 -- " + "x" * (MAX_CHARACTERS + 50)
+    loop = [{"text": "y" * (MAX_CHARACTERS + 7), "tool_calls": [run_sql(sql)]}]
     last = {"tool_calls": [{"name": "submit", "arguments": {"sql": "SELECT 2"}}]}
-    found = outcome(write({"question_id": 1, "turns": [*loop, *([{"text": "again"}] * MOST_TURNS), last]}))
-    assert len(found.stages) == len(found.candidates) == MOST_TURNS
+    found = outcome(write({"question_id": 1, "turns": [*loop, *([{"text": "again"}] * MAX_TURNS), last]}))
+    assert len(found.stages) == len(found.candidates) == MAX_TURNS
     assert (found.sql, found.notes) == ("SELECT 2", ("2 further turns are not kept",))
     value = found.stages[0].value
-    assert value["text"].endswith("… 7 more characters") and len(value["text"]) < MOST_CHARACTERS + 50
+    assert value["text"].endswith("… 7 more characters") and len(value["text"]) < MAX_CHARACTERS + 50
     assert value["calls"][0]["sql"] == sql  # what is executed is not cut
-    assert len(value["calls"][0]["arguments"]) < MOST_CHARACTERS + 50
+    assert len(value["calls"][0]["arguments"]) < MAX_CHARACTERS + 50
 
 
 def test_what_no_store_can_hold_is_replaced(write: Write) -> None:
@@ -336,210 +322,11 @@ def test_arguments_without_a_query_have_no_sql(arguments: Any) -> None:
     assert sql_in(arguments) is None
 
 
-def atif(**more: Any) -> dict[str, Any]:
-    """A document in the form of Harbor's models (`harbor.models.trajectories`, package harbor 0.25.0)."""
-    return {
-        "schema_version": "ATIF-v1.7",
-        "session_id": "s",
-        "agent": {"name": "analyst", "version": "1", "model_name": "m-9"},
-        "steps": [
-            {"step_id": 1, "source": "user", "message": "How many?"},
-            {"step_id": 2, "source": "agent", "message": "old", "is_copied_context": True},
-            {
-                "step_id": 3,
-                "timestamp": "2026-01-01T00:00:00Z",
-                "source": "agent",
-                "message": [{"type": "text", "text": "I look."}],
-                "reasoning_content": "hm",
-                "tool_calls": [
-                    {"tool_call_id": "a", "function_name": "run_sql", "arguments": {"sql": "SELECT 1"}}
-                ],
-                "observation": {"results": [{"source_call_id": "a", "content": "1"}]},
-                "metrics": {
-                    "prompt_tokens": 100,
-                    "completion_tokens": 5,
-                    "cached_tokens": 60,
-                    "cost_usd": 0.01,
-                },
-            },
-            {"step_id": 4, "source": "agent", "message": "```sql\nSELECT 2\n```", "model_name": "m-10"},
-        ],
-        **more,
-    }
-
-
-def test_agent_steps_of_atif_are_turns(write: Write) -> None:
-    found = outcome(write(json.dumps(atif(extra={"question_id": 7}), indent=2), name="a.json"))
-    first, second = found.stages
-    assert (found.question_id, found.sql) == ("7", "SELECT 2")
-    assert (first.value["text"], first.value["calls"][0]["result"]) == ("I look.", "1")
-    assert first.value["calls"][0]["error"] is None and first.seconds is None
-    assert (first.calls[0].usage, first.calls[0].cost_usd) == (Usage(100, 60, 5), 0.01)
-    assert (first.calls[0].model, second.calls[0].model, second.calls[0].cost_usd) == ("m-9", "m-10", None)
-
-
-def test_a_step_of_atif_without_a_model_call_belongs_to_the_turn_before(write: Write) -> None:
-    document = atif(extra={"question_id": 7})
-    call = {"tool_call_id": "b", "function_name": "run_sql", "arguments": {"sql": "SELECT 3"}}
-    dispatch = {"step_id": 4, "source": "agent", "message": "", "llm_call_count": 0, "tool_calls": [call]}
-    document["steps"].insert(3, dispatch)
-    found = outcome(write(document))
-    assert [len(record.value["calls"]) for record in found.stages] == [2, 0]
-    assert [each.sql for each in found.candidates] == ["SELECT 3", "SELECT 2"]
-    document["steps"] = [dispatch, *document["steps"][2:3], *document["steps"][4:]]
-    found = outcome(write(document))
-    assert [(len(each.calls), len(each.value["calls"])) for each in found.stages] == [(0, 1), (1, 1), (1, 0)]
-
-
-def test_the_trials_of_a_job_of_harbor_name_their_questions(write: Write, tmp_path: Path) -> None:
-    for task in ("local002", "local001"):
-        write(json.dumps(atif(), indent=2), name=f"job/{task}__x1/agent/trajectory.json")
-        write({"task_name": f"spider2/{task}", "trial_name": "x1"}, name=f"job/{task}__x1/result.json")
-    found = read_trajectories(tmp_path / "job")
-    assert (found.format, [each.question_id for each in found.trajectories]) == (
-        "atif",
-        ["local001", "local002"],
-    )
-    write("{", name="job/local002__x1/result.json")
-    with pytest.raises(DataError, match=r"result.json is not JSON"):
-        read_trajectories(tmp_path / "job")
-    with pytest.raises(DataError, match="holds no trajectory"):
-        read_trajectories(write("", name="none/x.txt").parent)
-
-
-def livesqlbench() -> dict[str, Any]:
-    """Results in the form of the published LiveSQLBench-Agent/examples/single_turn_samples.json (commit c39f451)."""
-
-    def event(role: str, *parts: dict[str, Any]) -> dict[str, Any]:
-        return {
-            "type": "adk_event",
-            "author": "a",
-            "final": False,
-            "content": {"role": role, "parts": list(parts)},
-        }
-
-    def called(sql: str, id: str, name: str = "execute_sql") -> dict[str, Any]:
-        return {"type": "function_call", "name": name, "id": id, "args": {"sql": sql}}
-
-    def told(text: str, id: str) -> dict[str, Any]:
-        return {"type": "function_response", "name": "execute_sql", "id": id, "response": text}
-
-    events = [
-        {"type": "user_message", "message": "Database: alien"},
-        event("model", {"type": "text", "text": "I look."}, called("SELECT 1", "a"), called("SELECT x", "b")),
-        event("user", told('{"result": "n\\n1"}', "a"), told('{"result": "SQL Error: no x"}', "b")),
-        event("model", called("SELECT 2", "c")),
-        event("user", told('{"result": "long\\ntext...<truncated>', "c")),
-        event("model", called("SELECT 3", "d", "submit_sql")),
-        event("model", {"type": "text", "text": "Task completed."}),
-    ]
-    result = {"task_id": "alien_1", "instance_id": "alien_1", "database": "alien", "adk_events": events}
-    return {"mode": "single-turn", "metrics": {}, "results": [result]}
-
-
-def test_model_events_of_livesqlbench_agent_are_turns(write: Write) -> None:
-    found = read_trajectories(write(json.dumps(livesqlbench(), indent=2), name="eval.json"))
-    assert (found.format, only(found).question_id, only(found).database_id) == (
-        "livesqlbench",
-        "alien_1",
-        "alien",
-    )
-    assert [each.sql for each in only(found).own_turns] == ["SELECT 1", "SELECT 2", "SELECT 3"]
-    made = outcome_of(only(found), "digest")
-    assert [(each["result"], each["error"]) for each in made.stages[0].value["calls"]] == [
-        ("n\n1", ""),
-        ("SQL Error: no x", "failed"),
-    ]
-    assert made.stages[1].value["calls"][0]["result"] == "long\ntext…"
-    assert made.stages[0].calls[0].usage == Usage() and made.stages[2].value["submitted"]
-
-
-def test_results_of_livesqlbench_without_ids_belong_to_the_calls_in_their_order(write: Write) -> None:
-    content = livesqlbench()
-    for event in content["results"][0]["adk_events"][1:]:
-        for part in event["content"]["parts"]:
-            part.pop("id", None)
-    found = outcome(write(content))
-    results = [call["result"] for record in found.stages for call in record.value["calls"]]
-    assert results == ["n\n1", "SQL Error: no x", "long\ntext…", None]
-
-
-def test_tool_calls_of_livesqlbench_without_events_are_turns_with_unknown_calls(write: Write) -> None:
-    tools = [{"type": "tool", "tool": "submit_sql", "args": {"sql": "SELECT 1"}, "result": "Correct."}]
-    found = outcome(write({"instance_id": 4, "tool_trajectory": tools}))
-    assert (found.question_id, found.sql, found.stages[0].calls) == ("4", "SELECT 1", ())
-
-
-def rollout(index: int, terminated: bool, **more: Any) -> dict[str, Any]:
-    """A rollout in the form of the published methods/spider-agent-tc/results/claude-3-7-sonnet-...-exp4 (10ac9ad)."""
-
-    def said(text: str, name: str, **arguments: str) -> dict[str, Any]:
-        return {"role": "assistant", "content": text, "tool_calls": [{"name": name, "arguments": arguments}]}
-
-    def told(name: str, text: str) -> dict[str, Any]:
-        return {"role": "tool", "content": f"EXECUTION RESULT of [{name}]:\n{text}"}
-
-    conversation = [
-        {"role": "system", "content": "You are a database expert."},
-        {"role": "user", "content": "Question: How many?"},
-        said("I look.", "execute_bash", command="cat DDL.csv"),
-        told("execute_bash", "Command execution failed"),
-        {"role": "assistant", "content": "Hm.", "tool_calls": []},
-        {"role": "user", "content": "Please follow the <tool_call> tag format"},
-        said("I try.", "execute_snowflake_sql", sql="SELECT 1"),
-        told("execute_snowflake_sql", "SQL Error: 000904 (42000): invalid identifier"),
-        said("Again.", "execute_snowflake_sql", sql="SELECT 2"),
-        told("execute_snowflake_sql", "Query executed successfully"),
-        *([said("Done.", "terminate", answer="-- best\nSELECT 2")] if terminated else []),
-    ]
-    return {
-        "instance_id": "local003",
-        "rollout_idx": index,
-        "conversation": conversation,
-        "terminated": terminated,
-        "final_messages": [],
-        **more,
-    }
-
-
-def test_assistant_messages_of_spider_agent_are_turns_and_terminate_submits(write: Write) -> None:
-    file = write(json.dumps([rollout(0, False), rollout(1, True)], indent=2), name="results/local003.json")
-    assert read_trajectories(file.parent).format == read_trajectories(file).format == "spider_agent"
-    found = outcome(file)
-    assert (found.question_id, found.sql, len(found.stages)) == ("local003", "-- best\nSELECT 2", 5)
-    calls = [call for record in found.stages for call in record.value["calls"]]
-    assert [(call["name"], call["error"], call["sql"]) for call in calls] == [
-        ("execute_bash", "failed", None),
-        ("execute_snowflake_sql", "failed", "SELECT 1"),
-        ("execute_snowflake_sql", "", "SELECT 2"),
-        ("terminate", "", "-- best\nSELECT 2"),
-    ]
-    assert [each.sql for each in found.candidates] == [None, None, None, "SELECT 2", "-- best\nSELECT 2"]
-    assert found.stages[-1].value["submitted"] and found.stages[0].calls[0].usage == Usage()
-
-
-def test_a_rollout_of_spider_agent_that_did_not_terminate_has_no_answer(write: Write) -> None:
-    found = outcome(write(json.dumps([rollout(0, False)], indent=2)))
-    assert found.sql is None and found.candidates[-1].sql == "SELECT 2" and found.failure is None
-    failed = {"instance_id": "a", "rollout_idx": 0, "error": "ERROR: no response", "terminated": False}
-    assert (found := outcome(write(failed))).failure and found.failure.message == "ERROR: no response"
-
-
-def test_null_in_a_rollout_of_spider_agent_is_nothing(write: Write) -> None:
-    plain = rollout(0, True, error=None)
-    plain["conversation"][4]["tool_calls"] = None
-    found = outcome(write(plain))
-    assert (found.failure, found.sql, len(found.stages)) == (None, "-- best\nSELECT 2", 5)
-
-
-@pytest.mark.parametrize("form", ["[{},\n{}\n]", "[{}\n,{}]", '{{"results": [{},\n{}]}}'])
+@pytest.mark.parametrize("form", ["[{},\n{}\n]", "[{}\n,{}]"])
 def test_a_list_with_an_object_on_each_line_is_one_document(form: str, write: Write) -> None:
-    tools = [{"tool": "submit_sql", "args": {"sql": "SELECT 1"}}]
-    items = [json.dumps({"instance_id": name, "tool_trajectory": tools}) for name in ("a", "b")]
+    items = [json.dumps({"question_id": name, "turns": [], "sql": "SELECT 1"}) for name in ("a", "b")]
     found = read_trajectories(write(form.format(*items), name="list.json"))
     assert [each.question_id for each in found.trajectories] == ["a", "b"]
-    with pytest.raises(DataError, match=r"line 1: conversation.0.role: Field required \(Spider-Agent-TC\)"):
-        read_trajectories(write({"instance_id": "a", "conversation": [{}]}))
 
 
 @pytest.fixture

@@ -6,8 +6,7 @@ import sys
 import time
 from typing import Any
 
-from tasks.database.sandbox.results import Result
-from tasks.database.sandbox.session import Session
+from tasks.database.sandbox.session import Result, Session
 
 
 def whole_result(session: Session, sql: str) -> Result:

@@ -13,8 +13,7 @@ import sql_worker_functions as functions
 from tasks.core.errors import DatabaseUnavailableError
 from tasks.database.database import Database
 from tasks.database.limits import Limits
-from tasks.database.sandbox.together import LONGEST_S, MOST, call_each
-from tasks.database.sandbox.workers import SqlWorkers, WorkerLost
+from tasks.database.sandbox.workers import MAX_MESSAGE_S, MOST, SqlWorkers, WorkerLost, call_each
 
 TIMEOUT_S = 5.0
 
@@ -97,7 +96,7 @@ async def test_calls_on_another_database_go_in_another_message(
 async def test_what_is_behind_a_slow_call_goes_with_the_next_message(
     pool: Messages, concert: Database
 ) -> None:
-    slow = 4 * LONGEST_S
+    slow = 4 * MAX_MESSAGE_S
     assert await together(pool, functions.slept, concert, slow, *[0.0] * 7) == [slow, *[0.0] * 7]
     first, *others = pool.held
     assert first == 4

@@ -2,18 +2,27 @@
 
 import hashlib
 import re
+import resource
 import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from tasks.core.errors import DataError
+from tasks.core.records import ColumnName
 from tasks.database.database import open_database
+from tasks.database.engines import sqlite
+from tasks.database.engines.duckdb import reading
+from tasks.database.limits import Limits
+from tasks.database.location import Location
+from tasks.database.sandbox import process
+from tasks.database.sandbox.session import Session
 from tasks.database.schema import ColumnDescription, ForeignKey
-from tasks.database.sqlite import introspection
+from tasks.sql.elements import elements
 
 Build = Callable[..., Path]
 
@@ -59,7 +68,9 @@ def test_a_truncated_database_is_refused_in_one_message(build: Build) -> None:
         open_database(path, "shop")
 
 
-@pytest.mark.parametrize("sql", ["", "CREATE TABLE t (a); DROP TABLE t", "CREATE VIEW v AS SELECT 1"])
+@pytest.mark.parametrize(
+    "sql", ["", "CREATE TABLE t (a); DROP TABLE t", "CREATE VIEW v AS SELECT a FROM gone"]
+)
 def test_a_database_without_tables_is_refused(build: Build, sql: str) -> None:
     path = build(sql)
     path.touch()
@@ -99,7 +110,7 @@ def test_tables_columns_and_types_are_spelled_as_the_database_spells_them(build:
         """
     )
     schema = open_database(path, "shop").schema
-    assert [table.name for table in schema.tables] == ["Order", "sequenced"]
+    assert [table.name for table in schema.tables] == ["Order", "sequenced", "v"]
     assert [(column.name, column.type) for column in schema.tables[0].columns] == [
         ("a.b", "VARCHAR(10)"),
         ("it's", "decimal(5,2)"),
@@ -108,6 +119,25 @@ def test_tables_columns_and_types_are_spelled_as_the_database_spells_them(build:
         ("select", "TEXT"),
     ]
     assert [column.name for column in schema.tables[1].columns] == ["id", "twice"]
+
+
+def test_views_come_after_the_tables_with_types_and_no_samples(build: Build) -> None:
+    path = build(
+        "CREATE TABLE t (a INTEGER, b TEXT); INSERT INTO t VALUES (1, 'x'); CREATE VIEW broken AS SELECT a FROM gone;"
+        "CREATE VIEW v AS SELECT b, a + 1 AS next FROM t"
+    )
+    schema = open_database(path, "shop").schema
+    assert [(table.name, table.view) for table in schema.tables] == [("t", False), ("v", True)]
+    view = schema.tables[1]
+    assert [(column.name, column.type, column.samples) for column in view.columns] == [
+        ("b", "TEXT", ()), ("next", "", ()),
+    ]  # fmt: skip
+    assert elements("SELECT b FROM v", schema).columns == (ColumnName("v", "b"),)
+
+
+def test_a_database_of_views_only_is_not_empty(build: Build) -> None:
+    (view,) = open_database(build("CREATE VIEW v AS SELECT 1 AS one"), "shop").schema.tables
+    assert (view.view, [column.name for column in view.columns]) == (True, ["one"])
 
 
 def test_a_full_text_table_shows_without_its_shadow_tables(build: Build) -> None:
@@ -200,8 +230,9 @@ def test_opening_reads_sample_rows_and_nothing_else_of_a_table(
         connection.set_trace_callback(executed.append)
         return connection
 
-    monkeypatch.setattr(introspection.sqlite3, "connect", traced)
-    (a, b), _ = (table.columns for table in open_database(path, "long", sample_rows=2).schema.tables)
+    monkeypatch.setattr(sqlite.sqlite3, "connect", traced)
+    session = Session(Location("sqlite", str(path)), Limits())
+    (a, b), _ = (table.columns for table in sqlite.read_structure(session, "long", 2).tables)
     assert (a.samples, b.samples) == ((1, 2), (None, None))
     of_rows = [sql for sql in executed if "FROM `" in sql]
     assert of_rows == [
@@ -256,3 +287,77 @@ def test_every_spider_database_opens_in_seconds(shared_data: Path) -> None:
     assert len(databases) >= 160
     assert all(database.schema.tables for database in databases)
     assert time.process_time() - started < 20
+
+
+MANY = "id,x\n" + "".join(f"{number},{number}\n" for number in range(60_000))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "kind", "last"),
+    [
+        ("a text at the end", f"{MANY}60000,none\n", "VARCHAR", "none"),
+        ("a quote at the end", f'{MANY}60000,"a, b"\n', "VARCHAR", "a, b"),
+        ("a fraction at the end", f"{MANY}60000,0.5\n", "DOUBLE", 0.5),
+        ("it's a name", "id\tx\n60000\t7\n", "BIGINT", 7),
+    ],
+)
+def test_types_and_quotes_of_a_csv_file_fit_all_of_its_rows(
+    tmp_path: Path, name: str, text: str, kind: str, last: Any
+) -> None:
+    (tmp_path / f"{name}.csv").write_text(text)
+    (table,) = open_database(tmp_path, "shop").schema.tables
+    assert (table.name, table.view, table.columns[1].type) == (name, False, kind)
+    with reading(tmp_path, "shop") as connection:
+        found = connection.execute(f'SELECT x FROM "{name}" WHERE id = 60000').fetchall()
+    assert found == [(last,)]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("b.csv", MANY.encode() + b"1,2,3\n"),
+        ("b.csv", MANY.encode() + b"1,\xff\n"),
+        ("b.parquet", b"nothing"),
+    ],
+)
+def test_the_file_of_a_folder_that_cannot_be_read_is_named(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / "a.csv").write_text("id\n1\n")
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=rf"/{name} cannot be read by DuckDB"):
+        open_database(tmp_path, "shop")
+
+
+def test_a_column_that_computes_a_huge_value_fills_no_process(build: Build) -> None:
+    path = build(
+        "CREATE TABLE t (a INTEGER, b GENERATED ALWAYS AS (zeroblob(900000000)) VIRTUAL);"
+        "CREATE TABLE u (a INTEGER); INSERT INTO t (a) VALUES (1), (2), (3); INSERT INTO u VALUES (7)"
+    )
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    t, u = open_database(path, "shop").schema.tables
+    assert [column.name for column in t.columns] == ["a", "b"]
+    assert u.columns[0].samples == (7,)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # KiB
+
+
+SLOW = "instr(zeroblob(30000000), zeroblob(15000000) || x'01')"
+
+
+def test_a_column_that_computes_for_hours_ends_in_one_message(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "START_S", 3.0)
+    monkeypatch.setattr(sqlite, "READING_S", 0.5)
+    path = build(f"CREATE TABLE t (a); INSERT INTO t VALUES (1); ALTER TABLE t ADD COLUMN b AS ({SLOW})")
+    with pytest.raises(DataError, match=r"shop\.sqlite cannot be read within 0\.5 s.*leave the database out"):
+        open_database(path, "shop")
+
+
+def test_a_file_of_duckdb_with_macros_that_are_named_like_functions_is_read_as_any(tmp_path: Path) -> None:
+    path = tmp_path / "shop.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("CREATE TABLE t (a INTEGER PRIMARY KEY); INSERT INTO t VALUES (7)")
+        for name in ("current_database()", "current_schema()", "typeof(x)", "length(x)"):
+            connection.execute(f"CREATE MACRO {name} AS (SELECT sum(i) FROM range(100000000000) r(i))")
+        connection.execute("CREATE MACRO duckdb_tables() AS TABLE SELECT 1")
+    (table,) = open_database(path, "shop").schema.tables
+    assert (table.name, table.primary_key, table.columns[0].samples) == ("t", ("a",), (7,))

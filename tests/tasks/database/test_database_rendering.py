@@ -3,13 +3,16 @@
 import re
 import sqlite3
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from tasks.backbone.offline.schema import read_schema
 from tasks.core.records import ColumnName, Link
 from tasks.database.database import open_database
 from tasks.database.rendering import PromptParts, literal, render
 from tasks.database.schema import Column, ColumnDescription, ForeignKey, Schema, Table
+from tasks.settings.pipeline import SchemaFormat
 
 PAIRS = sorted((Path(__file__).parent / "rendering").glob("*.txt"))
 STYLES = ("comment", "create_table", "m_schema")
@@ -85,13 +88,13 @@ def test_what_is_switched_off_does_not_show(style: str) -> None:
         assert hidden not in text
 
 
-def test_a_link_hides_other_columns_but_keeps_the_key_between_its_tables() -> None:
+def test_a_link_hides_other_columns_and_the_keys_of_hidden_ones() -> None:
     link = Link(("cage", "animal"), (ColumnName("cage", "size"), ColumnName("animal", "name")))
     parts = render(SCHEMA.reduced_to(link), "comment", sample_rows=3, foreign_keys=True, descriptions=True)
     assert parts == PromptParts(
         "# `cage`(`size`)\n# `animal`(`name`)",
         "# cage(size: 2.5)",
-        "# `animal`.`cage` -> `cage`.`id`",
+        "",
         "# `animal`.`name`: Its name.",
         sampled=True,
     )
@@ -109,6 +112,18 @@ def test_another_dialect_gets_its_own_quotes() -> None:
     schema = Schema("x", (Table("my order", (Column("select", "text"),)),), dialect="postgres")
     text = render(schema, "create_table", sample_rows=0, foreign_keys=True, descriptions=True).schema
     assert text == 'CREATE TABLE "my order" (\n  "select" text\n);'
+
+
+@pytest.mark.parametrize("style", get_args(SchemaFormat))
+def test_a_view_is_marked_in_every_format_and_read_from_it(style: SchemaFormat) -> None:
+    columns = (Column("a", "INTEGER"), Column("b b", "TEXT"))
+    schema = Schema("x", (Table("t", columns), Table("v", columns, view=True)), dialect="sqlite")
+    parts = render(schema, style, sample_rows=3, foreign_keys=True, descriptions=True)
+    assert parts.schema.lower().count("view") == 1
+    assert tuple(read_schema(parts.schema, dialect="sqlite").samples) == schema.column_names
+    table = Schema("x", (Table("view", columns),), dialect="sqlite")
+    parts = render(table, style, sample_rows=3, foreign_keys=True, descriptions=True)
+    assert read_schema(parts.schema, dialect="sqlite").tables == ("view",)
 
 
 def test_no_character_of_a_value_ends_its_line() -> None:

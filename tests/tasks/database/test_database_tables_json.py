@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tasks.benchmarks.files.schemas import foreign_keys_from_tables_json, schema_from_tables_json
+from tasks.benchmarks.schemas import foreign_keys_from_tables_json, schema_from_tables_json
 from tasks.core.errors import DataError
 from tasks.database.database import open_database
 from tasks.database.schema import ColumnDescription, ForeignKey

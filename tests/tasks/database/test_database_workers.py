@@ -20,7 +20,7 @@ from tasks.database.limits import MIB, Limits
 from tasks.database.sandbox import process
 from tasks.database.sandbox.frames import framed
 from tasks.database.sandbox.process import FrameReader
-from tasks.database.sandbox.results import Result
+from tasks.database.sandbox.session import Result
 from tasks.database.sandbox.workers import SqlWorkers, WorkerLost
 from tests.support.processes import cpu_of_children, until_busy, until_ended
 

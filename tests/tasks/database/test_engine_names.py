@@ -6,12 +6,12 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 NAMES = frozenset({"sqlite", "postgres", "postgresql", "mysql", "mariadb", "duckdb"})
 ELSEWHERE = {
-    "tasks/backbone/offline/prompt/reading.py": "the dialect's notes in prompts, read by the stand-in for a model",
+    "tasks/backbone/offline/prompt.py": "the dialect's notes in prompts, read by the stand-in for a model",
     "tasks/backbone/replies/sql_text.py": "the languages of fenced blocks",
     "tasks/backbone/batches/store.py": "the batches, beside the replies",
     "tasks/backbone/cache": "the store of replies",
     "tasks/settings/home.py": "the store of replies",
-    "tasks/tracking": "MLflow's store and the warehouse",
+    "tasks/results": "MLflow's store and the warehouse",
     "flows/runtime/process.py": "the library of the warehouse, as a module that is imported or not",
 }
 """Where the word means something else than the engine of a benchmark's databases."""

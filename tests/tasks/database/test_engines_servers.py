@@ -1,6 +1,7 @@
 """What users of a server meet: wrong addresses, roles that may write, lost connections, and what is never shown."""
 
 import asyncio
+import contextlib
 import sqlite3
 import subprocess
 import sys
@@ -14,13 +15,14 @@ import pytest
 from tasks.core.errors import ConfigurationError, CrosscheckError, DatabaseUnavailableError, DataError
 from tasks.core.records import ColumnName
 from tasks.database.database import database_name, locate, open_database
-from tasks.database.loading.load import LoadChoice, load_database
 from tasks.database.location import Location
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.retrieval.values.index import ValueIndex
+from tasks.database.servers.loading import copy_database
+from tasks.retrieval.value_index import ValueIndex
 from tasks.scoring.error_classes import classify_sql
 from tasks.scoring.execution.accuracy import Judge
-from tasks.scoring.execution.rules import DEFAULT_RULES
+from tasks.scoring.execution.rules import DEFAULT_RULES, strict
+from tasks.sql.transpiling import transpile
 from tests.support import mariadb, postgres
 from tests.support.unchanged import verify_unchanged
 
@@ -35,21 +37,34 @@ TABLES = (
 COMMENT = "COMMENT ON COLUMN town.name IS 'the name of the town'"
 
 
-@pytest.fixture(params=["duckdb", "postgresql", "mysql"])
-def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Location]:
-    """The same small database on each engine."""
-    if request.param == "duckdb":
-        with duckdb.connect(str(tmp_path / "shop.duckdb")) as connection:
-            for statement in (*TABLES, COMMENT):
+VIEW = "CREATE VIEW large AS SELECT town, size FROM shop WHERE size > 2.5"
+
+
+def _shop(engine: str, folder: Path, *more: str) -> Iterator[Location]:
+    if engine == "duckdb":
+        with duckdb.connect(str(folder / "shop.duckdb")) as connection:
+            for statement in (*TABLES, COMMENT, *more):
                 connection.execute(statement)
-        yield locate(str(tmp_path / "shop.duckdb"))
-    elif request.param == "postgresql":
-        with postgres.new_reader(*TABLES, COMMENT) as url:
+        yield locate(str(folder / "shop.duckdb"))
+    elif engine == "postgresql":
+        with postgres.new_reader(*TABLES, COMMENT, *more) as url:
             yield locate(url)
     else:
         named = TABLES[0].replace("name VARCHAR(50)", "name VARCHAR(50) COMMENT 'the name of the town'")
-        with mariadb.new_database(named, *TABLES[1:]) as url:
+        with mariadb.new_database(named, *TABLES[1:], *more) as url:
             yield locate(url)
+
+
+@pytest.fixture(params=["duckdb", "postgresql", "mysql"])
+def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Location]:
+    """The same small database on each engine."""
+    yield from _shop(request.param, tmp_path)
+
+
+@pytest.fixture(params=["duckdb", "postgresql", "mysql"])
+def shop_with_view(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Location]:
+    """The same with a view."""
+    yield from _shop(request.param, tmp_path, VIEW)
 
 
 def test_a_schema_is_read_with_types_keys_comments_and_samples(shop: Location) -> None:
@@ -67,6 +82,53 @@ def test_a_schema_is_read_with_types_keys_comments_and_samples(shop: Location) -
     assert town.primary_key == ("id",)
     (key,) = schema.foreign_keys
     assert (key.table, key.columns, key.parent, key.parent_columns) == ("shop", ("town",), "town", ("id",))
+
+
+def test_a_view_has_columns_with_types_and_neither_samples_nor_values(
+    shop_with_view: Location, tmp_path: Path
+) -> None:
+    database = open_database(shop_with_view, "shop")
+    large = database.schema.tables[-1]
+    assert (large.name, large.view, large.columns[1].samples) == ("large", True, ())
+    assert [column.name for column in large.columns] == ["town", "size"]
+    assert "decimal" in large.columns[1].type.lower() or "numeric" in large.columns[1].type
+    assert all(table.columns[0].samples for table in database.schema.tables[:-1])
+    assert verify_unchanged([database]) == ()
+    found = ValueIndex.open(database, tmp_path / "values").retrieve("Which shops have a size of 3?", k=1)
+    assert found[ColumnName("shop", "size")] == (3,) and ColumnName("large", "size") not in found
+
+
+ITEMS = (
+    "CREATE TABLE item (id INTEGER, name VARCHAR(50), price DOUBLE PRECISION)",
+    "INSERT INTO item VALUES (1, 'cup', 2.5), (2, 'Cap', 12), (-7, 'pot', 3.75)",
+)
+TRANSLATED = (
+    "SELECT SUM(id) / 3, count(*) / 2, -7 / 2, 7 / (SELECT count(*) FROM item) FROM item",
+    "SELECT name FROM item WHERE name LIKE 'C%'",
+    "SELECT name FROM item WHERE name NOT LIKE 'CUP'",
+    "SELECT -7 % 3, id % 3, CAST(price AS INTEGER), CAST(price * 0.99 AS INT) FROM item",
+    "SELECT price % 2, 7 % id FROM item WHERE price > 3",
+    "SELECT CAST(SUM(CASE WHEN id > 1 THEN 1 ELSE 0 END) AS REAL) * 100 / count(*) FROM item",
+    "SELECT SUM(CASE WHEN id > 1 THEN 1 ELSE 0 END) * 100 / 3, 1 / 0 FROM item",
+    "SELECT i.id / 2.0, AVG(id) / 2, i.id / 2, (i.id - 1) / 3 / 2 FROM item AS i GROUP BY id",
+)
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "postgresql", "mysql"])
+async def test_golds_translated_from_sqlite_keep_their_results(engine: str, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "item.sqlite")) as connection, connection:
+        connection.executescript(";".join(ITEMS))
+    with contextlib.ExitStack() as opened:
+        where = next(shops := _shop(engine, tmp_path, *ITEMS))
+        opened.callback(shops.close)
+        copy, original = open_database(where, "item"), open_database(tmp_path / "item.sqlite", "item")
+        async with SqlWorkers(1) as workers:
+            for sql in TRANSLATED:
+                translated = transpile(sql, "sqlite", copy.dialect, original.schema)
+                one, other = await workers.execute(original, sql), await workers.execute(copy, translated.sql)
+                assert one.ok and other.ok, (translated.sql, other.error)
+                assert strict(one.rows, other.rows, ordered=False), (translated.sql, one.rows, other.rows)
+                assert not translated.unknown_division
 
 
 async def test_a_result_without_rows_is_a_result_with_its_columns(shop: Location) -> None:
@@ -224,8 +286,8 @@ def test_a_duckdb_file_that_another_process_writes_says_so(tmp_path: Path) -> No
         copied = tmp_path / "shop.sqlite"
         with closing(sqlite3.connect(copied)) as connection:
             connection.execute("CREATE TABLE t (a INTEGER)")
-        with pytest.raises(DataError, match=r"another process has opened the file\. Close it"):
-            load_database(open_database(copied, "shop"), locate(f"duckdb:///{path}"), LoadChoice(), print)
+        with pytest.raises(DataError, match="lock"):
+            copy_database(open_database(copied, "shop"), locate(f"duckdb:///{path}"))
     finally:
         other.communicate(b"")
     assert open_database(path, "shop").schema.tables[0].name == "t"

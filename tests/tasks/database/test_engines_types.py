@@ -14,8 +14,7 @@ from tasks.database.database import Database, locate, open_database
 from tasks.database.plain import plain
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.scoring.execution.cells import comparable_rows
-from tasks.scoring.execution.rules import RULES, GoldOrder
+from tasks.scoring.execution.rules import RULES, GoldOrder, comparable_rows
 from tasks.sql.transpiling import transpile
 from tests.support import mariadb, postgres
 

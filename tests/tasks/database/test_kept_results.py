@@ -11,8 +11,14 @@ import pytest
 from tasks.core.errors import DatabaseUnavailableError
 from tasks.database.database import Database, locate, open_database
 from tasks.database.limits import Limits
-from tasks.database.sandbox.results import LARGEST_BYTES, MOST_BYTES, KeptResults, Result, is_volatile
-from tasks.database.sandbox.session import Session
+from tasks.database.sandbox.session import (
+    MAX_KEPT_BYTES,
+    MAX_RESULT_BYTES,
+    KeptResults,
+    Result,
+    Session,
+    is_volatile,
+)
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.execution.accuracy import Judge
 from tests.support import mariadb, postgres
@@ -81,7 +87,7 @@ def test_a_run_that_took_longer_than_the_limit_is_no_answer_to_a_shorter_one(tow
 
 
 def test_a_result_that_is_large_is_not_kept(town: Counted) -> None:
-    large = f"SELECT printf('%.*c', {LARGEST_BYTES}, 'x') FROM town"
+    large = f"SELECT printf('%.*c', {MAX_RESULT_BYTES}, 'x') FROM town"
     assert town.executed(large, large) == 2
 
 
@@ -102,13 +108,13 @@ def test_a_file_that_is_gone_gives_no_kept_result(town: Counted) -> None:
 
 def test_the_least_recently_used_results_make_room() -> None:
     kept = KeptResults()
-    sqls = [f"SELECT {n}" for n in range(3 * MOST_BYTES // LARGEST_BYTES)]
+    sqls = [f"SELECT {n}" for n in range(3 * MAX_KEPT_BYTES // MAX_RESULT_BYTES)]
     for sql in sqls:
-        kept.put(sql, Result("ok", size=LARGEST_BYTES * 3 // 4))
+        kept.put(sql, Result("ok", size=MAX_RESULT_BYTES * 3 // 4))
         assert kept.get(sqls[0], 60) is not None
     known = [sql for sql in sqls if kept.get(sql, 60)]
     assert known == [sqls[0], *sqls[-len(known) + 1 :]]
-    assert MOST_BYTES // LARGEST_BYTES <= len(known) < len(sqls) // 2
+    assert MAX_KEPT_BYTES // MAX_RESULT_BYTES <= len(known) < len(sqls) // 2
 
 
 @pytest.mark.parametrize("opened", [postgres.new_reader, mariadb.new_database])

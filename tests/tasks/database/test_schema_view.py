@@ -1,14 +1,16 @@
 """A schema with how prompts show it: each change gives another view, and each view another identity."""
 
-from dataclasses import FrozenInstanceError, replace
+import re
+from dataclasses import FrozenInstanceError, astuple, replace
+from typing import get_args
 
 import pytest
 
 from tasks.core.records import ColumnName, ColumnValues, Link
 from tasks.database.schema import Column, ForeignKey, Schema, Table
 from tasks.database.schema_view import SchemaView
-from tasks.settings.pipeline import PromptSettings
-from tasks.stage_runs.cache_key import identity
+from tasks.settings.pipeline import PromptSettings, SchemaFormat
+from tasks.stages.stage import identity
 
 SCHEMA = Schema(
     "zoo",
@@ -39,6 +41,23 @@ def test_a_view_reduced_to_a_link_or_to_tables_keeps_how_it_is_shown() -> None:
     assert VIEW.reduced_to(Link()) == VIEW
     assert [table.name for table in VIEW.limited_to(["ANIMAL"]).schema.tables] == ["animal"]
     assert VIEW.limited_to(["band"]) == VIEW
+
+
+@pytest.mark.parametrize("schema_format", get_args(SchemaFormat))
+@pytest.mark.parametrize("hidden", ["x", "y"])
+def test_a_foreign_key_is_shown_with_all_of_its_columns_or_not_at_all(
+    schema_format: SchemaFormat, hidden: str
+) -> None:
+    tables = (Table("a", (Column("k"), Column("x"))), Table("b", (Column("i"), Column("y"))))
+    key = ForeignKey("a", ("k", "x"), "b", ("i", "y"))
+    view = SchemaView(
+        Schema("d", tables, (key,), dialect="sqlite"), PromptSettings(schema_format=schema_format)
+    )
+    assert hidden in "".join(map(str, astuple(view.render())))
+    link = Link(columns=tuple(name for name in view.schema.column_names if name.column != hidden))
+    reduced = view.reduced_to(link)
+    assert reduced.schema.foreign_keys == () and reduced.render().foreign_keys == ""
+    assert not re.search(rf"\b{hidden}\b", reduced.render().schema)
 
 
 def test_values_replace_sample_rows_as_many_as_the_settings_say() -> None:

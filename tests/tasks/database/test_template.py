@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from flows.orchestration import prefect_app
-from flows.orchestration.prefect_app import create_database
-from tasks.database.sqlite import template
-from tasks.database.sqlite.template import Template
+from flows.prefect import prefect_app
+from flows.prefect.prefect_app import create_database
+from tasks.database.sqlite import files as template
+from tasks.database.sqlite.files import Template
+from tasks.results.mlflow.store import TEMPLATE, create_store, find_store
 from tasks.settings.home import Home
-from tasks.tracking.mlflow.store import TEMPLATE, create_store, find_store
 from tests.support.command_line import ROOT
 
 pytestmark = pytest.mark.slow
@@ -34,7 +34,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 MIGRATED_BY_PREFECT = """
-import sys; from pathlib import Path; from flows.orchestration.prefect_app import migrate
+import sys; from pathlib import Path; from flows.prefect.prefect_app import migrate
 migrate(Path(sys.argv[1]))
 """
 

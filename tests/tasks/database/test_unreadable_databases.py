@@ -1,5 +1,6 @@
 """Databases that vanish, are damaged or change while a run uses them: never an outcome of a SQL, on any engine."""
 
+import asyncio
 import os
 import shutil
 import socket
@@ -10,12 +11,14 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import duckdb
+import pymysql
 import pytest
 
 from tasks.core.errors import DatabaseUnavailableError
 from tasks.database.database import Database, locate, open_database
+from tasks.database.limits import Limits
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.retrieval.values.index import ValueIndex
+from tasks.retrieval.value_index import ValueIndex
 from tasks.scoring.execution.accuracy import Judge
 from tests.support import mariadb, postgres
 
@@ -160,6 +163,24 @@ async def test_a_query_that_crashes_duckdb_spoils_no_other(workers: SqlWorkers, 
     assert (await workers.execute(database, "SELECT count(*) FROM town")).rows == ((ROWS,),)
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT mode(i), histogram(i) FROM range(20000000) r(i)",
+        "SELECT count(*) FROM (SELECT i, count(*) FROM range(10000000) r(i) GROUP BY i)",
+        "SELECT * FROM range(20000000) r(i) ORDER BY hash(i) LIMIT 5 OFFSET 10000000",
+    ],
+)
+async def test_a_query_that_needs_more_than_duckdbs_memory_gets_a_verdict_and_writes_nothing(
+    sql: str, tmp_path: Path
+) -> None:
+    build(tmp_path / "town.duckdb")
+    database = open_database(locate(str(tmp_path / "town.duckdb")), "town")
+    async with SqlWorkers(1, limits=Limits(memory_mb=256)) as small:
+        assert (await small.execute(database, sql, timeout_s=30)).status == "too_large"
+    assert [file.name for file in tmp_path.iterdir()] == ["town.duckdb"]
+
+
 class Proxy:
     """A TCP proxy in front of a real server, which can be cut and refused."""
 
@@ -281,7 +302,7 @@ def end_sessions(kind: str, url: str, *, cancel: bool) -> None:
         end = "pg_cancel_backend" if cancel else "pg_terminate_backend"
         postgres.execute(
             url.replace(f"{reader}@", "postgres@"),
-            f"SELECT {end}(pid) FROM pg_stat_activity WHERE usename = '{reader}' AND query LIKE '-- ...%'",
+            f"SELECT {end}(pid) FROM pg_stat_activity WHERE usename = '{reader}' AND query LIKE '-- limit %'",
         )
         return
     listed = (
@@ -292,3 +313,32 @@ def end_sessions(kind: str, url: str, *, cancel: bool) -> None:
             mariadb.execute(f"KILL {'QUERY' if cancel else ''} {session}")
         except Exception:  # it has ended
             return
+
+
+@pytest.mark.parametrize("kind", ["postgresql", "mysql"])
+async def test_a_server_that_still_runs_queries_after_their_time_gets_no_more(kind: str) -> None:
+    def run_on(url: str) -> None:
+        if kind == "postgresql":
+            postgres.execute(url, "-- limit 0 \nSELECT pg_sleep(10)")
+        else:
+            reader = url.partition("//")[2].partition("@")[0]
+            with pymysql.connect(host=mariadb.HOST, user=reader) as connection, connection.cursor() as cursor:
+                cursor.execute("/* limit 0 */ SELECT SLEEP(10)")
+
+    with served(kind) as (url, _):
+        database = open_database(locate(url), "town")
+        threads = [threading.Thread(target=run_on, args=(url,)) for _ in range(3)]
+        for thread in threads[:2]:
+            thread.start()
+        await asyncio.sleep(2.5)
+        async with SqlWorkers(1) as workers:
+            assert (await workers.execute(database, "SELECT count(*) FROM town")).ok
+        threads[2].start()
+        await asyncio.sleep(2.5)
+        async with SqlWorkers(1) as workers:
+            with pytest.raises(DatabaseUnavailableError, match="still runs 3 queries whose time is over"):
+                await workers.execute(database, "SELECT count(*) FROM town")
+        for thread in threads:
+            thread.join()
+        async with SqlWorkers(1) as workers:
+            assert (await workers.execute(database, "SELECT count(*) FROM town")).ok

@@ -16,9 +16,7 @@ from tasks.documents.charts import (
     Sparkline,
     TwoSided,
 )
-from tasks.documents.fold import folded
 from tasks.documents.html import html
-from tasks.documents.latex import latex
 from tasks.documents.markdown import markdown
 from tasks.documents.model import (
     Answer,
@@ -42,7 +40,8 @@ from tasks.documents.model import (
     Table,
 )
 from tasks.documents.terminal import print_document
-from tests.tasks.tracking.page_parts import EVIL, Page
+from tasks.documents.text import folded
+from tests.tasks.results.page_parts import EVIL, Page
 
 POINT = Point(50, 40, 60, "a", "A")
 LINE = Line(
@@ -202,19 +201,29 @@ def test_a_page_without_a_search_has_no_script() -> None:
     assert "script-src" not in policy
 
 
-def test_a_table_in_latex_has_its_sections_and_no_text_acts() -> None:
-    table = Table("100 % & more", ("", "a_b"), (("x{y}", "1"), None, ("all~", Span("2", "strong"))))
-    lines = latex(table).splitlines()
-    assert lines[2:4] == [r"\caption{100 \% \& more}", r"\begin{tabular}{lr}"]
-    assert lines[4:10] == [
-        r"\toprule", r" & a\_b \\", r"\midrule", r"x\{y\} & 1 \\", r"\midrule", r"all\textasciitilde{} & 2 \\",
-    ]  # fmt: skip
-    assert r"\caption{a \textbar{} b: `x` -{}-set $-$1}".replace("`", r"\textasciigrave{}") in latex(
-        Table("a | b: `x` --set \N{MINUS SIGN}1", ("", "n"), ())
-    )
-    assert "minipage" not in latex(table)
-    noted = latex(table, ("(a) 5 % unknown", "rule bird")).splitlines()
-    assert noted[-5:-1] == [
-        r"\par\smallskip\begin{minipage}{\linewidth}\footnotesize", r"(a) 5 \% unknown\par", "rule bird",
-        r"\end{minipage}",
-    ]  # fmt: skip
+class Terminal(io.StringIO):
+    """Text that a terminal is sent."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("columns", [40, 80, 110, 200])
+def test_a_terminal_shows_texts_whole_and_breaks_them_at_blanks(
+    columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    words = [f"--option-{number}" for number in range(60)]
+    sql = f"SELECT {', '.join(f'column_{number}' for number in range(60))} FROM orders"
+    for block in (Sentence(" ".join(words)), Sentence(" ".join(words), "note"), Bullets((" ".join(words),))):
+        assert set(words) == set(printed(block).split())
+    assert printed(Code(sql, "sql")).split() == sql.split()
+    for block in (Sentence(" ".join(words), "command"), Code(" ".join(words))):
+        assert printed(block).strip().splitlines() == [" ".join(words)], "copied as one line"
+
+
+def printed(block: Block) -> str:
+    """Return what a terminal of the width in COLUMNS is sent, without colours."""
+    stream = Terminal()
+    print_document(Document("", (block,)), stream)
+    return re.sub(r"\x1b\[[\d;]*m", "", stream.getvalue())

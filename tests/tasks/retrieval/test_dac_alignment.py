@@ -17,7 +17,7 @@ from tasks.retrieval.alignment import align, best_covered, ground
 from tasks.retrieval.name_matching import QuestionWords, name_words, question_tokens, stem
 from tasks.settings.home import find_conf
 from tasks.settings.load import load_benchmark_settings
-from tasks.stage_runs.cache_key import cache_key
+from tasks.stages.stage import cache_key
 from tests.support.pairs import Pair, read_pairs
 
 CASES = read_pairs(Path(__file__).parent / "fixtures" / "dac_alignment.txt")

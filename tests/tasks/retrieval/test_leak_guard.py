@@ -5,10 +5,9 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.benchmarks.benchmark import load_benchmark
-from tasks.benchmarks.fingerprint import question_fingerprint, sql_fingerprint
+from tasks.benchmarks.benchmark import load_benchmark, question_fingerprint, sql_fingerprint
 from tasks.core.records import Demonstration, Question
-from tasks.retrieval.leak_guard import without_leaks
+from tasks.retrieval.demonstrations import without_leaks
 from tasks.settings.home import CHECKOUT
 from tasks.settings.load import load_benchmark_settings
 

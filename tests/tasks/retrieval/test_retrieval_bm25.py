@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.benchmarks.benchmark import load_benchmark
-from tasks.retrieval.demonstrations import DemonstrationIndex
-from tasks.retrieval.ranking import Bm25Ranker, best
+from tasks.retrieval.demonstrations import Bm25Ranker, DemonstrationIndex, best
 from tasks.settings.home import CHECKOUT
 from tasks.settings.load import load_benchmark_settings
 from tasks.settings.pipeline import DemonstrationSettings
@@ -63,7 +62,7 @@ def test_the_best_are_those_of_a_full_stable_sort(scores, k):
 
 def test_the_ranking_does_not_depend_on_the_hash_seed():
     code = (
-        "from tasks.retrieval.ranking import Bm25Ranker\n"
+        "from tasks.retrieval.demonstrations import Bm25Ranker\n"
         "texts = [f'w{n % 7} w{n % 5} w{n % 3} common' for n in range(200)]\n"
         "print(Bm25Ranker(texts).rank(['w1 w2 w4 common', 'w6 w0'], 20))"
     )

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.retrieval.masking import fold, mask, schema_words
+from tasks.retrieval.demonstrations import fold, mask, schema_words
 from tests.support.pairs import read_pairs
 
 PAIRS = read_pairs(Path(__file__).parent / "fixtures" / "mask.txt")

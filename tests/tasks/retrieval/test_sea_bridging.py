@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tasks.retrieval.values.bridging import (
+from tasks.retrieval.bridging import (
     LIKENESS,
     BridgedQuestion,
     column_requires,

@@ -16,14 +16,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tasks.core.errors import DataError, StoreError
+from tasks.core.errors import DatabaseUnavailableError, DataError, StoreError
 from tasks.core.records import ColumnName, Value
 from tasks.database.database import Database, open_database
-from tasks.retrieval.values import builder
-from tasks.retrieval.values import index as values
-from tasks.retrieval.values.bridging import BridgedQuestion, column_requires, without_stop_words
-from tasks.retrieval.values.index import DatabaseValues, ValueIndex
-from tasks.retrieval.values.ranking import numbers
+from tasks.database.sandbox import process
+from tasks.retrieval import value_index as values
+from tasks.retrieval import value_index_builder as builder
+from tasks.retrieval.bridging import BridgedQuestion, column_requires, without_stop_words
+from tasks.retrieval.value_index import DatabaseValues, ValueIndex, numbers
 
 ROOT = Path(__file__).parents[3]
 CONTENT = """
@@ -202,7 +202,7 @@ def test_a_folder_that_cannot_be_written_is_the_users_to_mend(tmp_path: Path, sc
 def test_several_processes_and_threads_may_build_at_once(tmp_path: Path, school: Database) -> None:
     code = (
         "import sys; from pathlib import Path; from tasks.database.database import open_database;"
-        "from tasks.retrieval.values.index import ValueIndex;"
+        "from tasks.retrieval.value_index import ValueIndex;"
         "i = ValueIndex.open(open_database(Path(sys.argv[1]), 'school'), Path(sys.argv[2]));"
         "print(sorted(map(str, i.retrieve('Fresno, Lincoln and Alameda?', 3).items())))"
     )
@@ -315,7 +315,7 @@ def test_a_database_may_have_any_encoding(tmp_path: Path, encoding: str) -> None
 def test_mentions_are_found_among_many_texts_with_the_same_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(values, "MOST_MATCHES", 5)
+    monkeypatch.setattr(values, "MAX_MATCHES", 5)
     rows = ", ".join(f"('Écoles of the north {n}')" for n in range(50))
     database = made(
         tmp_path / "schools.sqlite",
@@ -402,7 +402,7 @@ def bm25(documents: Mapping[str, Sequence[str]], query: Sequence[str]) -> dict[s
 def test_common_words_are_left_out_and_mentions_are_found_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(values, "MOST_MATCHES", 20)
+    monkeypatch.setattr(values, "MAX_MATCHES", 20)
     rows = ", ".join(f"('Bank of number {n}')" for n in range(100))
     database = made(
         tmp_path / "banks.sqlite",
@@ -426,3 +426,20 @@ def test_nearly_every_text_of_superheros_gold_is_among_two_values_per_column(
         wanted += len(texts)
         found += len(texts & shown)
     assert (found, wanted) == (119, 127)
+
+
+def test_a_column_that_computes_huge_values_or_for_hours_fills_and_hangs_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "START_S", 3.0)
+    monkeypatch.setattr(builder, "BUILDING_S", 0.5)
+    path = tmp_path / "shop.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(
+            "CREATE TABLE t (a); INSERT INTO t VALUES (1); "
+            "ALTER TABLE t ADD COLUMN b AS (instr(zeroblob(30000000), zeroblob(15000000) || x'01'))"
+        )
+    database = open_database(path, "shop", sample_rows=0)
+    with pytest.raises(DatabaseUnavailableError, match=r"cannot be read within 0\.5 s"):
+        ValueIndex.open(database, tmp_path / "indexes")
+    assert list((tmp_path / "indexes").glob("*")) == []

@@ -11,8 +11,7 @@ import pytest
 
 from tasks.core.outcome import Call, StageRecord, Usage
 from tasks.scoring.build_report import build_report
-from tasks.scoring.candidate_bill import CandidateSetup, bill_of
-from tasks.scoring.candidates import Ballot, step_of
+from tasks.scoring.candidates import Ballot, CandidateSetup, bill_of, step_of
 from tasks.scoring.metric import ScoredRun
 from tasks.scoring.metrics.candidates import candidates
 from tasks.scoring.report import QuestionScore, Ratio

@@ -1,7 +1,7 @@
 """Counts of unreadable replies, fallbacks and skipped stages, against counts by hand."""
 
-from tasks.core.outcome import FAILED_ATTEMPT, Failure, Outcome, StageRecord
-from tasks.scoring.degradation import find_degradation
+from tasks.core.outcome import FAILED_ATTEMPT, Call, Failure, Outcome, StageRecord, Usage
+from tasks.scoring.degradation import about_models, find_degradation
 
 
 def record(stage: str, **facts: object) -> StageRecord:
@@ -75,3 +75,16 @@ def test_a_question_is_affected_once_however_many_of_its_stages_fell_back() -> N
     assert found.sentences[-1] == (
         "The score is that of the other stages alone, without forward_link and keywords."
     )
+
+
+def test_replies_of_several_models_are_said_unless_the_pipeline_names_several_backbones() -> None:
+    def answered(id_: str, model: str) -> Outcome:
+        return outcome(id_, record("sql", calls=(Call("f" * 64, model, Usage(), False, 0.1),)))
+
+    several = [answered("1", "m-large"), answered("2", "m-small"), answered("3", "m-large")]
+    assert about_models(several, {}) == (
+        "The replies are of 2 models, so the score is that of none of them alone: m-large (2 calls), m-small (1 call)."
+    )
+    assert about_models(several[:1], {}) == ""
+    assert about_models(several, {"candidates": {"backbones": ["a", "b"]}}) == ""
+    assert about_models(several, {"eliminator": "b"}) == ""

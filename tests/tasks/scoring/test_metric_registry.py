@@ -6,25 +6,25 @@ from pathlib import Path
 
 import pytest
 
-from flows.report.result import EvaluationResult
-from flows.report.summary import print_summary
+from flows.runtime.result import EvaluationResult
+from flows.runtime.summary import print_summary
 from tasks.core.errors import ConfigurationError
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.documents.markdown import markdown
+from tasks.pages.run import run_document
+from tasks.results.mlflow.package import measures
+from tasks.results.predictions import table
+from tasks.results.run_record import record_of
+from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.build_report import build_report
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.result_metrics import measure_results
 from tasks.scoring.metric import METRICS, Metric, ScoredRun, find_metrics, measure
 from tasks.scoring.report import QuestionScore, Report
 from tasks.settings.home import Home
-from tasks.tracking.build_record import record_of
-from tasks.tracking.mlflow.metrics import measures
-from tasks.tracking.predictions import table
-from tasks.tracking.run_display.document import run_document
-from tasks.tracking.warehouse.runs import Warehouse
+from tests.tasks.results.samples import make_run
 from tests.tasks.scoring.samples import score
-from tests.tasks.tracking.samples import make_run
 
 LENGTH = """
 from tasks.scoring.metric import ScoredRun, metric

@@ -1,6 +1,6 @@
 """Where the rules disagree."""
 
-from tasks.scoring.metrics.disagreements import Disagreement, find_disagreements
+from tasks.scoring.metrics.rules import Disagreement, find_disagreements
 from tests.tasks.scoring.samples import score
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.benchmarks.files.schemas import read_schemas
+from tasks.benchmarks.schemas import read_schemas
 from tasks.core.outcome import Failure
 from tasks.database.database import Database, locate
 from tasks.database.sandbox.workers import SqlWorkers

@@ -9,7 +9,7 @@ from tasks.benchmarks.layouts.base import Layout
 from tasks.core.errors import DataError
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.execution.accuracy import Judge
-from tasks.scoring.execution.golds import judge_golds
+from tasks.scoring.execution.suite import judge_golds
 from tests.support.stage_bench import MUSEUM, build
 
 ITEM = {"question_id": 1, "db_id": "museum", "question": "Which?", "evidence": ""}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.benchmarks.files.schemas import read_schemas
+from tasks.benchmarks.schemas import read_schemas
 from tasks.core.records import ColumnName, Link
 from tasks.database.schema import Column, Schema, Table
 from tasks.scoring.linking import LinkedQuestion, score_link, strict_recall_or_correct

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.execution.result_metrics import measure_results
-from tasks.scoring.metrics.soft_f1 import soft_f1 as metric
+from tasks.scoring.metrics.rules import soft_f1 as metric
 
 assert metric.compare is not None
 soft_f1 = metric.compare

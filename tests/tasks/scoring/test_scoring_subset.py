@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.execution.accuracy import Judge, VerdictKey
-from tasks.scoring.execution.subset import (
+from tasks.scoring.execution.rules import (
     AcceptedResult,
     SubsetGold,
     read_gold_csv,

@@ -234,14 +234,14 @@ def test_verdicts_in_quick_succession_are_written_together_and_known_before(
     now = 1000.0
     monkeypatch.setattr(keyed_store.time, "monotonic", lambda: now)
     path = tmp_path / "verdicts.sqlite"
-    keys = [KEY._replace(sql=f"SELECT {number}") for number in range(keyed_store.MOST_WAITING + 3)]
+    keys = [KEY._replace(sql=f"SELECT {number}") for number in range(keyed_store.MAX_WAITING + 3)]
     with VerdictCache(path) as cache:
         cache[keys[0]] = VERDICT
         assert in_file(path) == 1, "the first is written at once"
         cache[keys[1]] = VERDICT
         assert in_file(path) == 1
         assert cache.get(keys[1]) == VERDICT
-        now += verdict_cache.LONGEST_WAIT_S
+        now += verdict_cache.MAX_WAIT_S
         cache[keys[2]] = VERDICT
         assert in_file(path) == 3, "half a second later all are"
         for key in keys[3:]:

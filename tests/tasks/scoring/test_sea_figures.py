@@ -3,7 +3,7 @@ from dataclasses import asdict, replace
 
 from tasks.core.outcome import StageRecord
 from tasks.core.records import Correction, Elimination
-from tasks.scoring.papers.sea_figures import sea_figures
+from tasks.scoring.metrics.dac import sea_figures
 from tasks.scoring.report import QuestionScore, Ratio
 from tests.tasks.scoring.samples import score
 

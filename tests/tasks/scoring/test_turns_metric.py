@@ -6,14 +6,22 @@ from typing import Any
 
 import pytest
 
-from tasks.core.outcome import FAILED_ATTEMPT, Call, StageRecord, Usage
-from tasks.core.trajectory import NOT_SUBMITTED, ToolCall, ToolError, Turn
+from tasks.core.outcome import (
+    FAILED_ATTEMPT,
+    NOT_SUBMITTED,
+    Call,
+    StageRecord,
+    ToolCall,
+    ToolError,
+    Turn,
+    Usage,
+)
+from tasks.results.curves import turn_chart, turn_figure
+from tasks.results.mlflow.package import measures
 from tasks.scoring.build_report import build_report
 from tasks.scoring.metric import ScoredRun
-from tasks.scoring.metrics.turns import MOST_POINTS, turn_lines, turn_table, turns
+from tasks.scoring.metrics.turns import MAX_POINTS, turn_lines, turn_table, turns
 from tasks.scoring.report import Measurement, QuestionScore
-from tasks.tracking.mlflow.metrics import measures
-from tasks.tracking.turn_curve import turn_chart, turn_figure
 from tests.tasks.scoring.samples import record, score
 
 UNKNOWN = Usage()
@@ -186,13 +194,13 @@ def test_a_loop_of_thousands_of_turns_has_a_short_curve_and_a_short_table() -> N
     measurement = measured(question("1", [False] * 3_000), question("2", [True]))
     assert measurement
     data = measurement.data
-    assert curve(data, "turn") == [*range(1, MOST_POINTS + 1), 3_000]
+    assert curve(data, "turn") == [*range(1, MAX_POINTS + 1), 3_000]
     table = turn_table(data)
     assert [row[0] for row in table.rows if row] == ["1", "2", "3", "5", "8", "13", "21", "3000"]
     assert measurement.lines and len(measurement.lines) <= 4
     chart = turn_chart(data)
     assert (
-        chart and len(chart.lines[0].points) == MOST_POINTS + 1 and b"<svg" in (turn_figure(data, "t") or b"")
+        chart and len(chart.lines[0].points) == MAX_POINTS + 1 and b"<svg" in (turn_figure(data, "t") or b"")
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 from tasks.database.database import Database, locate, open_database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.execution.accuracy import Judge
-from tasks.scoring.golds.undecided import Decision, decide
+from tasks.scoring.execution.undecided_golds import Decision, decide
 from tests.support.in_process import run
 
 pytestmark = pytest.mark.slow
@@ -96,7 +96,7 @@ def test_eleven_golds_of_superhero_are_undecided_and_scored_without(
     """Each was read by hand: Surtur and Ymir are both 30,480 cm tall, 751 has a LIMIT without ORDER BY, and so on."""
     monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path))
     data = ("--benchmark", "bird-dev", "--data", str(shared_data))
-    found = run("verify-gold", *data, "--json").json["undecided"]
+    found = run("benchmarks", "verify", *data, "--json").json["undecided"]
     assert list(found) == ["726", "736", "751", "759", "766", "794", "802", "810", "812", "826", "832"]
     (tie, _) = found["832"]
     assert (tie["kind"], tie["only_one"], tie["only_other"]) == ("limit_tie", [["Surtur"]], [["Ymir"]])
@@ -111,6 +111,6 @@ def test_eleven_golds_of_superhero_are_undecided_and_scored_without(
     assert scores["decided"]["differs"]["withdrawn"] == list(found)
     sql = "SELECT question_id FROM questions WHERE len(undecided) > 0 ORDER BY position"
     assert [row["question_id"] for row in run("query", sql, "--json").json["rows"]] == list(found)
-    shown = run("verify-gold", *data).out
+    shown = run("benchmarks", "verify", *data).out
     assert "Result that the data do not decide: 11 of 129 golds that run" in shown and "Surtur" in shown
-    assert run("verify-gold", *data, "--no-undecided", "--json").json["undecided"] is None
+    assert run("benchmarks", "verify", *data, "--no-undecided", "--json").json["undecided"] is None

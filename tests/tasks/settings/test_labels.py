@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tasks.core.errors import ConfigurationError
-from tasks.settings.assemble import EvaluationChoice, evaluation_settings
-from tasks.settings.evaluation import Labels, labels, labels_in_words
+from tasks.settings.assemble import evaluation_settings
+from tasks.settings.evaluation import EvaluationChoice, Labels, labels, labels_in_words
 
 
 def test_a_name_tags_and_a_note_become_tags_of_the_run() -> None:

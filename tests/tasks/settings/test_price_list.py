@@ -9,7 +9,7 @@ import pytest
 from tasks.backbone.pricing import cost
 from tasks.core.outcome import Usage
 from tasks.settings.backbone import BackboneSettings, Prices
-from tasks.settings.price_list import with_listed_prices
+from tasks.settings.load import with_listed_prices
 
 DAY = datetime.date(2026, 11, 1)
 CONTEXTS: dict[str, dict[str, str] | None] = {

@@ -1,12 +1,13 @@
 """Where things are: options before environment before defaults, and errors that say what to do."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tasks.core.errors import ConfigurationError
-from tasks.settings.home import CHECKOUT, Home, find_conf, find_data, find_home
+from tasks.settings.home import CHECKOUT, Home, find_conf, find_data, find_home, find_replies, find_stages
 from tests.support.in_process import run
 
 
@@ -72,3 +73,21 @@ def test_the_configuration_is_the_checkouts_unless_another_is_named(
     monkeypatch.setenv("CROSSCHECK_CONF", str(tmp_path / "absent"))
     with pytest.raises(ConfigurationError, match="benchmarks/, backbones/, pipelines/ and prompts/"):
         find_conf()
+
+
+@pytest.mark.parametrize(
+    ("name", "find"),
+    [
+        ("CROSSCHECK_HOME", lambda: find_home(make=False)),
+        ("CROSSCHECK_DATA", find_data),
+        ("CROSSCHECK_CONF", find_conf),
+        ("CROSSCHECK_REPLIES", lambda: find_replies(Home(Path()))),
+        ("CROSSCHECK_STAGES", lambda: find_stages(Home(Path()))),
+    ],
+)
+def test_a_path_that_is_not_utf8_is_an_error(
+    name: str, find: Callable[[], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
+    with pytest.raises(ConfigurationError, match="bytes that are not UTF-8"):
+        find()

@@ -8,13 +8,13 @@ from prefect.utilities.schema_tools.validation import validate
 
 import flows.pipelines
 import tasks.benchmarks.layouts
+from flows.evaluate.shard_flow import answer_shard
 from flows.pipelines.pipeline import pipeline_of
-from flows.sharding.flow import answer_shard
 from tasks.benchmarks.layouts.base import layout_of
 from tasks.core.errors import ConfigurationError
 from tasks.core.registry import Registry
-from tasks.settings.assemble import EvaluationChoice, evaluation_settings
-from tasks.settings.evaluation import EvaluationSettings
+from tasks.settings.assemble import evaluation_settings
+from tasks.settings.evaluation import EvaluationChoice, EvaluationSettings
 from tasks.settings.home import find_conf
 from tasks.settings.kinds import LAYOUTS, PIPELINES
 from tasks.settings.load import load_benchmark_settings, load_pipeline_settings

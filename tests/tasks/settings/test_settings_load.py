@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -127,6 +127,38 @@ def test_a_profile_begins_with_its_differences_and_every_setting_it_names_can_be
     assert named
     for override in named:
         assert load_pipeline_settings(CONF, name, [override]) != load_pipeline_settings(CONF, name), override
+
+
+@pytest.mark.parametrize("name", available(CONF, "pipeline"))
+@pytest.mark.parametrize("override", ["prompt.row_seed=7", "candidates.seed=7", "demonstrations.mask=true"])
+def test_a_changed_key_leaves_the_others_of_its_part_as_the_pipeline_has_them(
+    name: str, override: str
+) -> None:
+    part, _, key = override.partition("=")[0].partition(".")
+    plain, changed = (
+        getattr(load_pipeline_settings(CONF, name, overrides), part).model_dump()
+        for overrides in ([], [f"pipeline.{override}"])
+    )
+    assert plain | {key: changed[key]} == changed
+
+
+@pytest.mark.parametrize(
+    ("rules", "names"),
+    [
+        ("rsl_sql", ("rsl-sql", "rsl-sql-acl", "rsl-sql-spider", "rsl-sql+dac")),
+        ("none", ("dac", "sea-sql")),
+        ("all", ("few-shot", "zero-shot", "agent", *OWN_PROFILES)),
+    ],
+)
+def test_profiles_of_papers_have_no_rules_but_the_papers(rules: str, names: Sequence[str]) -> None:
+    for name in names:
+        assert load_pipeline_settings(CONF, name).prompt.rules == rules, name
+        other = load_pipeline_settings(CONF, name, ["pipeline.prompt.longest_value=9"])
+        assert other.prompt.rules == rules, name
+
+
+def test_the_strong_profile_shows_the_values_that_a_question_may_mean() -> None:
+    assert load_pipeline_settings(CONF, "rsl-sql-strong").prompt.values == "retrieved"
 
 
 def test_zero_shot_is_few_shot_without_demonstrations() -> None:

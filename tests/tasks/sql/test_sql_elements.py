@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.benchmarks.files.schemas import read_schemas
+from tasks.benchmarks.schemas import read_schemas
 from tasks.database.schema import Column, Schema, Table
 from tasks.sql.elements import (
     Elements,

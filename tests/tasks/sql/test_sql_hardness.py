@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tasks.benchmarks.files.schemas import read_schemas
+from tasks.benchmarks.schemas import read_schemas
 from tasks.database.schema import Column, Schema, Table
-from tasks.sql.hardness import hardness
+from tasks.sql.clauses import hardness
 from tests.support.pairs import Pair, read_pairs
 
 SCHEMA = Schema(

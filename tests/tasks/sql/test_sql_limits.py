@@ -6,12 +6,13 @@ from collections.abc import Callable
 import pytest
 
 from tasks.database.schema import Column, Schema, Table
-from tasks.sql import parsing
+from tasks.sql import parse_process, parsing
+from tasks.sql.clauses import hardness
 from tasks.sql.elements import cross_elements, resolved_elements, used_elements
-from tasks.sql.hardness import hardness
-from tasks.sql.parsing import DEEPEST_NESTING, LONGEST_SQL, MOST_BARE_JOINS, normalise_sql, parse, remarks
-from tasks.sql.query_scope import query_parts
+from tasks.sql.parsing import MAX_BARE_JOINS, MAX_NESTING, MAX_SQL_CHARACTERS, parse, remarks
+from tasks.sql.resolution import query_parts
 from tasks.sql.rewriting import ordering, without_concatenation, without_distinct
+from tasks.sql.same_query import query_key
 from tasks.sql.skeleton import read_skeleton
 
 SCHEMA = Schema("d", tuple(Table(name, (Column("id"), Column("a"))) for name in ("t", "u")), dialect="sqlite")
@@ -21,7 +22,7 @@ ALLOWED_S = 5.0
 
 FUNCTIONS: dict[str, Callable[[str], object]] = {
     "ordering": lambda sql: ordering(sql, DIALECT),
-    "normalise_sql": lambda sql: normalise_sql(sql, DIALECT),
+    "query_key": lambda sql: query_key(sql, DIALECT),
     "without_distinct": lambda sql: without_distinct(sql, DIALECT),
     "without_concatenation": lambda sql: without_concatenation(sql, DIALECT),
     "read_skeleton": lambda sql: read_skeleton(sql, DIALECT),
@@ -32,12 +33,12 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "query_parts": lambda sql: query_parts(sql, SCHEMA),
 }
 
-DEEP = DEEPEST_NESTING - 1
+DEEP = MAX_NESTING - 1
 
 
 def filled(before: str, unit: str, after: str) -> str:
     """Repeat a unit up to the longest SQL that is parsed."""
-    return before + unit * ((LONGEST_SQL - len(before) - len(after)) // len(unit)) + after
+    return before + unit * ((MAX_SQL_CHARACTERS - len(before) - len(after)) // len(unit)) + after
 
 
 SHAPES = {
@@ -46,10 +47,12 @@ SHAPES = {
     "list": filled("SELECT a FROM t WHERE a IN (", "1,", "1)"),
     "case": "SELECT " + "CASE WHEN a THEN 1 ELSE " * DEEP + "1" + " END" * DEEP + " FROM t",
     "joins": "SELECT t.a FROM t" + "".join(f" JOIN u AS u{n} ON t.id = u{n}.id" for n in range(140)),
-    "bare joins": "SELECT a FROM t" + " JOIN t" * MOST_BARE_JOINS,
+    "bare joins": "SELECT a FROM t" + " JOIN t" * MAX_BARE_JOINS,
     "comments": filled("SELECT a ", "/**/", "FROM t"),
     "sums in a join": "SELECT t.a FROM t JOIN u ON t.id = u.id" + " + a" * 140,
     "queries in SELECT": "SELECT (" * DEEP + "SELECT a FROM t" + ")" * DEEP,
+    "dates": "SELECT " + "DATE(" * DEEP + "'now'" + ")" * DEEP,
+    "dates beside each other": "SELECT " + ", ".join(["DATETIME(" * 14 + "'now'" + ")" * 14] * 20),
     "a loop of 200 KB": "SELECT a FROM t WHERE a IN (SELECT a FROM t JOIN u) UNION " * 3500,
 }
 
@@ -70,7 +73,7 @@ def test_no_function_holds_the_process(shape: str) -> None:
 @pytest.mark.parametrize(
     ("sql", "reason"),
     [
-        (filled("SELECT ", "a, ", "a FROM t") + " " * LONGEST_SQL, "longer than 10,000 characters"),
+        (filled("SELECT ", "a, ", "a FROM t") + " " * MAX_SQL_CHARACTERS, "longer than 10,000 characters"),
         ("SELECT " + "a," * 1300 + "a FROM t", "longer than 2,500 tokens"),
         ("SELECT " + "(" * 31 + "a" + ")" * 31, "nested more than 30 levels deep"),
         ("SELECT " + "CASE WHEN a THEN " * 31 + "a" + " END" * 31, "nested more than 30 levels deep"),
@@ -109,4 +112,22 @@ def test_queries_in_select_that_differ_are_told_apart() -> None:
 def test_the_record_says_why_a_sql_is_treated_differently() -> None:
     assert remarks(None) == remarks("SELECT 1") == ()
     assert "NUL character" in remarks("SELECT 1\x00")[0]
-    assert "longer than 10,000 characters" in remarks("SELECT 1" + " " * LONGEST_SQL)[0]
+    assert "longer than 10,000 characters" in remarks("SELECT 1" + " " * MAX_SQL_CHARACTERS)[0]
+
+
+def test_sql_whose_parsing_takes_hours_is_unparsable_and_the_next_one_is_parsed() -> None:
+    assert parse(SHAPES["dates"], DIALECT).reason == parse_process.OVER
+    deep = "SELECT " + "(" * DEEP + "a" + ")" * DEEP + " FROM t"
+    assert parse(f"{deep} -- after it", DIALECT).tree is not None
+
+
+def test_a_parser_that_was_killed_is_started_again() -> None:
+    process = parse_process.ParseProcess()
+    try:
+        assert process.parse("SELECT 1", DIALECT).tree is not None
+        assert process._process is not None
+        process._process.kill()
+        process._process.wait()
+        assert process.parse("SELECT 1", DIALECT).tree is not None
+    finally:
+        process._kill()

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from tasks.sql.parsing import normalise_sql
 from tasks.sql.rewriting import ordering, without_distinct
 from tests.support.pairs import Pair, read_pairs
 
@@ -30,16 +29,6 @@ def test_stripping_twice_changes_nothing_more(pair: Pair) -> None:
 def test_order_by_is_found(pair: Pair) -> None:
     found = ordering(pair.given, "sqlite")
     assert " ".join(n for n in ("anywhere", "outermost") if getattr(found, n)) == pair.expected
-
-
-@pairs("normalise_sql.txt")
-def test_sql_is_normalised(pair: Pair) -> None:
-    assert normalise_sql(pair.given, "sqlite") == pair.expected
-
-
-@pairs("normalise_sql.txt")
-def test_normal_sql_is_its_own_normal_form(pair: Pair) -> None:
-    assert normalise_sql(pair.expected, "sqlite") == pair.expected
 
 
 def test_distinct_on_stays_in_dialects_that_have_it() -> None:

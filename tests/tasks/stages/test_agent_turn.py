@@ -8,17 +8,12 @@ from typing import Any
 
 import pytest
 
-from tasks.core.outcome import Call, StageRecord, Usage
-from tasks.core.trajectory import ToolCall, Turn
+from tasks.core.outcome import Call, StageRecord, ToolCall, Turn, Usage
 from tasks.core.wording import storable
-from tasks.retrieval.values.index import DatabaseValues
+from tasks.retrieval.value_index import DatabaseValues
 from tasks.settings.stages import AgentLimits, ToolMode
-from tasks.stage_runs.cache_key import identity
-from tasks.stages.agent.calling import KEPT
-from tasks.stages.agent.conversation import Conversation
-from tasks.stages.agent.modes import LONGEST_TEXT
-from tasks.stages.agent.spending import Spending
-from tasks.stages.agent.turn import turn
+from tasks.stages.agent import KEPT, MAX_TEXT, Conversation, Spending, turn
+from tasks.stages.stage import identity
 from tests.support.agent_prompts import box, opened
 from tests.support.fake_openai import Behaviour, reply, tool_calls
 from tests.support.stage_bench import ENDLESS, Bench
@@ -203,7 +198,7 @@ async def test_a_text_without_query_is_answered_with_a_reminder(
     bench: Bench, mode: ToolMode, said: str
 ) -> None:
     taken = await take(bench, reply(said), reply(GOOD), mode=mode)
-    assert (taken.turns[0].submitted, len(taken.turns[0].text) <= LONGEST_TEXT) == (False, True)
+    assert (taken.turns[0].submitted, len(taken.turns[0].text) <= MAX_TEXT) == (False, True)
     assert taken.answer == GOOD
     *_, answered, reminder = bench.server.requests[1].body["messages"]
     assert answered["content"]

@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 from pydantic import ValidationError
 
-from flows.pipelines.baselines import few_shot
-from flows.pipelines.context import Context
+from flows.pipelines.pipeline import Context
+from flows.pipelines.rsl_sql import few_shot
 from tasks.core.records import Question
 from tasks.database.schema import Column, ForeignKey, Schema, Table
 from tasks.database.schema_view import SchemaView
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.pipeline import FewShotSettings
-from tasks.stages.schema_pruning import schema_pruning, schema_room, text_size
+from tasks.stages.schema_prompt import schema_pruning, schema_room, text_size
 from tests.support.stage_bench import Bench, sql_reply
 
 TABLES, COLUMNS = 100, 30

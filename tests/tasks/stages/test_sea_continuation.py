@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.stages.sea_sql.continuation import read_continuation
+from tasks.stages.sea_sql import read_continuation
 from tests.support.pairs import Pair, read_pairs
 
 CASES = read_pairs(Path(__file__).parent / "fixtures" / "continuation.txt")

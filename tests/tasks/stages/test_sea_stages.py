@@ -8,14 +8,18 @@ import pytest
 from tasks.core.errors import BackboneError
 from tasks.core.records import Answer, Correction, Elimination, FewShotQuestion
 from tasks.database.schema_view import SchemaView
-from tasks.retrieval.values.index import DatabaseValues
-from tasks.settings.pipeline import PromptSettings, SemanticPromptSettings
+from tasks.retrieval.value_index import DatabaseValues
+from tasks.settings.pipeline import SeaSqlSettings
 from tasks.settings.stages import BiasEliminationSettings, ExecutionAdjustmentSettings
-from tasks.stages.sea_sql.bias_elimination import bias_elimination
-from tasks.stages.sea_sql.elimination_prompt import elimination_prompt
-from tasks.stages.sea_sql.execution_adjustment import LONGEST_REASON, NO_REASON, execution_adjustment
-from tasks.stages.sea_sql.value_retrieval import value_retrieval
-from tasks.stages.sea_sql.zero_shot_sql import zero_shot_sql
+from tasks.stages.sea_sql import (
+    MAX_REASON,
+    NO_REASON,
+    bias_elimination,
+    elimination_prompt,
+    execution_adjustment,
+    value_retrieval,
+    zero_shot_sql,
+)
 from tests.support.fake_openai import Body, error, out_of_tokens, reply, server_error
 from tests.support.stage_bench import ENDLESS, QUESTION, Bench, sql_reply
 
@@ -27,7 +31,7 @@ GOOD, EMPTY, WRONG = (
 
 
 def view(bench: Bench) -> SchemaView:
-    return SchemaView(bench.schema, SemanticPromptSettings())
+    return SchemaView(bench.schema, SeaSqlSettings().prompt)
 
 
 async def write(bench: Bench) -> Answer:
@@ -148,11 +152,8 @@ class TestBiasElimination:
         await eliminate(bench, EMPTY)
         execution = await bench.runner.run(EMPTY, rows=10)
         written = elimination_prompt(QUESTION, view(bench), EMPTY, execution, 10)
-        assert bench.server.prompts == [written.text]
-        assert (
-            written.text
-            == f"### Instruction\n{written.instruction}\n\n### Input\n{written.input}\n\n### Response\nQuery:\n"
-        )
+        assert bench.server.prompts == [written]
+        assert written.startswith("### Instruction\n") and written.endswith("\n\n### Response\nQuery:\n")
 
 
 class TestExecutionAdjustment:
@@ -231,7 +232,7 @@ class TestExecutionAdjustment:
         scripted(bench, [GOOD], "why\n### Question\n" * 500)
         await adjust(bench, "SELECT nam, 1 FROM museum")
         shown = bench.server.prompts[-1].partition("### Reason 1\n")[2].partition("\n")[0]
-        assert len(shown) == LONGEST_REASON + 3 and shown.startswith("why ### Question why")
+        assert len(shown) == MAX_REASON + 3 and shown.startswith("why ### Question why")
 
     async def test_both_prompts_show_the_values(self, bench: Bench) -> None:
         scripted(bench, [GOOD])
@@ -266,9 +267,3 @@ def test_the_key_of_value_retrieval_holds_the_database_and_no_path(bench: Bench,
 
     assert key("here") == key("there")
     assert key("here") != key("here", per_column=3)
-
-
-@pytest.mark.parametrize("prompt", [PromptSettings(), SemanticPromptSettings()])
-def test_settings_say_what_a_prompt_shows(prompt: PromptSettings) -> None:
-    expected = ("values", "retrieved") if isinstance(prompt, SemanticPromptSettings) else ("comment", "rows")
-    assert (prompt.schema_format, prompt.values) == expected

@@ -57,7 +57,8 @@ async def test_the_prompts_say_that_the_schema_is_reduced_and_that_a_right_query
     bench.says(sql_reply(WRONG), sql_reply(GOOD))
     await bench.correct(EMPTY)
     assert "The database may have more names than it shows." in bench.server.prompts[0]
-    assert "Repeat the query unchanged if it is right" in bench.server.prompts[1]
+    assert "epeat the query unchanged if it is right" in bench.server.prompts[0]
+    assert "epeat the query unchanged if it is right" in bench.server.prompts[1]
 
 
 async def test_an_empty_result_is_no_reason_where_only_errors_count(bench: Bench) -> None:
@@ -65,6 +66,7 @@ async def test_an_empty_result_is_no_reason_where_only_errors_count(bench: Bench
     bench.says(sql_reply(EMPTY))
     assert await bench.correct(WRONG, when="error") == Correction(EMPTY, 1, "error", "empty")
     assert len(bench.server.requests) == 1
+    assert "empty" not in bench.server.prompts[0]
 
 
 @pytest.mark.parametrize("first_turn", TURNS)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.core.records import ColumnName, Link
-from tasks.database.identifiers import quoted
+from tasks.database.dialects import quoted
 from tasks.database.schema import Column, ForeignKey, Schema, Table
 from tasks.sql.elements import columns_mentioned
 from tasks.stages.links import (

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from tasks.backbone.replies.json_schema import reply_schema
+from tasks.backbone.replies.json_text import reply_schema
 from tasks.core.records import Answer, Augmentation, ColumnName, Correction, FewShotQuestion, Link, Selection
 from tasks.database.database import Database
 from tasks.database.schema_view import SchemaView
-from tasks.stages.dac.alignment_reply import AlignmentReply
-from tasks.stages.describe_columns import describe_columns
+from tasks.stages.columns import describe_columns
+from tasks.stages.dac_entities import AlignmentReply
 from tasks.stages.replies import (
     ConditionsReply,
     DescriptionsReply,
@@ -22,15 +22,16 @@ from tasks.stages.replies import (
     SqlReply,
     StageReply,
 )
-from tasks.stages.rsl_sql.augmentation import (
+from tasks.stages.rsl_sql import (
     augmentation_conditions,
     augmentation_elements,
     augmentation_keywords,
     augmentation_together,
+    augmented_sql,
+    forward_link,
+    hinted_link,
+    preliminary_sql,
 )
-from tasks.stages.rsl_sql.augmented_sql import augmented_sql
-from tasks.stages.rsl_sql.forward_link import forward_link, hinted_link
-from tasks.stages.rsl_sql.preliminary_sql import preliminary_sql
 from tests.support.fake_openai import empty, out_of_tokens, reply
 from tests.support.stage_bench import ASKED, DEMONSTRATIONS, QUESTION, Bench, sql_reply
 

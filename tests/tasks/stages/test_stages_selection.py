@@ -36,6 +36,16 @@ async def test_two_candidates_that_are_the_same_query_need_no_call(bench: Bench)
     assert bench.server.requests == []
 
 
+@pytest.mark.parametrize(
+    "sql", ["SELECT nothing FROM singer", f"{ALL} WHERE 1 = 0"], ids=["fails", "no rows"]
+)
+async def test_two_candidates_that_are_the_same_query_and_fail_are_asked_about(
+    bench: Bench, sql: str
+) -> None:
+    bench.says(sql_reply(ALL))
+    assert await bench.select(sql, sql) == Selection(ALL, "new", "backbone")
+
+
 async def test_two_candidates_that_are_the_same_query_are_asked_about_where_there_is_no_shortcut(
     bench: Bench,
 ) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from tasks.core.records import Execution
-from tasks.stages.shown_results import LONGEST_ERROR, outcome_of, show_result
+from tasks.stages.schema_prompt import MAX_ERROR, outcome_of, show_result
 
 TWO = Execution("ok", ("id", "name"), ((1, "Ann"), (2, None)), row_count=2)
 
@@ -55,4 +55,4 @@ def test_a_value_stays_on_its_line_and_is_cut_to_a_readable_length() -> None:
 def test_an_error_that_quotes_the_whole_statement_is_cut() -> None:
     shown = show_result(Execution("error", error="unrecognized token: \"'a\nb" + "c" * 5000), 5)
     assert shown.startswith("Error: unrecognized token: \"'a b")
-    assert len(shown) == len("Error: ") + LONGEST_ERROR + len("...")
+    assert len(shown) == len("Error: ") + MAX_ERROR + len("...")

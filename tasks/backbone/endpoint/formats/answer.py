@@ -1,16 +1,18 @@
-"""What the answers of all protocols have in common: the reply, its tokens, and what is wrong with a body."""
+"""What a wire format is, what requests and answers of all protocols have in common, and a request's identity."""
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
+from urllib.parse import urlsplit, urlunsplit
 
-from tasks.core.outcome import STANDARD, Usage
-from tasks.core.trajectory import ToolCall
+from tasks.backbone.protocol import Request, Tool, shared_prefix_digest
+from tasks.backbone.replies.json_text import is_strict
+from tasks.core.outcome import STANDARD, ToolCall, Usage
 from tasks.core.wording import storable
-from tasks.settings.backbone import MOST_TOKENS
+from tasks.settings.backbone import AUTO, MAX_TOKENS, RESPONSE_MODES, BackboneSettings
 
 
 class GarbledAnswerError(ValueError):
@@ -18,12 +20,7 @@ class GarbledAnswerError(ValueError):
 
 
 class RefusedInBodyError(ValueError):
-    """Response with status 200 whose body is an `error` object, or whose reply was interrupted.
-
-    Attributes:
-        status: the status that the object names, else the given one.
-        body: a body with this object alone.
-    """
+    """Response with status 200 whose body is an `error` object, or whose reply was interrupted."""
 
     def __init__(self, error: Any, body: str, status: int = 502) -> None:
         code = error.get("code") if isinstance(error, dict) else None
@@ -32,6 +29,8 @@ class RefusedInBodyError(ValueError):
         super().__init__(self.status)
 
 
+FILTERED = "The content filter stopped the reply."
+"""Text of a reply that a filter left empty."""
 STANDARD_NAMES = ("default", "on_demand", "standard")
 """Names of the standard tier in an answer: of OpenAI, of Groq, of Anthropic."""
 
@@ -47,28 +46,18 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Content of an answer.
+    """Content of an answer; its texts can be stored everywhere (`storable`)."""
 
-    Attributes:
-        text: the reply, or the model's refusal; "" when it has neither. Thoughts that the endpoint gives in a place of
-            their own precede it, between <think> tags. Storable everywhere, see `storable`.
-        model: name of the model in the response, "" if missing. Storable as well.
-        usage: token counts; None for a missing or implausible one.
-        truncated: True when the model stopped at its token limit.
-        cost_usd: cost that the endpoint reports, as gateways do; None without one.
-        further: the replies behind the first one, where several were requested.
-        calls: tools that the model calls, without results.
-        tier: service tier in which it was answered; None if the endpoint does not report it.
-    """
-
-    text: str
-    model: str
-    usage: Usage
-    truncated: bool
-    cost_usd: float | None = None
-    further: tuple[Choice, ...] = ()
-    calls: tuple[ToolCall, ...] = ()
-    tier: str | None = None
+    text: (
+        str  # the reply behind its thoughts (`with_thoughts`), or the model's refusal; "" when it has neither
+    )
+    model: str  # name of the model in the response, "" if missing
+    usage: Usage  # None for a count that is missing or implausible
+    truncated: bool  # whether the model stopped at its token limit
+    cost_usd: float | None = None  # cost that the endpoint reports, as gateways do
+    further: tuple[Choice, ...] = ()  # the replies behind the first one, where several were requested
+    calls: tuple[ToolCall, ...] = ()  # tools that the model calls, without results
+    tier: str | None = None  # service tier in which it was answered; None if the endpoint does not report it
 
     @property
     def arguments(self) -> str:
@@ -80,42 +69,37 @@ class Answer:
 
         The input counts for the first one, and output and a reported cost are divided: the sum is what was paid.
         """
-        found = [Choice(self.text, self.truncated, self.calls), *self.further][:count]
+        choices = [Choice(self.text, self.truncated, self.calls), *self.further][:count]
         return [
             replace(
                 self,
-                text=each.text,
-                truncated=each.truncated,
-                calls=each.calls,
+                text=choice.text,
+                truncated=choice.truncated,
+                calls=choice.calls,
                 further=(),
-                usage=_share(self.usage, place, len(found)),
-                cost_usd=None if self.cost_usd is None else self.cost_usd / len(found),
+                usage=_share(self.usage, index, len(choices)),
+                cost_usd=None if self.cost_usd is None else self.cost_usd / len(choices),
             )
-            for place, each in enumerate(found)
+            for index, choice in enumerate(choices)
         ]
 
 
-def _share(usage: Usage, place: int, count: int) -> Usage:
-    """Return the part of the tokens that one of several replies counts, by its place from 0.
+def _share(usage: Usage, index: int, count: int) -> Usage:
+    """Return the part of the tokens that one of several replies counts, by its index.
 
-    >>> shares = [_share(Usage(input=90, output=11), place, 2) for place in (0, 1)]
-    >>> [(each.input, each.output) for each in shares]
+    >>> shares = [_share(Usage(input=90, output=11), index, 2) for index in (0, 1)]
+    >>> [(share.input, share.output) for share in shares]
     [(90, 6), (0, 5)]
     """
 
-    def once(tokens: int | None) -> int | None:
-        return tokens if place == 0 or tokens is None else 0
-
     def divided(tokens: int | None) -> int | None:
-        return None if tokens is None else tokens // count + (place < tokens % count)
+        return None if tokens is None else tokens // count + (index < tokens % count)
 
-    return Usage(
-        input=once(usage.input),
-        cached_input=once(usage.cached_input),
-        output=divided(usage.output),
-        reasoning=divided(usage.reasoning),
-        cache_write=once(usage.cache_write),
-    )
+    share = replace(usage, output=divided(usage.output), reasoning=divided(usage.reasoning))
+    if index == 0:
+        return share
+    once = {name: 0 for name in ("input", "cached_input", "cache_write") if getattr(usage, name) is not None}
+    return replace(share, **once)
 
 
 def tier_of(content: Mapping[str, Any]) -> str | None:
@@ -131,11 +115,7 @@ def tier_of(content: Mapping[str, Any]) -> str | None:
 
 
 def object_in(text: str, what: str) -> dict[str, Any]:
-    """Return the JSON object that a body is.
-
-    Raises:
-        GarbledAnswerError: the text is not JSON, or no object.
-    """
+    """Return the JSON object that a body is; GarbledAnswerError if it is none."""
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):
@@ -163,17 +143,17 @@ def arguments_object(arguments: str) -> dict[str, Any]:
     ({'sql': 'SELECT 1'}, {'malformed': 'SELECT 1'})
     """
     try:
-        found = json.loads(arguments)
+        content = json.loads(arguments)
     except (ValueError, RecursionError):
-        found = None
-    return found if isinstance(found, dict) else {"malformed": arguments}
+        content = None
+    return content if isinstance(content, dict) else {"malformed": arguments}
 
 
 @lru_cache(maxsize=4096)
 def arguments_text(arguments: str) -> str:
     """Return the same as JSON; a conversation sends the arguments of its calls in every turn."""
-    found = arguments_object(arguments)
-    return json.dumps(found, ensure_ascii=False) if "malformed" in found else arguments
+    content = arguments_object(arguments)
+    return json.dumps(content, ensure_ascii=False) if "malformed" in content else arguments
 
 
 def tool_name(name: str) -> str:
@@ -191,14 +171,14 @@ def _text(value: Any) -> str:
 
 def part(container: Any, name: str) -> Mapping[str, Any]:
     """Return an object inside of another one; {} if it is missing or no object."""
-    found = container.get(name) if isinstance(container, dict) else None
-    return found if isinstance(found, dict) else {}
+    value = container.get(name) if isinstance(container, dict) else None
+    return value if isinstance(value, dict) else {}
 
 
 def parts(container: Any, name: str) -> list[Mapping[str, Any]]:
     """Return the objects in a list inside of an object; [] if it is missing or no list."""
-    found = container.get(name) if isinstance(container, dict) else None
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    values = container.get(name) if isinstance(container, dict) else None
+    return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
 
 
 def texts(blocks: Iterable[Mapping[str, Any]], kind: str, name: str = "text") -> str:
@@ -207,13 +187,160 @@ def texts(blocks: Iterable[Mapping[str, Any]], kind: str, name: str = "text") ->
     >>> texts([{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}], "text")
     'ab'
     """
-    found = (block.get(name) for block in blocks if block.get("type") == kind)
-    return "".join(each for each in found if isinstance(each, str))
+    values = (block.get(name) for block in blocks if block.get("type") == kind)
+    return "".join(value for value in values if isinstance(value, str))
 
 
 def count(container: Any, name: str) -> int | None:
     """Return a number of tokens; None if it is missing or implausible."""
     value = container.get(name) if isinstance(container, dict) else None
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MOST_TOKENS:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_TOKENS:
         return None
     return value
+
+
+Sdk = Literal["openai", "anthropic"]
+
+
+@dataclass(frozen=True, slots=True)
+class WireFormat:
+    """How a protocol writes a request and an answer. Retries, limits, cache and cost are the same for all of them."""
+
+    path: str  # path of requests below the base URL
+    body: Callable[[Request, BackboneSettings], dict[str, Any]]
+    # how to change each parameter that an endpoint may refuse, by the name in its messages
+    changes: Callable[[BackboneSettings], dict[str, str]]
+    answer: Callable[[str], Answer]  # reads a body; raises GarbledAnswerError and RefusedInBodyError
+    modes: tuple[str, ...] = RESPONSE_MODES  # the response modes that the protocol has, the strictest first
+    limits: tuple[str, ...] = ("max_tokens",)  # the settings by which a limit of output tokens is sent
+    takes: frozenset[str] = frozenset()  # which of "seed", "n", "tools" and "system_role" a request may have
+    tools: Callable[[BackboneSettings], bool] = lambda settings: True  # whether a request may offer tools
+    sdk: Sdk = "openai"  # package of the provider's client
+
+
+NO_TOOLS = "set pipeline.tools=text, so that the model writes its tool calls as text"
+"""What to change where an endpoint refuses tools."""
+
+
+def function_of(tool: Tool) -> dict[str, Any]:
+    """Return a tool as the protocols of OpenAI describe a function."""
+    return {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
+
+
+def response_format(request: Request, settings: BackboneSettings) -> dict[str, Any] | None:
+    """Return OpenAI's `response_format` for a request's schema, strict if the schema allows it; None for free text."""
+    mode = response_mode_of(settings)
+    if request.schema is None or mode == "text":
+        return None
+    if mode == "json_object":
+        return {"type": mode}
+    schema = {"name": "reply", "schema": dict(request.schema), "strict": is_strict(request.schema)}
+    return {"type": mode, "json_schema": schema}
+
+
+def temperature_of(request: Request, settings: BackboneSettings) -> float | None:
+    """Return the temperature to send: none where the settings have none, since the model then rejects it."""
+    if settings.temperature is None or request.temperature is None:
+        return settings.temperature
+    return request.temperature
+
+
+def tier_fields(request: Request) -> dict[str, Any]:
+    """Return the field that requests another service tier than the standard one; {} for that."""
+    return {} if request.tier == STANDARD else {"service_tier": request.tier}
+
+
+def cache_key_fields(request: Request, settings: BackboneSettings) -> dict[str, Any]:
+    """Return OpenAI's `prompt_cache_key` for a request that shares its beginning with others; {} for any other one.
+
+    Requests with the same key go to the same machine, whose cache has the beginning (OpenAI's guide "Prompt caching").
+    Other endpoints with this protocol may refuse the field.
+    """
+    digest = shared_prefix_digest(request)
+    if digest is None or public_url(settings.base_url or OPENAI_URL) != OPENAI_URL:
+        return {}
+    return {"prompt_cache_key": digest}
+
+
+def merged(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a body with the fields of `extra_body`; where both have an object, with the keys of both.
+
+    >>> merged({"output_config": {"effort": "low"}, "top_k": 3}, {"output_config": {"format": None}, "top_k": 5})
+    {'output_config': {'effort': 'low', 'format': None}, 'top_k': 5}
+    """
+    both = {
+        name: {**body[name], **value}
+        for name, value in extra.items()
+        if isinstance(value, Mapping) and isinstance(body.get(name), Mapping)
+    }
+    return {**body, **extra, **both}
+
+
+OPENAI_URL = "https://api.openai.com/v1"
+
+SENT_ONLY = frozenset(
+    {
+        "cache_control",
+        "metadata",
+        "priority",
+        "prompt_cache_key",
+        "prompt_cache_options",
+        "prompt_cache_retention",
+        "provider",
+        "request_id",
+        "route",
+        "safety_identifier",
+        "service_tier",
+        "store",
+        "tags",
+        "usage",
+        "user",
+    }
+)
+"""Fields of the body that change the price, routing or accounting of a call, but not its reply. They are sent, but are
+not part of the identity of a request: replies are reused when they change."""
+
+
+def public_url(url: str) -> str:
+    """Return the URL without user, password, query and trailing slash.
+
+    >>> public_url("https://me:secret@host:8000/v1/?key=secret")
+    'https://host:8000/v1'
+    """
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
+
+
+def identity_of(settings: BackboneSettings) -> dict[str, Any]:
+    """Return the settings that determine a reply: model, endpoint and sampling, without those in `SENT_ONLY`.
+
+    The name is left out: two names for the same model share their cached replies. An epoch, a reasoning effort and a
+    missing system role are in it where there is one, so that keys without one are what they always were. The reply
+    format is left out: it is in the request's messages and schema.
+    """
+    optional = {
+        "epoch": settings.epoch,
+        "reasoning_effort": settings.reasoning_effort,
+        "system_role": None if settings.system_role else False,
+    }
+    return {name: value for name, value in optional.items() if value is not None} | {
+        "kind": settings.kind,
+        "model": settings.model,
+        "base_url": address_of(settings),
+        "temperature": settings.temperature,
+        "max_tokens": settings.reply_tokens,
+        "seed": settings.seed,
+        "response_mode": response_mode_of(settings),
+        "extra_body": {name: value for name, value in settings.extra_body.items() if name not in SENT_ONLY},
+    }
+
+
+def address_of(settings: BackboneSettings) -> str:
+    """Return the endpoint's URL; its query is part of it, which may name a deployment or a version, and no secret."""
+    query = urlsplit(settings.base_url or "").query
+    return public_url(settings.base_url or OPENAI_URL) + (f"?{query}" if query else "")
+
+
+def response_mode_of(settings: BackboneSettings) -> str:
+    """Return the response mode; for "auto", which `find_response_mode` replaces, the mode that most endpoints take."""
+    return "json_object" if settings.response_mode == AUTO else settings.response_mode

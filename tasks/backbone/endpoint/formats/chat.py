@@ -1,49 +1,45 @@
 """The OpenAI chat protocol as plain data: a request's body, and the reply in an answer's body."""
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
 from tasks.backbone.endpoint.formats.answer import (
+    FILTERED,
+    NO_TOOLS,
+    OPENAI_URL,
     Answer,
     Choice,
     GarbledAnswerError,
     RefusedInBodyError,
+    WireFormat,
     arguments_text,
+    cache_key_fields,
     count,
+    function_of,
     object_in,
     part,
     parts,
+    public_url,
+    response_format,
+    response_mode_of,
+    temperature_of,
+    tier_fields,
     tier_of,
     tool_call,
     tool_name,
 )
-from tasks.backbone.endpoint.formats.identity import OPENAI_URL, public_url, response_mode_of
-from tasks.backbone.endpoint.formats.wire import (
-    NO_TOOLS,
-    Event,
-    WireFormat,
-    cache_key_fields,
-    function_of,
-    temperature_of,
-    tier_fields,
-)
 from tasks.backbone.protocol import Message, Request
-from tasks.backbone.replies.json_text import with_thoughts
-from tasks.core.outcome import STANDARD, Usage
-from tasks.core.trajectory import ToolCall
+from tasks.backbone.replies.thoughts import with_thoughts
+from tasks.core.outcome import STANDARD, ToolCall, Usage
 from tasks.core.wording import storable
-from tasks.settings.backbone import RESPONSE_MODES, BackboneSettings
+from tasks.settings.backbone import BackboneSettings
 
-MOST_CALL_USD = 10_000.0
+MAX_CALL_USD = 10_000.0
 """Highest cost of one call that is believed; a higher one is ignored as an error of the endpoint."""
 INTERRUPTED = ("error", "abort", "insufficient_system_resource", "network_error")
 """Finish reasons of replies that the endpoint could not complete: of gateways and servers, of DeepSeek, of Z.AI."""
-
-_REASONING = re.compile(r"(?:\s*<reasoning>.*?</reasoning>)+", re.DOTALL)
-"""Thoughts before a reply as Amazon Bedrock writes those of gpt-oss."""
 
 
 def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
@@ -54,6 +50,7 @@ def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
     body: dict[str, Any] = {
         "model": settings.model,
         "messages": _messages(request, settings),
+        "stream": False,
     }
     if (temperature := temperature_of(request, settings)) is not None:
         body["temperature"] = temperature
@@ -66,14 +63,14 @@ def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
         body[_limit_field(settings)] = limit
     if request.tools:
         body["tools"] = [{"type": "function", "function": function_of(tool)} for tool in request.tools]
-    if request.schema is not None:
-        body |= RESPONSE_MODES.get(response_mode_of(settings))(request.schema)
+    if (reply_format := response_format(request, settings)) is not None:
+        body["response_format"] = reply_format
     return body | tier_fields(request) | cache_key_fields(request, settings) | settings.extra_body
 
 
 def _messages(request: Request, settings: BackboneSettings) -> list[dict[str, Any]]:
     messages = list(chain.from_iterable(map(_sent, request.messages)))
-    if settings.system_role or [each["role"] for each in messages[:2]] != ["system", "user"]:
+    if settings.system_role or [message["role"] for message in messages[:2]] != ["system", "user"]:
         return messages
     system, user, *others = messages
     return [user | {"content": f"{system['content']}\n\n{user['content']}"}, *others]
@@ -88,10 +85,7 @@ def _sent(message: Message) -> Iterator[dict[str, Any]]:
         {
             "id": call.id,
             "type": "function",
-            "function": {
-                "name": tool_name(call.name),
-                "arguments": arguments_text(call.arguments),
-            },
+            "function": {"name": tool_name(call.name), "arguments": arguments_text(call.arguments)},
         }
         for call in message.calls
     ]
@@ -129,16 +123,11 @@ def _limit_field(settings: BackboneSettings) -> str:
 
 
 def answer_of(text: str) -> Answer:
-    """Read a chat completion.
-
-    Raises:
-        GarbledAnswerError: the text is not JSON, or holds no choice.
-        RefusedInBodyError: it is an `error` object, or an interrupted reply.
-    """
-    content = object_in(text, "chat completion")
+    """Read a chat completion."""
+    content = _streamed(text) if text.lstrip().startswith("data:") else object_in(text, "chat completion")
     choices = content.get("choices")
-    if not choices and content.get("error"):
-        raise RefusedInBodyError(content["error"], text)
+    if not choices and (error := _error_in(content)):
+        raise RefusedInBodyError(error, json.dumps({"error": error}))
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise GarbledAnswerError("the answer holds no choice")
     finish = choices[0].get("finish_reason")
@@ -148,8 +137,9 @@ def answer_of(text: str) -> Answer:
     message = choices[0].get("message")
     if not isinstance(message, dict):
         raise GarbledAnswerError("the answer's choice holds no message")
+    filtered = FILTERED if finish == "content_filter" and not _joined(message.get("content")) else ""
     return Answer(
-        text=storable(_content(message)),
+        text=storable(_content(message) + filtered),
         model=storable(str(content.get("model") or "")),
         usage=usage_of(content.get("usage")),
         truncated=finish == "length",
@@ -158,6 +148,53 @@ def answer_of(text: str) -> Answer:
         calls=_calls(message),
         tier=tier_of(content),
     )
+
+
+def _streamed(text: str) -> dict[str, Any]:
+    """Return the chat completion in an event stream, which some gateways send although none was requested."""
+    completion: dict[str, Any] = {}
+    message: dict[str, Any] = {}
+    finish = None
+    for line in text.split("\n"):
+        data = line.removeprefix("data:").strip()
+        if not line.startswith("data:") or data == "[DONE]":
+            continue
+        event = object_in(data, "event of a chat completion")
+        completion |= {
+            name: value for name, value in event.items() if value is not None and name != "choices"
+        }
+        for choice in parts(event, "choices"):
+            finish = choice.get("finish_reason") or finish
+            _append(message, part(choice, "delta"))
+    if message and finish is None:
+        raise GarbledAnswerError("the answer is an event stream that was cut off")
+    return completion | ({"choices": [{"message": message, "finish_reason": finish}]} if message else {})
+
+
+def _append(message: dict[str, Any], delta: Mapping[str, Any]) -> None:
+    """Append an event's part of a message: texts are joined, tool calls by their index."""
+    for name, value in delta.items():
+        if name == "tool_calls":
+            calls = message.setdefault(name, [])
+            for piece in parts(delta, name):
+                index = piece.get("index") or 0
+                calls.extend({} for _ in range(index + 1 - len(calls)))
+                _append(calls[index], {"id": piece.get("id"), "function": piece.get("function")})
+        elif isinstance(value, dict):
+            _append(message.setdefault(name, {}), value)
+        elif isinstance(value, str) and name not in ("role", "type"):
+            message[name] = (message.get(name) or "") + value
+
+
+def _error_in(content: Mapping[str, Any]) -> Any:
+    """Return the error in a body without a reply, under the names that endpoints give it; None if there is none.
+
+    MiniMax has `base_resp` with `status_code` and `status_msg`, FastAPI `detail`, others `message`.
+    """
+    if content.get("error"):
+        return content["error"]
+    message = part(content, "base_resp").get("status_msg") or content.get("detail") or content.get("message")
+    return {"message": message if isinstance(message, str) else json.dumps(message)} if message else None
 
 
 def _further(choices: Iterable[Any]) -> Iterator[Choice]:
@@ -180,15 +217,13 @@ def _calls(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
 def _content(message: Mapping[str, Any]) -> str:
     thoughts = _joined(message.get("reasoning_content")) or _joined(message.get("reasoning"))
     answer = _joined(message.get("content")) or _joined(message.get("refusal"))
-    if tagged := _REASONING.match(answer):
-        thoughts, answer = thoughts or re.sub("</?reasoning>", "", tagged[0]).strip(), answer[tagged.end() :]
     return with_thoughts(thoughts, answer)
 
 
 def _joined(content: Any) -> str:
     if isinstance(content, list):
-        parts = (part.get("text") for part in content if isinstance(part, dict))
-        content = "".join(part for part in parts if isinstance(part, str))
+        values = (block.get("text") for block in content if isinstance(block, dict))
+        return "".join(value for value in values if isinstance(value, str))
     return content if isinstance(content, str) else ""
 
 
@@ -203,35 +238,27 @@ def usage_of(usage: Any) -> Usage:
     cached = count(usage.get("prompt_tokens_details"), "cached_tokens")
     if cached is None:
         cached = count(usage, "prompt_cache_hit_tokens")  # DeepSeek's own name for it
+    to_cache = count(usage.get("prompt_tokens_details"), "cache_write_tokens")
+    if to_cache is None:
+        to_cache = count(usage, "cache_creation_input_tokens")  # Anthropic's
     return Usage(
         input=read,
         cached_input=cached if cached is None or read is None or cached <= read else None,
         output=written,
         reasoning=count(usage.get("completion_tokens_details"), "reasoning_tokens"),
-        cache_write=_cache_write(usage),
+        cache_write=to_cache,
     )
-
-
-def _cache_write(usage: Mapping[str, Any]) -> int | None:
-    """Return the tokens written to the provider's prompt cache, under OpenAI's name or Anthropic's."""
-    written = count(usage.get("prompt_tokens_details"), "cache_write_tokens")
-    return count(usage, "cache_creation_input_tokens") if written is None else written
 
 
 def _cost(usage: Any) -> float | None:
     """Return the cost in USD that a gateway reports as `usage.cost` (OpenRouter); None without a plausible one."""
     cost = usage.get("cost") if isinstance(usage, dict) else None
-    if not isinstance(cost, int | float) or isinstance(cost, bool) or not 0 <= cost <= MOST_CALL_USD:
+    if not cost and usage and usage.get("is_byok"):
+        # With a key of the user's own at the provider, the provider sends the bill: 0 is not what the call cost.
+        cost = part(usage, "cost_details").get("upstream_inference_cost") or None
+    if not isinstance(cost, int | float) or isinstance(cost, bool) or not 0 <= cost <= MAX_CALL_USD:
         return None
     return float(cost)
-
-
-def event_of(event: Mapping[str, Any]) -> Event:
-    """Read an event of a streamed completion."""
-    choices = parts(event, "choices")
-    delta = part(choices[0], "delta") if choices else {}
-    text = any(delta.get(key) for key in ("content", "reasoning_content", "reasoning"))
-    return Event(text, usage_of(event.get("usage")))
 
 
 CHAT = WireFormat(
@@ -239,8 +266,6 @@ CHAT = WireFormat(
     body=body_of,
     changes=changes_of,
     answer=answer_of,
-    event=event_of,
-    stream={"stream": True, "stream_options": {"include_usage": True}},
     limits=("max_tokens", "max_completion_tokens"),
     takes=frozenset({"seed", "n", "tools", "system_role"}),
 )

@@ -1,30 +1,33 @@
 """Anthropic's Messages API as plain data (API reference "Messages", types of the anthropic SDK 2.12)."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from tasks.backbone.endpoint.formats.answer import (
+    NO_TOOLS,
     Answer,
     GarbledAnswerError,
     RefusedInBodyError,
+    WireFormat,
     arguments_object,
     count,
+    merged,
     object_in,
     part,
     parts,
+    response_format,
+    temperature_of,
     texts,
     tier_of,
     tool_call,
     tool_name,
 )
-from tasks.backbone.endpoint.formats.identity import response_mode_of
-from tasks.backbone.endpoint.formats.wire import NO_TOOLS, Event, WireFormat, merged, temperature_of
 from tasks.backbone.protocol import Message, Request
-from tasks.backbone.replies.json_text import with_thoughts
+from tasks.backbone.replies.thoughts import with_thoughts
 from tasks.core.outcome import Usage
 from tasks.core.wording import storable
-from tasks.settings.backbone import RESPONSE_MODES, BackboneSettings
+from tasks.settings.backbone import BackboneSettings
 
 REPLY_TOKENS = 8192
 """Limit of output tokens where the settings have none; the protocol requires one."""
@@ -67,19 +70,12 @@ def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
     config: dict[str, Any] = {}
     if settings.reasoning_effort is not None:
         config["effort"] = settings.reasoning_effort
-    if request.schema is not None:
-        config |= _format(RESPONSE_MODES.get(response_mode_of(settings))(request.schema))
+    named = part(response_format(request, settings), "json_schema")
+    if named.get("strict"):  # the API refuses a schema with an object of any keys
+        config["format"] = {"type": "json_schema", "schema": named["schema"]}
     if config:
         body["output_config"] = config
     return merged(body, settings.extra_body)
-
-
-def _format(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the format of the reply; {} for a schema with an object of any keys, which the API refuses."""
-    named = part(part(fields, "response_format"), "json_schema")
-    if not named.get("strict"):
-        return {}
-    return {"format": {"type": "json_schema", "schema": named["schema"]}}
 
 
 def _sent(message: Message, *, marked: bool) -> Iterator[dict[str, Any]]:
@@ -134,10 +130,6 @@ def answer_of(text: str) -> Answer:
     """Read a message.
 
     What a model wrote before it refused is left out, as the documentation of `stop_reason` asks.
-
-    Raises:
-        GarbledAnswerError: the text is not JSON, or no message that has ended.
-        RefusedInBodyError: it is an `error` object.
     """
     content = object_in(text, "message")
     if content.get("type") == "error" or (content.get("error") and not content.get("content")):
@@ -176,14 +168,6 @@ def usage_of(usage: Any) -> Usage:
     )
 
 
-def event_of(event: Mapping[str, Any]) -> Event:
-    """Read an event of a streamed message: its beginning has the input tokens, its end the output tokens."""
-    delta = part(event, "delta")
-    begun = part(event, "message").get("usage")
-    usage = usage_of(begun) if begun else Usage(output=count(event.get("usage"), "output_tokens"))
-    return Event(bool(delta.get("text") or delta.get("thinking")), usage)
-
-
 def takes_tools(settings: BackboneSettings) -> bool:
     """Return whether requests may offer tools: not with extended thinking, whose blocks would have to be sent back."""
     return part(settings.extra_body, "thinking").get("type") in (None, "disabled")
@@ -194,12 +178,8 @@ MESSAGES = WireFormat(
     body=body_of,
     changes=changes_of,
     answer=answer_of,
-    event=event_of,
-    stream={"stream": True},
     modes=("json_schema", "text"),
     tools=takes_tools,
-    counting="messages/count_tokens",
-    counted=frozenset({"model", "messages", "system", "tools"}),
     sdk="anthropic",
 )
 """Anthropic's Messages API."""

@@ -4,40 +4,38 @@ Responses are not stored at the provider (`store: false`), unless `extra_body` s
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
 from tasks.backbone.endpoint.formats.answer import (
+    FILTERED,
+    NO_TOOLS,
     Answer,
     GarbledAnswerError,
     RefusedInBodyError,
+    WireFormat,
     arguments_text,
+    cache_key_fields,
     count,
+    function_of,
+    merged,
     object_in,
     part,
     parts,
+    response_format,
+    temperature_of,
     texts,
+    tier_fields,
     tier_of,
     tool_call,
     tool_name,
 )
-from tasks.backbone.endpoint.formats.identity import response_mode_of
-from tasks.backbone.endpoint.formats.wire import (
-    NO_TOOLS,
-    Event,
-    WireFormat,
-    cache_key_fields,
-    function_of,
-    merged,
-    temperature_of,
-    tier_fields,
-)
 from tasks.backbone.protocol import Message, Request
-from tasks.backbone.replies.json_text import with_thoughts
+from tasks.backbone.replies.thoughts import with_thoughts
 from tasks.core.outcome import STANDARD, Usage
 from tasks.core.wording import storable
-from tasks.settings.backbone import RESPONSE_MODES, BackboneSettings
+from tasks.settings.backbone import BackboneSettings
 
 STATUSES = {"server_error": 500, "vector_store_timeout": 504, "rate_limit_exceeded": 429}
 """HTTP statuses of the codes with which a response fails, for what may pass; every other code says that the prompt
@@ -59,11 +57,9 @@ def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
         body["reasoning"] = {"effort": settings.reasoning_effort}
     if settings.reply_tokens is not None:
         body["max_output_tokens"] = settings.reply_tokens
-    if request.schema is not None:
-        fields = dict(RESPONSE_MODES.get(response_mode_of(settings))(request.schema))
-        if wanted := fields.pop("response_format", None):
-            fields["text"] = {"format": {"type": wanted["type"], **wanted.get("json_schema", {})}}
-        body |= fields
+    if (reply_format := response_format(request, settings)) is not None:
+        schema = reply_format.pop("json_schema", {})
+        body["text"] = {"format": reply_format | schema}
     fields = tier_fields(request) | cache_key_fields(request, settings)
     return merged(body | fields, settings.extra_body)
 
@@ -98,16 +94,12 @@ def changes_of(settings: BackboneSettings) -> dict[str, str]:
     } | {name: f'take "{name}" out of backbone.extra_body' for name in settings.extra_body}
 
 
-def answer_of(text: str) -> Answer:
+def answer_of(body: str) -> Answer:
     """Read a response.
 
     Comments that the model makes before its final answer (phase "commentary") are part of its thoughts.
-
-    Raises:
-        GarbledAnswerError: the text is not JSON, or no response that has ended.
-        RefusedInBodyError: the response failed.
     """
-    content = object_in(text, "response")
+    content = object_in(body, "response")
     status, error = content.get("status"), content.get("error")
     if error:
         code = str(part(content, "error").get("code"))
@@ -120,16 +112,14 @@ def answer_of(text: str) -> Answer:
         for item in output
         if item.get("type") == "reasoning"
     ]
-    said = {True: "", False: ""}
-    for item in output:
-        if item.get("type") == "message":
-            blocks = parts(item, "content")
-            said[item.get("phase") == "commentary"] += texts(blocks, "output_text") or texts(
-                blocks, "refusal", "refusal"
-            )
+    said = {True: "", False: ""}  # by whether it is commentary
+    for item in (item for item in output if item.get("type") == "message"):
+        blocks = parts(item, "content")
+        text = texts(blocks, "output_text") or texts(blocks, "refusal", "refusal")
+        said[item.get("phase") == "commentary"] += text
     reason = part(content, "incomplete_details").get("reason") if status == "incomplete" else None
-    filtered = "The content filter stopped the reply." if reason == "content_filter" else ""
-    thought = "\n\n".join(each for each in (*thoughts, said[True]) if each)
+    filtered = FILTERED if reason == "content_filter" else ""
+    thought = "\n\n".join(filter(None, (*thoughts, said[True])))
     return Answer(
         text=storable(with_thoughts(thought, filtered or said[False])),
         model=storable(str(content.get("model") or "")),
@@ -157,20 +147,10 @@ def usage_of(usage: Any) -> Usage:
     )
 
 
-def event_of(event: Mapping[str, Any]) -> Event:
-    """Read an event of a streamed response."""
-    text = str(event.get("type")).endswith((".output_text.delta", ".reasoning_summary_text.delta"))
-    return Event(text, usage_of(part(event, "response").get("usage")))
-
-
 RESPONSES = WireFormat(
     path="responses",
     body=body_of,
     changes=changes_of,
     answer=answer_of,
-    event=event_of,
-    stream={"stream": True},
-    counting="responses/input_tokens",
-    counted=frozenset({"model", "input", "tools"}),
 )
 """OpenAI's Responses API: the only one of its codex and pro models."""

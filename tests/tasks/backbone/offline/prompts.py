@@ -10,7 +10,7 @@ from tasks.backbone.offline import OfflineBackbone
 from tasks.backbone.protocol import Message, Request
 from tasks.core.records import Demonstration, Question
 from tasks.database.rendering import PromptParts
-from tasks.stage_runs import prompts
+from tasks.stages import prompts
 
 SCHEMA = """# `baker`(`Baker_ID`, `Name`, `Home Town`, `Age`, `Birth_Date`, `phone`)
 # `fair`(`Fair_ID`, `Title`, `Year`, `Market_ID`)
@@ -48,7 +48,7 @@ def messages(name: str, /, **variables: Any) -> tuple[Message, ...]:
     """Return the messages of a template, in which what is not given is empty or off."""
     off = {
         "demonstrations": (), "examples": (), "keywords": (), "conditions": (), "hints": (),
-        "demonstrations_first": False, "empty_counts": True, "strict": False,
+        "demonstrations_first": False, "empty_counts": True, "strict": False, "rules": "all",
     }  # fmt: skip
     return prompts.messages(name, **{**off, **variables})
 

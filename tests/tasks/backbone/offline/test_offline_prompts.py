@@ -1,4 +1,4 @@
-"""Every shipped prompt, rendered: its task is recognised, and all its headings are known to the offline model."""
+"""Every shipped prompt, rendered: the keys of its reply are read, and the offline model knows all its headings."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -8,19 +8,18 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from flows.judging.opinion import OpinionReply
-from tasks.backbone.offline.prompt.reading import read_prompt
-from tasks.backbone.offline.prompt.schema_text import read_schema
-from tasks.backbone.offline.prompt.sections import Heading, Task, task_of
+from tasks.backbone.offline.model import ANSWERED
+from tasks.backbone.offline.prompt import Heading, keys_of, read_prompt, sections_of
+from tasks.backbone.offline.schema import read_schema
 from tasks.backbone.protocol import Message, Request, Tool
-from tasks.backbone.replies.json_schema import reply_schema
-from tasks.core.records import Demonstration
+from tasks.backbone.replies.json_text import reply_schema
+from tasks.core.records import ColumnName, Demonstration
 from tasks.database.rendering import PromptParts, render
 from tasks.database.schema import Column, ForeignKey, Schema, Table
 from tasks.settings.home import CHECKOUT
 from tasks.settings.pipeline import SchemaFormat
-from tasks.stage_runs import prompts
-from tasks.stages.dac.examples import ShownExample
+from tasks.stages import prompts
+from tasks.stages.dac import ShownExample
 from tasks.stages.replies import (
     AugmentationReply,
     BetterReply,
@@ -30,14 +29,14 @@ from tasks.stages.replies import (
     LinkReply,
     SqlReply,
 )
-from tasks.stages.sea_sql.execution_adjustment import Mistake
-from tasks.stages.shown_results import ExecutedSql
+from tasks.stages.schema_prompt import ExecutedSql
+from tasks.stages.sea_sql import Mistake
 from tests.tasks.backbone.offline.prompts import FOREIGN_KEYS, SAMPLES, SCHEMA, question
 
 NUMBERED = ("sql", "result of sql", "reason")
 """Headings that are followed by a number: queries that were tried, their results, and why they failed."""
 
-IGNORED = ("column descriptions", "keywords that may be needed", "linked tables",
+IGNORED = ("task", "examples", "keywords that may be needed", "linked tables",
            "conditions in the question", "alignment", "instruction", "input")  # fmt: skip
 """Headings that are passed over: the model wrote their content itself, or there is nothing to read in them."""
 
@@ -53,7 +52,7 @@ EVERYTHING = {
     "alignment": ["a"], "missing": ["the column baker.Name"], "kind": "entities", "error": "", "skeleton": "",
     "table": "baker", "columns": ["Age"], "hints": ["baker.Age"], "parts_on": ["elements", "keywords"],
     "keys": '"tables", "columns", "sql_keywords"', "max_columns_per_table": 15, "candidate": TRIED,
-    "strict": False,    "demonstrations_first": False, "empty_counts": True, "votes": [5, 1],
+    "strict": False, "demonstrations_first": False, "empty_counts": True, "votes": [5, 1], "rules": "all",
     "tools": [Tool("tables", "Names the tables.", {"properties": {}, "required": []})], "reduced": True,
 }  # fmt: skip
 
@@ -68,13 +67,13 @@ class AlignmentReply(BaseModel):
 class Shipped:
     """What the offline model must make of a shipped prompt."""
 
-    task: Task
+    keys: tuple[str, ...]  # keys of its reply that the section "Reply" names
     reply: type[BaseModel] | None
     holds: Callable[[Any], bool]
 
 
 def has(**expected: Any) -> Callable[[Any], bool]:
-    """Return a check of a read prompt: question and schema are read, and the given attributes are as expected."""
+    """Return a check of a read prompt: the question is read, and the given attributes are as expected."""
 
     def check(prompt: Any) -> bool:
         assert prompt.question == QUESTION.text
@@ -84,52 +83,57 @@ def has(**expected: Any) -> Callable[[Any], bool]:
 
 
 ASKED = has(evidence=QUESTION.evidence)
+SQL = ("sql",)
 SHIPPED = {
-    "agent": Shipped(Task.TURN, None, lambda p: ASKED(p) and p.current_sql),
-    "preliminary_sql": Shipped(Task.QUERY, SqlReply, lambda p: ASKED(p) and p.examples and p.linked_columns),
-    "augmented_sql": Shipped(Task.QUERY, SqlReply, lambda p: ASKED(p) and p.examples and p.linked_columns),
-    "initial_sql": Shipped(Task.QUERY, SqlReply, lambda p: ASKED(p) and p.examples[0].sql == "SELECT 1"),
-    "zero_shot_sql": Shipped(Task.CONTINUATION, None, ASKED),
-    "binary_selection": Shipped(Task.SELECTION, SqlReply, lambda p: ASKED(p) and len(p.attempts) == 2),
-    "compare_candidates": Shipped(Task.COMPARISON, BetterReply, lambda p: ASKED(p) and len(p.attempts) == 2),
-    "merge_candidates": Shipped(Task.SELECTION, SqlReply, lambda p: ASKED(p) and len(p.attempts) == 2),
-    "self_correction": Shipped(Task.CORRECTION, SqlReply, lambda p: ASKED(p) and len(p.attempts) == 1),
-    "execution_correction": Shipped(Task.CORRECTION, SqlReply, lambda p: ASKED(p) and len(p.attempts) == 2),
-    "execution_reflection": Shipped(Task.REFLECTION, None, lambda p: ASKED(p) and len(p.attempts) == 2),
-    "bias_elimination": Shipped(Task.ELIMINATION, None, lambda p: ASKED(p) and len(p.attempts) == 1),
-    "dac_correction": Shipped(Task.FEEDBACK, SqlReply, lambda p: ASKED(p) and p.current_sql and p.feedback),
-    "skeleton_parsing": Shipped(Task.SKELETON, SqlReply, lambda p: ASKED(p) and p.examples),
+    "agent": Shipped((), None, lambda p: ASKED(p) and p.current_sql),
+    "preliminary_sql": Shipped(SQL, SqlReply, lambda p: ASKED(p) and p.linked),
+    "augmented_sql": Shipped(SQL, SqlReply, lambda p: ASKED(p) and p.linked and p.schema.heads),
+    "initial_sql": Shipped(SQL, SqlReply, ASKED),
+    "zero_shot_sql": Shipped((), None, ASKED),
+    "binary_selection": Shipped(SQL, SqlReply, lambda p: ASKED(p) and len(p.attempts) == 2 and p.selects),
+    "compare_candidates": Shipped(("better",), BetterReply, lambda p: ASKED(p) and len(p.attempts) == 2),
+    "merge_candidates": Shipped(SQL, SqlReply, lambda p: ASKED(p) and len(p.attempts) == 2 and p.selects),
+    "self_correction": Shipped(SQL, SqlReply, lambda p: ASKED(p) and len(p.attempts) == 1),
+    "execution_correction": Shipped(
+        SQL, SqlReply, lambda p: ASKED(p) and len(p.attempts) == 2 and not p.selects
+    ),
+    "execution_reflection": Shipped((), None, lambda p: ASKED(p) and len(p.attempts) == 2),
+    "bias_elimination": Shipped((), None, lambda p: ASKED(p) and len(p.attempts) == 1),
+    "dac_correction": Shipped(SQL, SqlReply, lambda p: ASKED(p) and p.current_sql and p.feedback),
+    "skeleton_parsing": Shipped(SQL, SqlReply, ASKED),
     "forward_link": Shipped(
-        Task.LINK,
-        LinkReply,
-        lambda p: ASKED(p) and "15" in p.task and list(map(str, p.linked_before)) == ["baker.Age"],
+        ("tables", "columns"), LinkReply, lambda p: ASKED(p) and list(map(str, p.linked)) == ["baker.Age"]
     ),
-    "augmentation_keywords": Shipped(Task.KEYWORDS, KeywordsReply, ASKED),
-    "augmentation_together": Shipped(Task.AUGMENTATION, AugmentationReply, ASKED),
-    "augmentation_conditions": Shipped(Task.CONDITIONS, ConditionsReply, has()),
-    "describe_columns": Shipped(
-        Task.DESCRIPTIONS, DescriptionsReply, lambda p: p.described_columns == ("Age",)
-    ),
-    "entity_linking": Shipped(Task.ALIGNMENT, AlignmentReply, ASKED),
-    "opinion": Shipped(Task.REFLECTION, OpinionReply, lambda p: ASKED(p) and len(p.attempts) == 2),
-    "opinion_alone": Shipped(Task.REFLECTION, OpinionReply, lambda p: ASKED(p) and len(p.attempts) == 1),
-    "native_omnisql": Shipped(Task.QUERY, None, ASKED),
-    "native_arctic": Shipped(Task.QUERY, None, ASKED),
-    "native_xiyan": Shipped(Task.QUERY, None, ASKED),
+    "augmentation_keywords": Shipped(("sql_keywords",), KeywordsReply, ASKED),
+    "augmentation_together": Shipped(("tables", "columns", "sql_keywords"), AugmentationReply, ASKED),
+    "augmentation_conditions": Shipped(("conditions",), ConditionsReply, has()),
+    "describe_columns": Shipped(("descriptions",), DescriptionsReply, lambda p: p.described == ("Age",)),
+    "entity_linking": Shipped(("alignment",), AlignmentReply, ASKED),
+    "native_omnisql": Shipped((), None, ASKED),
+    "native_arctic": Shipped((), None, ASKED),
+    "native_xiyan": Shipped((), None, ASKED),
 }
-WITHOUT_SCHEMA = ("augmentation_conditions", "skeleton_parsing", "opinion")
+WITHOUT_SCHEMA = ("augmentation_conditions", "skeleton_parsing")
+UNANSWERED = {"opinion"}
+"""Prompts that the offline model does not answer: an opinion needs a model."""
 
 
 def bakery() -> Schema:
     """The database of the other prompts, for the formats that the native layouts show it in."""
     read = read_schema(SCHEMA, SAMPLES, FOREIGN_KEYS, dialect="sqlite")
     tables = (
-        Table(table.name, tuple(Column(c.name.column, "TEXT", samples=c.samples) for c in table.columns))
+        Table(
+            table,
+            tuple(
+                Column(c.column, "TEXT", samples=tuple(read.samples[c]))
+                for c in read.samples
+                if c.table == table
+            ),
+        )
         for table in read.tables
     )
     keys = (
-        ForeignKey(r.child.table, (r.child.column,), r.parent.table, (r.parent.column,))
-        for r in read.references
+        ForeignKey(j.child.table, (j.child.column,), j.parent.table, (j.parent.column,)) for j in read.joins
     )
     return Schema("bakery", tuple(tables), tuple(keys), dialect="sqlite")
 
@@ -137,7 +141,7 @@ def bakery() -> Schema:
 NATIVE: Mapping[str, SchemaFormat] = {
     "native_omnisql": "omnisql", "native_arctic": "omnisql", "native_xiyan": "m_schema",
 }  # fmt: skip
-NAMES = sorted(path.stem for path in (CHECKOUT / "conf" / "prompts").glob("[!_]*.jinja"))
+NAMES = sorted({path.stem for path in (CHECKOUT / "conf" / "prompts").glob("[!_]*.jinja")} - UNANSWERED)
 
 
 def rendered(name: str) -> Sequence[Message]:
@@ -163,17 +167,21 @@ def test_every_heading_of_a_shipped_prompt_is_known_to_the_offline_model(name: s
     unknown = {heading for heading in headings if re.sub(r"\d+$", "n", heading.lower()) not in known}
     assert not unknown, (
         f"conf/prompts/{name}.jinja has the headings {sorted(unknown)}, which the offline model does not know: "
-        "declare them in tasks/backbone/offline/prompt/sections.py, in Heading, or here in NUMBERED or IGNORED"
+        "declare them in tasks/backbone/offline/prompt.py, in Heading, or here in NUMBERED or IGNORED"
     )
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_task_of_a_shipped_prompt_is_recognised_by_keys_and_headings(name: str) -> None:
+def test_the_keys_of_the_reply_are_read_from_the_schema_and_from_the_prompt(name: str) -> None:
     shipped = SHIPPED[name]
-    schema = reply_schema(shipped.reply) if shipped.reply else None
-    why = f"the offline model takes conf/prompts/{name}.jinja for another task: see task_of in prompt/sections.py"
-    assert task_of(Request(tuple(rendered(name)), schema)) == shipped.task, why
-    assert task_of(Request(tuple(rendered(name)))) == shipped.task, f"without a JSON schema {why}"
+    messages = rendered(name)
+    sections = sections_of(messages)
+    keys = keys_of(Request(tuple(messages)), sections)
+    assert set(shipped.keys) <= set(keys)
+    if shipped.reply:
+        request = Request(tuple(messages), reply_schema(shipped.reply))
+        assert set(shipped.keys) <= set(keys_of(request, sections)) <= set(ANSWERED)
+    assert shipped.keys or not set(keys) & set(ANSWERED)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -181,9 +189,8 @@ def test_the_sections_of_a_shipped_prompt_are_read(name: str) -> None:
     prompt = read_prompt(rendered(name))
     assert SHIPPED[name].holds(prompt), f"a section of conf/prompts/{name}.jinja is not read: {prompt}"
     if name not in WITHOUT_SCHEMA:
-        columns = {str(column.name): column for column in prompt.schema.columns}
-        assert columns["baker.Home Town"].samples == ("Millford", "Kettle", "Kettle")
-        assert len(prompt.schema.references) == 3
+        assert prompt.schema.samples[ColumnName("baker", "Home Town")] == ["Millford", "Kettle", "Kettle"]
+        assert len(prompt.schema.joins) == 3
 
 
 def test_a_heading_that_is_renamed_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

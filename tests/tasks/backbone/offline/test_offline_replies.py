@@ -1,169 +1,304 @@
-"""Every kind of reply that the pipelines ask for, in the format they ask for."""
+"""The offline reader: what it reads in a question, and every kind of reply, in the form that the prompt asks for."""
+
+import asyncio
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from tasks.backbone.protocol import Message
+from tasks.backbone.offline import OfflineBackbone
+from tasks.backbone.protocol import Message, Request, Tool, request_key
+from tasks.core.outcome import Usage
+from tasks.core.records import Demonstration
 from tasks.database.rendering import PromptParts
-from tasks.stage_runs import prompts
-from tasks.stages.shown_results import ExecutedSql
-from tests.tasks.backbone.offline.prompts import PARTS, ask, preliminary, question, rows, sql_for
+from tasks.stages import prompts
+from tasks.stages.schema_prompt import ExecutedSql
+from tasks.stages.sea_sql import Mistake
+from tests.tasks.backbone.offline.prompts import PARTS, SCHEMA, ask, preliminary, question, rows, sql_for
 from tests.tasks.backbone.offline.prompts import messages as rendered
 
-OLDEST = "Which baker is the oldest?"
-IN_KETTLE = "What are the names of bakers from Kettle?"
+KETTLE = "What are the names of bakers from Kettle?"
+ASKED = {"question": question(KETTLE), "dialect": "SQLite", "parts": PARTS, "rules": "all"}
+NO_COLUMN = ExecutedSql("SELECT Nam FROM baker", "Error: no such column: Nam")
 
 
-def corrected(text: str, current: ExecutedSql | None) -> tuple[Message, ...]:
-    return rendered(
-        "self_correction",
-        question=question(text),
-        dialect="SQLite",
-        demonstrations=(),
-        parts=PARTS,
-        current=current,
-    )
+@pytest.mark.parametrize(
+    ("text", "evidence", "sql"),
+    [
+        ("How many bakers are there?", "", "SELECT COUNT(*) FROM baker"),
+        (KETTLE, "", "SELECT Name FROM baker WHERE `Home Town` = 'Kettle'"),
+        ("What is the average age of bakers?", "", "SELECT AVG(Age) FROM baker"),
+        ("Which baker is the oldest?", "", "SELECT Name FROM baker ORDER BY Age DESC LIMIT 1"),
+        (
+            "List the name and age of all bakers sorted by age in descending order.",
+            "",
+            "SELECT Name, Age FROM baker ORDER BY Age DESC",
+        ),
+        ("How many bakers have the age above 40?", "", "SELECT COUNT(*) FROM baker WHERE Age > 40"),
+        (
+            "How many bakers per home town?",
+            "",
+            "SELECT `Home Town`, COUNT(*) FROM baker GROUP BY `Home Town`",
+        ),
+        (
+            "What are the names of old bakers?",
+            "old bakers refers to Age >= 50",
+            "SELECT Name FROM baker WHERE Age >= 50",
+        ),
+        (
+            "What are the names of bakers from Kettle or Millford?",
+            "",
+            "SELECT Name FROM baker WHERE (`Home Town` = 'Kettle' OR `Home Town` = 'Millford')",
+        ),
+        (
+            "What are the titles of fairs at markets in the district 'Harbour'?",
+            "",
+            "SELECT Title FROM fair JOIN market ON fair.Market_ID = market.Market_ID WHERE District = 'Harbour'",
+        ),
+    ],
+)
+def test_a_question_becomes_a_query(text: str, evidence: str, sql: str) -> None:
+    assert sql_for(text, evidence) == sql
+    rows(sql)
 
 
-def selected(first: ExecutedSql, second: ExecutedSql, text: str = IN_KETTLE) -> str:
+def test_demonstrations_change_nothing() -> None:
+    demonstrations = [Demonstration(KETTLE, "SELECT 1", "bakers")]
+    assert sql_for(KETTLE, demonstrations=demonstrations) == sql_for(KETTLE)
+
+
+def test_a_description_names_its_column() -> None:
+    parts = PromptParts("# `t`(`id`, `x9`, `y`)", descriptions="# `t`.`x9`: height of the tower, in metres")
+    assert ask(preliminary("What is the average height?", parts=parts))["sql"] == "SELECT AVG(x9) FROM t"
+
+
+def corrected(text: str, sql: str, result: str) -> str:
     messages = rendered(
-        "binary_selection",
-        question=question(text),
-        dialect="SQLite",
-        demonstrations=(),
-        parts=PARTS,
-        candidates=[first, second],
+        "self_correction", **(ASKED | {"question": question(text)}), current=ExecutedSql(sql, result)
     )
     return str(ask(messages)["sql"])
 
 
-def linked(text: str, *, columns: int = 15, hints: tuple[str, ...] = ()) -> dict[str, list[str]]:
-    messages = rendered(
-        "forward_link",
-        question=question(text),
-        dialect="SQLite",
-        parts=PARTS,
-        max_columns_per_table=columns,
-        hints=list(hints),
-    )
-    reply: dict[str, list[str]] = ask(messages)
-    return reply
+def test_an_ambiguous_column_is_qualified() -> None:
+    text = "What are the market id and district of fairs?"
+    ambiguous = sql_for(text)
+    with pytest.raises(sqlite3.OperationalError, match="ambiguous"):
+        rows(ambiguous)
+    fixed = corrected(text, ambiguous, "Error: ambiguous column name: Market_ID")
+    assert fixed.startswith("SELECT fair.Market_ID, market.District")
+    assert len(rows(fixed)) == 3
 
 
-class TestLink:
-    def test_names_the_tables_that_only_join_and_the_columns_that_join_them(self) -> None:
-        link = linked("What are the names of bakers who were at a fair in 2014?")
-        assert link["tables"] == ["baker", "fair", "baker_at_fair"]
-        assert {"baker.Name", "fair.Year", "baker_at_fair.Fair_ID", "fair.Fair_ID"} <= set(link["columns"])
-
-    def test_keeps_hints_and_the_limit_per_table(self) -> None:
-        assert "market.District" in linked(OLDEST, hints=("market.District",))["columns"]
-        few = linked("List the name, home town, age and phone of all bakers.", columns=2)["columns"]
-        assert sum(column.startswith("baker.") for column in few) == 2
+def test_a_query_with_a_missing_column_is_written_again() -> None:
+    assert corrected(KETTLE, NO_COLUMN.sql, NO_COLUMN.result) == sql_for(KETTLE)
 
 
-class TestSelection:
-    GOOD = ExecutedSql("SELECT Name FROM baker WHERE `Home Town` = 'Kettle'", "Name\nBen Spelt\nCleo Oat")
-    EMPTY = ExecutedSql("SELECT Name FROM baker WHERE Name = 'Kettle'", "No rows.")
-    FAILS = ExecutedSql("SELECT Nme FROM baker", "Error: no such column: Nme")
-    WIDE = ExecutedSql("SELECT Name, Age FROM baker", "Name | Age\nBen Spelt | 41\nCleo Oat | 29")
-
-    @pytest.mark.parametrize("bad", [EMPTY, FAILS, WIDE])
-    def test_a_result_without_surprise_wins_on_either_side(self, bad: ExecutedSql) -> None:
-        assert selected(self.GOOD, bad) == self.GOOD.sql
-        assert selected(bad, self.GOOD) == self.GOOD.sql
-
-    def test_an_empty_result_is_better_than_a_failure(self) -> None:
-        assert selected(self.EMPTY, self.FAILS) == self.EMPTY.sql
-
-    def test_the_second_wins_where_nothing_tells_them_apart(self) -> None:
-        first = ExecutedSql("SELECT Name FROM baker LIMIT 2", "Name\nAda Rye\nBen Spelt")
-        second = ExecutedSql("SELECT Name FROM baker LIMIT 3", "Name\nAda Rye\nBen Spelt\nCleo Oat")
-        assert selected(first, second) == second.sql
-        assert selected(second, first) == first.sql
-
-    def test_where_both_fail_a_third_is_written(self) -> None:
-        other = ExecutedSql("SELECT Nmae FROM baker", "Error: no such column: Nmae")
-        assert rows(selected(self.FAILS, other)) == [("Ben Spelt",), ("Cleo Oat",)]
-
-
-class TestCorrection:
-    def test_never_repeats_what_was_tried_in_a_conversation_while_it_has_ideas(self) -> None:
-        text = "What are the names of bakers from Kettle or Sandwich with at least 2 fairs?"
+def test_an_empty_result_brings_a_part_of_the_value_in_any_case() -> None:
+    for value, names in (
+        ("KETTLE", ["Ben Spelt", "Cleo Oat"]),
+        ("'ettl'", ["Ben Spelt", "Cleo Oat"]),
+        ("Ada", ["Ada Rye"]),
+    ):
+        text = f"What are the names of bakers from {value}?"
         sql = sql_for(text)
-        conversation = corrected(text, ExecutedSql(sql, "No rows."))
-        tried = [sql]
-        for _ in range(3):
-            sql = ask(conversation)["sql"]
-            assert sql not in tried
-            rows(sql)
-            tried.append(sql)
-            turn = prompts.render(
-                "self_correction",
-                "again",
-                current=ExecutedSql(sql, "No rows."),
-                dialect="SQLite",
-                empty_counts=True,
-            )
-            conversation = (*conversation, Message("assistant", sql), Message("user", turn))
+        assert rows(sql) == []
+        assert [name for (name,) in rows(corrected(text, sql, "No rows."))] == names
 
-    def test_first_loosens_text_and_then_leaves_conditions_out(self) -> None:
-        text = "What are the names of bakers named Spelt?"
-        first = sql_for(text)
-        assert rows(first) == []
-        second = ask(corrected(text, ExecutedSql(first, "No rows.")))["sql"]
-        assert rows(second) == [("Ben Spelt",)]
 
-    def test_a_blind_first_turn_is_answered_like_a_first_question(self) -> None:
-        assert ask(corrected(OLDEST, None)) == ask(preliminary(OLDEST))
-
-    def test_gives_the_query_back_when_it_has_no_other_idea(self) -> None:
-        messages = (
-            Message(
-                "user", '### SQL 1\nSELECT 1\n\n### Result of SQL 1\nNo rows.\n\n### Reply\nthe key "sql"'
-            ),
+def test_a_conversation_corrects_once_and_then_repeats_its_query() -> None:
+    messages: tuple[Message, ...] = rendered("self_correction", **ASKED, current=NO_COLUMN)
+    written = [NO_COLUMN.sql]
+    for _ in range(3):
+        written.append(ask(messages)["sql"])
+        current = ExecutedSql(written[-1], "No rows.")
+        turn = prompts.render(
+            "self_correction", "again", current=current, dialect="SQLite", empty_counts=True
         )
-        assert ask(messages) == {"sql": "SELECT 1"}
+        messages = (*messages, Message("assistant", json.dumps({"sql": written[-1]})), Message("user", turn))
+    assert len(set(written)) == 3 and written[-1] == written[-2]
 
 
-def test_keywords_are_those_of_its_own_query() -> None:
-    messages = rendered("augmentation_keywords", question=question(OLDEST), dialect="SQLite", parts=PARTS)
-    assert ask(messages) == {"sql_keywords": ["SELECT", "ORDER BY", "DESC", "LIMIT"]}
+GOOD = ExecutedSql("SELECT Name FROM baker WHERE Age = 41", "Name\nBen Spelt")
+EMPTY = ExecutedSql("SELECT Name FROM baker WHERE Name = 'Kettle'", "No rows.")
+NULLS = ExecutedSql("SELECT phone FROM baker WHERE Age = 41", "phone\nNULL")
 
 
-def test_conditions_are_phrases_of_the_question() -> None:
-    text = 'Show the names of bakers older than 30 whose home town is "Upper, Kettle".'
-    messages = rendered("augmentation_conditions", question=question(text))
-    conditions = ask(messages)["conditions"]
-    assert any("older than 30" in one for one in conditions)
-    assert any("Upper, Kettle" in one for one in conditions)
-    assert all(one in text for one in conditions)
+@pytest.mark.parametrize("bad", [EMPTY, NO_COLUMN, NULLS])
+def test_a_result_without_surprise_wins_on_either_side(bad: ExecutedSql) -> None:
+    for place, candidates in ((1, [GOOD, bad]), (2, [bad, GOOD])):
+        assert ask(rendered("binary_selection", **ASKED, candidates=candidates)) == {"sql": GOOD.sql}
+        assert ask(rendered("merge_candidates", **ASKED, candidates=candidates, votes=[1, 1])) == {
+            "sql": GOOD.sql
+        }
+        assert ask(rendered("compare_candidates", **ASKED, candidates=candidates)) == {"better": place}
 
 
-def test_every_listed_column_is_described_and_nothing_else() -> None:
-    messages = rendered("describe_columns", table="baker", columns=["Home Town", "Age"], parts=PARTS)
-    described = ask(messages)["descriptions"]
-    assert list(described) == ["Home Town", "Age"]
-    assert "Kettle" in described["Home Town"] and "52" in described["Age"]
+def test_where_both_fail_another_query_is_written() -> None:
+    other = ExecutedSql("SELECT Nmae FROM baker", "Error: no such column: Nmae")
+    assert rows(ask(rendered("binary_selection", **ASKED, candidates=[NO_COLUMN, other]))["sql"])
 
 
-def test_a_column_with_a_comma_in_its_name_is_one_column() -> None:
-    parts = PromptParts("# `t`(`rent, monthly`, `b`)")
-    messages = rendered("describe_columns", table="`t`", columns=["`rent, monthly`", "b"], parts=parts)
-    assert list(ask(messages)["descriptions"]) == ["rent, monthly", "b"]
+def test_feedback_changes_a_query_that_fails_and_no_other() -> None:
+    feedback = ASKED | {
+        "alignment": (),
+        "sql": NO_COLUMN.sql,
+        "missing": ["x"],
+        "skeleton": "select _ from _",
+    }
+    failing = rendered("dac_correction", **feedback, kind="execution", error=NO_COLUMN.result)
+    assert rows(ask(failing)["sql"])
+    for kind in ("entities", "skeleton"):
+        assert ask(rendered("dac_correction", **feedback, kind=kind, error="")) == {"sql": NO_COLUMN.sql}
 
 
-def test_linked_columns_decide_between_columns_of_one_name() -> None:
-    parts = PromptParts("# `a`(`id`, `price`)\n# `b`(`id`, `price`)")
-    for column in ("a.price", "b.price"):
-        messages = rendered(
-            "augmented_sql",
-            demonstrations=(),
-            dialect="SQLite",
-            parts=parts,
-            keywords=[],
-            linked_tables=[],
-            linked_columns=[column],
-            conditions=[],
-            question=question("What is the highest price?"),
+def test_a_link_has_joining_columns_and_hints() -> None:
+    asked = ASKED | {"question": question("What are the names of bakers at a fair in 2014?")}
+    link = ask(rendered("forward_link", **asked, max_columns_per_table=15, hints=["market.District"]))
+    assert {"baker", "fair", "baker_at_fair", "market"} == {*link["tables"]}
+    assert {"baker.Name", "fair.Year", "baker_at_fair.Fair_ID", "market.District"} <= {*link["columns"]}
+
+
+def test_the_other_replies() -> None:
+    assert ask(rendered("augmentation_keywords", **ASKED)) == {"sql_keywords": ["SELECT", "WHERE"]}
+    assert ask(rendered("augmentation_conditions", **ASKED)) == {"conditions": ["from Kettle"]}
+    described = ask(rendered("describe_columns", table="baker", columns=["`Home Town`", "Age"], parts=PARTS))
+    assert described["descriptions"] == {
+        "Home Town": "The Home Town, such as Millford, Kettle.",
+        "Age": "The Age, such as 52, 41, 29.",
+    }
+    words = {
+        entry["token"]: entry["schema"]
+        for entry in ask(rendered("entity_linking", **ASKED, sql=""))["alignment"]
+    }
+    assert (words["names"], words["bakers"], words["of"]) == ("baker.Name", "baker", None)
+    assert ask(rendered("skeleton_parsing", **ASKED)) == {"sql": "SELECT a FROM t WHERE a = 'Kettle'"}
+
+
+def test_text_replies_of_sea_sql() -> None:
+    zero_shot = prompts.render("zero_shot_sql", **ASKED, demonstrations=[], demonstrations_first=False)
+    assert _text((Message("user", zero_shot),)) == sql_for(KETTLE).removeprefix("SELECT ")
+    mistakes = [Mistake(1, NO_COLUMN.sql, NO_COLUMN.result)]
+    assert _text(rendered("execution_reflection", **ASKED, mistakes=mistakes)) == (
+        "The database says: no such column: Nam."
+    )
+    for candidate, repeated in ((GOOD, True), (NO_COLUMN, False)):
+        body = prompts.render("bias_elimination", "input", **ASKED, candidate=candidate)
+        text = prompts.render("bias_elimination", instruction="Judge.", input=body)
+        assert (_text((Message("user", text),)) == candidate.sql) is repeated
+
+
+def test_an_agent_reads_tables_and_columns_then_runs_corrects_and_submits() -> None:
+    tools = (Tool("run_sql", "Runs a query.", {}), Tool("submit", "Ends.", {}))
+    results = {"tables": "baker(Baker_ID, Name)", "columns": PARTS.schema}
+    messages: tuple[Message, ...] = rendered("agent", **(ASKED | {"parts": None}), sql="", tools=())
+    names: list[str] = []
+    for _ in range(5):
+        reply = asyncio.run(OfflineBackbone().complete(Request(messages, tools=tools)))
+        names += [call.name for call in reply.calls]
+        calls = tuple(
+            replace(call, result=results.get(call.name, "Error: no such column: x")) for call in reply.calls
         )
-        assert ask(messages)["sql"] == f"SELECT MAX(price) FROM {column[0]}"
+        messages = (*messages, Message("assistant", "", calls=calls))
+        results["run_sql"] = "Name\nBen Spelt" if "run_sql" in names else results.get("run_sql", "")
+    assert names[:3] == ["tables", "columns", "run_sql"] and names[-1] == "submit"
+
+
+@pytest.mark.slow
+@given(st.text(max_size=300), st.text(max_size=100), st.sampled_from([SCHEMA, "", "# `a`(``)", "SELECT"]))
+@settings(max_examples=300, deadline=None)
+def test_any_text_is_answered(text: str, evidence: str, schema: str) -> None:
+    for template in ("preliminary_sql", "forward_link", "entity_linking", "augmentation_conditions"):
+        asked = {"question": question(text, evidence), "dialect": "SQLite", "parts": PromptParts(schema)}
+        others = {"linked_tables": [], "linked_columns": [], "sql": text, "max_columns_per_table": 3}
+        assert isinstance(ask(rendered(template, **asked, **others)), dict)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "   ", "???", "### Question", "'", '"', "How many " * 500, "\x00\ud7ff"]
+)
+def test_an_empty_or_odd_question_is_answered_without_an_exception(text: str) -> None:
+    assert isinstance(sql_for(text), str)
+
+
+def test_without_a_schema_the_query_is_empty() -> None:
+    assert ask(preliminary("How many bakers are there?", parts=PromptParts(""))) == {"sql": ""}
+
+
+@pytest.mark.slow
+def test_replies_do_not_depend_on_the_process() -> None:
+    code = (
+        "from tests.tasks.backbone.offline.prompts import *\n"
+        "q = 'Which names, titles and markets of Kettle had the most fairs in 2014?'\n"
+        "link = prompts.messages('forward_link', question=question(q), dialect='SQLite', parts=PARTS,"
+        " max_columns_per_table=3, hints=[])\n"
+        "print(sql_for(q), ask(link))"
+    )
+    environments = (
+        os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)} for seed in ("0", "1")
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
+        ).stdout
+        for env in environments
+    }
+    assert len(outputs) == 1 and "SELECT" in outputs.pop()
+
+
+def test_a_call_has_no_tokens_and_no_cost_and_depends_on_messages_and_keys_only() -> None:
+    backbone = OfflineBackbone()
+    request = Request(preliminary("How many bakers are there?"))
+    reply = asyncio.run(backbone.complete(request))
+    assert reply.call.usage == Usage(input=0, cached_input=0, output=0, reasoning=0)
+    assert (reply.call.cost_usd, reply.call.model, reply.call.cached) == (0.0, "offline", False)
+    assert reply.call.request == request_key(backbone.identity, request)
+    schema = {"type": "object", "properties": {"sql": {"type": "string"}}}
+    other = Request(request.messages, schema=schema, temperature=1.0, sample=3)
+    assert asyncio.run(backbone.complete(other)).text == reply.text
+
+
+def test_nothing_is_read_from_files_or_the_network() -> None:
+    request = Request(preliminary("Which market had the most fairs?"))
+    asyncio.run(OfflineBackbone().complete(request))  # imports are over
+    seen: list[str] = []
+
+    def audit(event: str, _: object) -> None:
+        if watching and event.split(".")[0] in ("open", "socket", "subprocess", "sqlite3", "os"):
+            seen.append(event)
+
+    watching = False
+    sys.addaudithook(audit)
+    complete = OfflineBackbone().complete(request)
+    watching = True
+    with pytest.raises(StopIteration) as stopped:
+        complete.send(None)
+    watching = False
+    assert "SELECT" in stopped.value.value.text
+    assert seen == []
+
+
+def test_a_schema_of_three_thousand_columns_is_answered_in_seconds() -> None:
+    names = [
+        f"{word}{letter}"
+        for word in ("amber", "birch", "cedar", "delta")
+        for letter in "abcdefghijklmnopqrstuvwxy"
+    ]
+    others = names[:29]
+    schema = "\n".join(
+        f"# `{name}`({', '.join(f'`{other}_{name}`' for other in others)}, `name`)" for name in names
+    )
+    messages = preliminary("List the name of every cedarq.", parts=PromptParts(schema))
+    started = time.process_time()
+    assert ask(messages)["sql"] == "SELECT name FROM cedarq"
+    assert time.process_time() - started < 5
+
+
+def _text(messages: tuple[Message, ...]) -> str:
+    return asyncio.run(OfflineBackbone().complete(Request(messages))).text

@@ -1,1 +1,0 @@
-"""The `answer` command: one question on a user's database."""

@@ -1,1 +1,0 @@
-"""The `init-benchmark` command."""

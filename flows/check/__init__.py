@@ -1,1 +1,0 @@
-"""`crosscheck check`: what an endpoint can do, and the settings that follow."""

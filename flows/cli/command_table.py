@@ -1,0 +1,99 @@
+"""The commands, in the order of the help text."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    """A command, or a group of them."""
+
+    help: str  # description in the list of commands
+    module: str = ""  # last part of the name of its module in flows/cli/commands; "" for a group
+    variable: str = "command"  # name of the click command in the module
+    text: str = ""  # of a group: what its help says
+    examples: str = ""  # of a group
+    commands: Mapping[str, "Command"] = {}  # of a group, by name
+
+
+BENCHMARKS = Command(
+    "Create, check, copy and prepare benchmarks.",
+    text="Create a benchmark of your own, check its gold SQL, copy its databases to a server, prepare it.\n\n"
+    "`crosscheck list benchmarks` lists the benchmarks.",
+    examples="  crosscheck benchmarks init --pairs questions.csv --database shop.sqlite --output shop\n"
+    "  crosscheck benchmarks verify --benchmark bird-dev\n",
+    commands={
+        "init": Command(
+            "Create your own benchmark from questions, their SQL and a database.", "init_benchmark"
+        ),
+        "verify": Command(
+            "Run every gold SQL of a benchmark and list those that fail, are slow or return nothing.",
+            "verify_gold",
+        ),
+        "load": Command(
+            "Copy a benchmark's SQLite databases into PostgreSQL, MySQL, MariaDB or DuckDB.", "load"
+        ),
+        "prepare": Command("Prepare a benchmark for evaluations: descriptions, indexes, checks.", "prepare"),
+    },
+)
+NIGHTS = Command(
+    "Schedule nightly runs, and show their results.",
+    text="Schedule nightly runs: a matrix of evaluations, each compared with its baseline.\n\n"
+    "The file nights.yaml has the schedule, the matrix and the limits. It is yours: no update of Crosscheck changes "
+    "it.",
+    examples="  crosscheck nights init\n      writes nights.yaml: edit it\n"
+    "  crosscheck up\n      in another shell: Prefect, MLflow and a worker, which runs the nights\n"
+    "  crosscheck nights deploy\n  crosscheck nights status\n  crosscheck nights show\n",
+    commands={
+        "init": Command("Write a file to begin with.", "nights", "init"),
+        "deploy": Command("Deploy the nightly runs of a file.", "nights", "deploy"),
+        "run": Command("Start a nightly run now, or continue one.", "nights", "run"),
+        "status": Command(
+            "Show the schedule, the next run, the workers and the last result.", "nights", "status"
+        ),
+        "show": Command("Show a nightly run, or list all of them.", "night"),
+        "baseline": Command("Pin the run that nightly runs are compared with, or move it.", "baseline"),
+    },
+)
+GROUPS = {
+    "Evaluate": {
+        "evaluate": Command("Evaluate a pipeline on a benchmark.", "evaluate"),
+        "sweep": Command(
+            "Evaluate every backbone with every pipeline and every combination of settings.", "sweep"
+        ),
+        "rerun": Command("Repeat some questions of a run and merge the answers into a new run.", "rerun"),
+        "score": Command("Score the predictions of any system.", "score"),
+    },
+    "Look at results": {
+        "runs": Command("List all runs.", "runs"),
+        "show": Command("Show a run, or one of its questions with prompts, SQL and gold.", "show"),
+        "compare": Command(
+            "Test whether one run is better than another, and list the questions on which they differ.",
+            "compare",
+        ),
+        "leaderboard": Command("Rank the latest run of each backbone and pipeline.", "leaderboard"),
+    },
+    "Benchmarks, models and nights": {
+        "benchmarks": BENCHMARKS,
+        "check": Command("Find out what a model's endpoint can do, and which settings it needs.", "check"),
+        "up": Command("Run Prefect's server, MLflow's server and a worker for nightly runs.", "up"),
+        "nights": NIGHTS,
+    },
+}
+"""The commands that people use first, which the program's help lists."""
+FURTHER = {
+    "answer": Command("Answer one question on your own database.", "answer"),
+    "list": Command("List the available benchmarks, backbones and pipelines.", "list"),
+    "query": Command("Run SQL on the results of all runs.", "query"),
+    "tables": Command("Print the tables of the RSL-SQL, SEA-SQL and DAC papers for runs.", "tables"),
+    "plot": Command("Draw a figure of runs for a paper: PDF, SVG or PNG.", "plot"),
+    "export": Command("Write all results to Parquet files, or one run for an official evaluator.", "export"),
+    "judge": Command(
+        "Ask a model whether the wrong answers of a run are really wrong. The score stays the same.", "judge"
+    ),
+    "finetune": Command("Train the small model for bias elimination in SEA-SQL.", "finetune"),
+    "status": Command("Show what the working folder holds, and its size.", "status"),
+    "clean": Command("Remove the data of old runs from the working folder.", "clean"),
+    "help": Command("Explain a topic: causes, json, exit-codes, ci, workers; or list all commands.", "help"),
+}
+"""All others: `crosscheck help commands` lists them, too."""
+COMMANDS = {**{name: command for group in GROUPS.values() for name, command in group.items()}, **FURTHER}

@@ -1,0 +1,114 @@
+"""`crosscheck help`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+from click.shell_completion import CompletionItem
+
+from flows.cli import options
+from flows.cli.command_table import COMMANDS, Command
+from tasks.core.errors import ConfigurationError, did_you_mean
+
+TOPICS = Path(__file__).parents[1] / "topics"
+
+
+def topics() -> dict[str, str]:
+    """Return the topics with their titles."""
+    files = sorted(TOPICS.glob("*.md"))
+    return {file.stem: file.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ") for file in files}
+
+
+def topic_text(name: str) -> str:
+    """Return the text of a topic, as Markdown."""
+    text = (TOPICS / f"{name}.md").read_text(encoding="utf-8")
+    return f"{text}\n{_record_fields()}" if name == "json" else text
+
+
+def _complete(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    names = {**topics(), **{name: entry.help for name, entry in COMMANDS.items()}}
+    return [CompletionItem(name, help=text) for name, text in names.items() if name.startswith(begun)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HelpOptions:
+    """Options of `crosscheck help`."""
+
+    topic: str | None = options.argument(metavar="[TOPIC]", required=False, shell_complete=_complete)
+
+
+@click.command(
+    "help",
+    epilog="\b\nExamples:\n"
+    "  crosscheck help\n"
+    "  crosscheck help causes\n"
+    "  crosscheck help evaluate\n"
+    "      the same as crosscheck evaluate --help\n"
+    "\nExit codes: 0 shown; 2 bad input.",
+)
+@options.record(HelpOptions)
+@click.pass_context
+def command(context: click.Context, given: HelpOptions) -> None:
+    """Explain a TOPIC: causes of wrong answers, fields of JSON, exit codes, a gate in CI, workers; or a command.
+
+    `crosscheck help commands` lists all commands.
+    """
+    if given.topic is None:
+        click.echo("crosscheck help TOPIC explains one of these; crosscheck COMMAND --help a command.\n")
+        width = max(map(len, topics()))
+        for name, title in topics().items():
+            click.echo(f"  {name:<{width}}  {title}")
+        return
+    if given.topic in topics():
+        _print(topic_text(given.topic))
+        return
+    if given.topic == "commands":
+        _print_commands(COMMANDS)
+        return
+    parent = context.parent
+    found = (
+        parent.command.get_command(parent, given.topic)
+        if parent and isinstance(parent.command, click.Group)
+        else None
+    )
+    if parent is None or found is None:
+        names = ["commands", *topics(), *COMMANDS]
+        raise ConfigurationError(
+            f'There is no topic or command "{given.topic}". {did_you_mean(given.topic, names)}'
+        )
+    click.echo(found.get_help(click.Context(found, info_name=given.topic, parent=parent)))
+
+
+def _print_commands(commands: Mapping[str, Command], group: str = "") -> None:
+    """Print the commands with what they do, those of a group behind it."""
+    for name, entry in commands.items():
+        click.echo(f"{f'{group}{name}':<20}  {entry.help}")
+        _print_commands(entry.commands, f"{name} ")
+
+
+def _print(text: str) -> None:
+    """Print Markdown: laid out on a terminal, as it is elsewhere."""
+    import sys
+
+    if not sys.stdout.isatty():
+        click.echo(text.rstrip())
+        return
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    Console(emoji=False).print(Markdown(text))
+
+
+def _record_fields() -> str:
+    """Return the fields of a run's record with their meaning, from the record itself."""
+    from tasks.results.run_record import RunHeader, RunRecord
+
+    def lines(names: list[str]) -> str:
+        found = RunRecord.model_fields
+        rows = (f"| `{name}` | {' '.join((found[name].description or '').split())} |" for name in names)
+        return "\n".join(("| field | meaning |", "|--|--|", *rows))
+
+    header = list(RunHeader.model_fields)
+    more = [name for name in RunRecord.model_fields if name not in header]
+    return f"Of every list of runs, too:\n\n{lines(header)}\n\nOf one run:\n\n{lines(more)}\n"

@@ -1,0 +1,109 @@
+"""`crosscheck rerun`."""
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from flows.cli import options
+
+if TYPE_CHECKING:
+    from tasks.settings.evaluation import RerunSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class RerunOptions(options.Labels, options.Details, options.Files):
+    """Options of `crosscheck rerun`."""
+
+    run: str = options.argument(metavar="RUN")
+    only: str | None = options.option(
+        "--only",
+        type=click.Choice(["errors", "wrong", "empty", "timeouts"]),
+        help="Questions to repeat. errors: failed for a retryable reason; wrong: scored wrong; empty: the SQL returned "
+        "no row; timeouts: the SQL exceeded the time limit.  [default: errors; with --from every question that went "
+        "through STAGE]",
+    )
+    questions: str | None = options.option(
+        "--questions",
+        metavar="IDS",
+        help="Repeat these questions instead of those of --only: ids and ranges, `717-845,900`, or @FILE.",
+    )
+    from_stage: str | None = options.option(
+        "--from",
+        metavar="STAGE",
+        help="Run this stage and the later ones again; keep the results of earlier stages.",
+    )
+    fresh: bool = options.flag(
+        "--fresh", "Request new replies from the model instead of cached ones; they are paid for again."
+    )
+    overrides: tuple[str, ...] = options.set_option("Change one of the settings listed below.")
+
+    def settings(self) -> "RerunSettings":
+        """Return the settings of the options."""
+        from tasks.settings.evaluation import RerunSettings
+
+        asked = ("run", "only", "questions", "from_stage", "fresh", "overrides")
+        places = {"data": str(self.folders.data), "home": str(self.folders.home.path)}
+        return RerunSettings.of_options(**{name: getattr(self, name) for name in asked}, **places)
+
+
+@click.command(
+    "rerun",
+    cls=options.GroupedCommand,
+    epilog="\b\nExamples:\n"
+    "  crosscheck rerun latest\n"
+    "      retries the failed questions of the last run and keeps its other answers\n"
+    "  crosscheck rerun 20261121-020000 --questions 717-720 --from binary_selection\n"
+    "  crosscheck rerun latest --from vote\n"
+    "      selects among the candidates of every question again\n"
+    "  crosscheck rerun latest --only wrong --fresh\n"
+    "\nThe settings are those of RUN. --set can change backbone.concurrency, backbone.retries, backbone.timeout_s,\n"
+    "backbone.max_wait_s, backbone.api_key_env, backbone.api_key_command and backbone.headers_env, which do not\n"
+    "influence the score.\n"
+    "\nThe result is a new run with all questions of RUN; RUN is not changed. Stored results of the same prompts\n"
+    "and settings are restored, unless --fresh or --from is given. If a question that had an answer was repeated,\n"
+    "the new run has the tag rerolled: its score is not comparable with that of a single run.\n"
+    "\nExit codes: 0 finished, or no question to repeat; 2 bad input or configuration; 3 some questions failed\n"
+    "and can be retried, also those that keep their old answer, or the endpoint cannot be reached and there is no\n"
+    "new run: the same command sends only what is missing, with --fresh too; 130 interrupted, all answers are kept.",
+)
+@options.record(RerunOptions)
+def command(given: RerunOptions) -> int:
+    """Repeat some questions of RUN and merge the answers into a new run.
+
+    RUN is a run id or its first characters, the run's id in MLflow, or `latest`, `latest~1`, ...
+    """
+    from flows.cli.progress import open_progress
+
+    evaluated = None
+    with open_progress(sys.stderr) as progress:
+        progress.step(f"Looking for the questions of {options.end_of(given.run)} to repeat")
+        from flows.evaluate.rerun import run_rerun
+        from flows.evaluate.rerun_plan import plan_rerun
+        from flows.runtime.control import Control
+
+        labels = given.labels
+        plan = plan_rerun(given.settings())
+        if plan.again:
+            evaluated = run_rerun(plan, Control(progress, tags=labels))
+
+    from flows.runtime.summary import print_summary
+    from tasks.results.run_record import json_of
+
+    if evaluated is None:
+        name = plan.parent.run.run_id
+        none = dict.fromkeys(("selected", "restored", "asked", "changed"), 0)
+        facts = {"parent": name, "selection": plan.selection, **none}
+        given.emit(
+            json_of(plan.parent.record.model_copy(update={"rerun": facts})),
+            lambda stream: click.echo(f"Run {name} has no question to repeat ({plan.selection}).", stream),
+            text_too=True,
+        )
+        return 0
+    given.emit(
+        json_of(evaluated.record),
+        lambda stream: print_summary(evaluated, given.folder, stream, details=given.details),
+        text_too=True,
+    )
+    return evaluated.exit_code

@@ -1,0 +1,68 @@
+"""`crosscheck runs`."""
+
+from dataclasses import dataclass
+from typing import TextIO
+
+import click
+
+from flows.cli import options
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunsOptions(options.Output):
+    """Options of `crosscheck runs`."""
+
+    benchmark: str | None = options.option(
+        "--benchmark", metavar="NAME", help="List only runs of this benchmark."
+    )
+    tag: tuple[str, ...] = options.option(
+        "--tag",
+        multiple=True,
+        metavar="KEY[=VALUE]",
+        help="List only runs with this tag. May be given several times.",
+    )
+    limit: int = options.number(
+        "--limit",
+        default=20,
+        help="List only the latest N runs.",
+    )
+
+
+@click.command(
+    "runs",
+    epilog="\b\nExamples:\n  crosscheck runs\n  crosscheck runs --benchmark bird-dev --limit 5\n"
+    "  crosscheck runs --tag team=search\n"
+    "  crosscheck compare latest~1 latest\n"
+    "\nExit codes: 0 listed; 2 bad input.",
+)
+@options.record(RunsOptions)
+def command(given: RunsOptions) -> None:
+    """List all runs, newest first."""
+    from flows.pages.lists import print_runs
+    from tasks.core.errors import DataError, did_you_mean
+    from tasks.results.warehouse.runs import Warehouse
+
+    warehouse = given.read_folder.warehouse
+    wanted = [tag.partition("=")[::2] for tag in given.tag]
+    runs = Warehouse(warehouse).runs()
+    if given.benchmark and (known := {run.benchmark for run in runs}) and given.benchmark not in known:
+        raise DataError(
+            f'There is no run of "{given.benchmark}". {did_you_mean(given.benchmark, sorted(known))}'
+        )
+    found = [
+        run
+        for run in runs
+        if given.benchmark in (None, run.benchmark)
+        and all(key in run.tags and value in ("", run.tags[key]) for key, value in wanted)
+    ]
+
+    def show(stream: TextIO) -> None:
+        if found:
+            print_runs(found, given.limit, stream)
+            return
+        of = f" of {given.benchmark}" if given.benchmark else ""
+        of += f" with the tag {' and '.join(given.tag)}" if given.tag else ""
+        click.echo(f'There is no run{of} in {warehouse} yet. Start one with "crosscheck evaluate".', stream)
+
+    listed = [run.model_dump(mode="json") for run in found[: given.limit]]
+    given.emit({"runs": listed, "total": len(found)}, show)

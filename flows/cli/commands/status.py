@@ -1,0 +1,33 @@
+"""`crosscheck status`."""
+
+from dataclasses import dataclass
+
+import click
+
+from flows.cli import options
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatusOptions(options.Output):
+    """Options of `crosscheck status`."""
+
+    keep: str = options.option(
+        "--keep", default="30d", metavar="AGE", help="Same as `crosscheck clean --keep`."
+    )
+
+
+@click.command(
+    "status",
+    epilog="\b\nExamples:\n  crosscheck status\n  crosscheck status --json\n\nExit codes: 0 shown; 2 bad input.",
+)
+@options.record(StatusOptions)
+def command(given: StatusOptions) -> None:
+    """Show what the working folder holds: each store with its size, and what `crosscheck clean` would free."""
+    from flows.evaluate.working_folder import as_object, not_ours, open_folder, print_holdings
+    from tasks.settings.evaluation import Keep, age
+
+    age(given.keep)
+    folder = open_folder(given.read_folder, Keep.of_options(age=given.keep))
+    holdings = folder.holdings()
+    found = as_object(folder, holdings) | {"elsewhere": not_ours(given.read_folder)}
+    given.emit(found, lambda stream: print_holdings(folder, holdings, stream))

@@ -1,0 +1,120 @@
+"""`crosscheck benchmarks verify`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from flows.cli import options
+from tasks.core.errors import ExitCode
+
+if TYPE_CHECKING:
+    from tasks.documents.model import Document
+
+PAGE_ROWS = 5
+"""Rows of each result on the page of an answer key."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyGoldOptions(options.Benchmark, options.BenchmarkOverrides, options.Page, options.Files):
+    """Options of `crosscheck benchmarks verify`."""
+
+    split: Literal["dev", "train"] = options.option(
+        "--split",
+        type=click.Choice(["dev", "train"]),
+        default="dev",
+        help="dev: the evaluated questions; train: the training questions.",
+    )
+    gold: Path | None = options.path(
+        "--gold",
+        metavar="FILE",
+        help="Run this file's queries on the benchmark's databases instead: a SQL, a tab and its database per line.",
+    )
+    key: str | None = options.option(
+        "--key",
+        metavar="KEY",
+        help="Check this answer key instead, a file or the name of a benchmark: run its SQL, and compare its results "
+        "with those of the official golds.",
+    )
+    slow: float = options.option(
+        "--slow",
+        type=click.FloatRange(min=0),
+        default=5.0,
+        metavar="SECONDS",
+        help="Queries that take longer are listed as slow.",
+    )
+    no_undecided: bool = options.flag(
+        "--no-undecided",
+        "Do not look for golds whose result the data do not decide, for which most golds are executed several times.",
+    )
+    strict: bool = options.flag(
+        "--strict", "Exit with 1 if a gold query fails, is stopped, or returns a result that is too large."
+    )
+
+
+@click.command(
+    "verify",
+    epilog="\b\nExamples:\n"
+    "  crosscheck benchmarks verify --benchmark bird-dev --data ~/text2sql\n"
+    "  crosscheck benchmarks verify --benchmark spider-dev --split train\n"
+    "  crosscheck benchmarks verify --benchmark spider-dev --gold train_gold.sql --json\n"
+    "  crosscheck benchmarks verify --benchmark bird-dev --slow 1 --strict\n"
+    "  crosscheck benchmarks verify --benchmark bird-dev --key corrections.json\n"
+    "  crosscheck benchmarks verify --benchmark bird-mini-dev --key arcwise --html key.html\n"
+    "      a page with both SQLs and both results of every question that the key changes\n"
+    "\nAn answer key is the name of a benchmark whose golds it is, a file of id and SQL (JSON, JSON lines, CSV), or\n"
+    "a file of corrections: an object with the key corrections, a list of objects with question_id, action (replace,\n"
+    "add or withdraw), sql (a text or a list), reason and source. A run with\n"
+    "--set benchmark.answer_keys=corrections.json has a score by this key beside the official one.\n"
+    "\nExit codes: 0 all queries were run; 1 with --strict: a gold query failed, was stopped, or returned too\n"
+    "large a result; 2 bad input or configuration, and with --key anything that is wrong with the key;\n"
+    "3 a database cannot be read; run the command again.",
+)
+@options.record(VerifyGoldOptions)
+def command(given: VerifyGoldOptions) -> int:
+    """Run every gold query of a benchmark, and list those that fail, are slow or return nothing.
+
+    If a gold query fails, every prediction of its question counts as wrong: put the question on the benchmark's
+    quarantine list.
+    """
+    if given.key is not None:
+        return _check_key(given, given.key)
+    from flows.evaluate.gold_check import GoldSettings, run_verify_gold
+    from flows.pages.gold_check import as_object, gold_document
+    from tasks.settings.assemble import benchmark_settings
+
+    with given.progress() as progress:
+        settings = GoldSettings(
+            benchmark_settings(given.benchmark, given.overrides),
+            split=given.split,
+            file=given.gold,
+            slow_s=given.slow,
+            undecided=not given.no_undecided,
+        )
+        verified = run_verify_gold(settings, given.folders, progress)
+    _show(given, as_object(verified), gold_document(verified))
+    if verified.report.unreadable:
+        return ExitCode.TRY_AGAIN
+    return ExitCode.NEGATIVE if given.strict and verified.report.faults else ExitCode.DONE
+
+
+def _check_key(given: VerifyGoldOptions, item: str) -> int:
+    from flows.evaluate.key_check import check_key
+    from flows.pages.key_check import as_object, key_document
+    from tasks.settings.assemble import benchmark_settings
+
+    settings = benchmark_settings(given.benchmark, given.overrides)
+    with given.progress() as progress:
+        checked = check_key(settings, item, given.folders, progress, rows=PAGE_ROWS if given.html else 0)
+    _show(given, as_object(checked), key_document(checked))
+    return ExitCode.BAD_INPUT if checked.problems else ExitCode.DONE
+
+
+def _show(given: VerifyGoldOptions, value: dict[str, Any], document: "Document") -> None:
+    from tasks.documents.html import html
+    from tasks.documents.terminal import print_document
+
+    given.write_page(lambda: html(document))
+    given.emit(value, lambda stream: print_document(document, stream), text_too=True)
+    given.name_page()

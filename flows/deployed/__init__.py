@@ -1,1 +1,0 @@
-"""What deployed flows share: their forms, and how they run inside of a worker."""

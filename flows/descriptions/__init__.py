@@ -1,1 +1,0 @@
-"""The `prepare` command: column descriptions, generated once per database by a backbone."""

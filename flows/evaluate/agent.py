@@ -1,0 +1,335 @@
+"""Runs an agent of the user's own, a Python function, on every question, and writes its answers as trajectories."""
+
+import asyncio
+import fcntl
+import hashlib
+import inspect
+import json
+import os
+import re
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+from flows.evaluate.agent_database import SAMPLES, AgentDatabase
+from flows.runtime.control import Control, Interrupted, until_done_or_stopped
+from flows.runtime.folder_use import watched
+from flows.runtime.folders import Folders
+from tasks.backbone.replies.sql_text import read_sql
+from tasks.benchmarks.databases import no_database, open_benchmark_database
+from tasks.benchmarks.predictions.trajectory import sql_in
+from tasks.benchmarks.predictions.trajectory_file import read_line, read_trajectories
+from tasks.benchmarks.rows import parse_json
+from tasks.benchmarks.selection import select
+from tasks.core.errors import ConfigurationError, DataError, ExtensionError
+from tasks.core.files import file_digest, read_file
+from tasks.core.records import Question
+from tasks.core.registry import described
+from tasks.core.wording import counted
+from tasks.database.database import Database
+from tasks.database.sandbox.workers import SqlWorkers
+from tasks.settings.benchmark import BenchmarkSettings
+
+
+def line_of(head: dict[str, Any], answer: Any, database: AgentDatabase) -> dict[str, Any]:
+    """Return the line of an answer: an object of the format as it is, else the SQL with the executed queries."""
+    if isinstance(answer, dict):
+        if not answer.keys() & {"turns", "messages"}:
+            answer = {"turns": database.turns, **answer}
+        line: dict[str, Any] = json.loads(json.dumps({**answer, **head}, default=_as_json))
+    elif answer is None or isinstance(answer, str):
+        sql = read_sql(answer) if answer and "```" in answer else answer
+        submits = [{"sql": sql, "submitted": True}] if sql else []
+        line = {**head, "turns": [*database.turns, *submits], "sql": sql}
+    else:
+        kind = type(answer).__name__
+        raise TypeError(
+            f"the agent returned {kind}: return the SQL as a text, None, or a dict with sql and turns or messages"
+        )
+    try:
+        read_line("the agent's answer", line)
+    except DataError as error:
+        raise TypeError(str(error)) from None
+    _add_errors(line.get("messages") or (), database.failed)
+    return line
+
+
+def _add_errors(messages: Sequence[dict[str, Any]], failed: Mapping[str, bool]) -> None:
+    """Add to the tool messages of an agent whether their SQL failed, which the chat protocol does not say.
+
+    Args:
+        messages: valid ones.
+        failed: whether each executed SQL failed.
+    """
+    by_id: dict[Any, bool | None] = {}
+    for each in messages:
+        for call in each.get("tool_calls") or ():
+            by_id[call.get("id")] = failed.get(sql_in(call["function"].get("arguments")) or "")
+        error = by_id.get(each.get("tool_call_id")) if each["role"] == "tool" else None
+        if error is not None:
+            each.setdefault("error", error)
+
+
+def _as_json(value: Any) -> Any:
+    """Return a message of a client's library as plain JSON, as its model dumps itself."""
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    raise TypeError(f"the agent returned a {type(value).__name__} within its answer, which JSON cannot write")
+
+
+def answered_in(file: Path, ids: Iterable[str], control: Control) -> frozenset[str]:
+    """Return the ids of questions that a file answers; a line that a killed process has not finished is removed."""
+    content = read_file(file)
+    last = content.rpartition(b"\n")[2]
+    if last and not last.startswith(b"{"):
+        raise _not_ours(file)
+    if _is_json(last):  # a complete line, of an editor that ends the last one without a line break
+        with file.open("ab") as ended:
+            ended.write(b"\n")
+    elif last:
+        os.truncate(file, len(content) - len(last))
+    if not file.stat().st_size:
+        return frozenset()
+    found = read_trajectories(file)
+    if found.format != "trajectories":
+        raise _not_ours(file)
+    answered = {each.question_id for each in found.trajectories if not each.failure}
+    known = answered.intersection(ids)
+    if known:
+        control.progress.note(
+            f"Kept from an earlier call: {counted(len(known), 'answer')} in {file}. Delete that file to run the agent "
+            "on every question again."
+        )
+    return frozenset(known)
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        parse_json(line.decode())
+    except ValueError:
+        return False
+    return True
+
+
+def _not_ours(file: Path) -> ConfigurationError:
+    return ConfigurationError(
+        f"{file} is not a file of JSON lines with trajectories, so no answer is added to it. Name another file."
+    )
+
+
+@contextmanager
+def opened_file(file: Path) -> Iterator[TextIO]:
+    """Open a file to append to, for this process alone."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("a", encoding="utf-8") as opened:
+            try:
+                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                ours = file.exists() and os.path.samestat(file.stat(), os.fstat(opened.fileno()))
+            except OSError:
+                ours = False
+            if not ours:  # locked by another call, or renamed by one that has just ended
+                raise ConfigurationError(
+                    f"Another call is writing {file}. Wait until it has ended, or give this one another name."
+                )
+            yield opened
+    except OSError as error:
+        raise ConfigurationError(f"{file} cannot be written: {error.strerror}.") from None
+
+
+def file_name(name: str) -> str:
+    """Return a name as a part of a file's name; names that differ stay different."""
+    plain = re.sub(r"[^\w.-]+", "-", name).strip(".-")
+    return plain if plain == name else f"{plain or 'agent'}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+Agent = Callable[[Question, AgentDatabase], Any]
+"""Returns the SQL, None, or an object of Crosscheck's format for trajectories; or an awaitable of one."""
+PAUSE_S = 1.0
+"""Pause before the second attempt; it doubles with each."""
+MAX_NUMBER = 1_000_000
+"""Highest value of a setting, in its own unit."""
+FIRST = 5
+"""If this many questions fail at the start, the agent is not run on the others."""
+
+
+@dataclass(frozen=True)
+class AgentSettings:
+    """Settings of a run of an agent."""
+
+    benchmark: BenchmarkSettings
+    name: str  # of the agent
+    questions: str | None  # which questions, as in an evaluation
+    limit: int | None
+    folders: Folders
+    trajectories: Path | None  # file that is continued and kept; None: one in the working folder
+    concurrency: int = 4  # questions at the same time
+    timeout_s: float = 600.0  # seconds for one attempt at a question
+    attempts: int = 3  # attempts at a question while the agent raises an exception
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be meant."""
+        for name, least in (("concurrency", 1), ("attempts", 1), ("timeout_s", 0.001)):
+            value = getattr(self, name)
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, int | float)
+                or not least <= value <= MAX_NUMBER
+            ):
+                raise ConfigurationError(
+                    f"{name}={value!r}: it must be a number from {least:g} to {MAX_NUMBER:,}."
+                )
+
+
+def run_agent(agent: Agent, settings: AgentSettings, control: Control) -> Path:
+    """Run an agent on every selected question, and return the file of its trajectories.
+
+    Each answer is written as soon as it arrives; the same call continues a file that is not complete. A file of the
+    user's own is always continued: the agent is run on the questions that it lacks, and on those whose attempts all
+    failed.
+    """
+    if not callable(agent):
+        raise ConfigurationError(f"The agent must be a function of a question and a database, not {agent!r}.")
+    with watched(settings.folders.home):
+        control.progress.step(f"Reading {settings.benchmark.name}")
+        benchmark = settings.folders.benchmark(settings.benchmark, control.progress)
+        questions = select(benchmark.questions, limit=settings.limit, ids=settings.questions)
+        present = [each for each in questions if each.database_id not in benchmark.missing]
+        if not present:
+            raise no_database(benchmark, [each.database_id for each in questions])
+        names = dict.fromkeys(each.database_id for each in present)
+        databases = {name: open_benchmark_database(benchmark, name, SAMPLES) for name in names}
+        stem = f"{file_name(settings.benchmark.name)}@{file_name(settings.name)}"
+        file = settings.trajectories or settings.folders.home.agents / f"{stem}.jsonl"
+        with opened_file(file) as output:
+            known = answered_in(file, (each.id for each in present), control)
+            agent_run = _AgentRun(agent, settings, control, databases, output)
+            control.progress.questions(len(present), len(known))
+            asyncio.run(agent_run.run([each for each in present if each.id not in known]))
+            if control.stop.is_set():
+                raise Interrupted(
+                    f"stopped. The answers so far are in {file}: make the same call again to continue."
+                )
+            if agent_run.fatal:
+                raise ExtensionError(agent_run.fatal)
+            if settings.trajectories:
+                return file
+            # before the lock is released, so that no other call adds to a file that is complete
+            return file.replace(file.with_stem(f"{file.stem}-{file_digest(file)[:12]}"))
+
+
+class _AgentError(Exception):
+    """An exception of the agent, described."""
+
+
+@dataclass
+class _AgentRun:
+    """The run of an agent on the questions without an answer."""
+
+    agent: Agent
+    settings: AgentSettings
+    control: Control
+    databases: dict[str, Database]
+    output: TextIO
+    fatal: str = ""  # why the agent is not run on the others; "" if it is
+    done: int = 0
+    failed: int = 0
+    _agent_loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
+
+    async def run(self, questions: list[Question]) -> None:
+        """Run the agent on questions and write the answers; its awaitables run on one loop in a thread of their own."""
+        self.control.loop = asyncio.get_running_loop()
+        threading.Thread(target=self._agent_loop.run_forever, name="agents", daemon=True).start()
+        queue = iter(questions)
+        try:
+            async with SqlWorkers() as workers:
+                count = min(int(self.settings.concurrency), len(questions))
+                tasks = [asyncio.create_task(self._work(queue, workers)) for _ in range(count)]
+                await until_done_or_stopped(tasks, self.control)
+        finally:
+            self.control.loop = None
+            ended = asyncio.run_coroutine_threadsafe(_cancel_all(), self._agent_loop)
+            with suppress(TimeoutError):  # an agent may block its loop; the thread ends with the program
+                await asyncio.wait_for(asyncio.wrap_future(ended), 1.0)
+            self._agent_loop.call_soon_threadsafe(self._agent_loop.stop)
+
+    async def _work(self, queue: Iterator[Question], workers: SqlWorkers) -> None:
+        for question in queue:
+            if self.fatal or self.control.stop.is_set():
+                return
+            line = await self._attempts(question, workers)
+            self.output.write(json.dumps(line, ensure_ascii=True) + "\n")
+            self.output.flush()
+            self.done += 1
+            self.failed += "failure" in line
+            self.control.progress.answered(failed="failure" in line, calls=())
+            if self.failed == self.done == FIRST:
+                self.fatal = (
+                    f"The agent failed on the first {FIRST} questions. The last failure: {line['failure']}"
+                )
+
+    async def _attempts(self, question: Question, workers: SqlWorkers) -> dict[str, Any]:
+        """Run the agent on a question until it returns, and return the line of the file."""
+        for attempt in range(1, int(self.settings.attempts) + 1):
+            database = AgentDatabase(
+                self.databases[question.database_id],
+                workers,
+                asyncio.get_running_loop(),
+                self.settings.benchmark.timeout_s,
+            )
+            head = {"question_id": question.id, "database": question.database_id}
+            try:
+                future = self._start(question, database)
+                answer = await asyncio.wait_for(asyncio.wrap_future(future), self.settings.timeout_s)
+                return line_of(head, answer, database)
+            except _AgentError as error:
+                why = str(error)
+            except TimeoutError:
+                why = f"the agent did not answer within {self.settings.timeout_s:g} s"
+            except Exception as error:
+                why = described(error)
+            finally:
+                database.close("the time for this question is over")
+            if attempt < self.settings.attempts:
+                await asyncio.sleep(PAUSE_S * 2 ** (attempt - 1))
+        tried = f" ({counted(int(self.settings.attempts), 'attempt')})"
+        return head | {"turns": database.turns, "sql": None, "failure": f"{why}{tried}"}
+
+    def _start(self, question: Question, database: AgentDatabase) -> "Future[Any]":
+        """Call the agent in a thread of its own, which is left to itself where it exceeds its time."""
+        future: Future[Any] = Future()
+
+        def call() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                found = self.agent(question, database)
+                future.set_result(self._awaited(found) if inspect.isawaitable(found) else found)
+            except BaseException as error:  # also SystemExit, and those that mean something else to a future
+                future.set_exception(_AgentError(described(error)))
+
+        threading.Thread(target=call, name=f"agent {question.id}", daemon=True).start()
+        return future
+
+    def _awaited(self, value: Awaitable[Any]) -> Any:
+        """Await a value on the agents' loop, and cancel it where it exceeds its time."""
+        running = asyncio.run_coroutine_threadsafe(_await(value), self._agent_loop)
+        try:
+            return running.result(self.settings.timeout_s + 1)  # the question's own deadline is over before
+        finally:
+            running.cancel()
+
+
+async def _await(value: Awaitable[Any]) -> Any:
+    return await value
+
+
+async def _cancel_all() -> None:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

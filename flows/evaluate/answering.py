@@ -1,0 +1,114 @@
+"""One question on a user's database, run in this process without Prefect, MLflow and gold SQL."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from flows.evaluate.demonstrations import QuestionExtras, demonstrations_for, most_demonstrations
+from flows.evaluate.eliminator import eliminator_settings
+from flows.evaluate.resources import Resources, check_candidates
+from flows.evaluate.runner import QuestionInputs
+from flows.runtime.control import Control, Progress
+from flows.runtime.folder_use import watched
+from flows.runtime.folders import Folders
+from tasks.backbone.kinds.kind import check_backbone
+from tasks.core.errors import ConfigurationError, ExitCode
+from tasks.core.outcome import Outcome
+from tasks.core.records import Execution, Question
+from tasks.core.wording import storable
+from tasks.database.database import Database, database_name, locate, open_database
+from tasks.database.engine import engine_of
+from tasks.settings.evaluation import EvaluationSettings
+from tasks.settings.home import Home
+from tasks.settings.pipeline import has_oracle, oracle_settings
+from tasks.stages import prompts
+from tasks.stages.question_run import QuestionRun
+
+NO_MODEL = (
+    'No model was used: the backbone "offline" is a rule-based baseline, and its SQL is often wrong. '
+    "Name a model with --backbone."
+)
+
+
+@dataclass(frozen=True)
+class AnswerRequest:
+    """Question on a user's database."""
+
+    text: str
+    evidence: str  # a hint, "" for none
+    database: str  # its path or URL
+    rows: int  # rows of the result to return
+
+
+@dataclass(frozen=True)
+class Answered:
+    """Answer to a question."""
+
+    question: Question
+    outcome: Outcome  # results of the pipeline's stages, with the final SQL
+    execution: Execution | None  # result of the SQL; None if there is no SQL
+    remark: str = ""  # warning about the answer; "" if there is none
+
+    @property
+    def exit_code(self) -> int:
+        """0 if the SQL ran, 1 if there is none or it failed, 3 if the question can be retried."""
+        if self.outcome.retryable:
+            return ExitCode.TRY_AGAIN
+        return ExitCode.DONE if self.execution and self.execution.ok else ExitCode.NEGATIVE
+
+
+def _open(settings: EvaluationSettings, written: str, progress: Progress) -> Database:
+    """Open the database that the user named."""
+    chosen = settings.benchmark
+    location = locate(written, writable=chosen.allow_writable_role, version=chosen.database_version)
+    name = database_name(location)
+    engine = engine_of(location)
+    if not engine.exists(location) and (engine.server or not location.path.exists()):
+        hidden = ", or its role may not open it" if engine.server else ""
+        raise ConfigurationError(
+            f"--database {location}: this is not there{hidden}. Name a SQLite or DuckDB file, a folder of Parquet or "
+            "CSV files, or the URL of a server (postgresql://..., mysql://...)."
+        )
+    progress.step(f"Reading {name}")
+    return open_database(location, name, sample_rows=settings.pipeline.prompt.sample_rows)
+
+
+async def answer_one(settings: EvaluationSettings, request: AnswerRequest, progress: Progress) -> Answered:
+    """Answer one question with the pipeline and run its SQL; demonstrations are the benchmark's training questions."""
+    check_backbone(settings.backbone)
+    eliminator_settings(settings)
+    check_candidates(settings)
+    if has_oracle(settings.pipeline):
+        raise ConfigurationError(
+            f"{' and '.join(oracle_settings(settings.pipeline))} gives parts of the gold SQL, and a question of your "
+            "own has none. Leave that setting out."
+        )
+    prompts.check()
+    if not request.text.strip():
+        raise ConfigurationError("The question is empty: write what you want to know, in quotes.")
+    database = _open(settings, request.database, progress)
+    question = Question("1", storable(request.text), database.id, storable(request.evidence))
+    with watched(Home(Path(settings.home))):
+        return await _answer(settings, question, database, request.rows, progress)
+
+
+async def _answer(
+    settings: EvaluationSettings, question: Question, database: Database, rows: int, progress: Progress
+) -> Answered:
+    extras: Mapping[str, QuestionExtras] = {question.id: QuestionExtras()}
+    if most_demonstrations(settings.pipeline):
+        benchmark = Folders.of(settings).benchmark(settings.benchmark, progress)
+        extras, _ = demonstrations_for((question,), benchmark, settings, progress)
+    progress.step(f"Asking {settings.backbone.name}")
+    async with Resources.open(settings, Control(progress), persistent=False) as resources:
+        runner = resources.runner(QuestionInputs({database.id: database}, extras))
+        outcome = await runner.run(QuestionRun(question))
+        if outcome.failure and outcome.failure.fatal and not outcome.failure.transient:
+            raise ConfigurationError(outcome.failure.message)
+        execution = None
+        if outcome.sql:
+            execution = await resources.tools.workers.execute(
+                database, outcome.sql, rows=rows, timeout_s=settings.benchmark.timeout_s
+            )
+    offline = settings.backbone.kind == "offline"
+    return Answered(question, outcome, execution, NO_MODEL if offline else "")

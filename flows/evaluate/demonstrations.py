@@ -1,0 +1,198 @@
+"""Demonstrations for each question, chosen from the training questions, leaks removed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from flows.runtime.control import Progress
+from flows.runtime.folders import Folders
+from tasks.benchmarks.benchmark import Benchmark
+from tasks.benchmarks.expected_files import check_files
+from tasks.core.dac_records import Oracle
+from tasks.core.errors import DataError
+from tasks.core.records import Demonstration, Question
+from tasks.retrieval.alignment import GroundedDemonstration, best_covered, ground
+from tasks.settings.evaluation import EvaluationSettings
+from tasks.settings.home import find_conf
+from tasks.settings.load import load_benchmark_settings
+from tasks.settings.pipeline import PipelineSettings, dac_of
+
+CANDIDATES_PER_SHOT = 10
+"""Nearest training questions, per one that is shown, among which well aligned ones are looked for."""
+SPIDER = "spider-dev"
+"""The benchmark whose training questions the DAC paper has alignments of."""
+
+
+@dataclass(frozen=True)
+class QuestionExtras:
+    """Demonstrations and oracle of one question."""
+
+    demonstrations: tuple[Demonstration, ...] = ()  # as many as the pipeline asks for, most similar first
+    # demonstrations with their schemas for DAC's stages; () for pipelines without DAC
+    grounded: tuple[GroundedDemonstration, ...] = ()
+    # those that entity linking is shown; () for pipelines without DAC
+    aligned: tuple[GroundedDemonstration, ...] = ()
+    oracle: Oracle | None = None  # gold answers to DAC's sub-tasks, for analysis; None in ranked runs
+
+
+def check_demonstrations(settings: EvaluationSettings) -> None:
+    """Check, before anything is opened, that the benchmark has training questions if the pipeline shows any."""
+    if most_demonstrations(settings.pipeline) and settings.benchmark.train is None:
+        folders = Folders.of(settings)
+        check_files(settings.benchmark, data=folders.data, home=folders.home.path, conf=find_conf())
+        raise _no_training_questions(settings)
+
+
+def most_demonstrations(pipeline: PipelineSettings) -> int:
+    """Return the number of demonstrations that a question needs."""
+    dac = dac_of(pipeline)
+    return max(pipeline.demonstrations.k, dac.most_shots if dac else 0)
+
+
+def _no_training_questions(settings: EvaluationSettings) -> DataError:
+    without = ["pipeline.demonstrations.k=0"]
+    if dac_of(settings.pipeline):
+        without += ["pipeline.dac.shots=0", "pipeline.dac.correction_shots=0"]
+    return DataError(
+        f"{settings.benchmark.name} has no training questions to demonstrate with. "
+        f'Turn off: {" ".join(f"--set {setting}" for setting in without)}. Or write "demonstrations: false" in it.'
+    )
+
+
+def demonstrations_for(
+    questions: Sequence[Question], benchmark: Benchmark, settings: EvaluationSettings, progress: Progress
+) -> tuple[Mapping[str, QuestionExtras], str]:
+    """Return each question's demonstrations, by its id, and sentences on where they are from and what was removed."""
+    dac, own = dac_of(settings.pipeline), settings.pipeline.demonstrations.k
+    wanted = most_demonstrations(settings.pipeline)
+    if wanted == 0:
+        return {question.id: QuestionExtras() for question in questions}, ""
+    search = _Search(benchmark, settings, progress)
+    pool = search.pool(benchmark)
+    if not pool.guarded:
+        raise _no_training_questions(settings)
+    found = search.nearest(pool, questions, wanted)
+    shown = [QuestionExtras(each[:own]) for each in found]
+    notes = [search.note, pool.note]
+    if dac:
+        grounded = search.grounded(pool, found)
+        spider = search.spider() if dac.alignments == "spider" and dac.shots else None
+        aligned = search.aligned(spider or pool, questions, dac.shots)
+        shown = [
+            QuestionExtras(*parts)
+            for parts in zip((e.demonstrations for e in shown), grounded, aligned, strict=True)
+        ]
+        notes.append(spider.note if spider else "")
+    extras = dict(zip((question.id for question in questions), shown, strict=True))
+    return extras, " ".join(note for note in notes if note)
+
+
+@dataclass(frozen=True)
+class _Pool:
+    """Training questions of a benchmark, leaks removed."""
+
+    benchmark: Benchmark  # whose they are
+    guarded: tuple[Demonstration, ...]  # what may be shown
+    note: str  # a sentence for the user
+
+
+class _Search:
+    """Search of demonstrations for the questions of one evaluated benchmark."""
+
+    def __init__(self, evaluated: Benchmark, settings: EvaluationSettings, progress: Progress) -> None:
+        self._evaluated = evaluated
+        self._settings, self.note = with_retriever(settings)
+        self._progress = progress
+        self._retrieval = self._settings.pipeline.demonstrations
+
+    def pool(self, benchmark: Benchmark) -> _Pool:
+        """Return a benchmark's training questions without those of the evaluated split."""
+        from tasks.retrieval.demonstrations import without_leaks
+
+        guarded = without_leaks(
+            benchmark.demonstrations, self._evaluated.questions, self._evaluated.gold_fingerprints
+        )
+        return _Pool(benchmark, guarded.pool, guarded.sentence)
+
+    def spider(self) -> _Pool | None:
+        """Return Spider's training questions; None where its files are not in the data folder."""
+        settings = load_benchmark_settings(find_conf(), SPIDER)
+        if self._evaluated.settings.name == SPIDER:
+            return None
+        try:
+            found = Folders.of(self._settings).benchmark(settings)
+            pool = self.pool(found)
+        except DataError:
+            return None
+        return _Pool(
+            found, pool.guarded, f"Entity linking is shown training questions of Spider: {pool.note}"
+        )
+
+    def nearest(
+        self, pool: _Pool, questions: Sequence[Question], count: int
+    ) -> tuple[tuple[Demonstration, ...], ...]:
+        """Return the most similar training questions for each question."""
+        from tasks.retrieval.demonstrations import DemonstrationIndex
+
+        self._progress.step(f"Choosing {count} of {len(pool.guarded):,} demonstrations for each question")
+        names = pool.benchmark.schema_names if self._retrieval.mask else None
+        if names is not None and pool.benchmark is not self._evaluated:
+            names = {**names, **self._evaluated.schema_names}
+        index = DemonstrationIndex(
+            pool.guarded,
+            self._retrieval.model_copy(update={"k": count}),
+            cache=Folders.of(self._settings).home.embeddings,
+            schema_names=names,
+            progress=self._progress.step,
+        )
+        return index.nearest_all(questions)
+
+    def grounded(
+        self, pool: _Pool, found: Sequence[Sequence[Demonstration]]
+    ) -> list[tuple[GroundedDemonstration, ...]]:
+        """Return demonstrations with the schemas of their databases."""
+        schemas = pool.benchmark.training_schemas(one.database_id for each in found for one in each)
+        known: dict[Demonstration, GroundedDemonstration] = {}
+        for each in found:
+            known |= zip(each, ground(each, schemas), strict=True)
+        return [tuple(known[one] for one in each) for each in found]
+
+    def aligned(
+        self, pool: _Pool, questions: Sequence[Question], shots: int
+    ) -> list[tuple[GroundedDemonstration, ...]]:
+        """Return, for each question, similar training questions whose alignment names most of their columns."""
+        if not shots:
+            return [()] * len(questions)
+        near = self.grounded(pool, self.nearest(pool, questions, CANDIDATES_PER_SHOT * shots))
+        return [best_covered(each, shots) for each in near]
+
+
+def with_retriever(settings: EvaluationSettings) -> tuple[EvaluationSettings, str]:
+    """Return the settings with a retriever in place of "auto", and a sentence on which it is; "" if they name one.
+
+    An encoder that can be loaded without a network is taken: that of the settings, else one of an installed package.
+    """
+    wanted = settings.pipeline.demonstrations
+    if wanted.retriever != "auto" or not most_demonstrations(settings.pipeline):
+        return settings, ""
+    from tasks.retrieval.encoder_files import INSTALL, available_encoder, is_installed
+
+    found = available_encoder(wanted.encoder)
+    if found == wanted.encoder:
+        note = f"Demonstrations: by {found}."
+    elif found:
+        note = f"Demonstrations: {found} stands in for {wanted.encoder}, which is not on this disk."
+    elif is_installed():
+        note = (
+            f"Demonstrations: BM25 stands in for {wanted.encoder}, which is not on this disk; "
+            '"--set pipeline.demonstrations.retriever=embedding" fetches it.'
+        )
+    else:
+        note = (
+            f"Demonstrations: BM25 stands in for {wanted.encoder}, because sentence-transformers is not installed. "
+            f"{INSTALL}"
+        )
+    update = {"retriever": "embedding", "encoder": found} if found else {"retriever": "bm25"}
+    demonstrations = wanted.model_copy(update=update)
+    return settings.model_copy(
+        update={"pipeline": settings.pipeline.model_copy(update={"demonstrations": demonstrations})}
+    ), note

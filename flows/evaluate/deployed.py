@@ -1,0 +1,159 @@
+"""What deployed flows share: settings from names, logging, signals, and a file about the running process."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from prefect import tags
+from prefect.client.schemas.objects import State
+from prefect.states import Cancelled, Failed
+
+from flows.evaluate.forms import KINDS, EvaluationForm, Matrix
+from flows.prefect.artifacts import show_result
+from flows.prefect.automations import TAG, notify_of_nights, watch_over_flow_runs
+from flows.prefect.flow_runs import final_state
+from flows.prefect.killed_runs import clear_leftovers, registered
+from flows.prefect.settings import DEPLOYED, apply, local_settings
+from flows.prefect.storage import use_stage_storage
+from flows.runtime.control import Control, Interrupted
+from flows.runtime.folder_use import watched
+from flows.runtime.process import collect_garbage_seldom, forbid_core_dumps
+from flows.runtime.result import EvaluationResult
+from flows.runtime.signals import logging_to, stopping_on_signals
+from tasks.core.errors import BackboneError, ConfigurationError, CrosscheckError
+from tasks.core.registry import is_in_file
+from tasks.settings.assemble import evaluation_settings
+from tasks.settings.evaluation import EvaluationChoice, EvaluationSettings, Labels
+from tasks.settings.home import Home, find_conf, find_home
+from tasks.settings.load import load_settings
+
+DEPLOYED_HOME = "CROSSCHECK_DEPLOYED_HOME"
+"""Variable of a deployment: the working folder in which it was deployed, for workers without CROSSCHECK_HOME."""
+
+
+def use_deployed_home() -> None:
+    """Use the deployment's working folder where CROSSCHECK_HOME is not set, if this machine has that folder."""
+    named = os.environ.get(DEPLOYED_HOME, "")
+    if named and not os.environ.get("CROSSCHECK_HOME") and Path(named).is_dir():
+        os.environ["CROSSCHECK_HOME"] = named
+
+
+if "PREFECT__FLOW_RUN_ID" in os.environ:
+    # A worker's process for one flow run.
+    use_deployed_home()
+    forbid_core_dumps()
+    collect_garbage_seldom()
+    # The flow reads its result storage when it begins, so it is set before.
+    apply({**local_settings(find_home()), **DEPLOYED})
+    use_stage_storage(find_home())
+
+
+def settings_of(evaluation: EvaluationForm, *, epoch: str | None = None) -> EvaluationSettings:
+    """Return the settings of a form; with an epoch, only cached replies of that epoch are used."""
+    named = evaluation.model_dump(exclude=set(Labels.model_fields))
+    settings = evaluation_settings(EvaluationChoice(**named))
+    if epoch is None:
+        return settings
+    return settings.model_copy(update={"backbone": settings.backbone.model_copy(update={"epoch": epoch})})
+
+
+def names_of(evaluation: EvaluationForm) -> tuple[str, str, str]:
+    """Return the names of benchmark, backbone and pipeline under which the run of a form is stored.
+
+    A file that cannot be read is named by its own name.
+    """
+    conf = find_conf()
+    chosen = {kind: str(getattr(evaluation, kind)) for kind in KINDS}
+    benchmark, backbone, pipeline = (
+        _name_of(conf, kind, name, evaluation.overrides) for kind, name in chosen.items()
+    )
+    return benchmark, backbone, pipeline
+
+
+def _name_of(conf: Path, kind: str, name: str, overrides: Sequence[str]) -> str:
+    try:
+        return str(load_settings(conf, kind, name, overrides).name)
+    except CrosscheckError:
+        return name.rpartition(":")[2] if is_in_file(name) else Path(name).name.removesuffix(".yaml")
+
+
+def named_evaluations(matrix: Matrix) -> dict[tuple[str, str, str], EvaluationForm]:
+    """Return the evaluations of a matrix by their names."""
+    found: dict[tuple[str, str, str], EvaluationForm] = {}
+    for evaluation in matrix.evaluations:
+        names = names_of(evaluation)
+        if other := found.get(names):
+            pairs = [(getattr(other, kind), getattr(evaluation, kind)) for kind in KINDS]
+            files = [f"{one} and {another}" for one, another in pairs if one != another]
+            how = (
+                f"Write another name into one of the files ({'; '.join(files)}), as `name: ...`."
+                if files
+                else "Name it once."
+            )
+            raise ConfigurationError(f'Two evaluations of the matrix are named "{" | ".join(names)}". {how}')
+        found[names] = evaluation
+    return found
+
+
+async def open_home() -> Home:
+    """Return the worker's working folder, and mark runs that were killed there as ended.
+
+    Prefect's automation marks those of other machines.
+    """
+    if (named := os.environ.get(DEPLOYED_HOME)) and not os.environ.get("CROSSCHECK_HOME"):
+        raise ConfigurationError(
+            f"This worker has no CROSSCHECK_HOME, and the working folder of the deployment, {named}, is not on its "
+            "machine. Set CROSSCHECK_HOME where the worker is started."
+        )
+    home = find_home()
+    await clear_leftovers(home)
+    await watch_over_flow_runs()
+    await notify_of_nights()
+    return home
+
+
+async def as_prefect_state(work: Awaitable[State[Any]]) -> State[Any]:
+    """Await a deployed flow's work and return its state; errors of users and disks become a message."""
+    try:
+        return await work
+    except Interrupted as signal:
+        return Cancelled(message=str(signal))
+    except CrosscheckError as error:
+        return Failed(message=str(error), data=error)
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        advice = "Check that the disk has space and can be written; then run it again."
+        return Failed(message=f"{error.strerror or error}{where}. {advice}", data=error)
+
+
+@contextmanager
+def deployed_run(home: Home, control: Control, **ids: str) -> Iterator[None]:
+    """Run evaluations inside of a deployed flow.
+
+    Args:
+        home: the working folder.
+        control: progress and stop requests of the evaluations in the block.
+        ids: flow runs to mark as crashed if this process is killed: `nightly` of a nightly run, `parent` of
+            another flow run around the evaluation, `flow_run` of one that asks questions itself.
+    """
+    with (
+        watched(home),
+        logging_to(home),
+        stopping_on_signals(control, asyncio.get_running_loop()),
+        registered(home, control) as file,
+        tags(TAG),
+    ):
+        file.note(**ids)
+        yield
+
+
+async def ended(result: EvaluationResult) -> State[Any]:
+    """Show a result on the page of the deployed flow run, and return that run's state: score, and page in MLflow."""
+    await show_result(result)
+    if result.record.fatal:
+        raise BackboneError(result.record.fatal, transient=True, fatal=True)
+    state: State[Any] = final_state(result, f"{result.in_words}; {result.mlflow.page}")
+    return state

@@ -1,0 +1,144 @@
+"""The `prepare` flow: column descriptions that a benchmark's databases lack, written by a backbone once."""
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from prefect import Flow, flow
+from prefect.runtime import flow_run
+
+from flows.evaluate.preparation import Preparation
+from flows.evaluate.resources import Resources
+from flows.runtime.control import Control, Interrupted, until_done_or_stopped
+from tasks.benchmarks.descriptions import GeneratedColumn, read_generated, write_generated
+from tasks.core.errors import BackboneError, ConfigurationError
+from tasks.core.records import Question
+from tasks.database.database import Database
+from tasks.database.schema import Schema, Table
+from tasks.database.schema_view import SchemaView
+from tasks.settings.evaluation import EvaluationSettings
+from tasks.stages.columns import describe_columns
+from tasks.stages.question_run import QuestionRun, Stopped, in_question_run
+
+
+@dataclass
+class Prepared:
+    """Counts and failures of a preparation."""
+
+    databases: int  # number of databases
+    undescribed: int = 0  # columns that had no description
+    described: int = 0  # of those, the columns that have one now
+    left_out: int = 0  # of those, the columns missing in the model's replies
+    calls: int = 0  # paid model calls
+    failures: dict[str, str] = field(default_factory=dict)  # error messages by `database.table`
+
+
+def prepare_flow(
+    control: Control, preparation: Preparation
+) -> Flow[[EvaluationSettings], Coroutine[Any, Any, Prepared]]:
+    """Return the flow `prepare` of a prepared benchmark, which takes the settings of an evaluation."""
+
+    @flow(
+        name="prepare",
+        flow_run_name="prepare {settings.benchmark.name} | {settings.backbone.name}",
+        validate_parameters=False,
+        persist_result=False,
+    )
+    async def prepare(settings: EvaluationSettings) -> Prepared:
+        """Describe every column without a description.
+
+        One call per table; descriptions are stored per database, so an interrupted preparation can continue.
+        """
+        control.begin_flow_run(str(flow_run.id))
+        databases = preparation.databases
+        work = [
+            (database, table)
+            for database in databases.values()
+            for table in database.schema.tables
+            if _undescribed(table)
+        ]
+        prepared = Prepared(len(databases), undescribed=sum(len(_undescribed(table)) for _, table in work))
+        control.progress.questions(len(work), 0, "table")
+        async with Resources.open(settings, control) as resources:
+            describer = _Describer(resources, prepared)
+            await until_done_or_stopped(
+                [asyncio.create_task(describer.describe(database, table)) for database, table in work],
+                control,
+            )
+            assert resources.task_runs is not None
+            await resources.task_runs.finish()
+        if control.stop.is_set():
+            raise Interrupted(
+                "stopped. The descriptions so far are kept: run the same command again to continue.", control
+            )
+        if describer.fatal and not prepared.calls:
+            raise describer.fatal if describer.fatal.transient else ConfigurationError(str(describer.fatal))
+        await resources.recorded(resources.task_runs.begun)
+        return prepared
+
+    return prepare
+
+
+class _Describer:
+    """Describer of tables, limited to the backbone's concurrency; stores each description at once."""
+
+    def __init__(self, resources: Resources, prepared: Prepared) -> None:
+        self._session = resources
+        self._control = resources.control
+        self._prepared = prepared
+        self._gate = asyncio.Semaphore(resources.settings.backbone.most_in_flight)
+        self.fatal: BackboneError | None = None
+
+    async def describe(self, database: Database, table: Table) -> None:
+        """Describe one table, unless the user stopped it; record a failure instead of raising it."""
+        async with self._gate:
+            if not self._control.stop.is_set():
+                await self._describe(database, table)
+
+    async def _describe(self, database: Database, table: Table) -> None:
+        question = Question(id=table.name, text="", database_id=database.id)
+        resources, control = self._session, self._control
+        question_run = QuestionRun(
+            question, resources.results, resources.task_runs, stopped=control.stop.is_set
+        )
+        schema = Schema(database.id, (table,), dialect=database.dialect)
+        view = SchemaView(schema, descriptions=True)
+        texts: Mapping[str, str] = {}
+        failure = f"not sent, because: {self.fatal}" if self.fatal else ""
+        if not failure:
+            try:
+                with in_question_run(question_run):
+                    texts = await describe_columns(
+                        view, table.name, _undescribed(table), resources.tools.backbone
+                    )
+            except BackboneError as error:
+                failure = str(error)
+                self.fatal = self.fatal or (error if error.fatal else None)
+            except Stopped:
+                return
+        if failure:
+            self._prepared.failures[f"{database.id}.{table.name}"] = failure
+        elif len(texts) < len(_undescribed(table)):
+            self._prepared.left_out += len(_undescribed(table)) - len(texts)
+        calls = [call for record in question_run.records for call in record.paid_calls]
+        self._prepared.calls += len(calls)
+        self._prepared.described += len(texts)
+        control.progress.answered(failed=bool(failure), calls=calls)
+        _keep(Path(resources.settings.home), database, table.name, texts, resources.settings.backbone.name)
+
+
+def _undescribed(table: Table) -> tuple[str, ...]:
+    return tuple(column.name for column in table.columns if not column.description)
+
+
+def _keep(home: Path, database: Database, table: str, texts: Mapping[str, str], made_by: str) -> None:
+    if not texts:
+        return
+    new = (
+        GeneratedColumn(table=table, column=column, description=text, made_by=made_by)
+        for column, text in texts.items()
+    )
+    columns = read_generated(home, database.digest) | {each.key: each for each in new}
+    write_generated(home, database.digest, columns.values(), database_id=database.id)

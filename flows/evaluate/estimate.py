@@ -1,0 +1,158 @@
+"""Estimate of the cost of an evaluation, before its first question.
+
+A sample of questions goes through each pipeline with the free offline backbone; all prompts and replies are measured,
+four characters a token. Prompts ask for the cell's reply formats; a format that reasons adds `ASSUMED_REASONING` tokens
+to each reply, since the offline backbone reasons in none. A real model's replies change the length of later prompts,
+the number of corrections, and that of an agent's turns, of which the offline backbone takes few. Cached replies are not
+subtracted. Every candidate is written, by its own backbone; calls that select among them are not in the estimate, since
+those of the offline backbone are equal.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel
+
+from flows.evaluate.eliminator import asks_eliminator
+from flows.evaluate.preparation import Preparation
+from flows.evaluate.resources import writer_settings
+from flows.evaluate.runner import QuestionRunner, Tools
+from tasks.backbone.kinds.kind import kind_of
+from tasks.backbone.metered import MeteredBackbone
+from tasks.backbone.offline import OfflineBackbone
+from tasks.backbone.pricing import cost, prices_for, tokens
+from tasks.backbone.protocol import Reply, Request, sent_texts, stored_text
+from tasks.backbone.replies.format import ReplyFormat, ReplyFormats
+from tasks.core.outcome import Usage
+from tasks.core.records import Question
+from tasks.database.sandbox.workers import SqlWorkers
+from tasks.scoring.cost import Estimate
+from tasks.settings.backbone import BackboneSettings
+from tasks.settings.evaluation import EvaluationSettings
+from tasks.stages.question_run import QuestionRun
+
+SAMPLE = 8
+"""Number of questions measured per pipeline, evenly spaced."""
+ASSUMED_REASONING = 250
+"""Output tokens of the reasoning in a reply whose format has one: an assumption, models write from 50 to 2,000."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Calls of one backbone of an evaluation, for all questions."""
+
+    calls: int
+    usage: Usage
+
+
+class _JsonFormat(ReplyFormat):
+    """Another format's instructions, answered in JSON: the offline backbone writes nothing else."""
+
+    def __init__(self, inner: ReplyFormat) -> None:
+        self._inner = inner
+        self.reasons = inner.reasons
+
+    def instruction(self, written: str, reply_type: type[BaseModel]) -> str:
+        return self._inner.instruction(written, reply_type)
+
+    def earlier_reply(self, content: str, reply_type: type[BaseModel]) -> str:
+        return self._inner.earlier_reply(content, reply_type)
+
+
+class JsonFormats(ReplyFormats):
+    """A backbone's reply formats, answered in JSON."""
+
+    def format(self, label: str | None) -> _JsonFormat:
+        """Return the format of a stage."""
+        return _JsonFormat(super().format(label))
+
+
+@dataclass
+class _Measuring:
+    """Offline backbone that counts calls and tokens."""
+
+    formats: ReplyFormats
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    _inner: OfflineBackbone = field(default_factory=OfflineBackbone)
+
+    @property
+    def identity(self) -> Any:
+        return self._inner.identity
+
+    async def complete(self, request: Request) -> Reply:
+        reply = await self._inner.complete(request)
+        self.calls += 1
+        self.input_tokens += sum(tokens(len(text)) for text in sent_texts(request))
+        self.output_tokens += tokens(len(stored_text(reply)))
+        stage = request.origin.stage if request.origin else None
+        if request.schema is not None and self.formats.format(stage).reasons:
+            self.output_tokens += ASSUMED_REASONING
+        return reply
+
+
+def backbones_of(settings: EvaluationSettings) -> tuple[BackboneSettings, ...]:
+    """Return the settings of an evaluation's own backbone, and of the others that write candidates."""
+    found = writer_settings(settings)
+    return (found.own, *(writer for writer in found.writers if writer.name != found.own.name))
+
+
+def is_free(settings: EvaluationSettings) -> bool:
+    """Return whether all calls of an evaluation are free."""
+    return not asks_eliminator(settings) and not any(kind_of(one).paid for one in backbones_of(settings))
+
+
+async def estimate(preparation: Preparation, workers: SqlWorkers) -> Estimate:
+    """Estimate the cost of an evaluation."""
+    return priced(preparation, await measure(preparation, workers))
+
+
+async def measure(preparation: Preparation, workers: SqlWorkers) -> tuple[Part, ...]:
+    """Measure the calls of each of an evaluation's backbones; () where a question of the sample has no answer."""
+    settings = preparation.settings
+    measuring = {one.name: _Measuring(JsonFormats.of(one)) for one in backbones_of(settings)}
+    own, *_ = backbones = {name: MeteredBackbone(one, one.formats) for name, one in measuring.items()}
+    writers = tuple(backbones[one.name] for one in writer_settings(settings).writers)
+    eliminator = MeteredBackbone(measuring[own])
+    tools = Tools(backbones[own], workers, eliminator=eliminator, writers=writers)
+    runner = QuestionRunner(settings, preparation.inputs, tools)
+    sample = _spread(preparation.answerable)
+    for question in sample:
+        if (await runner.run(QuestionRun(question))).failure:
+            return ()
+    if not sample:
+        return ()
+    factor = len(preparation.answerable) / len(sample)
+    return tuple(
+        Part(
+            round(one.calls * factor),
+            Usage(input=round(one.input_tokens * factor), output=round(one.output_tokens * factor)),
+        )
+        for one in measuring.values()
+    )
+
+
+def _spread(questions: Sequence[Question]) -> list[Question]:
+    if len(questions) <= SAMPLE:
+        return list(questions)
+    return [questions[place * len(questions) // SAMPLE] for place in range(SAMPLE)]
+
+
+def priced(preparation: Preparation, parts: Sequence[Part]) -> Estimate:
+    """Return measured calls with their cost at the backbones' prices; unknown if there is an eliminator."""
+    settings, questions = preparation.settings, len(preparation.answerable)
+    if not parts:
+        return Estimate(questions)
+    used = [(part, one) for part, one in zip(parts, backbones_of(settings), strict=True) if part.calls]
+    costs = [cost(part.usage, prices_for(one), one.tier) for part, one in used]
+    known = [usd for usd in costs if usd is not None]
+    unknown = len(known) < len(costs) or asks_eliminator(settings)
+    return Estimate(
+        questions,
+        sum(part.calls for part in parts),
+        sum(part.usage.input or 0 for part in parts),
+        sum(part.usage.output or 0 for part in parts),
+        0.0 if is_free(settings) else None if unknown else sum(known),
+    )

@@ -1,0 +1,214 @@
+"""Requests a model's opinions on the answers of a run that has ended.
+
+The model sees the gold and its result. So it is asked after all questions are answered, and nothing of it reaches a
+stage: only the command `judge` imports this module. No score depends on an opinion.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from pydantic import BaseModel
+
+from flows.evaluate.resources import Resources
+from flows.runtime.control import Control, Interrupted, until_done_or_stopped
+from flows.runtime.folder_use import watched
+from flows.runtime.folders import Folders
+from flows.runtime.signals import stopping_on_signals
+from tasks.backbone.metered import MeteredBackbone
+from tasks.backbone.protocol import Origin
+from tasks.benchmarks.databases import open_benchmark_database
+from tasks.benchmarks.selection import select
+from tasks.core.errors import BackboneError, ConfigurationError, DatabaseUnavailableError, DataError
+from tasks.core.outcome import Call, StageRecord
+from tasks.core.records import Question
+from tasks.core.wording import counted, counts, money, percent, shorten, storable
+from tasks.database.database import Database
+from tasks.documents.model import Block, Bullets, Document, Sentence, Span
+from tasks.results.evaluation import FINISHED
+from tasks.results.warehouse.stored import StoredRun
+from tasks.scoring.cost import Cost, calls_in_words, total_cost
+from tasks.scoring.report import Opinion, QuestionScore, Ratio, is_right
+from tasks.settings.evaluation import EvaluationSettings
+from tasks.stages import prompts
+from tasks.stages.schema_prompt import ExecutedSql, show_result
+
+ROWS = 10
+"""Rows of each result that the model is shown."""
+MAX_LISTED = 20
+STAGE = "opinion"
+"""Name under which `unreadable_limit` counts the replies of a judge, and `reply_by_stage` finds their format."""
+
+
+class OpinionReply(BaseModel):
+    """Whether the first query answers the question, and why."""
+
+    right: bool
+    reason: str
+
+
+@dataclass(kw_only=True)
+class Judged:
+    """Opinions on the answers of a run."""
+
+    run: StoredRun
+    backbone: str  # name of the model
+    rows: tuple[QuestionScore, ...]  # the answers that are to be judged
+    opinions: dict[str, Opinion] = field(default_factory=dict)  # by question id
+    failures: dict[str, str] = field(default_factory=dict)  # why there is no opinion, by question id
+    calls: list[Call] = field(default_factory=list)
+    fatal: BackboneError | None = None  # error that ended the judging; None if all answers were sent
+
+    @property
+    def cost(self) -> Cost:
+        """What the opinions cost."""
+        return total_cost([StageRecord(STAGE, STAGE, None, False, tuple(self.calls))])
+
+    def disputed(self, *, ex: bool) -> list[str]:
+        """Return the questions whose answer is right by EX (or wrong), and the contrary in the opinion."""
+        rule = self.run.run.rule
+        ids = (row.question.id for row in self.rows if is_right(row.final, rule) is ex)
+        return [id_ for id_ in ids if id_ in self.opinions and self.opinions[id_].right is not ex]
+
+    @property
+    def agreement(self) -> Ratio:
+        """Opinions that agree with execution accuracy, of all opinions."""
+        total = len(self.opinions)
+        return Ratio(total - len(self.disputed(ex=True)) - len(self.disputed(ex=False)), total)
+
+    def as_object(self) -> dict[str, Any]:
+        """Return it as plain JSON."""
+        return {
+            "run_id": self.run.run.run_id,
+            "backbone": self.backbone,
+            "rule": self.run.run.rule,
+            "answers": len(self.rows),
+            "judged": len(self.opinions),
+            "agrees_with_ex": self.agreement.as_object(),
+            "right_by_ex_wrong_by_model": self.disputed(ex=True),
+            "wrong_by_ex_right_by_model": self.disputed(ex=False),
+            "without_opinion": self.failures,
+            "cost": asdict(self.cost),
+        }
+
+
+def answers_of(
+    stored: StoredRun, *, limit: int | None, ids: str | None, everything: bool
+) -> tuple[QuestionScore, ...]:
+    """Return the scored answers of a run that are to be judged: the wrong ones, or all."""
+    run = stored.run
+    if stored.status not in FINISHED:
+        raise ConfigurationError(
+            f"The run {run.run_id} is {stored.status}: only a finished run can be judged."
+        )
+    selected = select([row.question for row in stored.rows], limit=None, ids=ids)
+    rows = tuple(
+        row
+        for row in stored.rows
+        if row.question in selected and row.executable and row.outcome.sql and row.gold_sql
+        if everything or not is_right(row.final, run.rule)
+    )
+    if not rows:
+        kind = "answer" if everything else "wrong answer"
+        raise ConfigurationError(f"The run {run.run_id} has no {kind} with a gold SQL among these questions.")
+    return rows[:limit]
+
+
+def judge_run(
+    stored: StoredRun, rows: Sequence[QuestionScore], settings: EvaluationSettings, control: Control
+) -> Judged:
+    """Request an opinion of the settings' backbone on each of these answers."""
+    folders = Folders.of(settings)
+    benchmark = folders.benchmark_of(stored)
+    settings = settings.model_copy(update={"benchmark": benchmark.settings})
+    names = dict.fromkeys(row.question.database_id for row in rows)
+    if missing := [name for name in names if not benchmark.exists(name)]:
+        raise DataError(f"There is no database {', '.join(missing)}. {benchmark.where_from}")
+    databases = {name: open_benchmark_database(benchmark, name, 0) for name in names}
+    judged = Judged(run=stored, backbone=settings.backbone.name, rows=tuple(rows))
+    with watched(folders.home), asyncio.Runner() as loop, stopping_on_signals(control, loop.get_loop()):
+        loop.run(_ask_all(judged, databases, settings, control))
+    if control.stop.is_set():
+        raise Interrupted(
+            "stopped. The replies so far are kept: run the same command again to continue.", control
+        )
+    if judged.fatal and not judged.opinions:
+        raise judged.fatal if judged.fatal.transient else ConfigurationError(str(judged.fatal))
+    return judged
+
+
+async def _ask_all(
+    judged: Judged, databases: dict[str, Database], settings: EvaluationSettings, control: Control
+) -> None:
+    gate = asyncio.Semaphore(settings.backbone.most_in_flight)
+
+    async def ask(row: QuestionScore) -> None:
+        async with gate:
+            if not control.stop.is_set():
+                await _ask(judged, row, databases[row.question.database_id], resources)
+                done = len(judged.opinions) + len(judged.failures)
+                control.progress.step(f"Judged {done:,} of {len(judged.rows):,} answers")
+
+    async with Resources.open(settings, control, persistent=False) as resources:
+        await until_done_or_stopped([asyncio.create_task(ask(row)) for row in judged.rows], control)
+
+
+async def _ask(judged: Judged, row: QuestionScore, database: Database, resources: Resources) -> None:
+    """Run both SQLs and ask; a failure is kept, and one that all others will meet ends the judging."""
+    question = row.question
+    if judged.fatal:
+        judged.failures[question.id] = f"not sent, because: {judged.fatal}"
+        return
+    model = resources.tools.backbone.fresh(Origin(question.id, question.database_id, STAGE))
+    candidates = []
+    try:
+        for sql in (row.outcome.sql or "", row.gold_sql):
+            execution = await resources.tools.workers.execute(
+                database, sql, rows=ROWS, timeout_s=resources.settings.benchmark.timeout_s
+            )
+            candidates.append(ExecutedSql(sql, show_result(execution, ROWS, counts=True)))
+        reply = await ask_opinion(question, database.schema.dialect_name, candidates, model)
+    except (BackboneError, DatabaseUnavailableError) as error:
+        judged.failures[question.id] = str(error)
+        if isinstance(error, BackboneError) and error.fatal:
+            judged.fatal = judged.fatal or error
+    else:
+        if reply is None:
+            judged.failures[question.id] = "; ".join(model.notes)
+        else:
+            judged.opinions[question.id] = Opinion(judged.backbone, reply.right, storable(reply.reason))
+    judged.calls += model.calls
+
+
+async def ask_opinion(
+    question: Question, dialect: str, candidates: Sequence[ExecutedSql], model: MeteredBackbone
+) -> OpinionReply | None:
+    """Request an opinion on the first of two SQLs, of which the second is the gold; None if it cannot be read."""
+    messages = prompts.messages(STAGE, question=question, dialect=dialect, candidates=candidates)
+    return await model.ask_json(messages, OpinionReply)
+
+
+def judged_document(judged: Judged) -> Document:
+    """Return the agreement of the opinions with EX, what they cost, and the answers without one."""
+    run = judged.run.run
+    agreement = judged.agreement
+    blocks: list[Block] = [
+        Sentence(f"agrees with EX (rule {run.rule}): {percent(agreement)} ({counts(agreement)})"),
+        Sentence(f"{calls_in_words(judged.cost)}, {money(judged.cost.cost_usd)}"),
+    ]
+    if disputed := judged.disputed(ex=False):
+        blocks.append(Sentence(f"wrong by EX, right in its opinion: {shorten(disputed, MAX_LISTED)}"))
+    if failures := tuple(f"{question}: {reason}" for question, reason in judged.failures.items()):
+        title = f"no opinion on {len(failures):,} of {counted(len(judged.rows), 'answer')}; --json lists all"
+        blocks += [Sentence(title, "warning"), Bullets(failures[:MAX_LISTED])]
+        blocks.append(
+            Sentence(
+                "Run the same command again to retry failed calls. A reply that cannot be read is kept and read again: "
+                "choose another model, or another reply format (--set backbone.reply)."
+            )
+        )
+    opinions = f"{counted(len(judged.opinions), 'opinion')} of "
+    return Document(
+        "", tuple(blocks), (opinions, Span(judged.backbone, "strong"), f" on the run {run.run_id}")
+    )

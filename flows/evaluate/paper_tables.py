@@ -1,0 +1,274 @@
+"""The papers' tables of finished runs: steps and ablations by difficulty, linking, efficiency, cost."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from flows.runtime.folders import Folders
+from tasks.benchmarks.databases import open_benchmark_database
+from tasks.core.errors import CrosscheckError, DataError
+from tasks.core.outcome import Call
+from tasks.core.wording import UNKNOWN, percent_and_counts, points
+from tasks.database.schema import Schema
+from tasks.documents.model import Column, Table
+from tasks.results.evaluation import FINISHED
+from tasks.results.run_record import RunRecord
+from tasks.results.warehouse.stored import StoredRun
+from tasks.scoring.build_report import by_grade, stage_names
+from tasks.scoring.linking import printed_recall
+from tasks.scoring.report import QuestionScore, Ratio, is_right
+
+TOTAL = "total"
+SQL2 = "augmented_sql"
+TIMES = {"ves": "VES", "ves_fetched": "VES with fetching", "r_ves": "R-VES", "ves_steps": "ves_steps"}
+Cell = Ratio | float | Mapping[str, Any] | str | None
+"""A share with its counts, a number, a mean with its range, or a text; None: unknown."""
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """A table as a paper prints it."""
+
+    title: str
+    columns: tuple[str, ...]  # the first column holds names
+    rows: tuple[tuple[str, Sequence[Cell]], ...]  # name, and a cell for each further column
+    note: str = ""
+
+    def as_table(self) -> Table:
+        """Return it with texts as cells."""
+        first, *others = self.columns
+        columns = (Column(first, "text"), *(Column(name, brief=name == TOTAL) for name in others))
+        rows = tuple((name, *map(_text, cells)) for name, cells in self.rows)
+        return Table(self.title, columns, rows, self.note, wide=True)
+
+    def as_object(self) -> dict[str, Any]:
+        """Return it as plain JSON; null is unknown."""
+        rows = [
+            {"name": name, "cells": dict(zip(self.columns[1:], map(_plain, cells), strict=True))}
+            for name, cells in self.rows
+        ]
+        return {"title": self.title, "rows": rows, "note": self.note}
+
+
+@dataclass(frozen=True)
+class PaperRun:
+    """A finished run, with what the tables show of it."""
+
+    name: str  # how tables call it: A, B, ...
+    stored: StoredRun
+    schemas: Mapping[str, Schema] = field(repr=False, default_factory=dict)  # {} if they cannot be read
+
+    @property
+    def title(self) -> str:
+        """Backbone, pipeline, changed settings, benchmark and id."""
+        run = self.stored.run
+        changed = f", {run.tags['changed']}" if run.tags.get("changed") else ""
+        return f"{run.name}{changed} on {run.benchmark} ({len(self.rows):,} questions), run {run.run_id}"
+
+    @property
+    def record(self) -> RunRecord:
+        """The run's record."""
+        return self.stored.record
+
+    @property
+    def rows(self) -> tuple[QuestionScore, ...]:
+        """Its scored questions."""
+        return tuple(row for row in self.stored.rows if row.executable)
+
+    @property
+    def groups(self) -> dict[str, Sequence[QuestionScore]]:
+        """Its scored questions by difficulty, easiest first, and all of them under "total"."""
+        return {**by_grade(self.rows, self.stored.run.rule, self.schemas), TOTAL: self.rows}
+
+    def right(self, rows: Sequence[QuestionScore] | None, stage: str | None = None) -> Ratio | None:
+        """Return the share of right SQL after a stage, or of the final SQL; a stage not reached is wrong."""
+        if not rows:
+            return None
+        verdicts = (row.final if stage is None else row.stages.get(stage) for row in rows)
+        return Ratio(sum(is_right(verdict, self.stored.run.rule) for verdict in verdicts), len(rows))
+
+
+def paper_runs(stored: Sequence[StoredRun], folders: Folders) -> tuple[PaperRun, ...]:
+    """Return finished runs with the schemas of their databases, named A, B, ... in their order."""
+    runs = []
+    for place, run in enumerate(stored):
+        if run.status not in FINISHED:
+            raise DataError(f"The run {run.run.run_id} is not finished ({run.status}): it has no result yet.")
+        try:
+            schemas = schemas_of(run, folders)
+        except CrosscheckError:
+            schemas = {}
+        runs.append(PaperRun(f"{chr(ord('A') + place % 26)}{place // 26 or ''}", run, schemas))
+    return tuple(runs)
+
+
+def schemas_of(stored: StoredRun, folders: Folders) -> dict[str, Schema]:
+    """Return the schemas of a run's databases, as its evaluation had them."""
+    benchmark = folders.benchmark_of(stored)
+    names = dict.fromkeys(row.question.database_id for row in stored.rows if row.executable)
+    return {
+        name: open_benchmark_database(benchmark, name, 0).schema
+        if benchmark.exists(name)
+        else benchmark.schemas[name]
+        for name in names
+        if benchmark.exists(name) or name in benchmark.schemas
+    }
+
+
+def paper_tables(runs: Sequence[PaperRun]) -> Iterator[PaperTable]:
+    """Yield the tables of runs that have something to show; ablations are compared with the first run."""
+    for run in runs:
+        yield _steps(run)
+    if len(runs) > 1:
+        yield _ablations(runs)
+    for run in runs:
+        if run.record.links:
+            yield _linking(run)
+    if any(run.record.metrics.get("figures") for run in runs):
+        yield _figures(runs)
+    if any(run.record.metrics.get("efficiency") for run in runs):
+        yield _efficiency(runs)
+    yield _cost(runs)
+
+
+def _steps(run: PaperRun) -> PaperTable:
+    groups = run.groups
+    names: list[str | None] = [*stage_names(run.rows)]
+    if not names or run.right(run.rows, names[-1]) != run.right(run.rows):
+        names.append(None)
+    rows = tuple(
+        (name or "final answer", [run.right(rows, name) for rows in groups.values()]) for name in names
+    )
+    title = f"Execution accuracy by step and difficulty: {run.name}"
+    return PaperTable(title, ("step", *groups), rows, f"Rule {run.stored.run.rule}.")
+
+
+def _ablations(runs: Sequence[PaperRun]) -> PaperTable:
+    grades = _grades(runs)
+    first = runs[0]
+    first_ids = {row.question.id for row in first.rows}
+    rows = []
+    for run in runs:
+        groups = run.groups
+        total, base = run.right(run.rows), first.right(first.rows)
+        change = None
+        if total and base and {row.question.id for row in run.rows} == first_ids:
+            change = points(total.correct / total.total - base.correct / base.total)
+        cells = [run.right(groups.get(grade)) for grade in grades]
+        rows.append((run.name, [*cells, "" if run is first else change]))
+    return PaperTable(
+        "Ablations: execution accuracy of the final answer by difficulty",
+        ("run", *grades, "change"),
+        tuple(rows),
+        "Change: points against the first run, unknown if the questions differ. `crosscheck compare` says whether it "
+        "is more than noise.",
+    )
+
+
+def _linking(run: PaperRun) -> PaperTable:
+    columns = ("link", "NSR", "strict recall", "SRR as the paper prints it", "precision", "tables", "columns")
+    rows = tuple(
+        (
+            link.name,
+            [
+                *(link.nsr, link.strict_recall, _printed_recall(run, link.name), link.precision),
+                *(link.avg_tables, link.avg_columns),
+            ],
+        )
+        for link in run.record.links
+    )
+    note = (
+        "Strict recall: all gold columns are linked. What the RSL-SQL paper prints as SRR also counts questions whose "
+        "SQL2 is right. It is known for the link that SQL2 is generated from (pipeline.linking.directions)."
+    )
+    return PaperTable(f"Schema linking: {run.name}", columns, rows, note)
+
+
+def _printed_recall(run: PaperRun, link: str) -> Ratio | None:
+    linking = (run.stored.run.settings.get("pipeline") or {}).get("linking") or {}
+    stage = next((name for name in stage_names(run.rows) if name.endswith(SQL2)), None)
+    if stage is None or link != linking.get("directions") or not run.schemas:
+        return None
+    return printed_recall(run.rows, run.schemas, link=link, stage=stage, rule=run.stored.run.rule)
+
+
+def _figures(runs: Sequence[PaperRun]) -> PaperTable:
+    by_run = [run.record.metrics.get("figures") or {} for run in runs]
+    names = dict.fromkeys(name for figures in by_run for name in figures)
+    rows = tuple((name, [_figure(figures.get(name)) for figures in by_run]) for name in names)
+    note = (
+        "Macro figures: means over questions. Linked entities are compared with the tables and columns of the gold "
+        "SQL. DAC's Table 5 compares them with people's labels, so its figures are others."
+    )
+    title = "What DAC and SEA-SQL report of their stages"
+    return PaperTable(title, ("figure", *(run.name for run in runs)), rows, note)
+
+
+def _figure(value: Any) -> Cell:
+    return Ratio(value["correct"], value["total"]) if isinstance(value, Mapping) else value
+
+
+def _efficiency(runs: Sequence[PaperRun]) -> PaperTable:
+    grades = _grades(runs)
+    rows = []
+    for run in runs:
+        measured = run.record.metrics.get("efficiency") or {}
+        by_grade = measured.get("by_difficulty") or {}
+        for key, name in TIMES.items():
+            cells = [
+                measured.get(key) if grade == TOTAL else by_grade.get(grade, {}).get(key) for grade in grades
+            ]
+            rows.append((f"{run.name}: {name}", cells))
+    note = (
+        "In brackets: the lowest and the highest of the measurements. Another run may differ by more, above all on "
+        "a busy machine. ves_steps repeats exactly."
+    )
+    return PaperTable("Efficiency by difficulty", ("", *grades), tuple(rows), note)
+
+
+def _cost(runs: Sequence[PaperRun]) -> PaperTable:
+    names = ("EX", "calls", "input tokens", "output tokens", "USD", "USD, all questions")
+    by_run = [[run.right(run.rows), *_costs(run)] for run in runs]
+    rows = tuple((name, [cells[place] for cells in by_run]) for place, name in enumerate(names))
+    note = "Calls, tokens and USD: per question, as of a run with an empty reply cache."
+    return PaperTable("Cost of a question", ("", *(run.name for run in runs)), rows, note)
+
+
+def _costs(run: PaperRun) -> list[Cell]:
+    """Return calls, tokens and money of a question, and the money of all."""
+    calls = [call for row in run.rows for record in row.outcome.stages for call in record.calls]
+    size, usd = len(run.rows), run.record.cost.from_scratch_usd
+    if not calls or not size:
+        return [None] * 5
+
+    def per_question(tokens: Callable[[Call], int | None]) -> float | None:
+        known = [count for call in calls if (count := tokens(call)) is not None]
+        return sum(known) / size if len(known) == len(calls) else None
+
+    tokens = (per_question(lambda call: call.usage.input), per_question(lambda call: call.usage.output))
+    return [len(calls) / size, *tokens, None if usd is None else usd / size, usd]
+
+
+def _grades(runs: Sequence[PaperRun]) -> list[str]:
+    """Return the difficulties of all runs, easiest first, and "total"."""
+    return [*dict.fromkeys(grade for run in runs for grade in run.groups if grade != TOTAL), TOTAL]
+
+
+def _text(cell: Cell) -> str:
+    match cell:
+        case None:
+            return UNKNOWN
+        case str():
+            return cell
+        case Ratio():
+            return percent_and_counts(cell)
+        case int():
+            return f"{cell:,}"
+        case float():
+            return f"{cell:,.2f}" if abs(cell) >= 0.01 or cell == 0 else f"{cell:.6f}"
+        case _:
+            return f"{cell['mean']:.2f} ({cell['low']:.2f}–{cell['high']:.2f})"
+
+
+def _plain(cell: Cell) -> Any:
+    return cell.as_object() if isinstance(cell, Ratio) else cell

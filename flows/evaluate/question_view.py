@@ -1,0 +1,284 @@
+"""One question of a run: what was asked, what each stage made of it, and its result beside the gold's."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, astuple, dataclass, field, replace
+from typing import Any
+
+from flows.evaluate.exchanges import Exchanges, read_exchanges
+from flows.runtime.control import Progress
+from flows.runtime.folders import Folders
+from flows.runtime.output import result_as_object
+from tasks.benchmarks.benchmark import Benchmark
+from tasks.benchmarks.databases import open_benchmark_database
+from tasks.core.errors import CrosscheckError, DatabaseUnavailableError, DataError, did_you_mean
+from tasks.core.outcome import Call
+from tasks.core.records import Execution
+from tasks.database.database import Database
+from tasks.database.sandbox.workers import SqlWorkers
+from tasks.results.predictions import status
+from tasks.results.warehouse.stored import StoredRun
+from tasks.scoring.error_classes import classify
+from tasks.scoring.execution.rules import RULES, GoldOrder, comparable_rows
+from tasks.scoring.report import QuestionScore, Verdict, is_right
+from tasks.scoring.variants import Variant, find_variants
+from tasks.sql.rewriting import ordering, without_distinct
+
+COMPARED = 1_000
+"""Rows of each result that are read to be compared."""
+COMPARED_ON_PAGES = 100
+"""The same for a page, which holds the results of many questions."""
+Differing = tuple[frozenset[int] | None, frozenset[int] | None]
+"""Places of the rows of the prediction's result and of the gold's that the other has not; None: not compared."""
+WORKERS = 2
+"""SQLs that are executed at the same time."""
+
+
+@dataclass(frozen=True)
+class QuestionView:
+    """A question of a run with everything that is known about it. The gold is for reading only."""
+
+    stored: StoredRun
+    score: QuestionScore  # the question, its stages and verdicts
+    causes: tuple[str, ...] = ()  # why it is wrong
+    exchanges: Exchanges = field(default_factory=Exchanges)  # prompts and replies
+    predicted: Execution | None = None  # result of the final SQL now; None without SQL or database
+    gold: Execution | None = None  # result of the gold SQL now; None without the database
+    problem: str = ""  # why nothing could be executed or classified; "" if it could
+    remark: str = ""  # why the verdict is another one than these results have; "" if it is not
+    rows: int = 5  # rows of each result that are shown; `predicted` and `gold` may have more, to compare them
+
+    @property
+    def right(self) -> bool:
+        """Whether the answer is right under the headline rule."""
+        return is_right(self.score.final, self.stored.run.rule)
+
+    @property
+    def differing(self) -> Differing:
+        """The rows that make a wrong answer wrong; under the rule bird a row counts once, however often it is there."""
+        if self.right or not self.score.executable:
+            return None, None
+        return differing_rows(self.predicted, self.gold, sets=self.stored.run.rule == "bird")
+
+    @property
+    def variants(self) -> dict[Variant, bool | None]:
+        """Whether it is right by each score variant that applies; None: it is not counted."""
+        run, score = self.stored.run, self.score
+        found = find_variants(run.settings.get("benchmark") or {}, [score]) if score.executable else {}
+        return {each: each.judge(score, run.rule) for each in found.values()}
+
+
+def find_question(stored: StoredRun, reference: str) -> QuestionScore:
+    """Return the question with an id."""
+    rows = {row.question.id: row for row in stored.rows}
+    if reference in rows:
+        return rows[reference]
+    run_id = stored.run.run_id
+    if not rows:
+        raise DataError(
+            f'The run {run_id} has no question "{reference}": none has been scored ({stored.status}).'
+        )
+    near = "" if reference.isdecimal() else did_you_mean(reference, rows)  # no number is a misspelt one
+    if not near.startswith("Did"):
+        near = f"It has {len(rows):,}, from {next(iter(rows))} to {next(reversed(rows))}."
+    raise DataError(
+        f'The run {run_id} has no question "{reference}". {near} All of them: '
+        f"`crosscheck query \"SELECT question_id FROM questions WHERE run_id = '{run_id}'\"`"
+    )
+
+
+def view_questions(
+    stored: StoredRun,
+    scores: Sequence[QuestionScore],
+    folders: Folders,
+    *,
+    rows: int,
+    compared: int = 0,
+    progress: Progress | None = None,
+) -> list[QuestionView]:
+    """Find the prompts and replies of a run's questions, and execute predictions and golds.
+
+    So many `rows` of each result are shown; more are read where so many are to be `compared`.
+    """
+    progress = progress or Progress()
+    progress.step(f"Finding the prompts and replies of {len(scores):,} questions")
+    exchanges = read_exchanges(stored, scores, folders)
+    try:
+        benchmark = folders.benchmark_of(stored)
+    except CrosscheckError as error:
+        return [QuestionView(stored, score, exchanges=exchanges, problem=str(error)) for score in scores]
+    found = [QuestionView(stored, score, exchanges=exchanges, rows=rows) for score in scores]
+    return asyncio.run(_executed(found, benchmark, max(rows, compared), progress))
+
+
+async def _executed(
+    views: Sequence[QuestionView], benchmark: Benchmark, rows: int, progress: Progress
+) -> list[QuestionView]:
+    """Add the results of both SQLs, and the causes of wrong answers, to what is known of questions."""
+    databases: dict[str, Database | CrosscheckError] = {}
+    for name in dict.fromkeys(view.score.question.database_id for view in views):
+        try:
+            databases[name] = _open(benchmark, name)
+        except CrosscheckError as error:
+            databases[name] = error
+    done = 0
+    async with SqlWorkers(WORKERS) as workers:
+
+        async def execute(view: QuestionView) -> QuestionView:
+            nonlocal done
+            score, database = view.score, databases[view.score.question.database_id]
+            if isinstance(database, CrosscheckError):
+                return replace(view, problem=str(database))
+            try:
+                predicted, gold = [
+                    await workers.execute(database, sql, rows=rows, timeout_s=benchmark.settings.timeout_s)
+                    if sql
+                    else None
+                    for sql in (score.outcome.sql, score.gold_sql)
+                ]
+            except DatabaseUnavailableError as error:
+                return replace(view, problem=str(error))
+            done += 1
+            progress.step(f"Executed predictions and golds of {done:,} of {len(views):,} questions")
+            causes = classify(score, view.stored.run.rule, database.schema)
+            shown = replace(view, causes=causes, predicted=predicted, gold=gold)
+            return replace(shown, remark=_remark(shown, database.dialect))
+
+        return list(await asyncio.gather(*map(execute, views)))
+
+
+def _remark(view: QuestionView, dialect: str) -> str:
+    """Say that the rule compares other results than these, where its verdict is another one than these have."""
+    rule, sqls = view.stored.run.rule, (view.score.outcome.sql or "", view.score.gold_sql)
+    if not view.score.executable or not (RULES[rule].strips_distinct and view.predicted and view.gold):
+        return ""
+    if all(without_distinct(sql, dialect) == sql for sql in sqls) or not (view.predicted.ok and view.gold.ok):
+        return ""
+    found = view.gold, view.predicted
+    same = view.gold.row_count == view.predicted.row_count
+    if same and any(len(each.rows) != each.row_count for each in found):
+        return ""  # the results were not read to their end, so they cannot be compared
+    order = GoldOrder(*astuple(ordering(view.score.gold_sql, dialect)))
+    equal = same and RULES[rule].matches(view.gold.rows, view.predicted.rows, order)
+    if equal == view.right:
+        return ""
+    differ = "are equal, and the answer is wrong" if equal else "differ, and the answer is right"
+    return (
+        f"Rule {rule} compares both queries without DISTINCT. With DISTINCT, as here, the results {differ}."
+    )
+
+
+def _open(benchmark: Benchmark, name: str) -> Database:
+    if not benchmark.exists(name):
+        where = benchmark.location(name)
+        raise DataError(f"The database {where} is not there: neither SQL can be executed.")
+    return open_benchmark_database(benchmark, name, 0)
+
+
+def question_as_object(view: QuestionView) -> dict[str, Any]:
+    """Return a question as plain JSON, with whole prompts and replies."""
+    score, run = view.score, view.stored.run
+    question, outcome = score.question, score.outcome
+    failure = outcome.failure
+    only_predicted, only_gold = view.differing
+    return {
+        "run_id": run.run_id,
+        "question_id": question.id,
+        "question": question.text,
+        "evidence": question.evidence,
+        "database": question.database_id,
+        "difficulty": question.difficulty,
+        "rule": run.rule,
+        "correct": view.right,
+        "correct_by_rule": dict(score.final.correct),
+        "status": status(score),
+        "error": score.final.error,
+        "failure": None if failure is None else {"kind": failure.kind, "message": failure.message},
+        "causes": list(view.causes),
+        "sql": outcome.sql,
+        "gold_sql": score.gold_sql,
+        "keys": {name: asdict(found) for name, found in score.keys.items()},
+        "opinion": asdict(score.opinion) if score.opinion else None,
+        "correct_by_variant": {each.name: now for each, now in view.variants.items()},
+        "predicted_result": _result(view.predicted, view.rows, only_predicted),
+        "gold_result": _result(view.gold, view.rows, only_gold),
+        "results_remark": view.remark,
+        "not_executed": view.problem,
+        "candidates": [
+            {"stage": each.stage, "sql": each.sql} | _verdict(score.stages.get(each.stage), run.rule)
+            for each in outcome.candidates
+        ],
+        "stages": [
+            {
+                "stage": record.label,
+                "value": record.value,
+                "restored": record.restored,
+                "seconds": record.seconds,
+                "error": record.error,
+                "notes": list(record.notes),
+                "calls": [_call(call, view.exchanges) for call in record.calls],
+            }
+            for record in outcome.stages
+        ],
+        "not_stored": view.exchanges.problem,
+        "notes": list(outcome.notes),
+    }
+
+
+def differing_rows(predicted: Execution | None, gold: Execution | None, *, sets: bool) -> Differing:
+    """Return the places of the rows of each result that the other has not; None where they cannot be compared.
+
+    They cannot if one is missing or has failed, has not been read to its end, or has another number of columns.
+    """
+    if not (predicted and gold and predicted.ok and gold.ok):
+        return None, None
+    whole = all((each.row_count or 0) == len(each.rows) for each in (predicted, gold))
+    if not whole or len(predicted.columns) != len(gold.columns):
+        return None, None
+    one, other = comparable_rows(predicted.rows), comparable_rows(gold.rows)
+    return _not_in(one, other, sets=sets), _not_in(other, one, sets=sets)
+
+
+def _not_in(rows: Sequence[Any], others: Sequence[Any], *, sets: bool) -> frozenset[int]:
+    left = Counter(others)
+    places = []
+    for place, row in enumerate(rows):
+        if not left[row]:
+            places.append(place)
+        elif not sets:
+            left[row] -= 1
+    return frozenset(places)
+
+
+def _result(found: Execution | None, rows: int, only_here: frozenset[int] | None) -> dict[str, Any] | None:
+    """Return the first rows of a result as JSON: those that the other result lacks first, with their number."""
+    if found is None:
+        return None
+    only_here = only_here or frozenset()
+    places = sorted(range(len(found.rows)), key=lambda place: place not in only_here)[:rows]
+    shown = replace(found, rows=tuple(found.rows[place] for place in places))
+    return {**result_as_object(shown), "only_here": len(only_here.intersection(places))}
+
+
+def _verdict(verdict: Verdict | None, rule: str) -> dict[str, Any]:
+    if verdict is None:
+        return {"correct": None, "status": None}
+    return {"correct": is_right(verdict, rule), "status": verdict.status, "error": verdict.error}
+
+
+def _call(call: Call, exchanges: Exchanges) -> dict[str, Any]:
+    exchange = exchanges.by_request.get(call.request)
+    messages = (
+        [{"role": each.role, "content": each.content} for each in exchange.messages] if exchange else None
+    )
+    return {
+        "model": call.model,
+        "cached": call.cached,
+        "input_tokens": call.usage.input,
+        "output_tokens": call.usage.output,
+        "cost_usd": call.cost_usd,
+        "parse": call.parse,
+        "messages": messages,
+        "reply": exchange.reply if exchange else None,
+    }

@@ -1,0 +1,182 @@
+"""Recognises an evaluation that a finished run has made already, so that its result is shown at once."""
+
+import hashlib
+import json
+import re
+import sqlite3
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from flows.evaluate.eliminator import eliminator_settings
+from flows.evaluate.preparation import Preparation
+from flows.evaluate.resources import writer_settings
+from tasks.backbone.kinds.kind import kind_of
+from tasks.core.errors import CrosscheckError
+from tasks.core.registry import offers_extensions
+from tasks.database.engine import engine_of
+from tasks.results.evaluation import DATABASES_CHANGED, KINDS
+from tasks.results.mlflow.store import find_store
+from tasks.results.run_record import RunRecord
+from tasks.results.warehouse.runs import Warehouse
+from tasks.scoring.build_report import NO_ANSWER
+from tasks.settings.evaluation import EvaluationSettings
+from tasks.settings.home import Home, find_conf
+
+ROOT = Path(__file__).resolve().parents[2]
+_SEPARATORS = (",", ":")
+
+
+def inputs_digest(parts: Mapping[str, Any]) -> str:
+    """Return the sha256 of values, this release's files, the configuration, Python and the installed dependencies.
+
+    Args:
+        parts: settings, questions, golds and the like: plain data, records, sets and paths.
+    """
+    content = {**parts, "code": _code(find_conf()), "versions": _versions()}
+    text = json.dumps(content, default=_plain, ensure_ascii=False, sort_keys=True, separators=_SEPARATORS)
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return {each.name: getattr(value, each.name) for each in fields(value)}
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, set | frozenset):
+        return sorted(map(repr, value))
+    return repr(value)
+
+
+@cache
+def _code(conf: Path) -> str:
+    """Return the sha256 of the source, templates and configuration that are in use, changed ones included."""
+    found = hashlib.sha256()
+    for file in sorted(_files(conf)):
+        found.update(f"{file}\0".encode())
+        found.update(hashlib.sha256(file.read_bytes()).digest())
+    return found.hexdigest()
+
+
+def _files(conf: Path) -> Iterator[Path]:
+    for folder in ("tasks", "flows"):
+        found = (path for path in (ROOT / folder).rglob("*") if path.suffix != ".pyc" and path.is_file())
+        yield from found
+    for folder in ("backbones", "benchmarks", "pipelines", "prompts"):
+        yield from (path for path in (conf / folder).glob("*") if path.is_file())
+
+
+@cache
+def _versions() -> tuple[str, ...]:
+    """Return the versions of Python, SQLite and the packages that Crosscheck requires."""
+    try:
+        required = metadata.requires("crosscheck-sql") or []
+    except metadata.PackageNotFoundError:
+        required = []
+    found = [sys.version, sqlite3.sqlite_version]
+    for each in required:
+        name = "".join(c if c.isalnum() or c in "-_." else " " for c in each).split()[0]
+        try:
+            found.append(f"{name}=={metadata.version(name)}")
+        except metadata.PackageNotFoundError:  # of an extra that is not installed
+            found.append(f"{name} missing")
+    return tuple(found)
+
+
+_OWN_FILE = re.compile(r"\.py:\w")
+"""What a name of the form `path/to/file.py:attribute` has."""
+
+
+def may_repeat(settings: EvaluationSettings) -> bool:
+    """Return whether the result of an evaluation follows from files and settings that can be compared.
+
+    It does not where code of the user's own is used (a file, an installed package), where a recording is written or
+    served, where run times are measured, and where other processes or MLflow are to get something.
+    """
+    chosen = [getattr(settings, kind).model_dump_json() for kind in KINDS]
+    return not (
+        settings.record
+        or settings.shards > 1
+        or settings.tracking.genai_evaluation
+        or settings.benchmark.efficiency
+        or kind_of(settings.backbone).replays
+        or any(_OWN_FILE.search(text) for text in chosen)
+        or offers_extensions()
+    )
+
+
+def inputs_of(preparation: Preparation, tags: Mapping[str, str]) -> str:
+    """Return the digest of all that decides the result of an evaluation and of the tags that it is to have.
+
+    That is: the settings that were asked for, also of the models that a pipeline names; questions, demonstrations,
+    descriptions and schemas with their samples; the content of the databases; golds and answer keys; the code, the
+    prompts, the configuration and the versions of what is installed; and the store of MLflow.
+
+    "" where it does not follow from these: see `may_repeat`, and databases on a server, whose content is known by its
+    row counts alone, accepted results in the place of golds, and test suites.
+    """
+    settings, benchmark = preparation.settings, preparation.benchmark
+    databases = {**preparation.databases, **preparation.schema_only}
+    if (
+        not may_repeat(settings)
+        or benchmark.results
+        or any(engine_of(each.location).server for each in databases.values())
+        or any(benchmark.suite_paths(name) for name in preparation.databases)
+    ):
+        return ""
+    golds: dict[str, Any] = {
+        name: getattr(benchmark, name) for name in ("gold", "written_gold", "further_gold")
+    }
+    return inputs_digest(
+        {
+            "settings": {kind: getattr(settings, kind).model_dump(mode="json") for kind in KINDS},
+            "models": [writer_settings(settings), eliminator_settings(settings, sends_requests=False)],
+            "questions": preparation.questions,
+            "extras": preparation.extras,
+            "databases": {name: (each.digest, each.schema.digest) for name, each in databases.items()},
+            "missing": benchmark.missing,
+            "schemas": {name: each.digest for name, each in benchmark.schemas.items()},
+            "keys": {key.name: key.sha256 for key in benchmark.keys},
+            "notes": preparation.notes,
+            "tags": dict(tags),
+            "store": find_store(Home(Path(settings.home))).uri,
+            "tracking": settings.tracking.model_dump(mode="json"),
+            **golds,
+        }
+    )
+
+
+def is_like_a_run(settings: EvaluationSettings) -> bool:
+    """Return whether any finished run has the names of an evaluation: only then is it worth looking closer."""
+    names = tuple(getattr(settings, kind).name for kind in KINDS)
+    try:
+        runs = Warehouse(Home(Path(settings.home)).warehouse).runs()
+    except CrosscheckError:  # the evaluation itself says what is wrong with it
+        return False
+    return any(run.is_finished and (run.benchmark, run.backbone, run.pipeline) == names for run in runs)
+
+
+def find_repeated(preparation: Preparation, tags: Mapping[str, str]) -> RunRecord | None:
+    """Return the record of the last run of which an evaluation would be an exact repetition; None if there is none.
+
+    That run is complete, no question of it failed, and nothing changed while it ran.
+    """
+    digest = inputs_of(preparation, tags)
+    if not digest:
+        return None
+    try:
+        found = Warehouse(Home(Path(preparation.settings.home)).warehouse).with_inputs(digest)
+    except CrosscheckError:
+        return None
+    whole = (
+        each.record
+        for each in found
+        if each.record.status == "complete"
+        and set(each.record.failures) <= {NO_ANSWER}
+        and DATABASES_CHANGED not in each.run.tags
+    )
+    return next(whole, None)

@@ -1,0 +1,302 @@
+"""Resources of a run of questions, the backbones of its candidates, and the factory of its question runner."""
+
+import datetime
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, closing, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import get_args
+
+from flows.evaluate.demonstrations import most_demonstrations
+from flows.evaluate.eliminator import open_eliminator
+from flows.evaluate.recording import Recorder
+from flows.evaluate.runner import Persistence, QuestionInputs, QuestionRunner, RerunSpec, Tools
+from flows.prefect.flow_runs import flow_run_id
+from flows.prefect.stage_results import PersistedResults, open_results
+from flows.prefect.stage_task_runs import TaskRuns
+from flows.prefect.task_runs import wait_until_recorded
+from flows.runtime.control import Control
+from tasks.backbone.cache.store import ReplyCache, open_reply_cache
+from tasks.backbone.endpoint.auto_mode import KnownEndpoints, find_response_mode
+from tasks.backbone.kinds.kind import check_backbone, kind_of
+from tasks.backbone.metered import MeteredBackbone
+from tasks.backbone.pricing import prices_for
+from tasks.backbone.protocol import Backbone
+from tasks.backbone.recordings import Observations, RecordedBackbone, Served
+from tasks.backbone.run_backbone import RunResources, open_backbone, source_of
+from tasks.backbone.tiers import BATCH, Pace
+from tasks.core.errors import ConfigurationError
+from tasks.core.wording import next_time
+from tasks.database.sandbox.workers import SqlWorkers
+from tasks.scoring.candidates import CandidateSetup
+from tasks.scoring.execution.verdict_cache import VerdictCache
+from tasks.settings.backbone import BackboneSettings
+from tasks.settings.evaluation import EvaluationSettings
+from tasks.settings.home import Home, find_conf, find_replies
+from tasks.settings.load import load_backbone_settings
+from tasks.settings.pipeline import PipelineSettings, SchemaFormat
+
+
+@dataclass(frozen=True)
+class WriterSettings:
+    """Settings of the backbones of a run."""
+
+    # the run's backbone as it is opened: at the temperature of candidates, if it writes them
+    own: BackboneSettings
+    # those that write candidates, in their turns; a recording stands for all of them
+    writers: tuple[BackboneSettings, ...]
+    temperature: float | None = None  # at which the run's backbone is to select; None: its own
+
+
+def writer_settings(settings: EvaluationSettings) -> WriterSettings:
+    """Return the settings of the backbones that write a run's candidates, and of the run's own."""
+    own, wanted = settings.backbone, settings.pipeline.candidates
+    if kind_of(own).replays:
+        return WriterSettings(own, (own,))
+    writers = tuple(_load(name, own) for name in wanted.backbones) or (own,)
+    if wanted.temperature is None:
+        return WriterSettings(own, writers)
+    warm = tuple(one.model_copy(update={"temperature": wanted.temperature}) for one in writers)
+    for one in warm:
+        if one.name == own.name:
+            return WriterSettings(one, warm, own.temperature)
+    return WriterSettings(own, warm)
+
+
+def _load(name: str, own: BackboneSettings) -> BackboneSettings:
+    """Return the backbone of a name or file; the run's own, with what `--set` changed, where it is that one.
+
+    The epoch of the run's own holds for all.
+    """
+    if name == own.name:
+        return own
+    try:
+        found = load_backbone_settings(find_conf(), name)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"pipeline.candidates.backbones: {error}") from None
+    if found.name == own.name:
+        return own
+    return found if own.epoch is None else found.model_copy(update={"epoch": own.epoch})
+
+
+def check_candidates(settings: EvaluationSettings, *, sends_requests: bool = True) -> None:
+    """Check before the first paid call that the candidates can be written, and differ.
+
+    `sends_requests` is as in `check_backbone`.
+    """
+    wanted, found = settings.pipeline.candidates, writer_settings(settings)
+    names = [writer.name for writer in found.writers]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ConfigurationError(
+            f'pipeline.candidates.backbones: "{twice[0]}" is there twice. They take turns: name each once, and give '
+            "two files two names."
+        )
+    if wanted.n < len(wanted.backbones):
+        raise ConfigurationError(
+            f"pipeline.candidates.n={wanted.n}: {len(wanted.backbones)} backbones are to write candidates. Set "
+            f"pipeline.candidates.n to at least {len(wanted.backbones)}."
+        )
+    for name, writer in zip(wanted.backbones, found.writers, strict=False):
+        check_backbone(writer, sends_requests=sends_requests)
+        if kind_of(writer).replays and writer is not found.own:
+            raise ConfigurationError(
+                f'pipeline.candidates.backbones: "{name}" serves a recording, which has the replies of a run of its '
+                "own and none to these candidates. Name backbones that can answer."
+            )
+    if sends_requests:
+        _check_different(found.writers, [kind_of(writer).make(writer) for writer in found.writers])
+    if wanted.n <= len(found.writers) or kind_of(found.own).replays or _varied_prompts(settings.pipeline):
+        return
+    for writer in found.writers:
+        if kind_of(writer).samples and writer.temperature != 0:
+            continue
+        why = (
+            "answers at temperature 0"
+            if kind_of(writer).samples
+            else "always gives a question the same answer"
+        )
+        warmer = "pipeline.candidates.temperature=0.8, " if kind_of(writer).samples else ""
+        raise ConfigurationError(
+            f"pipeline.candidates.n={wanted.n}: {writer.name} {why}, so its candidates would be the same, and each "
+            f"would be paid for. Let them differ with one of: --set {warmer}"
+            "pipeline.candidates.demonstrations=shuffled (with at least 2 demonstrations), "
+            f"pipeline.candidates.schema_formats=[...] (another format than {settings.pipeline.prompt.schema_format} "
+            f"for each candidate after the first, of {', '.join(get_args(SchemaFormat))}), "
+            'or several backbones, "pipeline.candidates.backbones=[a, b]", each of which writes one.'
+        )
+
+
+def candidate_setup(settings: EvaluationSettings) -> CandidateSetup:
+    """Return how many candidates there are, how one is selected, and what the backbones charge."""
+    wanted, found = settings.pipeline.candidates, writer_settings(settings)
+    prices = tuple(prices_for(writer) for writer in found.writers)
+    return CandidateSetup(wanted.n, wanted.select, prices, prices_for(found.own))
+
+
+def _varied_prompts(pipeline: PipelineSettings) -> bool:
+    """Return whether candidates are shown demonstrations in different orders, or each another schema format."""
+    formats = {pipeline.prompt.schema_format, *pipeline.candidates.schema_formats}
+    if pipeline.candidates.schema_formats and len(formats) >= pipeline.candidates.n:
+        return True
+    return pipeline.candidates.demonstrations == "shuffled" and most_demonstrations(pipeline) > 1
+
+
+@asynccontextmanager
+async def open_writers(
+    found: WriterSettings, own: MeteredBackbone, resources: RunResources
+) -> AsyncIterator[tuple[MeteredBackbone, ...]]:
+    """Open the backbones that write candidates for one run, each once; they share the resources of the run's backbones.
+
+    The run's own, which is open, may be one of them.
+    """
+    opened = {found.own.name: own}
+    async with AsyncExitStack() as stack:
+        for settings in found.writers:
+            if settings.name not in opened:
+                opened[settings.name] = await stack.enter_async_context(open_backbone(settings, resources))
+        writers = tuple(opened[settings.name] for settings in found.writers)
+        _check_different(found.writers, writers)  # again, with the response modes that stand for "auto"
+        yield writers
+
+
+def _check_different(
+    settings: Sequence[BackboneSettings], writers: Sequence[Backbone | MeteredBackbone]
+) -> None:
+    known: dict[str, str] = {}
+    for one, writer in zip(settings, writers, strict=True):
+        before = known.setdefault(repr(sorted(writer.identity.items())), one.name)
+        if before != one.name:
+            raise ConfigurationError(
+                f'pipeline.candidates.backbones: "{before}" and "{one.name}" are one model with the same settings, '
+                "so a reply of one counts as the other's. Name one of them."
+            )
+
+
+BATCHES = (
+    "Requests are submitted in batches, each of which the provider answers within 24 hours; where a stage needs the "
+    "answer of the one before, one batch follows the other"
+)
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Open resources of a run of questions."""
+
+    settings: EvaluationSettings  # settings of the evaluation, with the response mode that stands for "auto"
+    control: Control  # progress, stop requests and budget
+    tools: Tools  # models and SQL workers
+    replies: ReplyCache = field(repr=False)  # cache of model replies
+    verdicts: VerdictCache = field(repr=False)  # cache of comparisons of SQL with gold
+    # persisted stage results; None where stages run without Prefect
+    results: PersistedResults | None = field(default=None, repr=False)
+    # Prefect's task runs of stages; None where stages run without Prefect
+    task_runs: TaskRuns | None = field(default=None, repr=False)
+    # requests and replies; None where neither a recording nor traces need them
+    observed: Observations | None = field(default=None, repr=False)
+    served: Served | None = None  # counts of requests that a recording served; None for other backbones
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        settings: EvaluationSettings,
+        control: Control,
+        *,
+        persistent: bool = True,
+        in_prefect: bool = True,
+        traced: bool = False,
+    ) -> "AsyncIterator[Resources]":
+        """Open the resources of one run, and close them in reverse order, calls in flight first.
+
+        Args:
+            settings: settings of the evaluation.
+            control: progress, stop requests and budget.
+            persistent: whether stages run as Prefect tasks, whose results are persisted, and are restored.
+            in_prefect: whether a flow is running; otherwise persistent stages can only be restored.
+            traced: whether MLflow gets traces of the questions.
+        """
+        home = Home(Path(settings.home))
+        results = open_results(home, in_prefect=in_prefect) if persistent else None
+        with (
+            closing(results) if results else nullcontext(),
+            open_reply_cache(find_replies(home)) as replies,
+            VerdictCache(home.verdicts) as verdicts,
+        ):
+            observations = _observations(settings, traced=traced)
+            known = KnownEndpoints(home.endpoints, control.progress.note)
+            pace = _pace(settings.backbone)
+            if settings.backbone.tier == BATCH:
+                control.progress.step(BATCHES)
+            resources = RunResources(
+                cache=replies,
+                budget=control.budget,
+                observations=observations,
+                endpoints=known,
+                pace=pace,
+                report=control.progress.step,
+                stop_now=control.stop_now,
+                given_up=control.give_up,
+            )
+            own_settings = await find_response_mode(settings.backbone, resources.endpoints)
+            settings = settings.model_copy(update={"backbone": own_settings})
+            found = writer_settings(settings)
+            async with (
+                SqlWorkers() as workers,
+                open_backbone(found.own, resources) as own,
+                open_eliminator(settings, own, resources) as eliminator,
+                open_writers(found, own, resources) as writers,
+            ):
+                source = source_of(own)
+                yield cls(
+                    settings=settings,
+                    control=control,
+                    tools=Tools(own, workers, eliminator, writers, found.temperature, pace),
+                    replies=replies,
+                    verdicts=verdicts,
+                    results=results,
+                    task_runs=TaskRuns(results) if results and in_prefect else None,
+                    observed=observations,
+                    served=source.served if isinstance(source, RecordedBackbone) else None,
+                )
+
+    @property
+    def recorder(self) -> Recorder | None:
+        """The writer of the recording that the settings ask for; None where they ask for none."""
+        if self.settings.record is None or self.observed is None:
+            return None
+        return Recorder(Path(self.settings.record), self.observed, self.replies)
+
+    def runner(
+        self, inputs: QuestionInputs, *, run: str = "", reruns: Mapping[str, RerunSpec] | None = None
+    ) -> QuestionRunner:
+        """Return the runner of the questions.
+
+        Args:
+            inputs: databases and demonstrations.
+            run: id of the evaluation that the questions belong to, "" for none.
+            reruns: how questions are run again, by question id.
+        """
+        # A recording needs every reply. For restored stages, the reply cache has only those of paid backbones.
+        anew = self.settings.record is not None and not kind_of(self.settings.backbone).paid
+        store = None if anew else self.results
+        persistence = Persistence(store, self.task_runs, run, self.control.stop.is_set, reruns or {})
+        return QuestionRunner(self.settings, inputs, self.tools, persistence)
+
+    async def recorded(self, task_runs: int) -> int:
+        """Wait until Prefect has recorded the flow run's task runs; return how many it has."""
+        if not task_runs:
+            return 0
+        return await wait_until_recorded(flow_run_id(), task_runs, self.control)
+
+
+def _pace(settings: BackboneSettings) -> Pace:
+    now = datetime.datetime.now().astimezone()
+    return Pace(next_time(settings.finish_by, now) if settings.finish_by else None)
+
+
+def _observations(settings: EvaluationSettings, *, traced: bool) -> Observations | None:
+    """Return where replies are kept for a recording, or for traces of replies that are not cached; else None."""
+    wanted = settings.tracking.failed_traces or settings.tracking.sample_traces
+    traced = traced and bool(wanted) and not kind_of(settings.backbone).paid
+    recorded = settings.record is not None
+    return Observations(recorded=recorded, traced=traced) if recorded or traced else None

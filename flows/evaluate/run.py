@@ -1,0 +1,98 @@
+"""Runs an evaluation: what `crosscheck evaluate`, `crosscheck sweep` and the Python interface call."""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flows.evaluate.launch import launched
+from flows.prefect.killed_runs import registered
+from flows.prefect.server import LocalServer
+from flows.runtime.control import Control
+from flows.runtime.folder_use import watched
+from flows.runtime.result import EvaluationResult
+from flows.runtime.running_servers import find_running_servers
+from flows.runtime.signals import logging_to, stopping_on_signals
+from tasks.backbone.kinds.kind import kind_of
+from tasks.results.run_record import RunRecord
+from tasks.settings.evaluation import EvaluationSettings
+from tasks.settings.home import STAGES, Home
+
+if TYPE_CHECKING:
+    from flows.evaluate.preparation import Preparation
+
+
+def find_known(
+    settings: EvaluationSettings, control: Control
+) -> "tuple[RunRecord | None, Preparation | None]":
+    """Return the record of a finished run that is exactly an evaluation, and what was prepared to find out."""
+    from flows.evaluate.repeat import find_repeated, is_like_a_run, may_repeat
+
+    if not (may_repeat(settings) and is_like_a_run(settings)):
+        return None, None
+    preparation = _prepare(settings, control)
+    control.progress.step("Looking for a finished run of the same settings, questions and code")
+    return find_repeated(preparation, control.tags), preparation
+
+
+def run_evaluation(
+    settings: EvaluationSettings,
+    control: Control,
+    server: LocalServer | None = None,
+    preparation: "Preparation | None" = None,
+) -> EvaluationResult:
+    """Evaluate, in the present thread; `server` and `preparation` are as in `launched`.
+
+    Prefect's server is started only where a stage has to run, or one runs already.
+    """
+    if server is None and _may_be_restored(settings):
+        preparation = preparation or _prepare(settings, control)
+        if restored := _evaluate_restored(preparation, control):
+            return restored
+    with launched(settings, control, server, flow="flows.evaluate.flow", preparation=preparation) as prefect:
+        from flows.evaluate.flow import evaluation_flow
+
+        return prefect.run(evaluation_flow(control, prefect.preparation), settings)
+
+
+def _prepare(settings: EvaluationSettings, control: Control) -> "Preparation":
+    from flows.evaluate.preparation import prepare
+
+    with logging_to(Home(Path(settings.home))):
+        return prepare(settings, control.progress)
+
+
+def _may_be_restored(settings: EvaluationSettings) -> bool:
+    """Return whether it is worth looking for the results of all stages before a server is started.
+
+    A server that runs already is to show the evaluation, and a killed run is marked as such with one.
+    """
+    from flows.evaluate.repeat import is_like_a_run
+
+    home = Home(Path(settings.home))
+    return (
+        settings.record is None
+        and settings.shards == 1
+        and not kind_of(settings.backbone).replays
+        and not (os.environ.get("PREFECT_API_URL") or os.environ.get(STAGES))
+        and not any(home.runs.glob("*.json"))
+        and not find_running_servers(home)
+        and is_like_a_run(settings)
+    )
+
+
+def _evaluate_restored(preparation: "Preparation", control: Control) -> EvaluationResult | None:
+    """Evaluate without Prefect if every stage can be restored; None if one has to run."""
+    from flows.evaluate.evaluating import evaluation, restored_outcomes
+
+    home = Home(Path(preparation.settings.home))
+    with watched(home), logging_to(home), asyncio.Runner() as loop:
+        control.progress.step("Restoring the results of earlier runs")
+        outcomes = loop.run(restored_outcomes(preparation, control))
+        if outcomes is None:
+            return None
+        with stopping_on_signals(control, loop.get_loop()), registered(home, control):
+            found: EvaluationResult = loop.run(
+                evaluation(control, preparation, outcomes)(preparation.settings)
+            )
+            return found

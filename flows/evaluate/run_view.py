@@ -1,0 +1,102 @@
+"""A run with the questions that are not right, as `crosscheck show` prints it."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from flows.evaluate.paper_tables import schemas_of
+from flows.evaluate.score import mlflow_ui
+from flows.runtime.folders import Folders
+from flows.runtime.result import NOWHERE, Ui
+from tasks.core.errors import CrosscheckError
+from tasks.database.schema import Schema
+from tasks.results.evaluation import FINISHED
+from tasks.results.predictions import status
+from tasks.results.run_record import RunRecord, json_of, record_of
+from tasks.results.warehouse.stored import StoredRun
+from tasks.scoring.build_report import build_report
+from tasks.scoring.error_classes import classify
+from tasks.scoring.metrics.causes import is_unanswered
+from tasks.scoring.report import QuestionScore, is_right
+
+
+@dataclass(frozen=True)
+class RunView:
+    """A run with its questions."""
+
+    stored: StoredRun
+    record: RunRecord  # its record; of a run that is not finished, made from the questions that it has so far
+    # schemas of its databases; {} if the benchmark's files cannot be read
+    schemas: Mapping[str, Schema] = field(default_factory=dict, repr=False)
+    problem: str = ""  # why there are no schemas, and so no causes; "" if there are
+
+    @property
+    def wrong(self) -> tuple[QuestionScore, ...]:
+        """Scored questions whose answer is wrong."""
+        rule = self.record.rule
+        return tuple(
+            row
+            for row in self.stored.rows
+            if row.executable and row.outcome.sql and not is_right(row.final, rule)
+        )
+
+    @property
+    def unanswered(self) -> tuple[QuestionScore, ...]:
+        """Questions without a SQL; they count as wrong."""
+        return tuple(row for row in self.stored.rows if is_unanswered(row))
+
+    @property
+    def causes(self) -> dict[str, int]:
+        """Wrong questions by cause, most frequent first; one question may have several."""
+        found = self.record.metrics.get("errors") or {}
+        return {name: count for name, count in sorted(found.items(), key=lambda each: -each[1]) if count}
+
+
+def mlflow_of(view: "RunView", folders: Folders) -> Ui:
+    """Return where MLflow shows a run; nothing where it does not have it."""
+    return mlflow_ui(folders.home, view.record.mlflow) if view.record.mlflow.run_id else NOWHERE
+
+
+def causes_of(view: RunView, row: QuestionScore) -> tuple[str, ...]:
+    """Return why a question is wrong; () if it is right or the schema of its database is unknown."""
+    schema = view.schemas.get(row.question.database_id)
+    return classify(row, view.record.rule, schema) if schema else ()
+
+
+def view_run(stored: StoredRun, folders: Folders) -> RunView:
+    """Return what is shown of a run; without the benchmark's files, everything but the causes of single questions."""
+    schemas: dict[str, Schema] = {}
+    problem = ""
+    try:
+        schemas = schemas_of(stored, folders)
+    except CrosscheckError as error:
+        problem = str(error)
+    record = stored.record
+    if stored.status not in FINISHED:
+        rule, benchmark = stored.run.rule, stored.run.settings.get("benchmark") or {}
+        report = build_report(stored.rows, rule=rule, schemas=schemas, benchmark=benchmark)
+        record = record_of(stored.run, report, stored.status, finished=record.finished)
+    view = RunView(stored, record, schemas, problem)
+    if "errors" in record.metrics:
+        return view
+    causes = Counter(name for row in stored.rows for name in causes_of(view, row))
+    metrics = {**record.metrics, "errors": dict(causes)}
+    return replace(view, record=record.model_copy(update={"metrics": metrics}))
+
+
+def run_as_object(view: RunView, listed: Mapping[str, Sequence[QuestionScore]]) -> dict[str, Any]:
+    """Return a run's record as plain JSON, with the questions that are listed by "wrong" and "unanswered"."""
+    lines = {kind: [_line_as_object(view, row) for row in rows] for kind, rows in listed.items()}
+    return {**json_of(view.record), "listed": lines}
+
+
+def _line_as_object(view: RunView, row: QuestionScore) -> dict[str, Any]:
+    return {
+        "question_id": row.question.id,
+        "database": row.question.database_id,
+        "difficulty": row.question.difficulty,
+        "question": row.question.text,
+        "status": status(row),
+        "causes": list(causes_of(view, row)),
+    }

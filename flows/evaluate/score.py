@@ -1,0 +1,326 @@
+"""Scoring of the predictions of any system: settings, scores, records, as in an evaluation but without a model."""
+
+import asyncio
+import re
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from flows.evaluate.score_keys import check_keys
+from flows.evaluate.scorer import Scorable, Scorer
+from flows.runtime.control import Progress
+from flows.runtime.folder_use import watched
+from flows.runtime.folders import Folders
+from flows.runtime.process import import_in_background
+from flows.runtime.result import EvaluationResult, Ui
+from flows.runtime.running_servers import shown_store
+from tasks.benchmarks.benchmark import Benchmark
+from tasks.benchmarks.databases import no_database, other_content
+from tasks.benchmarks.predictions.columns import Reading
+from tasks.benchmarks.predictions.formats import PredictionFile, read_predictions
+from tasks.benchmarks.predictions.pairing import Predictions, pair, read_links
+from tasks.benchmarks.predictions.trajectory import outcome_of
+from tasks.benchmarks.predictions.trajectory_file import read_trajectories
+from tasks.benchmarks.selection import select
+from tasks.core.errors import ConfigurationError, CrosscheckError, DataError, did_you_mean
+from tasks.core.outcome import Outcome
+from tasks.core.records import Link, Question
+from tasks.core.wording import counted
+from tasks.database.database import Database, digests_of, open_database, product_of
+from tasks.database.sandbox.workers import SqlWorkers
+from tasks.pages.run import run_description
+from tasks.results.evaluation import COPIES_GOLD, PREDICTIONS, EvaluationRun, describe
+from tasks.results.mlflow.package import Completion
+from tasks.results.mlflow.store import ui_command, ui_url
+from tasks.results.mlflow.tracker import Tracker
+from tasks.results.run_record import Tracked
+from tasks.results.warehouse.runs import Warehouse
+from tasks.scoring.build_report import as_reported
+from tasks.scoring.execution.accuracy import Judge
+from tasks.scoring.execution.rules import RULES, rules_beside
+from tasks.scoring.execution.suite import open_suites
+from tasks.scoring.execution.verdict_cache import VerdictCache
+from tasks.scoring.report import Report, is_right
+from tasks.settings.benchmark import BenchmarkSettings
+from tasks.settings.home import Home
+from tasks.stages.links import read_link
+
+
+@dataclass(frozen=True)
+class ScoreSettings:
+    """Settings of scoring a file of predictions."""
+
+    benchmark: BenchmarkSettings  # settings of the benchmark
+    predictions: Path  # file of the predictions, or of the trajectories
+    reading: Reading  # how it is read where its content leaves it open
+    name: str  # name of the system, shown as the backbone in MLflow
+    # the rules to judge by; the benchmark's own is the headline if it is among them, else the first
+    rules: tuple[str, ...]
+    # questions, limit: which questions, as in an evaluation
+    questions: str | None
+    limit: int | None
+    linking: Path | None  # file of schema links, or None
+    trials: int  # repeated measurements of efficiency; 0: it is not measured
+    trajectories: bool  # whether it is a file of trajectories
+    folders: Folders  # where the benchmarks' files are, and the working folder
+
+    @property
+    def headline(self) -> str:
+        """The rule of the headline score."""
+        return self.benchmark.rule if self.benchmark.rule in self.rules else self.rules[0]
+
+
+def read_rules(text: str | None, headline: str) -> tuple[str, ...]:
+    """Read `--rules`: names separated by commas.
+
+    Args:
+        text: the option; None: the default rules and the benchmark's own.
+        headline: the benchmark's own rule.
+    """
+    if text is None:
+        return rules_beside(headline)
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    wrong = [name for name in names if name not in RULES]
+    if wrong or not names:
+        name = wrong[0] if wrong else ""
+        raise ConfigurationError(f'--rules: there is no rule "{name}". {did_you_mean(name, RULES)}')
+    return tuple(dict.fromkeys(names))
+
+
+def describe_score(settings: ScoreSettings, scorable: Scorable, predictions: Predictions) -> EvaluationRun:
+    """Return the run's identity, with the system's name as its backbone."""
+    file = predictions.file
+    copied = {COPIES_GOLD: True} if predictions.copies_gold else {}
+    linking = {"linking": str(settings.linking)} if settings.linking else {}
+    run = describe(
+        {
+            "benchmark": settings.benchmark.model_dump(mode="json"),
+            "backbone": {"name": settings.name, "kind": PREDICTIONS, **describe_file(file), **copied},
+            "pipeline": {"name": PREDICTIONS, "kind": PREDICTIONS, "rules": list(settings.rules), **linking},
+        },
+        scorable.benchmark.question_files,
+        engine=product_of(scorable.databases),
+        questions_in_benchmark=len(scorable.benchmark.questions),
+        keys={key.name: key.sha256 for key in scorable.benchmark.keys},
+        databases=digests_of(scorable.databases),
+    )
+    return replace(run, rule=settings.headline)
+
+
+def log_score(
+    home: Home, run: EvaluationRun, report: Report, completion: Completion, notes: Sequence[str]
+) -> EvaluationResult:
+    """Log a run that was scored without a model to MLflow and the warehouse, and return its result."""
+    tracker = Tracker(home)
+    tracker.start(run)
+    tracked = tracker.finish(report, completion)
+    notes = [*notes, tracked.problem]
+    warehouse = Warehouse(home.warehouse)
+    try:
+        warehouse.finish(run, report, tracker.finished(notes))
+    except CrosscheckError as error:
+        notes.append(f"The warehouse does not have this run: {error}")
+    return EvaluationResult(
+        report=report,
+        record=tracker.finished(notes),
+        mlflow=mlflow_ui(home, tracked),
+    )
+
+
+def mlflow_ui(home: Home, tracked: Tracked) -> Ui:
+    """Return where MLflow shows a run."""
+    store = shown_store(home)
+    command = ui_command(store) or f"MLflow's server answers at {store.shown}"
+    if not tracked.experiment_id:
+        return Ui(command, served=store.served)
+    page, runs = ui_url(store, tracked.experiment_id, tracked.run_id), ui_url(store, tracked.experiment_id)
+    return Ui(command, page, runs, store.served)
+
+
+def describe_file(file: PredictionFile) -> dict[str, str]:
+    """Return what a run's record has of a file of predictions."""
+    return {"file": str(file.path), "format": file.format, "sha256": file.sha256}
+
+
+MOST, FEWEST = 0.8, 5
+"""Share of answers that fail alike, and number of answers, from which on the file is suspected."""
+
+
+def about_same_failure(report: Report) -> tuple[str, ...]:
+    """Say with which message nearly all predictions fail, where they do: then the file is at fault, not the system."""
+    answered = [row for row in report.rows if row.executable and row.outcome.sql]
+    wrong = [row for row in answered if row.final.status == "error" and not is_right(row.final, report.rule)]
+    failed = Counter(alike(row.final.error) for row in wrong)
+    if len(answered) < FEWEST or not failed:
+        return ()
+    message, count = failed.most_common(1)[0]
+    if count < MOST * len(answered):
+        return ()
+    first = next(row for row in wrong if alike(row.final.error) == message)
+    return (
+        f"{count:,} of {len(answered):,} predictions fail in the same way ({first.final.error}): the SQL of question "
+        f"{first.question.id} begins with {(first.outcome.sql or '')[:40]!r}. If that is no SQL, --unwrap or "
+        "--sql-column may help.",
+    )
+
+
+def alike(message: str) -> str:
+    """Return a database's message without the names and texts it quotes.
+
+    >>> alike('near "concert_singer": syntax error')
+    'near "": syntax error'
+    """
+    return re.sub(r'"[^"]*"|`[^`]*`', '""', re.sub(r"no such (column|table): .*", r"no such \1", message))
+
+
+LINK = "predicted"
+AT_ONCE = 64
+"""Questions that are prepared while others are executed; with all at once, nothing would be executed at first."""
+
+
+@dataclass(frozen=True)
+class Selected:
+    """Questions and databases to score, with what is known of the questions."""
+
+    scorable: Scorable
+    predictions: Predictions = field(repr=False)
+    links: Mapping[str, Link] = field(repr=False)
+    trajectories: Mapping[str, Outcome] = field(repr=False)  # outcomes by question id; {} for predictions
+
+
+def run_score(settings: ScoreSettings, progress: Progress) -> EvaluationResult:
+    """Score a file of predictions and log it like an evaluation."""
+    with watched(settings.folders.home):
+        return _run(settings, progress)
+
+
+def _run(settings: ScoreSettings, progress: Progress) -> EvaluationResult:
+    started = time.monotonic()
+    import_in_background()
+    progress.step(f"Reading {settings.benchmark.name}")
+    selected = _select(settings, progress)
+    run = describe_score(settings, selected.scorable, selected.predictions)
+    report = asyncio.run(_score(settings, selected, progress))
+    for note in about_same_failure(report):
+        progress.note(note)
+    progress.step("Logging to MLflow")
+    facts = {"predictions": describe_file(selected.predictions.file)}
+    completion = Completion(seconds=time.monotonic() - started, facts=facts, describe=run_description)
+    notes = [*selected.predictions.notes, *progress.notes]
+    return log_score(settings.folders.home, run, report, completion, notes)
+
+
+def _select(settings: ScoreSettings, progress: Progress) -> Selected:
+    # first: it takes no time, the benchmark may
+    given = read_trajectories(settings.predictions) if settings.trajectories else None
+    file = given.predictions if given else read_predictions(settings.predictions, settings.reading)
+    benchmark = settings.folders.benchmark(settings.benchmark, progress)
+    if not benchmark.gold and not benchmark.results:
+        raise DataError(
+            f"{settings.benchmark.name} has no gold, so nothing can be scored. `crosscheck evaluate` makes predictions "
+            "and `crosscheck export RUN --submission FILE` writes what its official evaluator takes."
+        )
+    predictions = pair(file, benchmark)
+    for note in (*benchmark.other_revision, *filter(None, [benchmark.translated])):
+        progress.note(note)
+    questions = select(benchmark.questions, limit=settings.limit, ids=settings.questions)
+    wanted = dict.fromkeys(question.database_id for question in questions)
+    present = [name for name in wanted if name not in benchmark.missing]
+    if not present and settings.linking is None:
+        raise no_database(benchmark, wanted)
+    progress.step(f"Reading {counted(len(present), 'database')}")
+    databases = {name: _open(benchmark, name) for name in present}
+    for note in other_content(benchmark, databases):
+        progress.note(note)
+    links = _links(settings.linking, benchmark, databases) if settings.linking else {}
+    outcomes = (
+        {each.question_id: outcome_of(each, given.sha256) for each in given.trajectories} if given else {}
+    )
+    scorable = Scorable(benchmark, questions, databases, open_suites(benchmark, databases))
+    return Selected(scorable, predictions, links, outcomes)
+
+
+def _open(benchmark: Benchmark, name: str) -> Database:
+    entry = benchmark.schemas.get(name)
+    return open_database(
+        benchmark.location(name),
+        name,
+        sample_rows=0,
+        foreign_keys=entry.foreign_keys if entry else (),
+    )
+
+
+def _links(path: Path, benchmark: Benchmark, databases: Mapping[str, Database]) -> dict[str, Link]:
+    """Match the names in a file of schema links with the schemas, those of missing databases included."""
+    schemas = {**benchmark.schemas, **{name: database.schema for name, database in databases.items()}}
+    names = read_links(path, benchmark)
+    return {
+        question.id: read_link(schemas[question.database_id], written.tables, written.columns)
+        for question in benchmark.questions
+        if question.database_id in schemas and (written := names.get(question.id))
+    }
+
+
+async def _score(settings: ScoreSettings, selected: Selected, progress: Progress) -> Report:
+    tracker = Tracker(settings.folders.home)
+    # takes seconds, during which predictions are scored
+    store = asyncio.create_task(asyncio.to_thread(tracker.check))
+    # asyncio logs the exception of a task that is never awaited, as where scoring fails first
+    store.add_done_callback(lambda done: done.cancelled() or done.exception())
+    judging = _Judging(progress, selected.scorable.compared)
+    async with SqlWorkers() as workers:
+        with VerdictCache(settings.folders.home.verdicts, workers.limits) as cache:
+            judge = Judge(workers, settings.rules, settings.benchmark.timeout_s, cache)
+            scorable = selected.scorable
+            await check_keys(scorable.benchmark, scorable.questions, scorable.databases, workers, progress)
+            scorer = Scorer(scorable, judge, headline=settings.headline, progress=judging)
+            outcomes = {question.id: _outcome(question, selected) for question in scorable.questions}
+            await score_all(scorer, scorable.questions, outcomes)
+        efficiency = await scorer.measure_efficiency(settings.trials) if settings.trials else None
+    await store
+    report = scorer.report(efficiency, link_all=settings.linking is not None)
+    return as_reported(report)
+
+
+async def score_all(scorer: Scorer, questions: Sequence[Question], outcomes: Mapping[str, Outcome]) -> None:
+    """Score the outcome of every question, ordered by database, so that workers keep a database open."""
+    places = asyncio.Semaphore(AT_ONCE)
+
+    async def score(question: Question) -> None:
+        async with places:
+            await scorer.score(question, outcomes[question.id])
+
+    await asyncio.gather(*map(score, sorted(questions, key=lambda question: question.database_id)))
+
+
+def _outcome(question: Question, selected: Selected) -> Outcome:
+    links = {LINK: selected.links[question.id]} if question.id in selected.links else {}
+    known = selected.trajectories.get(question.id) or Outcome(
+        question.id, selected.predictions.sqls.get(question.id)
+    )
+    return replace(known, links=links)
+
+
+class _Judging(Progress):
+    """Progress that shows the number of scored predictions as a step."""
+
+    def __init__(self, progress: Progress, total: int) -> None:
+        super().__init__()
+        self._progress = progress
+        self._total = total
+        self._done = 0
+
+    def step(self, text: str) -> None:
+        """Show a step of the scorer."""
+        self._progress.step(text)
+
+    def note(self, text: str) -> None:
+        """Keep a sentence for the end of the run."""
+        self._progress.note(text)
+
+    def judged(self, *, correct: bool) -> None:
+        """Count a scored prediction."""
+        self._done += 1
+        self._progress.step(f"Judging {self._done:,} of {self._total:,} predictions")

@@ -1,0 +1,328 @@
+"""Scores questions while others are still being asked."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from flows.evaluate.score_keys import FINAL, KeyJudge
+from flows.runtime.control import Progress
+from tasks.benchmarks.benchmark import Benchmark
+from tasks.core.errors import ConfigurationError, DatabaseUnavailableError
+from tasks.core.outcome import Failure, Outcome
+from tasks.core.records import Question
+from tasks.database.database import Database, dialect_named
+from tasks.database.schema import Schema
+from tasks.scoring.build_report import build_report
+from tasks.scoring.candidates import CandidateSetup
+from tasks.scoring.execution.accuracy import Judge
+from tasks.scoring.execution.result_metrics import measure_results
+from tasks.scoring.execution.rules import RULES, SubsetGold
+from tasks.scoring.execution.run_times import Measured, RightAnswer, measure_efficiency
+from tasks.scoring.execution.suite import judge_golds, read_accepted
+from tasks.scoring.execution.undecided_golds import decide
+from tasks.scoring.linking import score_links
+from tasks.scoring.metric import METRICS, QuestionValue, ScoredRun, find_metrics, measure
+from tasks.scoring.metrics.rules import SuiteRun
+from tasks.scoring.report import NO_GOLD, QuestionScore, Report, Verdict, is_right
+from tasks.sql.transpiling import Transpiled, transpile
+
+
+class AnswerTranslation:
+    """Translator of answers, which counts what it changes.
+
+    Args:
+        written: dialect of the answers, as a user names it.
+    """
+
+    def __init__(self, written: str) -> None:
+        self._written = written
+        self._dialect = dialect_named(written)
+        self._translated: set[str] = set()
+        self._changed: set[str] = set()
+        self._unread: set[str] = set()
+
+    def apply(self, question: Question, outcome: Outcome, database: Database) -> Outcome:
+        """Return the outcome with its SQL and that of its candidates translated."""
+
+        def translated(sql: str) -> Transpiled:
+            return transpile(sql, self._dialect, database.dialect, database.schema)
+
+        if outcome.sql:
+            final = translated(outcome.sql)
+            self._translated.add(question.id)
+            if final.problem:
+                self._unread.add(question.id)
+            if final.changed:
+                self._changed.add(question.id)
+            outcome = replace(outcome, sql=final.sql)
+        candidates = (
+            replace(each, sql=translated(each.sql).sql) if each.sql else each for each in outcome.candidates
+        )
+        return replace(outcome, candidates=tuple(candidates))
+
+    @property
+    def note(self) -> str:
+        """What was translated, in sentences with counts."""
+        unread = (
+            f" {len(self._unread):,} could not be translated and were scored as written."
+            if self._unread
+            else ""
+        )
+        return (
+            f"{len(self._translated):,} answers were translated from {self._written} by sqlglot before they were "
+            f"scored; {len(self._changed):,} have another text than before.{unread}"
+        )
+
+
+TRIALS = 3
+"""Measurements of the efficiency of all right answers."""
+
+
+@dataclass(frozen=True)
+class Scorable:
+    """What is scored."""
+
+    benchmark: Benchmark  # the whole split
+    # the selected questions, in the benchmark's order, also those without a database
+    questions: Sequence[Question]
+    databases: Mapping[str, Database] = field(repr=False)  # the opened databases, by id
+    # each database with those of its test suite, by its id; absent: it has none
+    suites: Mapping[str, tuple[Database, ...]] = field(default_factory=dict, repr=False)
+
+    @property
+    def compared(self) -> int:
+        """Number of questions that have a database and a gold, so that they can be scored."""
+        return sum(
+            question.database_id in self.databases and self.benchmark.has_gold(question.id)
+            for question in self.questions
+        )
+
+
+class Scorer:
+    """Scorer of outcomes: compares their SQL with the gold SQL by execution, and builds the report.
+
+    Args:
+        scorable: questions and databases.
+        judge: compares SQL with the gold.
+        headline: the rule of the headline; None: the benchmark's own.
+        record: called with each score.
+        progress: display of the number of scored questions.
+    """
+
+    def __init__(
+        self,
+        scorable: Scorable,
+        judge: Judge,
+        *,
+        headline: str | None = None,
+        record: Callable[[QuestionScore], None] | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self._scorable = scorable
+        self._settings = scorable.benchmark.settings
+        self._judge = judge
+        self._headline = headline or self._settings.rule
+        self._record = record
+        self._progress = progress or Progress()
+        self._scores: dict[str, QuestionScore] = {}
+        self._first_right: dict[str, bool] = {}
+        asked = (*self._settings.metrics, *(("soft_f1",) if self._settings.soft_f1 else ()))
+        self._metrics = find_metrics(asked)
+        wanted = [METRICS.get(name) for name in asked]
+        self._executed = [one for one in self._metrics if one.compare and one in wanted]
+        self._measured: dict[str, dict[str, QuestionValue]] = {one.name: {} for one in self._executed}
+        self._accepted = self._read_accepted()
+        self._keys = KeyJudge(scorable.benchmark, judge)
+        written = self._settings.transpile_predictions
+        self._translation = AnswerTranslation(written) if written else None
+
+    async def score(self, question: Question, outcome: Outcome) -> None:
+        """Score one question: its final SQL and every candidate's, each executed once.
+
+        A question whose database is missing, or that has no gold, keeps its outcome, and is not scored.
+        """
+        database = self._scorable.databases.get(question.database_id)
+        gold = self._gold(question)
+        if database is not None and self._translation:
+            outcome = self._translation.apply(question, outcome, database)
+        if database is None:
+            self._scores[question.id] = _unscored(question, outcome, gold)
+            return
+        if not self._scorable.benchmark.has_gold(question.id):
+            await self.add_scored(_unscored(question, outcome, "", gold_status=NO_GOLD))
+            return
+        try:
+            verdicts = await self._verdicts(question, database, outcome)
+            final = verdicts.pop(FINAL)
+            await self.add_scored(QuestionScore(question, outcome, final, verdicts, gold))
+        except DatabaseUnavailableError as error:
+            failure = Failure("database_unavailable", "scoring", str(error), retryable=True)
+            final = Verdict(dict.fromkeys(self._judge.rules, False), "no_answer")
+            unanswered = replace(outcome, sql=None, failure=failure)
+            self._add(QuestionScore(question, unanswered, final, {}, gold, keys=self._keys.of(question)))
+        self._progress.judged(correct=is_right(final, self._headline))
+
+    async def _verdicts(self, question: Question, database: Database, outcome: Outcome) -> dict[str, Verdict]:
+        """Judge every candidate's SQL and the final one, on every database of the question."""
+        suite = self._suite(database)
+        candidates = {candidate.stage: candidate.sql for candidate in outcome.candidates}
+        gold, accepted = self._gold(question), self._accepted.get(question.id)
+        judge = self._judge if gold else replace(self._judge, rules=_without_gold_sql(self._judge.rules))
+        golds = (gold, *self._scorable.benchmark.further_gold.get(question.id, ()))
+        found = await judge_golds(
+            judge, suite, golds, {**candidates, FINAL: outcome.sql}, accepted=None if gold else accepted
+        )
+        if len(suite) > 1:
+            self._first_right[question.id] = is_right(found.first[FINAL], self._headline)
+        return dict(found.all)
+
+    def _suite(self, database: Database) -> tuple[Database, ...]:
+        """Return a database and those of its test suite, which have its schema."""
+        return self._scorable.suites.get(database.id, (database,))
+
+    async def add_scored(self, score: QuestionScore) -> None:
+        """Add a scored question, also one of an earlier run; metrics that compare results are computed."""
+        database = self._scorable.databases.get(score.question.database_id)
+        if database and score.executable:
+            score = replace(score, keys=await self._keys.judged(score, self._suite(database)))
+            if self._settings.find_undecided and score.gold_sql:
+                found = await decide(replace(self._judge, rules=(self._headline,)), database, score.gold_sql)
+                score = replace(score, undecided=found.kinds)
+        if database and score.executable and self._gold(score.question):
+            await self._measure(score, database)
+            if len(self._suite(database)) > 1 and score.question.id not in self._first_right:
+                # known verdicts: of an earlier run
+                await self._verdicts(score.question, database, score.outcome)
+        self._add(score)
+
+    def _add(self, score: QuestionScore) -> None:
+        self._scores[score.question.id] = score
+        if self._record:
+            self._record(score)
+
+    async def _measure(self, score: QuestionScore, database: Database) -> None:
+        """Compute the metrics of one question that compare results."""
+        found = await measure_results(
+            self._judge.workers,
+            database,
+            score.gold_sql,
+            score.outcome.sql,
+            self._executed,
+            timeout_s=self._settings.timeout_s,
+        )
+        for name, value in found.items():
+            self._measured[name][score.question.id] = value
+
+    @property
+    def scores(self) -> tuple[QuestionScore, ...]:
+        """Scores so far, in the benchmark's order, with the questions that cannot be executed."""
+        known = self._scorable.databases
+        return tuple(
+            self._scores.get(question.id) or self._without_database(question)
+            for question in self._scorable.questions
+            if question.id in self._scores or question.database_id not in known
+        )
+
+    @property
+    def right_answers(self) -> tuple[RightAnswer, ...]:
+        """Final answers that are right under the headline rule, with their gold SQL."""
+        return tuple(
+            RightAnswer(
+                score.question.id,
+                self._scorable.databases[score.question.database_id],
+                score.gold_sql,
+                score.outcome.sql,
+            )
+            for score in self.scores
+            if score.outcome.sql and score.gold_sql and is_right(score.final, self._headline)
+        )
+
+    async def measure_efficiency(self, trials: int = TRIALS) -> Measured:
+        """Time the right answers against their gold; nothing else should run on the workers meanwhile."""
+        answers = self.right_answers
+        total = trials * len(answers)
+
+        return await measure_efficiency(
+            self._judge.workers,
+            answers,
+            trials=trials,
+            timeout_s=self._settings.timeout_s,
+            on_measured=lambda done: self._progress.step(
+                f"Timing right answers against their gold: {done:,} of {total:,}"
+            ),
+        )
+
+    def report(
+        self,
+        efficiency: Measured | None = None,
+        *,
+        link_all: bool = False,
+        candidates: CandidateSetup | None = None,
+    ) -> Report:
+        """Return the report over all selected questions, with every metric.
+
+        Args:
+            efficiency: measured run times; None: not measured.
+            link_all: also score schema links of missing databases, which needs only their schemas.
+            candidates: how candidates were made; None: there are none.
+        """
+        schemas = {name: database.schema for name, database in self._scorable.databases.items()}
+        known: Mapping[str, Schema] = {**self._scorable.benchmark.schemas, **schemas} if link_all else schemas
+        report = build_report(
+            self.scores,
+            rule=self._headline,
+            schemas=known,
+            benchmark=self._settings.model_dump(mode="json"),
+        )
+        if link_all:
+            report = replace(report, linking=score_links(report.rows, known))
+        run = ScoredRun(
+            report,
+            known,
+            exact_match=self._scorable.benchmark.layout.exact_match,
+            link_rows=report.rows if link_all else None,
+            measured={
+                **self._measured,
+                **({"efficiency": efficiency} if efficiency else {}),
+                **({"test_suite": self._suite_run} if self._first_right else {}),
+                **({"candidates": candidates} if candidates else {}),
+            },
+        )
+        if self._translation and self._translation.note:
+            self._progress.note(self._translation.note)
+        return replace(report, details=measure(run, self._metrics))
+
+    @property
+    def _suite_run(self) -> SuiteRun:
+        sizes = {name: len(databases) for name, databases in self._scorable.suites.items()}
+        first = {row.question.id: is_right(row.final, self._headline) for row in self.scores}
+        return SuiteRun(sizes, {**first, **self._first_right})
+
+    def _without_database(self, question: Question) -> QuestionScore:
+        failure = Failure("missing_database", "", f"the database {question.database_id} is missing", False)
+        return _unscored(question, Outcome(question.id, None, failure=failure), self._gold(question))
+
+    def _gold(self, question: Question) -> str:
+        """Return the gold SQL of a question; "" where it has none."""
+        return self._scorable.benchmark.gold.get(question.id, "")
+
+    def _read_accepted(self) -> dict[str, SubsetGold]:
+        """Read the accepted results of the questions that can be executed."""
+        results, databases = self._scorable.benchmark.results, self._scorable.databases
+        wanted = [q.id for q in self._scorable.questions if q.id in results and q.database_id in databases]
+        if wanted and not _without_gold_sql((self._headline,)):
+            known = [name for name, rule in RULES.items() if rule.matches_accepted]
+            raise ConfigurationError(
+                f"{self._settings.name} has accepted results and no gold SQL, so the rule {self._headline} cannot "
+                f"judge its questions. Valid: {', '.join(known)}."
+            )
+        return {identity: read_accepted(results[identity]) for identity in wanted}
+
+
+def _without_gold_sql(rules: Sequence[str]) -> tuple[str, ...]:
+    """Return the rules that need no gold SQL where there are accepted results."""
+    return tuple(rule for rule in rules if RULES[rule].matches_accepted)
+
+
+def _unscored(question: Question, outcome: Outcome, gold: str, *, gold_status: str = "ok") -> QuestionScore:
+    verdict = Verdict({}, "no_answer", gold_status=gold_status)
+    return QuestionScore(question, outcome, verdict, {}, gold, executable=False)

@@ -1,0 +1,82 @@
+"""The deployed `answer-shard` flow: a worker's part of an evaluation."""
+
+import os
+from typing import Any
+
+from prefect import flow
+from prefect.client.schemas.objects import State
+from prefect.runtime import flow_run
+from prefect.states import Completed
+
+from flows.evaluate.deployed import as_prefect_state, deployed_run, open_home
+from flows.evaluate.pool import Answers, answer_all
+from flows.evaluate.preparation import prepare
+from flows.evaluate.resources import Resources
+from flows.evaluate.shards import ShardAnswers, check_shared, hand_over
+from flows.prefect.artifacts import ProgressArtifact
+from flows.runtime.control import Control
+from tasks.core.outcome import Outcome
+from tasks.core.records import Question
+from tasks.core.wording import counted
+from tasks.settings.evaluation import EvaluationSettings, Shard
+from tasks.settings.home import Home, find_data
+
+
+@flow(name="answer-shard", flow_run_name="{shard.number} of {shard.of} of {shard.run}", persist_result=False)
+async def answer_shard(settings: EvaluationSettings, shard: Shard) -> State[Any]:
+    """Answer one shard of an evaluation's questions. Evaluations start it; it is not started manually.
+
+    Args:
+        settings: Settings of the evaluation; its folders are replaced by the worker's.
+        shard: The shard's number and evaluation.
+    """
+    return await as_prefect_state(_attend(settings, shard))
+
+
+async def _attend(settings: EvaluationSettings, shard: Shard) -> State[Any]:
+    home, control = await open_home(), Control()
+    with deployed_run(home, control, flow_run=str(flow_run.id)):
+        answers = await _answer(_here(settings, home), shard, control)
+    failed = f"{counted(len(answers.failed), 'question')} without an answer." if answers.failed else ""
+    return Completed(message=failed or "Every question is answered.")
+
+
+def _here(settings: EvaluationSettings, home: Home) -> EvaluationSettings:
+    """Return the settings with this machine's folders and this shard's part of the concurrency."""
+    backbone = settings.backbone
+    share = max(1, backbone.concurrency // settings.shards)
+    data = str(find_data()) if os.environ.get("CROSSCHECK_DATA") else settings.data
+    return settings.model_copy(
+        update={
+            "backbone": backbone.model_copy(update={"concurrency": share}),
+            "home": str(home.path),
+            "data": data,
+            "shards": 1,
+        }
+    )
+
+
+async def _answer(settings: EvaluationSettings, shard: Shard, control: Control) -> ShardAnswers:
+    preparation = prepare(settings, control.progress)
+    benchmark = preparation.benchmark
+    mine = preparation.answerable[shard.number - 1 :: shard.of]
+    async with (
+        Resources.open(settings, control) as resources,
+        ProgressArtifact(str(shard), len(mine)) as artifact,
+    ):
+        assert resources.results is not None
+        await check_shared(resources.results, shard, benchmark.digest)
+
+        async def count(question: Question, outcome: Outcome) -> None:
+            artifact.count()
+
+        runner = resources.runner(preparation.inputs, run=shard.run)
+        answers = await answer_all(mine, runner, control, count)
+        found = _handed(answers, await resources.recorded(answers.task_runs))
+        await hand_over(resources.results, shard.run, str(flow_run.id), found)
+    return found
+
+
+def _handed(answers: Answers, recorded: int) -> ShardAnswers:
+    failed = {name: outcome for name, outcome in answers.outcomes.items() if outcome.failure}
+    return ShardAnswers(failed, answers.task_runs, recorded, fatal=answers.fatal)

@@ -1,0 +1,348 @@
+"""The stores of a working folder: what they hold, how they are shown, and how what is not kept is removed."""
+
+import datetime
+import logging
+import os
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TextIO
+
+from flows.prefect.prefect_records import PrefectRecords
+from flows.runtime.folder_use import is_in_use, only_cleaner, sole_use
+from tasks.backbone.batches.store import KeptBatch
+from tasks.backbone.cache.entry import CacheStats, ModelStats
+from tasks.backbone.cache.store import ReplyCache, open_reply_cache
+from tasks.core.errors import ConfigurationError, CrosscheckError, did_you_mean
+from tasks.core.wording import counted, money, shorten, size
+from tasks.documents.terminal import literal, make_grid, open_console, show
+from tasks.documents.text import visible
+from tasks.results.mlflow.retention import Artifacts, Traces
+from tasks.results.mlflow.store import find_store
+from tasks.results.night import all_nights
+from tasks.results.night_baseline import current_pins, pin_history
+from tasks.results.retention import (
+    Holding,
+    Logs,
+    Retention,
+    Store,
+    UsedFiles,
+    UsedRows,
+    WarehouseRows,
+    retention,
+    size_of,
+)
+from tasks.results.warehouse.runs import Warehouse
+from tasks.settings.evaluation import Keep
+from tasks.settings.home import Home, find_replies
+
+NAME = "replies"
+ALL, DAMAGED = "all", "damaged"
+"""Names for the replies of every model, and for those that cannot be read."""
+
+
+class Replies(Store):
+    """The reply cache, in the working folder or where CROSSCHECK_REPLIES names it.
+
+    Args:
+        home: the working folder.
+        named: the models whose replies are removed, whatever their age; also `ALL` and `DAMAGED`.
+    """
+
+    def __init__(self, home: Home, named: Sequence[str] = ()) -> None:
+        super().__init__(NAME, home.replies)
+        self._location = find_replies(home)
+        self._named = named
+
+    def holding(self, retention: Retention) -> Holding:
+        """Count the replies and what they cost, by model."""
+        if isinstance(self._location, Path) and not self._location.exists():
+            return Holding(self.name, self._location, counts={"replies": 0})
+        try:
+            with open_reply_cache(self._location) as cache:
+                stats, location = cache.stats(), Path(cache.place)
+                removable = self._count_removable(cache, stats)
+                batches = cache.batches("").under_way()
+        except ConfigurationError:
+            raise
+        except CrosscheckError as error:
+            return Holding(self.name, self.path, note=str(error))
+        unpriced = sum(model.unpriced for model in stats.models)
+        known = sum(model.cost_usd for model in stats.models if model.cost_usd is not None)
+        notes = [f"{unpriced:,} replies without a known price."] if 0 < unpriced < stats.entries else []
+        notes += [_about(batches)] if batches else []
+        return Holding(
+            self.name,
+            location,
+            stats.bytes,
+            {"replies": stats.entries},
+            {"replies": removable},
+            stats.bytes * removable // stats.entries if stats.entries else 0,
+            cost_usd=None if unpriced == stats.entries else known,
+            note=" ".join(notes),
+            parts=tuple(
+                Holding(
+                    model.model, location, model.bytes, {"replies": model.entries}, cost_usd=model.cost_usd
+                )
+                for model in stats.models
+            ),
+        )
+
+    def cost_of_removable(self) -> tuple[float, int]:
+        """Return what the replies of the named models have cost, and how many have no known price."""
+        with open_reply_cache(self._location) as cache:
+            models = self._removable(cache.stats())
+        return sum(model.cost_usd or 0.0 for model in models), sum(model.unpriced for model in models)
+
+    def remove(self, retention: Retention) -> None:
+        """Remove the named replies; the cache shrinks itself."""
+        if not self._named:
+            return
+        with open_reply_cache(self._location) as cache:
+            if DAMAGED in self._named:
+                cache.remove(cache.damaged())
+            for model in self._removable(cache.stats()):
+                cache.prune(model.model)
+
+    def _removable(self, stats: CacheStats) -> list[ModelStats]:
+        return [model for model in stats.models if ALL in self._named or model.model in self._named]
+
+    def _count_removable(self, cache: ReplyCache, stats: CacheStats) -> int:
+        """Count the named replies, after checking that there are such models."""
+        known = [ALL, DAMAGED, *(model.model for model in stats.models)]
+        for name in self._named:
+            if name not in known:
+                raise ConfigurationError(
+                    f'--replies {name}: there is no reply of a model "{name}". {did_you_mean(name, known)}'
+                )
+        named = self._removable(stats)
+        damaged = len(cache.damaged()) if DAMAGED in self._named and not named else 0
+        return sum(model.entries for model in named) + damaged
+
+
+def _about(batches: Sequence[KeptBatch]) -> str:
+    """Return a sentence about the batches that have not ended."""
+    first = datetime.datetime.fromtimestamp(batches[0].submitted_at, datetime.UTC)
+    requests = counted(sum(batch.requests for batch in batches), "request")
+    return (
+        f"{len(batches):,} {'batch' if len(batches) == 1 else 'batches'} under way ({requests}), the first since "
+        f"{first:%Y-%m-%d %H:%M} UTC: the command that submitted one collects its answers."
+    )
+
+
+log = logging.getLogger(__name__)
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A working folder at one moment."""
+
+    home: Home  # the folder
+    retention: Retention  # what of it is kept
+    stores: tuple[Store, ...]  # in the order in which they are listed and cleaned
+
+    def holdings(self) -> tuple[Holding, ...]:
+        """Count everything, the nights, the recordings and the rest of the folder included.
+
+        While another process uses the folder, files that would have to shrink free nothing.
+        """
+        home = self.home
+        in_use = is_in_use(home)
+        found = [self._holding(store, in_use=in_use) for store in self.stores]
+        nights = list(home.nights.glob("*.json"))
+        recordings = [path for path in home.path.glob("*.jsonl") if path.is_file()]
+        found.insert(1, Holding("nights", home.nights, size_of(home.nights), {"nights": len(nights)}))
+        recorded = Holding(
+            "recordings", home.path, sum(map(size_of, recordings)), {"recordings": len(recordings)}
+        )
+        inside = sum(each.size for each in (*found, recorded) if each.path.is_relative_to(home.path))
+        rest = Holding("other files", home.path, max(0, size_of(home.path) - inside))
+        return (*found, recorded, rest)
+
+    def _holding(self, store: Store, *, in_use: bool) -> Holding:
+        try:
+            holding = store.holding(self.retention)
+            shrinks = type(store).shrink is not Store.shrink
+            return replace(holding, frees=0) if in_use and shrinks else holding
+        except sqlite3.Error as error:  # damaged, or locked for longer than others wait for it
+            return Holding(store.name, store.path, size_of(store.path), note=f"It cannot be read: {error}")
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """What a cleaning did."""
+
+    # before, after: bytes of the folder
+    before: int
+    after: int
+    problems: tuple[str, ...] = ()  # what could not be removed and why, in sentences
+    shrunk: bool = True  # whether the files were shrunk: no other process used the folder
+
+
+def open_folder(home: Home, keep: Keep, *, replies: Sequence[str] = ()) -> Folder:
+    """Return a working folder and what of it is kept; `replies` names the replies that are removed, too."""
+    kept = retention(
+        keep, Warehouse(home.warehouse).runs(), all_nights(home), current_pins(pin_history(home)).values()
+    )
+    mlflow = home.path / "mlflow.db"
+    stores = (
+        WarehouseRows(home.warehouse),
+        Replies(home, replies),
+        UsedRows("stage results", home.stage_results, "results"),
+        UsedRows("verdicts", home.verdicts, "verdicts"),
+        PrefectRecords(home.prefect / "prefect.db"),
+        Traces(mlflow),
+        Artifacts(home.path / "mlartifacts", mlflow),
+        UsedFiles("value indexes", home.values, "databases"),
+        UsedFiles("embeddings", home.embeddings, "lists"),
+        Logs(home.path, (home.path, home.services)),
+    )
+    return Folder(home, kept, stores)
+
+
+def clean(folder: Folder, say: Say = lambda text: None) -> Cleaned:
+    """Remove what is not kept, then shrink the files if no other process uses the folder.
+
+    Killed at any moment, the next cleaning continues. What is being done is said with `say`.
+    """
+    before = size_of(folder.home.path)
+    problems: list[str] = []
+    with only_cleaner(folder.home):
+        for store in folder.stores:
+            say(f"Removing from {store.name}")
+            problems += _attempted(store, partial(store.remove, folder.retention))
+        with sole_use(folder.home) as alone:
+            if alone:
+                for store in folder.stores:
+                    say(f"Shrinking {store.name}")
+                    problems += _attempted(store, store.shrink)
+    return Cleaned(before, size_of(folder.home.path), tuple(problems), alone)
+
+
+def _attempted(store: Store, work: Callable[[], None]) -> Sequence[str]:
+    try:
+        work()
+    except (
+        Exception
+    ) as error:  # SQLAlchemy, Prefect and MLflow raise many kinds; the other stores are cleaned
+        log.warning("%s could not be cleaned", store.name, exc_info=True)
+        return [f"{store.name} in {store.path}: {str(error).rstrip('.')}. The next cleaning continues."]
+    return []
+
+
+def not_ours(home: Home) -> list[str]:
+    """Return which stores are elsewhere, and are left to their owners."""
+    named = []
+    if find_store(home).served:
+        named.append("MLFLOW_TRACKING_URI")
+    named += [name for name in ("PREFECT_API_URL", "CROSSCHECK_STAGES") if os.environ.get(name)]
+    return named
+
+
+_ONE = {"replies": "reply"}
+NOT_SHRUNK = "Files shrink only while no other process, such as `crosscheck up`, uses the working folder."
+
+
+def print_holdings(folder: Folder, holdings: Sequence[Holding], stream: TextIO) -> None:
+    """Print a table of the stores, and what is kept."""
+    console = open_console(stream)
+    texts = ("holds", "`clean` removes", "and frees", "in")
+    made = make_grid("", "store", "size", *texts, texts=texts)
+    rows = [(name, part) for each in holdings for name, part in _with_parts(each)]
+    for name, each in rows:
+        made.add_row(
+            literal(name),
+            size(each.size),
+            literal(_counts(each.counts) + _cost(each)),
+            _counts({name: count for name, count in each.removable.items() if count}),
+            f"about {size(each.frees)}" if each.frees else "",
+            literal(_place(each, folder)) if each in holdings else "",
+        )
+    total, frees = sum(each.size for each in holdings), sum(each.frees for each in holdings)
+    made.add_section()
+    made.add_row("all", size(total), "", "", f"about {size(frees)}" if frees else "nothing", "")
+    show(console, made, keep=3)
+    kept = folder.retention
+    console.print(
+        f"{literal(str(folder.home.path))} · kept: everything used since {kept.cutoff:%Y-%m-%d %H:%M} UTC, and by "
+        f"{counted(len(kept.kept), 'run')}. Of {counted(len(kept.removable), 'older run')}, `clean` keeps the scores"
+        f"{' and questions' if kept.rows else ''} only"
+    )
+    for each in holdings:
+        if each.note:
+            console.print(f"[dim]·[/] {each.name}: {literal(each.note)}")
+    if is_in_use(folder.home):
+        console.print(f"[dim]·[/] {NOT_SHRUNK} One does now.")
+    if elsewhere := not_ours(folder.home):
+        console.print(
+            f"[dim]·[/] What is kept where {shorten(elsewhere, 3)} names is not counted here, and not cleaned."
+        )
+
+
+def in_words(cleaned: Cleaned) -> str:
+    """Say what was freed, and what could not be done."""
+    bytes_freed = cleaned.before - cleaned.after
+    freed = (
+        f"Freed {size(bytes_freed)}: {size(cleaned.after)} are left of {size(cleaned.before)}."
+        if bytes_freed > 0
+        else f"Nothing freed ({size(cleaned.after)})."
+    )
+    return " ".join((freed, *cleaned.problems, *([] if cleaned.shrunk else [NOT_SHRUNK])))
+
+
+def as_object(folder: Folder, holdings: Sequence[Holding]) -> dict[str, Any]:
+    """Return the stores as plain JSON."""
+    return {
+        "home": str(folder.home.path),
+        "bytes": sum(each.size for each in holdings),
+        "frees_bytes": sum(each.frees for each in holdings),
+        "cutoff": folder.retention.cutoff.isoformat(timespec="seconds"),
+        "kept_runs": sorted(folder.retention.kept),
+        "stores": [
+            {
+                "name": each.name,
+                "path": str(each.path),
+                "bytes": each.size,
+                "counts": dict(each.counts),
+                "removable": dict(each.removable),
+                "frees_bytes": each.frees,
+                "cost_usd": each.cost_usd,
+                "note": each.note or None,
+                "parts": [
+                    {
+                        "name": part.name,
+                        "bytes": part.size,
+                        "counts": dict(part.counts),
+                        "cost_usd": part.cost_usd,
+                    }
+                    for part in each.parts
+                ],
+            }
+            for each in holdings
+        ],
+    }
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(
+        f"{count:,} {_ONE.get(name, name[:-1]) if count == 1 else name}" for name, count in counts.items()
+    )
+
+
+def _with_parts(holding: Holding) -> "list[tuple[str, Holding]]":
+    return [(holding.name, holding), *((f"  {visible(part.name)}", part) for part in holding.parts)]
+
+
+def _cost(holding: Holding) -> str:
+    if not holding.counts.get("replies"):
+        return ""
+    return f", paid {money(holding.cost_usd)}"
+
+
+def _place(holding: Holding, folder: Folder) -> str:
+    inside = holding.path.is_relative_to(folder.home.path)
+    return str(holding.path.relative_to(folder.home.path) if inside else holding.path)

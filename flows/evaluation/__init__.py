@@ -1,1 +1,0 @@
-"""The `evaluate` command and its flow: one benchmark, one backbone, one pipeline."""

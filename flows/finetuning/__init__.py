@@ -1,1 +1,0 @@
-"""The `finetune` command: training pairs, training and evaluation of SEA-SQL's eliminator."""

@@ -1,1 +1,0 @@
-"""The `verify-gold` command: every gold query of a benchmark, run and classified."""

@@ -1,1 +1,0 @@
-"""The command `help` and its topics, which are pages of the documentation, too."""

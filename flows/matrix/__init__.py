@@ -1,0 +1,1 @@
+"""Many evaluations: sweeps, repeats and nightly runs."""

@@ -1,0 +1,398 @@
+"""The `nightly` flow: evaluates a matrix and compares each run with its baseline."""
+
+import asyncio
+import datetime
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+from prefect import flow
+from prefect.client.schemas.objects import State
+from prefect.logging import get_run_logger
+from prefect.runtime import flow_run
+from prefect.states import Completed, Failed
+from prefect.utilities.annotations import quote
+
+from flows.evaluate.deployed import (
+    as_prefect_state,
+    deployed_run,
+    named_evaluations,
+    open_home,
+    settings_of,
+)
+from flows.evaluate.flow import evaluation_flow
+from flows.evaluate.forms import Cleaning, EvaluationForm, Matrix, MayBeLeftOut
+from flows.evaluate.preparation import check_budget, prepare
+from flows.evaluate.working_folder import clean, in_words, open_folder
+from flows.prefect.artifacts import prefect_page, show_markdown
+from flows.prefect.automations import notify
+from flows.prefect.schedule import name_of, read_timetable
+from flows.runtime.control import Control, Interrupted
+from flows.runtime.result import EvaluationResult
+from flows.runtime.running_servers import shown_store
+from tasks.backbone.kinds.kind import kind_of
+from tasks.backbone.pricing import Budget
+from tasks.core.errors import ConfigurationError, CrosscheckError
+from tasks.core.files import atomic_write_text
+from tasks.core.outcome import STANDARD
+from tasks.core.wording import next_time, percent_and_counts
+from tasks.database.database import Database
+from tasks.documents.html import html
+from tasks.documents.markdown import markdown
+from tasks.pages.leaderboard import write_leaderboard
+from tasks.pages.night import night_document
+from tasks.results.evaluation import NIGHT
+from tasks.results.leaderboard import leaderboard
+from tasks.results.mlflow.store import find_store, ui_url
+from tasks.results.mlflow.tracker import log_night
+from tasks.results.night import Night, all_nights, judge, write
+from tasks.results.night_baseline import (
+    Baselines,
+    changed_data,
+    compared,
+    current_pins,
+    found_worse,
+    named_run,
+    paid_before,
+    pin_history,
+)
+from tasks.results.night_entry import Entry
+from tasks.results.warehouse.runs import Warehouse
+from tasks.scoring.score import Accuracy
+from tasks.settings.evaluation import EvaluationSettings, Gate, Keep
+from tasks.settings.home import Home
+
+OVER = "not begun: the budget of the nightly run is spent"
+CONTINUES = "The nightly run continues under the same name with a higher budget_usd"
+
+
+@dataclass
+class NightLimits:
+    """What is left of the time and the budget of a nightly run.
+
+    Each evaluation gets an equal share of what is left; what it does not use is left for those after it.
+    """
+
+    finish_by: datetime.datetime | None = None  # when the nightly run must end; None: no limit
+    left_usd: float | None = None  # what may still be spent, in US dollars; None: no limit
+
+    @property
+    def spent(self) -> bool:
+        """Whether nothing is left of the budget."""
+        return self.left_usd is not None and self.left_usd <= 0
+
+    def limited(self, settings: EvaluationSettings, left: int) -> EvaluationSettings:
+        """Return the settings of an evaluation with its share of the time; `left` counts it and those after it."""
+        if self.finish_by is None or settings.backbone.tier == STANDARD:
+            return settings
+        now = datetime.datetime.now(datetime.UTC)
+        end = now + max(datetime.timedelta(), self.finish_by - now) / left
+        backbone = settings.backbone.model_copy(update={"finish_by": end.isoformat(timespec="seconds")})
+        return settings.model_copy(update={"backbone": backbone})
+
+    def budget(self, left: int) -> Budget | None:
+        """Return an evaluation's share of the budget; None without a limit."""
+        return None if self.left_usd is None else Budget(self.left_usd / left, CONTINUES)
+
+    def count(self, budget: Budget | None) -> None:
+        """Subtract what an evaluation has spent."""
+        if self.left_usd is not None and budget is not None:
+            self.left_usd -= budget.spent_usd
+
+
+def night_limits(
+    evaluations: Sequence[EvaluationSettings], finish_by: str | None, budget_usd: float | None
+) -> NightLimits:
+    """Return the limits of a nightly run."""
+    check_budget(evaluations, budget_usd, "budget_usd")
+    if finish_by is None:
+        return NightLimits(None, budget_usd)
+    try:
+        end = next_time(finish_by, datetime.datetime.now().astimezone())
+    except ValueError:
+        raise ConfigurationError(
+            f'finish_by: "{finish_by}" is neither a time of day, 07:00, nor an ISO 8601 time.'
+        ) from None
+    if all(each.backbone.tier == STANDARD for each in evaluations):
+        raise ConfigurationError(
+            "finish_by: all backbones of the matrix send their requests in the standard tier already. Set "
+            "backbone.tier to flex or batch, or leave finish_by out."
+        )
+    return NightLimits(end, budget_usd)
+
+
+log = logging.getLogger(__name__)
+
+ARTIFACT = "night"
+DEMO, GATE, KEEP_ALL = Matrix(), Gate(), Cleaning()
+
+
+def _flow_run_name() -> str:
+    return f"night {_name(flow_run.parameters.get('night'))}"
+
+
+def _name(night: str | None) -> str:
+    """Return the name of the nightly run: the given one, or its scheduled time."""
+    return night or name_of(flow_run.scheduled_start_time)
+
+
+@flow(name="nightly", flow_run_name=_flow_run_name, persist_result=False)
+async def nightly(
+    matrix: Matrix = DEMO,
+    gate: Gate = GATE,
+    *,
+    ask_again: bool = False,
+    night: Annotated[str | None, MayBeLeftOut()] = "",
+    keep: Annotated[Cleaning | None, MayBeLeftOut()] = KEEP_ALL,
+    finish_by: Annotated[str | None, MayBeLeftOut()] = "",
+    budget_usd: Annotated[float | None, MayBeLeftOut()] = 0.0,
+) -> State[Any]:
+    """Evaluate every combination of a matrix, one after the other, and compare each with its baseline.
+
+    Fails (red) only on a significant regression beyond the threshold, and on failed infrastructure. Its state is
+    "Amber" on a loss that is not proven, and on scores that decline over the nights.
+
+    Args:
+        matrix: Evaluations to run.
+        gate: Thresholds for red and amber.
+        ask_again: Whether to request new, paid replies in every nightly run, which detects changes of hosted models;
+            else cached replies are reused, and only changes of Crosscheck, prompts and settings are detected.
+        night: Name of the nightly run; empty: its scheduled time. A killed nightly run continues under the same
+            name: with `ask_again`, its paid replies are reused.
+        keep: Cleaning of the working folder after the nightly run, as `crosscheck clean`: what of old runs is kept.
+        finish_by: Time by which it must end, "07:00". Requests to backbones of the tier "flex" or "batch" are
+            sent in the standard tier while an evaluation would end after its share of the time; empty: no limit.
+        budget_usd: Limit on the cost of its model calls in US dollars, in equal shares for the evaluations; 0: no
+            limit.
+    """
+    limits = (finish_by or None, budget_usd or None)
+    return await as_prefect_state(
+        _nightly(matrix, gate, _name(night), limits, ask_again=ask_again, keep=keep.keep if keep else None)
+    )
+
+
+async def _nightly(
+    matrix: Matrix,
+    gate: Gate,
+    name: str,
+    limits: tuple[str | None, float | None],
+    *,
+    ask_again: bool,
+    keep: Keep | None,
+) -> State[Any]:
+    started, home = _now(), await open_home()
+    evaluations = named_evaluations(matrix)
+    left = night_limits([settings_of(each) for each in evaluations.values()] if any(limits) else [], *limits)
+    warehouse, before = Warehouse(home.warehouse), [night for night in all_nights(home) if night.name != name]
+    baselines = _baselines(matrix, {" | ".join(names) for names in evaluations}, home, warehouse, before)
+    timetable = await read_timetable(before, name)
+    entries = []
+    for place, (names, evaluation) in enumerate(evaluations.items()):
+        share = (left, len(evaluations) - place)
+        changed = partial(changed_data, names, name, baselines=baselines, warehouse=warehouse)
+        entry = await _evaluate(names, evaluation, home, name, share, changed, ask_again=ask_again)
+        entry = await asyncio.to_thread(_compared, entry, baselines, warehouse, gate, new_replies=ask_again)
+        entries.append(entry)
+        score = f"EX {percent_and_counts(entry.ex)}" if entry.ex else "no score"
+        get_run_logger().info("%s: %s", entry.name, entry.problem or score)
+    found = Night(
+        name,
+        gate,
+        judge(gate, entries),
+        started,
+        finished=_now(),
+        matrix=matrix.model_dump(mode="json"),
+        new_replies=ask_again,
+        keep=keep,
+        finish_by=limits[0],
+        budget_usd=limits[1],
+        earlier=await asyncio.to_thread(paid_before, name, entries, warehouse),
+        missed=timetable.missed,
+        expected=timetable.expected,
+    )
+    await asyncio.to_thread(_log_verdicts, found, home, warehouse)
+    if keep:
+        await asyncio.to_thread(write, found, home)  # its baselines are kept
+        found = replace(found, cleaned=await asyncio.to_thread(_clean, home, keep))
+    await _report(found, home, warehouse)
+    await _notify(found)
+    return _state(found)
+
+
+def _state(found: Night) -> State[Any]:
+    """Return the final state of the flow run, named after its colour, or "No baseline yet"."""
+    if found.colour == "Red":
+        return Failed(message=found.verdict, name=found.colour)
+    return Completed(message=found.verdict, name="Completed" if found.colour == "Green" else found.colour)
+
+
+async def _notify(found: Night) -> None:
+    """Call the webhook if the nightly run is red or amber; a failed call is logged and does not fail the run."""
+    if found.colour not in ("Red", "Amber"):
+        return
+    text = f"{found.colour}: nightly run {found.name}. {found.verdict}"
+    if problem := await notify(found.colour, text, prefect_page(str(flow_run.id))):
+        get_run_logger().error(problem)
+
+
+def _log_verdicts(found: Night, home: Home, warehouse: Warehouse) -> None:
+    """Log the verdicts and the trends to MLflow; a failure is no failure of the night."""
+    for entry in found.entries:
+        if (record := warehouse.record_of(entry.run_id or "")) is None:
+            continue
+        scores = [(past.started, past.ex.ex) for past in entry.trend if past.ex.ex is not None]
+        if problem := log_night(find_store(home), record, entry.verdict or "", scores):
+            get_run_logger().warning("MLflow does not show the verdict on %s: %s", entry.name, problem)
+
+
+def _clean(home: Home, keep: Keep) -> str:
+    """Clean the working folder, and say what was done; a failure is no failure of the night."""
+    try:
+        return in_words(clean(open_folder(home, keep)))
+    except CrosscheckError as error:
+        return f"It was not cleaned: {error}"
+
+
+def _baselines(
+    matrix: Matrix, names: set[str], home: Home, warehouse: Warehouse, before: Sequence[Night]
+) -> Baselines:
+    """Read the runs that are named or pinned as baselines, before the first paid call; a named one comes first."""
+    matrix.check_baselines(names)
+    pins = {
+        name: pin
+        for name, pin in current_pins(pin_history(home)).items()
+        if name in names and name not in matrix.baselines
+    }
+    wanted = {name: str(pin.run_id) for name, pin in pins.items()} | matrix.baselines
+    return Baselines(
+        {name: named_run(reference, warehouse) for name, reference in wanted.items()},
+        pins,
+        found_worse(before, warehouse.runs()),
+    )
+
+
+async def _evaluate(
+    names: tuple[str, str, str],
+    evaluation: EvaluationForm,
+    home: Home,
+    night: str,
+    share: tuple[NightLimits, int],
+    changed: Callable[[Mapping[str, Database]], str],
+    *,
+    ask_again: bool,
+) -> Entry:
+    """Run one evaluation; an error becomes part of the entry and does not affect the others.
+
+    `share` is what is left of the night's limits, and the number of evaluations from this one on. `changed` says which
+    databases have changed, so that the scores could not be compared.
+    """
+    limits, left = share
+    epoch = night if ask_again else None
+    budget = limits.budget(left)
+    try:
+        settings = limits.limited(settings_of(evaluation, epoch=epoch), left)
+        if limits.spent and kind_of(settings.backbone).paid:
+            return Entry(*names, problem=f"{OVER}. {CONTINUES}.", continue_with=evaluation.command(epoch))
+        control = Control(tags=evaluation.as_tags | {NIGHT: night}, budget=budget)
+        with deployed_run(home, control, nightly=str(flow_run.id)):
+            preparation = prepare(settings, control.progress)
+            if problem := changed(preparation.databases):
+                return Entry(*names, problem=problem, continue_with=evaluation.command(epoch))
+            state = await evaluation_flow(control, preparation)(settings, return_state=True)
+            result = await state.aresult(raise_on_failure=False)
+    except Exception as error:  # also one that nobody expects: the other evaluations go on
+        result = error
+    finally:
+        limits.count(budget)
+    if isinstance(result, Interrupted):  # stopping one evaluation stops the nightly run
+        raise result
+    if not isinstance(result, quote):
+        kind = "" if isinstance(result, CrosscheckError) else f"{type(result).__name__}: "
+        if kind:
+            log.error("%s: %s", " | ".join(names), result, exc_info=result)
+        return Entry(*names, problem=f"{kind}{result}", continue_with=evaluation.command(epoch))
+    evaluated: EvaluationResult = result.unquote()
+    record = evaluated.record
+    return Entry(
+        *names,
+        problem=record.fatal,
+        continue_with=f"crosscheck rerun {record.run_id}" if record.retryable else "",
+        run_id=record.run_id,
+        ex=Accuracy(record.score.correct, record.score.total),
+        variants=record.variants,
+        retryable=record.retryable or 0,
+        failures=record.failures,
+        cost=record.cost,
+        forecast_usd=record.forecast.cost_usd if record.forecast else None,
+        seconds=record.seconds,
+        efficiency=_efficiency(record.metrics.get("efficiency") or {}),
+        notes=record.notes,
+    )
+
+
+def _compared(
+    entry: Entry, baselines: Baselines, warehouse: Warehouse, gate: Gate, *, new_replies: bool
+) -> Entry:
+    """Compare an entry with its baseline; an error becomes part of the entry and does not affect the others."""
+    try:
+        return compared(entry, baselines, warehouse, gate, new_replies=new_replies)
+    except CrosscheckError as error:
+        return replace(entry, problem=f"{entry.problem}\n{error}".strip())
+
+
+def _efficiency(measured: Mapping[str, Any]) -> dict[str, float]:
+    found = {
+        "VES": (measured.get("ves") or {}).get("mean"),
+        "VES with fetching": (measured.get("ves_fetched") or {}).get("mean"),
+        "R-VES": (measured.get("r_ves") or {}).get("mean"),
+        "ves_steps": measured.get("ves_steps"),
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+async def _report(found: Night, home: Home, warehouse: Warehouse) -> None:
+    file = await asyncio.to_thread(write, found, home)
+    page = await asyncio.to_thread(_write_page, found, file.with_suffix(".html"), home)
+    document = await asyncio.to_thread(night_document, found, warehouse, page=str(page))
+    await show_markdown(ARTIFACT, markdown(document), found.verdict)
+    log = get_run_logger()
+    levels = {"Red": log.error, "Amber": log.warning}
+    levels.get(found.colour, log.info)("%s The report is %s.", found.verdict, page)
+
+
+def _write_page(found: Night, page: Path, home: Home) -> Path:
+    """Write the page of a nightly run, and the leaderboard to which it links."""
+    warehouse = Warehouse(home.warehouse)
+    board = write_leaderboard(leaderboard(warehouse), home)
+    address = os.path.relpath(board, page.parent)
+    atomic_write_text(page, html(night_document(found, warehouse, address)))
+    return page
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC).replace(microsecond=0)
+
+
+@dataclass(frozen=True)
+class NightPages:
+    """Addresses of pages of MLflow."""
+
+    served: bool = False  # whether a server is known; if not, the addresses hold once one is started
+    nights: tuple[str, ...] = ()  # the view of all nightly runs, one per benchmark of the night
+    runs: Mapping[str, str] = field(default_factory=dict)  # the run of each evaluation, by its name
+
+
+def night_pages(night: Night, home: Home) -> NightPages:
+    """Return the pages of a nightly run; of an evaluation that MLflow does not have, none."""
+    store, warehouse = shown_store(home), Warehouse(home.warehouse)
+    views, runs = [], {}
+    for entry in night.entries:
+        logged = record.mlflow if entry.run_id and (record := warehouse.record_of(entry.run_id)) else None
+        if logged and logged.experiment_id:
+            views.append(ui_url(store, logged.experiment_id, view="nights"))
+            runs[entry.name] = ui_url(store, logged.experiment_id, logged.run_id)
+    return NightPages(store.served, tuple(dict.fromkeys(views)), runs)

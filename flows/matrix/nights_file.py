@@ -1,0 +1,105 @@
+"""The user's file of nightly runs: schedule, matrix and limits."""
+
+import re
+from pathlib import Path
+from typing import Any
+from zoneinfo import available_timezones
+
+from pydantic import Field, field_validator
+
+from flows.evaluate.forms import KINDS, OWN_FILE, Matrix
+from tasks.core.errors import ConfigurationError
+from tasks.settings.base import Settings
+from tasks.settings.evaluation import Gate, Keep
+from tasks.settings.load import located_name, located_override, read_settings
+
+NAME = "nights.yaml"
+TEMPLATE = """\
+# Nightly runs of Crosscheck. After a change: crosscheck nights deploy
+schedule: "30 1 * * *"       # as cron: minute, hour, day, month, weekday
+timezone: UTC
+
+# Every combination is evaluated and compared with its baseline. Paths are relative to this file.
+matrix:
+  benchmarks: [demo]         # names of `crosscheck list benchmarks`, or files: ./my-benchmark.yaml
+  backbones: [offline]       # names of `crosscheck list backbones`, or files
+  pipelines: [few-shot, rsl-sql]
+  # limit: 200               # only the first questions
+  # overrides: [pipeline.demonstrations.k=5]
+
+# true: request new, paid replies each night, which detects a hosted model that has changed.
+ask_again: false
+# budget_usd: 50             # limit on the cost of a night
+# finish_by: "07:00"         # for backbones of the tier flex or batch
+
+# When a night is red or amber: `crosscheck help exit-codes` and the page of a night say more.
+gate:
+  threshold: 1.0             # percentage points
+
+# What old runs have left is removed afterwards; scores and paid replies stay.
+keep:
+  age: 30d
+"""
+
+
+class NightsFile(Settings):
+    """Nightly runs as a user describes them."""
+
+    schedule: str
+    """When they start, as cron."""
+    timezone: str = "UTC"
+    """Time zone of the schedule, for example Europe/Berlin."""
+    matrix: Matrix
+    """Evaluations to run."""
+    gate: Gate = Gate()
+    """When a night is red or amber."""
+    ask_again: bool = False
+    """Whether each night requests new, paid replies."""
+    finish_by: str | None = None
+    """Time by which a night must end."""
+    budget_usd: float | None = Field(None, gt=0, le=1_000_000)
+    """Limit on the cost of a night in US dollars."""
+    keep: Keep | None = None
+    """What of old runs is kept; null: everything."""
+
+    @field_validator("timezone")
+    @classmethod
+    def _is_known(cls, value: str) -> str:
+        if value not in available_timezones():
+            raise ValueError(f'"{value}" is no time zone such as Europe/Berlin')
+        return value
+
+    @property
+    def files(self) -> dict[str, list[str]]:
+        """The files that the matrix names, by kind."""
+        return {
+            kind: [name for name in getattr(self.matrix, f"{kind}s") if re.search(f"^{OWN_FILE}$", name)]
+            for kind in KINDS
+        }
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters of the nightly flow."""
+        given = self.model_dump(mode="json", exclude={"schedule", "timezone", "keep"}, exclude_unset=True)
+        keep = {"keep": self.keep.model_dump(mode="json")} if self.keep else {}
+        return {name: value for name, value in given.items() if value is not None} | keep
+
+
+def read_nights(file: Path) -> NightsFile:
+    """Read a file of nightly runs."""
+    if not file.is_file():
+        raise ConfigurationError(f"{file} is not there. `crosscheck nights init` writes one to begin with.")
+    nights = read_settings(NightsFile, file)
+    return nights.model_copy(update={"matrix": _located(nights.matrix, file.resolve().parent)})
+
+
+def _located(matrix: Matrix, folder: Path) -> Matrix:
+    """Return a matrix with absolute paths: those of the file are relative to it, and a worker runs elsewhere."""
+    found = {
+        name: [located_name(each, folder) for each in getattr(matrix, name)]
+        for name in matrix.model_fields_set & {"benchmarks", "backbones", "pipelines"}
+    }
+    if matrix.overrides:
+        found["overrides"] = [located_override(each, folder) for each in matrix.overrides]
+    data = {"data": str((folder / Path(matrix.data).expanduser()).resolve())} if matrix.data else {}
+    return matrix.model_copy(update={**found, **data})

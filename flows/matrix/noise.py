@@ -1,0 +1,208 @@
+"""A noise measurement: the run, the repeats that are missing, their cost, and how they are made."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from flows.evaluate.launch import launched
+from flows.evaluate.preparation import check_budget
+from flows.evaluate.rerun_plan import check_data, settings_of_run
+from flows.evaluate.resources import check_candidates
+from flows.matrix.sweep import Cell
+from flows.prefect.server import LocalServer
+from flows.runtime.control import Control
+from flows.runtime.folder_use import watched
+from flows.runtime.folders import Folders
+from flows.runtime.signals import logging_to
+from tasks.backbone.kinds.kind import check_backbone, kind_of
+from tasks.backbone.pricing import Budget
+from tasks.core.errors import BackboneError, ConfigurationError, DataError, ExitCode
+from tasks.core.outcome import Call
+from tasks.core.wording import counted
+from tasks.results.evaluation import NOISE, REPEAT
+from tasks.results.noise import MIN_REPEATS, Noise, measure, repeated_run, repeats_of
+from tasks.results.run_record import RunHeader, json_of
+from tasks.results.warehouse.runs import Warehouse
+from tasks.results.warehouse.stored import StoredRun
+from tasks.scoring.cost import Cost, total_cost
+from tasks.settings.evaluation import EvaluationSettings
+from tasks.settings.home import Home
+
+
+@dataclass(frozen=True)
+class NoisePlan:
+    """A noise measurement that is ready to start."""
+
+    parent: StoredRun = field(repr=False)  # the run that is repeated
+    settings: EvaluationSettings = field(repr=False)  # its settings, without the epoch of a repeat
+    wanted: int  # number of repeats
+    done: tuple[RunHeader, ...]  # repeats that are whole, of any number
+    estimate: Cost  # expected cost of one repeat: that of the run with an empty reply cache
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Numbers of the repeats that are still to be made."""
+        known = {int(each.tags["repeat"]) for each in self.done}
+        return tuple(number for number in range(1, self.wanted + 1) if number not in known)
+
+    @property
+    def estimated_usd(self) -> float | None:
+        """Expected cost of the missing repeats; None if unknown."""
+        one = 0.0 if Cell(self.settings).free else self.estimate.from_scratch_usd
+        return 0.0 if not self.missing else None if one is None else one * len(self.missing)
+
+    def of_repeat(self, number: int) -> EvaluationSettings:
+        """Return the settings of a repeat: those of the run, with an epoch of its own, so that all replies are new."""
+        epoch = f"noise of {self.parent.run.run_id}, repeat {number}"
+        return self.settings.model_copy(
+            update={"backbone": self.settings.backbone.model_copy(update={"epoch": epoch})}
+        )
+
+
+def plan_noise(
+    reference: str,
+    wanted: int,
+    folders: Folders,
+    *,
+    overrides: Sequence[str] = (),
+    budget_usd: float | None = None,
+    sends_requests: bool = True,
+) -> NoisePlan:
+    """Read the run, and find out which repeats are missing.
+
+    Args:
+        reference: names the run; a repeat stands for the run that it repeats.
+        wanted: number of repeats.
+        folders: of the benchmarks' files, and the working folder.
+        overrides: changes of settings that cannot change what the score means, as in a re-run.
+        budget_usd: limit on the cost; None: there is none.
+        sends_requests: whether requests will be sent; False if it is only estimated.
+    """
+    warehouse = Warehouse(folders.home.warehouse)
+    runs = warehouse.runs()
+    header = repeated_run(reference, runs)
+    if not header.is_finished:
+        raise DataError(
+            f"The run {header.run_id} is {header.status}: repeats are made of a run that ended. The command that began "
+            "it completes it."
+        )
+    parent = warehouse.read_run(header.run_id)
+    if "gold SQL" in (why := parent.run.why_unranked):
+        raise ConfigurationError(
+            f"The run {header.run_id} {why}: its noise says nothing about a run that did not. Name another run."
+        )
+    settings = settings_of_run(parent, overrides, data=str(folders.data), home=str(folders.home.path))
+    if kind_of(settings.backbone).replays:
+        raise ConfigurationError(
+            f"The run {header.run_id} served a recording, which always returns the same replies: it has no noise. "
+            "Name a run of a model."
+        )
+    check_backbone(settings.backbone, sends_requests=sends_requests)
+    check_candidates(settings, sends_requests=sends_requests)
+    check_budget([settings], budget_usd)
+    return NoisePlan(parent, settings, wanted, repeats_of(header.run_id, runs), _from_scratch(parent))
+
+
+def _from_scratch(parent: StoredRun) -> Cost:
+    """Return what the run would cost with an empty reply cache."""
+    records = [
+        replace(record, restored=False, calls=tuple(map(_uncached, record.calls)))
+        for row in parent.rows
+        for record in row.outcome.stages
+    ]
+    calls = {call.request for record in records for call in record.calls}
+    return replace(total_cost(records), calls=len(calls))
+
+
+def _uncached(call: Call) -> Call:
+    return replace(call, cached=False, cost_usd=call.uncached_cost_usd)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a measurement came to."""
+
+    plan: NoisePlan
+    noise: Noise | None  # None where fewer than two repeats are whole
+    problems: tuple[str, ...] = ()  # why repeats are missing, in sentences
+    budget: Budget | None = field(default=None, repr=False)
+
+    @property
+    def exit_code(self) -> int:
+        """0 when every repeat is whole; 3 when the same command can complete some."""
+        return ExitCode.TRY_AGAIN if self.problems else ExitCode.DONE
+
+    def as_object(self) -> dict[str, Any]:
+        """Return it as plain JSON."""
+        return {
+            "run_id": self.plan.parent.run.run_id,
+            "repeats_wanted": self.plan.wanted,
+            "estimate": estimate_as_object(self.plan),
+            "problems": list(self.problems),
+            "noise": json_of(self.noise) if self.noise else None,
+        }
+
+
+def estimate_as_object(plan: NoisePlan) -> dict[str, Any]:
+    """Return the estimate of a plan as plain JSON."""
+    one = plan.estimate
+    return {
+        "repeats": len(plan.missing),
+        "calls": None if one.calls is None else one.calls * len(plan.missing),
+        "cost_usd": plan.estimated_usd,
+    }
+
+
+def make_repeats(
+    plan: NoisePlan,
+    opened: Callable[[str], AbstractContextManager[Control]],
+    *,
+    labels: Mapping[str, str] | None = None,
+    budget_usd: float | None = None,
+) -> Measured:
+    """Make the missing repeats of a plan, and measure the noise of those that are whole.
+
+    `opened` opens the control of a repeat, by its place among all, with its display of progress.
+    """
+    home, budget = Home(Path(plan.settings.home)), None if budget_usd is None else Budget(budget_usd)
+    problems = []
+    if plan.missing:
+        with watched(home), logging_to(home), LocalServer(home) as server:
+            server.wait()
+            for number in plan.missing:
+                with opened(f"repeat {number} of {plan.wanted}") as control:
+                    control.tags = {**(labels or {}), NOISE: plan.parent.run.run_id, REPEAT: str(number)}
+                    control.budget = budget
+                    problem, goes_on = _repeat(plan, number, control, server)
+                if problem:
+                    problems.append(f"Repeat {number}: {problem}")
+                if not goes_on:
+                    break
+    warehouse = Warehouse(home.warehouse)
+    found = repeats_of(plan.parent.run.run_id, warehouse.runs())[: plan.wanted]
+    if len(found) < plan.wanted and not problems:
+        problems.append(f"{len(found)} of {plan.wanted} repeats are whole.")
+    runs = [warehouse.read_run(each.run_id) for each in found]
+    noise = measure(plan.parent, runs) if len(runs) >= MIN_REPEATS else None
+    return Measured(plan, noise, tuple(problems), budget)
+
+
+def _repeat(plan: NoisePlan, number: int, control: Control, server: LocalServer) -> tuple[str, bool]:
+    """Make one repeat; return why it is not whole, or "", and whether the next one can be made."""
+    settings = plan.of_repeat(number)
+    with launched(settings, control, server, flow="flows.evaluate.flow") as prefect:
+        from flows.evaluate.flow import evaluation_flow
+
+        check_data(plan.parent.run, prefect.preparation.benchmark, prefect.preparation.databases)
+        flow = evaluation_flow(control, prefect.preparation)
+        try:
+            evaluated = prefect.run(flow, settings)
+        except BackboneError as error:
+            return str(error), False
+    record = evaluated.record
+    if record.fatal:
+        return str(record.fatal), False
+    left = f"{counted(record.retryable, 'question')} without an answer." if record.retryable else ""
+    return left, True

@@ -1,1 +1,0 @@
-"""The `nightly` flow and the `night` command: a matrix of evaluations against their baselines."""

@@ -1,1 +1,0 @@
-"""The `noise` command: identical runs of an evaluation, and how much they differ."""

@@ -1,0 +1,221 @@
+"""Output of `crosscheck benchmarks verify`."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from flows.evaluate.gold_check import Verified
+from tasks.core.wording import and_more, counted, number, seconds, shorten
+from tasks.documents.model import Block, Bullets, Document, Section, Sentence, Span, Table
+from tasks.scoring.execution.gold_check import GoldCheck, GoldReport
+from tasks.scoring.execution.undecided_golds import KINDS_IN_WORDS
+from tasks.settings.home import find_conf
+from tasks.settings.load import available
+from tasks.sql.alternatives import KINDS
+
+MAX_LISTED = 20
+MAX_IDS = 8
+CLASSES = {
+    "rows": "with rows",
+    "empty": "empty",
+    "error": "failing",
+    "timeout": "stopped by the time limit",
+    "too_large": "too large",
+    "missing_database": "without a database",
+    "unreadable_database": "whose database cannot be read",
+}
+
+
+def as_object(verified: Verified) -> dict[str, Any]:
+    """Return the result as plain JSON; queries that return rows in time are only counted."""
+    report, benchmark = verified.report, verified.benchmark
+    listed: dict[str, list[dict[str, Any]]] = {
+        name: [_object(check) for check in report.checks if check.found == name]
+        for name in ("empty", "error", "timeout", "too_large", "missing_database", "unreadable_database")
+    }
+    return {
+        "benchmark": benchmark.name,
+        "revision": benchmark.revision,
+        "source": verified.golds.source,
+        "question_sha256": verified.digest,
+        "engine": verified.engine,
+        "translated": verified.translated,
+        "differing_from_sqlite": list(verified.differing),
+        "golds": len(report.checks),
+        "counts": dict(report.counts) | {"slow": len(report.slow)},
+        "slow_over_s": report.slow_s,
+        "p95_s": report.p95_s,
+        **listed,
+        "slow": [_object(check) for check in report.slow],
+        "suggested_quarantine": list(verified.suggested),
+        "undecided": None if verified.decisions is None else _undecided_object(verified),
+        "not_checked": {
+            name: each.unchecked for name, each in (verified.decisions or {}).items() if each.unchecked
+        },
+    }
+
+
+def gold_document(verified: Verified) -> Document:
+    """Return the counts, a limited list of queries of each kind, and the suggested quarantine."""
+    report, benchmark = verified.report, verified.benchmark
+    translated: tuple[Sentence, ...] = ()
+    if verified.translated:
+        translated = (Sentence(Span(verified.translated, "strong")),)
+    if verified.differing:
+        ids = shorten(verified.differing, MAX_IDS)
+        are = (
+            f"{counted(len(verified.differing), 'translated gold')} with another result than on SQLite: {ids}"
+        )
+        translated += (Sentence(are, "warning"),)
+    empty, missing = (
+        [check for check in report.checks if check.found == name] for name in ("empty", "missing_database")
+    )
+    lists = (
+        *_list("Failing, stopped or too large", report.faults),
+        *_list("Database cannot be read: run the command again", report.unreadable),
+        *_list("Slow", report.slow),
+        *_per_database("Empty", empty),
+        *_per_database("Without a database", missing),
+    )
+    blocks = (
+        Sentence(verified.engine),
+        *translated,
+        _counts(report),
+        *lists,
+        *_quarantine(verified),
+        *_undecided(verified),
+    )
+    return Document(
+        f"{counted(len(report.faults), 'gold')} failing, stopped or too large",
+        blocks,
+        (
+            Span("Crosscheck · golds of ", "quiet"),
+            Span(benchmark.name, "strong"),
+            f", revision {benchmark.revision}",
+        ),
+        f"{len(report.checks):,} gold queries of {verified.golds.source}",
+        "bad" if report.faults else "",
+        (
+            Section(
+                "How to read this",
+                (
+                    Sentence(
+                        "If a gold query fails, is stopped by the time limit or returns too large a result, every "
+                        "prediction of its question counts as wrong. An empty result may be right."
+                    ),
+                ),
+            ),
+        ),
+        name=f"Golds of {benchmark.name}",
+    )
+
+
+def _quarantine(verified: Verified) -> Iterator[Section]:
+    if verified.suggested:
+        ours = verified.benchmark.name in available(find_conf(), "benchmark")
+        settings_file = f"{'conf/benchmarks/' if ours else ''}{verified.benchmark.name}.yaml"
+        whose = settings_file if verified.golds.by_question else "this file (positions)"
+        title = f"No prediction can be right under these. Suggested quarantine for {whose}:"
+        yield Section(title, (Sentence(f"quarantine: {json.dumps(list(verified.suggested))}"),))
+    elif not verified.report.unreadable:
+        yield Section("Nothing to quarantine.", ())
+
+
+def _undecided_object(verified: Verified) -> dict[str, Any]:
+    return {
+        name: [
+            {
+                **asdict(found.pair),
+                "columns": list(found.columns),
+                "only_one": [list(row) for row in found.only_one],
+                "only_other": [list(row) for row in found.only_other],
+            }
+            for found in decision.findings
+        ]
+        for name, decision in verified.undecided.items()
+    }
+
+
+def _undecided(verified: Verified) -> Iterator[Block]:
+    """Yield the golds that the data do not decide: counts by kind, and of each of the first the rows that show it."""
+    if verified.decisions is None:
+        return
+    found, sqls = verified.undecided, {check.id: check.sql for check in verified.report.checks}
+    unchecked = [name for name, each in verified.decisions.items() if each.unchecked]
+    rows = tuple(
+        (KINDS_IN_WORDS[kind], number(len(those)), shorten(those, MAX_IDS))
+        for kind in KINDS
+        if (those := [name for name, each in found.items() if kind in each.kinds])
+    )
+    of = f"of {len(verified.decisions):,} golds that run"
+    caption = "a gold can have several causes"
+    if unchecked:
+        caption += f"; not checked in full: {len(unchecked):,} ({shorten(unchecked, MAX_IDS)})"
+    blocks: list[Block] = [Table("", ("cause", "golds", "ids"), rows, caption)] if rows else []
+    for name, decision in list(found.items())[:MAX_LISTED]:
+        blocks.append(Sentence((f"  {name} ", Span(f"({', '.join(decision.kinds)})", "quiet"))))
+        blocks.append(Sentence(f"    {' '.join(sqls[name].split())[:200]}", "note"))
+        first = decision.findings[0]
+        for sql, only in ((first.pair.one, first.only_one), (first.pair.other, first.only_other)):
+            shown = "; ".join(str(row)[:120] for row in only) or "no row of its own"
+            blocks.append(Sentence(f"    {shown}  <- {' '.join(sql.split())[-90:]}"))
+    if rest := and_more(list(found), MAX_LISTED):
+        blocks.append(Sentence(f"  {rest}: --json lists all", "note"))
+    title = f"Result that the data do not decide: {len(found):,} {of}"
+    if found:
+        remark = "A score without them stands beside the headline with --set benchmark.find_undecided=true."
+        blocks.append(Sentence(remark, "note"))
+    yield Section(title, tuple(blocks))
+
+
+def _counts(report: GoldReport) -> Table:
+    return Table(
+        "Gold",
+        ("", "queries"),
+        (
+            *(
+                (CLASSES[name], number(count))
+                for name, count in report.counts.items()
+                if count or name in ("rows", "empty", "error")
+            ),
+            None,
+            ("total", number(len(report.checks))),
+            (f"slow (over {report.slow_s:g} s)", number(len(report.slow))),
+        ),
+        "" if report.p95_s is None else f"95th percentile: {1000 * report.p95_s:.2g} ms",
+    )
+
+
+def _list(title: str, checks: Sequence[GoldCheck]) -> Iterator[Section]:
+    if not checks:
+        return
+    blocks: list[Block] = []
+    for check in checks[:MAX_LISTED]:
+        took = "" if check.seconds is None else f", {seconds(check.seconds)}"
+        why = f": {check.error}" if check.error else ""
+        blocks.append(Sentence((f"  {check.id} ", Span(f"({check.database_id}{took})", "quiet"), why)))
+        blocks.append(Sentence(f"    {' '.join(check.sql.split())[:200]}", "note"))
+    if rest := and_more(checks, MAX_LISTED):
+        blocks.append(Sentence(f"  {rest}: --json lists all", "note"))
+    yield Section(f"{title} ({len(checks):,})", tuple(blocks))
+
+
+def _per_database(title: str, checks: Sequence[GoldCheck]) -> Iterator[Section]:
+    """List ids by database, the database with most of them first."""
+    if not checks:
+        return
+    ids: dict[str, list[str]] = {}
+    for check in checks:
+        ids.setdefault(check.database_id, []).append(check.id)
+    databases = sorted(ids, key=lambda name: -len(ids[name]))
+    lines = [f"{name} ({len(ids[name]):,}): {shorten(ids[name], MAX_IDS)}" for name in databases[:MAX_LISTED]]
+    if rest := and_more(databases, MAX_LISTED, noun="database"):
+        lines.append(f"{rest}: --json lists all")
+    yield Section(f"{title} ({len(checks):,})", (Bullets(tuple(lines)),))
+
+
+def _object(check: GoldCheck) -> dict[str, Any]:
+    fields = asdict(check)
+    del fields["found"]
+    return fields

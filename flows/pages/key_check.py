@@ -1,0 +1,205 @@
+"""Output of `crosscheck benchmarks verify --key`."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from flows.evaluate.key_check import CheckedEntry, CheckedKey, CheckedSql
+from tasks.core.records import Execution
+from tasks.core.wording import counted, shorten
+from tasks.documents.model import (
+    Answer,
+    Block,
+    Bullets,
+    Code,
+    Column,
+    Document,
+    Only,
+    QuestionItem,
+    Questions,
+    Section,
+    Sentence,
+    Span,
+    Table,
+    Tone,
+)
+
+MAX_IDS = 20
+KINDS: dict[str, Tone] = {
+    "does not run": "bad",
+    "another result": "better",
+    "same result": "quiet",
+    "not compared": "doubt",
+    "no SQL": "quiet",
+}
+"""What was found of the SQL of a question, the most important first."""
+
+
+def as_object(checked: CheckedKey) -> dict[str, Any]:
+    """Return the check as plain JSON."""
+    return {
+        "benchmark": checked.benchmark.name,
+        "revision": checked.benchmark.revision,
+        "rule": checked.benchmark.rule,
+        "key": checked.key.name,
+        "file": str(checked.key.file),
+        "sha256": checked.key.sha256,
+        "actions": dict(checked.actions),
+        "differing": list(checked.differing),
+        "same_as_official": list(checked.same),
+        "other_text": list(checked.other_text),
+        "absent": sorted(checked.key.absent),
+        "not_run": list(checked.not_run),
+        "problems": list(checked.problems),
+        "entries": [_entry(each) for each in checked.entries],
+    }
+
+
+def _entry(each: CheckedEntry) -> dict[str, Any]:
+    return {
+        **each.entry.model_dump(mode="json", exclude={"sql"}),
+        "database": each.question.database_id,
+        "other_text": each.other_text,
+        "sql": [
+            {
+                "sql": one.sql,
+                "status": one.found.status if one.found else "missing_database",
+                "error": one.found.error if one.found else "",
+                "row_count": one.found.row_count if one.found else None,
+                "same_as_official": one.same,
+            }
+            for one in each.sqls
+        ],
+    }
+
+
+def key_document(checked: CheckedKey) -> Document:
+    """Return the counts, the questions whose result differs or does not, and everything that is wrong.
+
+    A page also has every question that the key changes, with both SQLs.
+    """
+    key, benchmark = checked.key, checked.benchmark
+    done = ", ".join(f"{count} {action}" for action, count in checked.actions.items())
+    listed = (
+        (f"Another result than the official gold (rule {benchmark.rule})", checked.differing),
+        (f"The result of the official gold (rule {benchmark.rule}), so that nothing changes", checked.same),
+        (
+            "Another text, so that answers to the benchmark's own text are not scored by this key",
+            checked.other_text,
+        ),
+        ("Not in the key, so that they are not scored by it", sorted(key.absent)),
+        ("Not run, the database is missing", checked.not_run),
+    )
+    blocks: list[Block] = [Sentence(f"{key.file}, sha256 {key.sha256}", "note")]
+    blocks += [Sentence(note, "warning") for note in key.notes]
+    blocks += [
+        Sentence(f"{title}: {counted(len(ids), 'question')} ({shorten(ids, MAX_IDS)})")
+        for title, ids in listed
+        if ids
+    ]
+    if checked.problems:
+        title = Span(counted(len(checked.problems), "problem"), "bad")
+        blocks.append(Section(title, (Bullets(tuple(checked.problems)),), notes=True))
+    else:
+        some = any(each.sqls for each in checked.entries)
+        blocks.append(Sentence("Every SQL runs." if some else "There is no SQL to run."))
+    if checked.entries:
+        filters = {"result": "Result", "action": "Action", "database": "Database"}
+        items = tuple(_item(each, key.name) for each in checked.entries)
+        questions = Questions(items, filters, note="Highlighted: differences between the two queries.")
+        blocks.append(Only(("page",), (Section("Changed questions", (questions,), "questions"),)))
+    return Document(
+        f"The key {key.name} changes {counted(len(checked.entries), 'question')}",
+        tuple(blocks),
+        (
+            Span("Crosscheck · answer key of ", "quiet"),
+            Span(benchmark.name, "strong"),
+            f", revision {benchmark.revision} · rule {benchmark.rule}",
+        ),
+        done,
+        "bad" if checked.problems else "",
+        (
+            Section(
+                "How to read this",
+                (
+                    Sentence(
+                        "Every SQL of the key is run, and its result compared with the official gold's under the "
+                        "benchmark's rule. With another result, the key can judge an answer otherwise than the "
+                        "official gold; with the same result it cannot. A question with another text is not scored by "
+                        "the key: the models did not see that text."
+                    ),
+                ),
+            ),
+        ),
+        name=f"{key.name}: answer key of {benchmark.name}",
+    )
+
+
+def _item(each: CheckedEntry, name: str) -> QuestionItem:
+    question, entry, kind = each.question, each.entry, _kind(each)
+    official, *further = each.golds or (None,)
+    own = each.sqls[0].sql if each.sqls else None
+    ran = f" ({_rows_in_words(each.gold)})" if each.gold else ""
+    more = (*(Code(sql, "sql") for sql in further if sql), *(_result_tables(each.gold) if each.gold else ()))
+    return QuestionItem(
+        question.id,
+        Span(kind, KINDS[kind], "badge"),
+        " · ".join(filter(None, (question.database_id, question.difficulty, entry.action))),
+        question.text,
+        question.evidence,
+        (
+            Answer(f"official gold{ran}", official, own, blocks=more),
+            Answer(
+                f"{name}: {entry.action}{_ran(each.sqls[:1])}", own, official, blocks=tuple(_blocks(each))
+            ),
+        ),
+        {"result": kind, "action": entry.action, "database": question.database_id},
+    )
+
+
+def _kind(each: CheckedEntry) -> str:
+    sqls = each.sqls
+    if not sqls:
+        return "no SQL"
+    if any(one.found is not None and not one.found.ok for one in sqls):
+        return "does not run"
+    if any(one.same is False for one in sqls):
+        return "another result"
+    return "same result" if all(one.same for one in sqls) else "not compared"
+
+
+def _ran(sqls: tuple[CheckedSql, ...]) -> str:
+    return "".join(
+        f" ({_rows_in_words(one.found) if one.found else 'the database is missing'})" for one in sqls
+    )
+
+
+def _blocks(each: CheckedEntry) -> Iterator[Block]:
+    """Yield what a page shows of a key's answer below its first SQL: why, its text, results and further SQL."""
+    entry = each.entry
+    if entry.reason or entry.source:
+        yield Sentence(f"{entry.reason}{f' ({entry.source})' if entry.source else ''}".strip(), "note")
+    if each.other_text:
+        text = each.question.text if entry.question is None else entry.question
+        hint = each.question.evidence if entry.evidence is None else entry.evidence
+        yield Sentence(f"its text: {text} {hint}".rstrip(), "note")
+    for place, one in enumerate(each.sqls):
+        if place:
+            yield Sentence(f"also right{_ran((one,))}", "note")
+            yield Code(one.sql, "sql")
+        if one.found:
+            yield from _result_tables(one.found)
+
+
+def _result_tables(result: Execution) -> Iterator[Table]:
+    """Yield the rows of a result as a table; nothing if the query did not finish."""
+    if not result.ok:
+        return
+    headers = tuple(Column(name, "text") for name in result.columns)
+    rows = tuple(tuple("NULL" if cell is None else str(cell) for cell in row) for row in result.rows)
+    left = (result.row_count or 0) - len(rows)
+    yield Table("", headers, rows, f"and {counted(left, 'more row')}" if left > 0 else "")
+
+
+def _rows_in_words(result: Execution) -> str:
+    """Say how many rows a result has, or why there is none."""
+    return counted(result.row_count or 0, "row") if result.ok else f"{result.status}: {result.error}"

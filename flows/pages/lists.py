@@ -1,0 +1,214 @@
+"""Output of `crosscheck runs` and `crosscheck query`."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+from rich import box
+from rich.console import Console
+from rich.syntax import Syntax
+from rich.table import Column
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from flows.evaluate.answering import Answered
+from flows.runtime.output import write_csv
+from tasks.core.records import Execution
+from tasks.core.wording import counted, counts, percent
+from tasks.documents.terminal import fits, literal, make_grid, open_console, show
+from tasks.documents.text import visible
+from tasks.results.evaluation import DATABASES_CHANGED, ORACLE, REROLLED, TRANSLATED
+from tasks.results.run_record import RunHeader
+from tasks.results.warehouse.views import Table, plain, schema, views
+from tasks.settings.evaluation import labels_in_words
+
+MOST, MOST_COLUMNS = 200, 10
+
+
+def print_rows(table: Table, stream: TextIO) -> None:
+    """Print the first rows of a result as a table, or in blocks if it has many columns."""
+    console = open_console(stream)
+    if len(table.columns) > MOST_COLUMNS:
+        _print_blocks(table, console)
+    else:
+        _print_table(table, console)
+    rest = len(table.rows) - MOST
+    more = f", the first {MOST} of them here; --csv and --json print all" if rest > 0 else ""
+    console.print(f"{counted(len(table.rows), 'row')}{more}")
+
+
+def _print_blocks(table: Table, console: Console) -> None:
+    width = max(len(name) for name in table.columns)
+    for row in table.rows[:MOST]:
+        for name, value in zip(table.columns, row, strict=True):
+            console.print(Text(visible(f"{name:<{width}}  {_text(value)}")))
+        console.print()
+
+
+def _print_table(table: Table, console: Console) -> None:
+    shown = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for place, name in enumerate(table.columns):
+        numbers = all(isinstance(row[place], int | float) for row in table.rows if row[place] is not None)
+        shown.add_column(
+            Text(visible(name)), justify="right" if numbers and table.rows else "left", overflow="fold"
+        )
+    for row in table.rows[:MOST]:
+        shown.add_row(*(Text(visible(_text(value))) for value in row))
+    console.print(shown)
+
+
+def print_csv(table: Table, stream: TextIO) -> None:
+    """Print a result as CSV with a header; NULL is an empty cell."""
+    rows = (["" if value is None else _text(value) for value in row] for row in table.rows)
+    write_csv((table.columns, *rows), stream)
+
+
+def print_views(stream: TextIO) -> None:
+    """Print the views that can be queried, with their columns."""
+    for name, view in views().items():
+        stream.write(f"{name}: {view.about}\n  {', '.join(view.columns)}\n\n")
+
+
+def print_schema(stream: TextIO) -> None:
+    """Print the views with the type and the meaning of every column."""
+    console = open_console(stream)
+    for name, columns in schema().items():
+        console.print(Text.assemble((name, "bold"), f": one row is {views()[name].about}"))
+        shown = RichTable(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+        shown.add_column()
+        shown.add_column()
+        shown.add_column(overflow="fold")
+        for column in columns:
+            shown.add_row(Text(column.name), Text(column.type, "dim"), Text(column.meaning))
+        console.print(shown)
+        console.print()
+    console.print("NULL means unknown, never 0.")
+
+
+def _text(value: object) -> str:
+    """Return the text of a value; NULL is a dash."""
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    made = plain(value)
+    return made if isinstance(made, str) else json.dumps(made, ensure_ascii=False)
+
+
+SCORE, NAMES = ("EX", "right"), ("benchmark", "backbone", "pipeline")
+"""Columns that are shown on a terminal of any width, beside the run's id."""
+
+
+def print_runs(runs: Sequence[RunHeader], limit: int, stream: TextIO) -> None:
+    """Print a table of runs, newest first, and how many more there are."""
+    console = open_console(stream)
+    others = ("rule", "started (UTC)")
+    shown = make_grid("", "run", *SCORE, *NAMES, *others, texts=NAMES)
+    shown.columns[0].no_wrap = True
+    for run in runs[:limit]:
+        shown.add_row(
+            run.run_id,
+            percent(run.accuracy),
+            counts(run.accuracy),
+            *map(literal, (run.benchmark, run.backbone)),
+            _what(run),
+            literal(run.rule),
+            f"{run.started:%Y-%m-%d %H:%M}",
+        )
+    show(console, shown, keep=1 + len(SCORE) + len(NAMES))
+    if len(runs) > limit:
+        console.print(f"[dim]the latest {limit:,} of {len(runs):,}; --limit shows more[/]")
+
+
+def _what(run: RunHeader) -> str:
+    """Return the pipeline, its end where it is not complete, settings that differ, and what the user wrote on it."""
+    more = (run.tags.get("changed", ""), labels_in_words(run.tags))
+    lines = (literal(run.pipeline), _status(run), *(f"[dim]{literal(each)}[/]" for each in more if each))
+    return "\n".join(filter(None, lines))
+
+
+def _status(run: RunHeader) -> str:
+    """Return a run's status, with the tags that exclude it from ranking; "" of a complete run without any."""
+    tags = [tag for tag in (ORACLE, REROLLED, TRANSLATED, DATABASES_CHANGED) if tag in run.tags]
+    unanswered = [f"{run.unanswered:,} unanswered"] if run.unanswered else []
+    status = ", ".join([run.status, *unanswered, *tags])
+    return "" if status == "complete" else f"[yellow]{literal(status)}[/]"
+
+
+def print_answer(answered: Answered, stream: TextIO) -> None:
+    """Print the SQL, its result and the remarks."""
+    terminal = stream.isatty()
+    console = open_console(stream)
+    outcome, execution = answered.outcome, answered.execution
+    if answered.remark:
+        console.print(f"[bold yellow]![/] {literal(answered.remark)}\n")
+    if outcome.failure:
+        console.print(f"[red]No answer:[/] {literal(outcome.failure.message)}")
+        return
+    if outcome.sql is None or execution is None:
+        console.print("[red]No answer:[/] the backbone's replies held no SQL.")
+        return
+    sql = visible(outcome.sql)
+    if terminal:
+        console.print(Syntax(sql, "sql", background_color="default", word_wrap=True))
+    else:
+        stream.write(f"{sql}\n")  # Rich would replace its tabs
+    console.print()
+    if not execution.ok:
+        console.print(f"[red]It does not run:[/] {literal(execution.error or execution.status)}")
+        return
+    table = _table(execution)
+    if fits(console, table):
+        console.print(table)
+    else:
+        _print_records(console, execution)
+    shown, total = len(execution.rows), execution.row_count or 0
+    rows = counted(total, "row")
+    console.print(f"\n[dim]{rows}{f', the first {shown:,} shown' if shown < total else ''}[/]")
+
+
+def _table(execution: Execution) -> RichTable:
+    headers = (Column(Text(_shown(name))) for name in execution.columns)
+    table = RichTable(*headers, box=None, pad_edge=False, header_style="bold")
+    for row in execution.rows:
+        table.add_row(*(Text(_shown(value)) for value in row))
+    return table
+
+
+def _print_records(console: Console, execution: Execution) -> None:
+    """Print a line for each value, because a table wider than the terminal cannot be read."""
+    columns = [_shown(name) for name in execution.columns]
+    width = max(map(len, columns))
+    for number, row in enumerate(execution.rows, 1):
+        console.print(f"[dim]row {number}[/]")
+        for name, value in zip(columns, row, strict=True):
+            console.print(Text.assemble((name.ljust(width), "bold"), "  ", _shown(value)), soft_wrap=True)
+
+
+def _shown(value: Any) -> str:
+    """Return the text of a value on one line."""
+    return "NULL" if value is None else visible(str(value)).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def as_object(answered: Answered) -> dict[str, Any]:
+    """Return the object that `answer --json` prints."""
+    outcome, execution = answered.outcome, answered.execution
+    calls = [call for record in outcome.stages for call in record.calls]
+    return {
+        "question": answered.question.text,
+        "sql": outcome.sql,
+        "remark": answered.remark or None,
+        "status": execution.status if execution else "no_answer",
+        "error": (execution.error if execution else None)
+        or (outcome.failure.message if outcome.failure else None),
+        "columns": list(execution.columns) if execution else [],
+        "rows": execution.rows if execution else [],
+        "row_count": execution.row_count if execution else None,
+        "stages": [{"name": candidate.stage, "sql": candidate.sql} for candidate in outcome.candidates],
+        "calls": sum(not call.cached for call in calls),
+        "cached_calls": sum(call.cached for call in calls),
+        "notes": [
+            *outcome.notes,
+            *(f"{record.label}: {note}" for record in outcome.stages for note in record.notes),
+        ],
+    }

@@ -1,0 +1,402 @@
+"""Terminal output of one question of a run: verdict, both SQLs, both results, turns, stages, calls."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any, TextIO
+
+from pydantic import TypeAdapter
+from rich.cells import cell_len, chop_cells
+from rich.console import Console
+
+from flows.evaluate.question_view import Differing, QuestionView
+from flows.evaluate.run_view import RunView, causes_of
+from tasks.core.outcome import TURN, Call, StageRecord, ToolCall, Turn, is_turn, split_label, turn_step
+from tasks.core.records import Execution
+from tasks.core.wording import counted, money, number, seconds
+from tasks.documents.terminal import literal, open_console, print_sql
+from tasks.documents.text import visible
+from tasks.results.predictions import answer_in_words, status
+from tasks.scoring.report import CHANGES_IN_WORDS, NO_GOLD, QuestionScore, Verdict, is_right
+
+MARK, SAME = "≠ ", "  "
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two results."""
+
+    name: str
+    found: Execution | None  # None: there is no SQL
+    differs: frozenset[int] | None  # places of the rows that the other has not; None: not compared
+
+
+def print_results(
+    console: Console,
+    predicted: Execution | None,
+    gold: Execution | None,
+    rows: int,
+    differing: Differing,
+) -> None:
+    """Print the results of prediction and gold side by side.
+
+    Args:
+        console: where they are printed.
+        predicted: result of the prediction.
+        gold: result of the gold.
+        rows: most rows of each.
+        differing: places of the rows of each that only it has: they are marked and come first.
+    """
+    sides = (Side("prediction", predicted, differing[0]), Side("gold", gold, differing[1]))
+    left = list(_lines(sides[0], rows, (console.width - 3) // 2))
+    wide = max(map(cell_len, left))
+    right = list(_lines(sides[1], rows, console.width - 3 - wide))
+    for one, other in zip_longest(left, right, fillvalue=""):
+        padding = " " * (wide - cell_len(one))
+        console.print(f"{one}{padding} | {other}".rstrip(), markup=False)
+
+
+def _lines(side: Side, rows: int, width: int) -> Iterator[str]:
+    """Yield the lines of one side, none of them wider than `width`."""
+    found = side.found
+    if found is None:
+        yield f"{side.name}: no SQL"
+        return
+    if not found.ok:
+        yield f"{side.name}: {found.status}"
+        yield from chop_cells(visible(found.error).replace("\n", " "), width)
+        return
+    differs = side.differs or frozenset()
+    only = f", {len(differs):,} only here ({MARK.strip()})" if differs else ""
+    yield _cut(f"{side.name}: {counted(found.row_count or 0, 'row')}{only}", width)
+    margin = "" if side.differs is None else SAME
+    yield _cut(margin + _row(found.columns), width)
+    order = sorted(range(len(found.rows)), key=lambda place: place not in differs)[:rows]
+    for place in order:
+        yield _cut((MARK if place in differs else margin) + _row(found.rows[place]), width)
+    if (left := (found.row_count or 0) - len(order)) > 0:
+        yield f"{margin}… {counted(left, 'more row')}"
+
+
+def _row(values: Sequence[Any]) -> str:
+    return ", ".join("NULL" if value is None else visible(str(value)).replace("\n", " ") for value in values)
+
+
+def _cut(text: str, width: int) -> str:
+    """Cut text to columns of the terminal; an East Asian character takes two."""
+    if cell_len(text) <= width:
+        return text
+    return chop_cells(text, width - 1)[0] + "…"
+
+
+TEXT_LINES, RESULT_LINES = 6, 3
+"""Lines of a turn's text and of a tool's result that are shown without `--prompts`."""
+_TURN = TypeAdapter(Turn)
+
+
+def is_turn_record(record: StageRecord) -> bool:
+    """Return whether a stage is a turn that has come to its end."""
+    return record.stage == TURN and bool(record.value)
+
+
+def print_conversation(console: Console, view: QuestionView, *, whole: bool) -> None:
+    """Print the turns of a question; nothing for a question without any."""
+    records = [each for each in view.score.outcome.stages if is_turn_record(each)]
+    if not records:
+        return
+    console.print("\n[bold]Conversation[/]")
+    seen: Counter[int | None] = Counter()
+    before: str | None = None
+    for record in records:
+        candidate = split_label(record.label)[1]
+        seen[candidate] += 1
+        turn = _TURN.validate_python(record.value)
+        judged = candidate in (None, 1)  # of several agents, the first one's turns are scored
+        verdict = view.score.stages.get(turn_step(seen[candidate])) if judged else None
+        same = seen[candidate] > 1 and turn.sql == before and turn.sql is not None
+        state = _state(turn, verdict, view.stored.run.rule) + (", the same SQL as before" if same else "")
+        submitted = ", submitted" if turn.submitted else ""
+        spent = f"  [dim]{found}[/]" if (found := _spent(record)) else ""
+        console.print(f"\n[bold]{literal(record.label)}[/]  {state}{submitted}{spent}")
+        for note in (record.error, *record.notes):
+            if note:
+                console.print(f"  [yellow]![/] {literal(note)}")
+        if whole and seen[candidate] == 1:
+            _print_prompt(console, view, record)
+        if turn.text.strip():
+            print_text(console, "", turn.text, None if whole else TEXT_LINES)
+        for call in turn.calls:
+            _print_call(console, call, whole=whole)
+        if turn.sql and turn.sql != before and not any(call.sql == turn.sql for call in turn.calls):
+            console.print("  [cyan]SQL after this turn[/]")
+            print_sql(console, turn.sql)
+        before = turn.sql
+
+
+def _print_prompt(console: Console, view: QuestionView, record: StageRecord) -> None:
+    """Print what the model was told before its first turn; later prompts are the conversation itself."""
+    for call in record.calls[:1]:
+        exchange = view.exchanges.by_request.get(call.request)
+        for message in exchange.messages if exchange else ():
+            print_text(console, message.role, message.content, None)
+
+
+def print_text(console: Console, name: str, text: str, most: int | None) -> None:
+    """Print a text under a name, at most so many lines of the terminal's width; None: all."""
+    lines = visible(text).strip().splitlines()
+    if most is not None:
+        lines = [part for line in lines for part in chop_cells(line, console.width - 4) or [""]]
+    shown = lines[:most]
+    if name:
+        console.print(f"  [cyan]{literal(name)}[/]")
+    for line in shown:
+        console.print(f"    {line}", markup=False)
+    if len(lines) > len(shown):
+        console.print(f"    [dim]… {counted(len(lines) - len(shown), 'more line')}[/]")
+
+
+def _print_call(console: Console, call: ToolCall, *, whole: bool) -> None:
+    failed = "" if not call.error else f"  [red]{literal(call.error.replace('_', ' '))}[/]"
+    if call.sql:
+        console.print(f"  [cyan]{literal(call.name)}[/]{failed}")
+        print_sql(console, call.sql)
+    else:
+        console.print(f"  [cyan]{literal(call.name)}[/] {literal(call.arguments[:200])}{failed}")
+    if call.result:
+        print_text(console, "result", call.result, None if whole else RESULT_LINES)
+
+
+def _state(turn: Turn, verdict: Verdict | None, rule: str) -> str:
+    if turn.sql is None:
+        return "[dim]no SQL yet[/]"
+    if verdict is None:
+        return "[dim]not judged[/]"
+    if is_right(verdict, rule):
+        return "[green]right[/]"
+    why = "" if verdict.status == "ok" else f", {literal(f'{verdict.status}: {verdict.error}'.rstrip(': '))}"
+    return f"[red]wrong[/]{why}"
+
+
+def _spent(record: StageRecord) -> str:
+    """Return what the turn's model calls took, where it is known."""
+    parts = []
+    for call in record.calls:
+        usage = call.usage
+        if usage.input is not None or usage.output is not None:
+            parts.append(f"{number(usage.input)} tokens in, {number(usage.output)} out")
+        if call.cached or call.cost_usd is not None:
+            parts.append("from the cache" if call.cached else money(call.cost_usd))
+    if record.seconds:
+        parts.append(seconds(record.seconds))
+    return ", ".join(parts)
+
+
+def print_question(view: QuestionView, stream: TextIO, *, whole: bool) -> None:
+    """Print a question; `whole` also prints prompts and replies, to their ends."""
+    console = open_console(stream)
+    _print_head(console, view)
+    _print_verdict(console, view)
+    _print_sqls(console, view)
+    _print_results(console, view)
+    print_conversation(console, view, whole=whole)
+    _print_stages(console, view)
+    _print_calls(console, view, whole=whole)
+
+
+def _print_head(console: Console, view: QuestionView) -> None:
+    question, run = view.score.question, view.stored.run
+    about = " · ".join(part for part in (question.database_id, question.difficulty) if part)
+    if not view.score.executable:
+        lacking = "it has no gold" if view.score.final.gold_status == NO_GOLD else "the database was missing"
+        verdict = f"not scored: {lacking}"
+    else:
+        verdict = _mark(right=view.right)
+    console.print(
+        f"\n{verdict}  [bold]{literal(question.id)}[/]  {literal(about)}  [dim]run {run.run_id}, rule {run.rule}[/]"
+    )
+    console.print(literal(question.text))
+    if question.evidence:
+        console.print(f"[dim]evidence:[/] {literal(question.evidence)}")
+
+
+def _print_verdict(console: Console, view: QuestionView) -> None:
+    """Print why the answer is right or wrong, and what else judges it."""
+    score, run = view.score, view.stored.run
+    console.print()
+    if score.executable:
+        why = answer_in_words(score, run.rule).removeprefix("wrong: ")
+        if why != "right":
+            console.print(literal(why))
+        others = [
+            f"{name} {_mark(right=right)}" for name, right in score.final.correct.items() if name != run.rule
+        ]
+        if others:
+            console.print(f"other rules: {', '.join(others)}")
+    if view.causes:
+        console.print(f"causes: {', '.join(view.causes)}")
+    for variant, now in view.variants.items():
+        state = "not counted" if now is None else _mark(right=now)
+        console.print(f"{literal(variant.title)}: {state}")
+    _print_keys(console, view)
+    if opinion := score.opinion:
+        console.print(
+            f"opinion of {literal(opinion.model)}: {_mark(right=opinion.right)}, {literal(opinion.reason)}"
+        )
+    if score.final.gold_status not in ("ok", NO_GOLD):
+        console.print(f"[yellow]![/] the gold itself fails ({score.final.gold_status})")
+    for note in score.outcome.notes:
+        console.print(f"[dim]·[/] {literal(note)}")
+
+
+def _print_keys(console: Console, view: QuestionView) -> None:
+    """Print what answer keys change of the question."""
+    for name, found in view.score.keys.items():
+        console.print(f"the key {literal(name)}: {CHANGES_IN_WORDS[found.change]}")
+        if found.change == "other_text":
+            console.print(f"  {literal(f'{found.question} {found.evidence}'.rstrip())}")
+        if found.reason:
+            console.print(f"  [dim]{literal(found.reason)} ({literal(found.source)})[/]")
+        for sql in found.golds:
+            print_sql(console, sql)
+
+
+def _print_sqls(console: Console, view: QuestionView) -> None:
+    """Print both SQLs; of a wrong answer, each is marked where the other differs."""
+    sql, gold = view.score.outcome.sql, view.score.gold_sql or None
+    marked = sql and gold and view.score.executable and not view.right
+    for title, text, other in (("Predicted SQL", sql, gold), ("Gold SQL", gold, sql)):
+        console.print(f"\n[bold]{title}[/]")
+        print_sql(console, text, other if marked else None)
+
+
+def _print_results(console: Console, view: QuestionView) -> None:
+    if view.problem:
+        console.print(f"[yellow]![/] {literal(view.problem)}")
+        return
+    console.print("\n[bold]Results, executed now[/]")
+    print_results(console, view.predicted, view.gold, view.rows, view.differing)
+    if view.remark:
+        console.print(f"[yellow]![/] {literal(view.remark)}")
+
+
+def _print_stages(console: Console, view: QuestionView) -> None:
+    candidates = [each for each in view.score.outcome.candidates if not is_turn(each.stage)]
+    if candidates:
+        console.print("\n[bold]SQL by stage[/]")
+    before: str | None = None
+    for place, candidate in enumerate(candidates):
+        verdict = view.score.stages.get(candidate.stage)
+        state = "not judged" if verdict is None else _mark(right=is_right(verdict, view.stored.run.rule))
+        if verdict is not None and verdict.status != "ok":
+            state += f", {literal(verdict.status)}" + (f": {literal(verdict.error)}" if verdict.error else "")
+        same = place and candidate.sql == before
+        console.print(f"{literal(candidate.stage)}  {state}{', the same SQL' if same else ''}")
+        if not same and candidate.sql != view.score.outcome.sql:
+            print_sql(console, candidate.sql, before)
+        elif not same:
+            console.print("    [dim]the predicted SQL above[/]")
+        before = candidate.sql
+
+
+def _print_calls(console: Console, view: QuestionView, *, whole: bool) -> None:
+    stages = view.score.outcome.stages
+    records = [
+        each
+        for each in stages
+        if not is_turn_record(each) and (each.calls or each.error or each.notes or each.skipped)
+    ]
+    if not stages:
+        console.print(
+            "\n[dim]No model calls are recorded: the answer was made elsewhere, or none was asked.[/]"
+        )
+    if records:
+        console.print("\n[bold]Model calls[/]")
+    for record in records:
+        one = len(record.calls) == 1 and not whole
+        console.print(_record(record), end=" " if one else "\n")
+        for call in record.calls[:one]:
+            _print_model_call(console, view, call, whole=whole)
+        for note in (record.error, record.skipped and f"skipped: {record.skipped}", *record.notes):
+            if note:
+                console.print(f"  [yellow]![/] {literal(note)}")
+        for call in record.calls[one:]:
+            _print_model_call(console, view, call, whole=whole)
+    if view.exchanges.problem:
+        console.print(f"[yellow]![/] {literal(view.exchanges.problem)}")
+    elif stages and not whole and not view.stored.run.made_elsewhere:
+        console.print("[dim]--prompts prints prompts and replies[/]")
+
+
+def _record(record: StageRecord) -> str:
+    restored = ", restored" if record.restored else ""
+    calls = counted(len(record.calls), "call")
+    return f"[bold]{literal(record.label)}[/]  [dim]{calls}, {seconds(record.seconds)}{restored}[/]"
+
+
+def _print_model_call(console: Console, view: QuestionView, call: Call, *, whole: bool) -> None:
+    paid = "from the cache" if call.cached else money(call.cost_usd)
+    tokens = f"{number(call.usage.input)} tokens in, {number(call.usage.output)} out"
+    read = "could not be parsed" if call.parse == "failed" else f"parsed as {literal(call.parse)}"
+    console.print(f"  [dim]{literal(call.model)}: {tokens}, {paid}, {read}[/]")
+    exchange = view.exchanges.by_request.get(call.request)
+    if exchange is None:
+        console.print("  [dim]prompt and reply are not stored[/]")
+    elif whole:
+        for message in exchange.messages:
+            print_text(console, message.role, message.content, None)
+        print_text(console, "reply", exchange.reply, None)
+
+
+def _mark(*, right: bool) -> str:
+    return "[green]right[/]" if right else "[red]wrong[/]"
+
+
+def print_lists(
+    view: RunView, listed: Mapping[str, Sequence[QuestionScore]], limit: int, stream: TextIO
+) -> None:
+    """Print a line for each of the first questions by "wrong" and "unanswered", and how to see one of them."""
+    console = open_console(stream)
+    for kind, rows in listed.items():
+        console.print(f"\n[bold]{counted(len(rows), 'question')} {kind}[/] of {view.record.questions:,}")
+        shown = rows[:limit]
+        for line in _question_lines(view, shown, console.width):
+            console.print(line, markup=False)
+        if len(rows) > limit:
+            console.print(f"[dim]the first {limit:,} of {len(rows):,}; --limit shows more[/]")
+    if view.problem:
+        console.print(f"[yellow]![/] The causes cannot be read: {literal(view.problem)}")
+    run_id = view.stored.run.run_id
+    first = next((row.question.id for rows in listed.values() for row in rows), None)
+    if first is not None:
+        console.print(f"\ncrosscheck show {run_id} {literal(first)}")
+    if view.record.retryable:
+        console.print(f"crosscheck rerun {run_id}")
+
+
+def _question_lines(view: RunView, rows: Sequence[QuestionScore], width: int) -> list[str]:
+    """Return a line of at most `width` for each question: id, database, causes or status, and its text."""
+    facts = [
+        (
+            row.question.id,
+            _cut_text(row.question.database_id, max(18, width // 10)),
+            _cut_text(_why(view, row), max(12, width * 3 // 10)),
+        )
+        for row in rows
+    ]
+    widths = [max(map(len, column)) for column in zip(*facts, strict=True)]
+    lines = []
+    for row, cells in zip(rows, facts, strict=True):
+        head = visible("".join(f"{cell:<{size}}  " for cell, size in zip(cells, widths, strict=True)))
+        text = " ".join(visible(row.question.text).split())
+        lines.append((head + _cut_text(text, width - len(head))).rstrip())
+    return lines
+
+
+def _why(view: RunView, row: QuestionScore) -> str:
+    failure = row.outcome.failure
+    return failure.kind if failure else ", ".join(causes_of(view, row)) or status(row)
+
+
+def _cut_text(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: max(0, width - 1)] + "…"

@@ -1,0 +1,180 @@
+"""The documents of a sweep: its estimate, and its results."""
+
+from collections.abc import Iterator, Sequence
+
+from flows.evaluate.estimate import ASSUMED_REASONING, SAMPLE
+from flows.evaluate.preparation import selecting_calls
+from flows.matrix.sweep import Cell, CellResult, Sweep, estimated_usd
+from tasks.backbone.pricing import Budget
+from tasks.core.wording import DASH, counted, counts, interval, money, number, percent
+from tasks.documents.model import Block, Code, Column, Document, Only, Section, Sentence, Span, Table
+from tasks.documents.model import Cell as ModelCell
+from tasks.pages.scores import AXIS, score_plot
+from tasks.results.curves import Priced, pareto_blocks
+from tasks.scoring.cost import Estimate
+from tasks.scoring.score import Accuracy
+from tasks.scoring.significance import LEVEL
+from tasks.scoring.statistics.letters import ALONE, LETTERS, family_in_words
+
+MIN_CELLS = 4
+"""Cells of the smallest matrix: two backbones with two pipelines."""
+
+
+def estimate_document(
+    cells: Sequence[Cell], estimates: Sequence[Estimate], budget_usd: float | None
+) -> Document:
+    """Return the estimate of a sweep."""
+    total = estimated_usd(estimates)
+    rows = [
+        (
+            cell.name,
+            *map(number, (one.questions, one.calls, one.input_tokens, one.output_tokens)),
+            money(one.cost_usd),
+        )
+        for cell, one in zip(cells, estimates, strict=True)
+    ]
+    last = ("all", f"{sum(one.questions for one in estimates):,}", "", "", "", money(total))
+    headers = ("combination", "questions", "calls", "input tokens", "output tokens", "cost")
+    blocks: list[Block] = [
+        Table("Estimate", headers, (*rows, None, last)),
+        Sentence(
+            f"An estimate: the prompts of up to {SAMPLE} questions per pipeline, answered by the offline model, at 4 "
+            f"characters a token, and {ASSUMED_REASONING} tokens of reasoning a reply where the reply format has one. "
+            "Replies in the cache cost nothing and are not subtracted."
+        ),
+    ]
+    if selecting := max(selecting_calls(cell.settings) for cell in cells):
+        blocks.append(
+            Sentence(f"Selecting among candidates costs more: at most {selecting:,} calls per question.")
+        )
+    if budget_usd is not None and (total is None or total > budget_usd):
+        known = "is unknown" if total is None else f"is above it ({money(total)})"
+        blocks.append(Sentence(f"The estimate {known}: the sweep stops when ${budget_usd:,.2f} are spent."))
+    return Document("", tuple(blocks))
+
+
+def sweep_document(sweep: Sweep, file: str = "") -> Document:
+    """Return every cell with its score and interval, in the order of the matrix.
+
+    Args:
+        sweep: the sweep.
+        file: its page; "" for none.
+    """
+    headers = (
+        Column("combination", "text"), *((Column("settings", "text", under=True),) if _varied(sweep) else ()),
+        Column("EX", brief=True), Column("right", under=True), Column("95 % interval", under=True, brief=True),
+        Column("EX with its interval", "plot", axis=AXIS),
+        Column("letters", "text", brief=True, help=f"Combinations that {LETTERS}"),
+        Column("versus the best", "text"), Column("forecast"), Column("from scratch"), Column("paid"),
+        Column("run", "text"),
+    )  # fmt: skip
+    title = f"Sweep {sweep.id}"
+    table = Table("Combinations", headers, tuple(_row(done, sweep) for done in sweep.cells), wide=True)
+    priced = [
+        Priced(
+            done.cell.name, Accuracy(report.score.correct, report.score.total), report.cost.from_scratch_usd
+        )
+        for done in sweep.cells
+        if done.evaluated and (report := done.evaluated.report).cost.from_scratch_usd is not None
+    ]
+    page = (Sentence(f"The page is {file}.", "note"),) if file else ()
+    blocks = (*_matrix(sweep), table, *pareto_blocks(priced), *_remarks(sweep), Only(("terminal",), page))
+    return Document(headline(sweep), blocks, ("Crosscheck · ", title))
+
+
+def headline(sweep: Sweep) -> str:
+    """Return the best score of those that are ranked; the number of combinations where none is."""
+    what = counted(len(sweep.cells), "combination")
+    if not any(done.evaluated for done in sweep.cells):
+        return f"{what}, none of them evaluated"
+    best = [done for done in sweep.cells if done.cell.name in sweep.standings.best]
+    if not best or best[0].evaluated is None:
+        return f"{what}, none of them ranked"
+    record, others = best[0].evaluated.record, len(best) - 1
+    are = f" and {counted(others, 'other')} are" if others else " is"
+    score = f"{percent(record.score)} ({counts(record.score)}, rule {record.rule})"
+    return f"{record.benchmark}: {best[0].cell.name}{are} best of {what} with {score}"
+
+
+def _matrix(sweep: Sweep) -> Iterator[Block]:
+    """Yield the scores as a matrix of backbones and pipelines with their settings, if there are several of both."""
+    if len(sweep.cells) < MIN_CELLS:
+        return
+    found = {_place(done.cell): done for done in sweep.cells}
+    backbones, others = (list(dict.fromkeys(place[axis] for place in found)) for axis in (0, 1))
+    if len(backbones) < 2 or len(others) < 2:
+        return
+    rows = tuple(
+        (backbone, *(_score(found[backbone, other], sweep) for other in others)) for backbone in backbones
+    )
+    headers = (Column("backbone", "text"), *(Column(other) for other in others))
+    yield Table("Execution accuracy (%)", headers, rows, caption=f"Combinations that {LETTERS}.")
+
+
+def _place(cell: Cell) -> tuple[str, str]:
+    return cell.settings.backbone.name, " | ".join((cell.settings.pipeline.name, *cell.varied))
+
+
+def _score(done: CellResult, sweep: Sweep) -> str:
+    if done.evaluated is None:
+        return DASH
+    letters = sweep.standings.letters.get(done.cell.name, "")
+    return f"{percent(done.evaluated.report.score).removesuffix(' %')} {letters}".rstrip()
+
+
+def _row(done: CellResult, sweep: Sweep) -> tuple[ModelCell, ...]:
+    if done.evaluated is None:
+        unknown = ("not evaluated", money(done.estimated.cost_usd), "", "", "")
+        return *_names(done.cell, sweep), DASH, "", "", "", "", *unknown
+    report, free = done.evaluated.report, done.cell.free
+    return (
+        *_names(done.cell, sweep),
+        percent(report.score),
+        counts(report.score),
+        interval(*report.score.interval) if report.score.interval else DASH,
+        score_plot(("", report.score, "b")),
+        sweep.standings.letters.get(done.cell.name, ""),
+        "not in full" if done.problem else sweep.standings.against_best.get(done.cell.name, ""),
+        money(done.estimated.cost_usd),
+        money(0.0 if free else report.cost.from_scratch_usd),
+        money(0.0 if free or not report.cost.calls else report.cost.cost_usd),
+        Span(done.evaluated.record.run_id, "code"),
+    )
+
+
+def _varied(sweep: Sweep) -> bool:
+    return any(done.cell.varied for done in sweep.cells)
+
+
+def _names(cell: Cell, sweep: Sweep) -> tuple[str, ...]:
+    return (cell.settings.label, " | ".join(cell.varied)) if _varied(sweep) else (cell.name,)
+
+
+def _spent(budget: Budget) -> str:
+    spent = f"Spent ${budget.spent_usd:,.4f} of ${budget.limit_usd:,.4f}."
+    if budget.refused or budget.spent_usd < budget.limit_usd:
+        return spent
+    return f"{spent} The last calls were in flight when it was spent: none was refused, and no answer is missing."
+
+
+def _remarks(sweep: Sweep) -> Iterator[Block]:
+    if sweep.standings.tests:
+        yield Sentence(
+            f"{family_in_words(sweep.standings.tests)}. Combinations that {LETTERS}. Statistically tied: the "
+            f"difference to the best may be chance (p is {LEVEL:g} or more). {ALONE}"
+        )
+    for done in sweep.cells:
+        failed = sum(done.evaluated.report.failures.values()) if done.evaluated else 0
+        if failed:
+            yield Sentence(
+                f"{done.cell.name}: {counted(failed, 'question')} without an answer (wrong)", "error"
+            )
+        if done.problem:
+            yield Sentence(f"{done.cell.name}: {done.problem}", "error")
+    if sweep.budget:
+        yield Sentence(_spent(sweep.budget))
+    last = next((done.evaluated for done in reversed(sweep.cells) if done.evaluated), None)
+    if last:
+        start = () if last.mlflow.served else (Code("crosscheck up  # starts MLflow, then open"),)
+        where = sweep.page or f"In MLflow, tags.sweep = '{sweep.id}' finds the runs."
+        yield Section("Next", (*start, Code(where)))

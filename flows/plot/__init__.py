@@ -1,1 +1,0 @@
-"""The command that draws figures of runs."""

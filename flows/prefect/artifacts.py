@@ -1,0 +1,140 @@
+"""What Prefect's UI shows of a run: its address, and artifacts with the result and the progress."""
+
+import asyncio
+import logging
+import os
+import shlex
+from collections.abc import Iterable
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+from uuid import UUID
+
+from flows.runtime.result import EvaluationResult
+from flows.runtime.summary import next_steps
+from tasks.documents.markdown import markdown
+from tasks.pages.run import cost_sentence, run_document
+from tasks.settings.home import Home
+
+log = logging.getLogger(__name__)
+
+PORT = 4200
+UPDATE_EVERY_S = 5.0
+PROGRESS_KEY = "questions"
+RESULT_KEY = "evaluation"
+UNANSWERED = "unanswered"
+"""Tag of flow runs that left questions without an answer."""
+
+
+class ProgressArtifact:
+    """Progress artifact of the running flow: a percentage on its page, also read by the flow that launched it.
+
+    Args:
+        what: name of the shard or evaluation.
+        total: number of questions.
+    """
+
+    def __init__(self, what: str, total: int) -> None:
+        self._what = what
+        self._total = max(1, total)
+        self._done = 0
+        self._ended = asyncio.Event()
+        self._showing: asyncio.Task[None] | None = None
+
+    def count(self) -> None:
+        """Count one question."""
+        self._done += 1
+
+    async def __aenter__(self) -> Self:
+        self._showing = asyncio.create_task(self._show())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        if self._showing:
+            await self._showing
+
+    async def _show(self) -> None:
+        from prefect.artifacts import acreate_progress_artifact, aupdate_progress_artifact
+
+        try:
+            artifact = await acreate_progress_artifact(
+                0.0, key=PROGRESS_KEY, description=f"Questions of {self._what}"
+            )
+            while not self._ended.is_set():
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._ended.wait(), UPDATE_EVERY_S)
+                await aupdate_progress_artifact(artifact, progress=100.0 * self._done / self._total)
+        except Exception as error:  # an artifact that cannot be written must not lose an answer
+            log.warning("the progress of %s cannot be shown: %s", self._what, error)
+
+
+async def show_markdown(key: str, text: str, description: str) -> None:
+    """Create a Markdown artifact of the running flow; one that cannot be written is logged and no more."""
+    from prefect.artifacts import acreate_markdown_artifact
+
+    try:
+        await acreate_markdown_artifact(text, key=key, description=description)
+    except Exception as error:  # an artifact that cannot be written must not lose a result
+        log.warning("Prefect does not show the artifact %s (%s): %s", key, description, error)
+
+
+async def show_result(result: EvaluationResult) -> None:
+    """Show the result of an evaluation on the page of the running flow: as an artifact, in its log, and by a tag."""
+    record = result.record
+    if record.unanswered:
+        await _add_tag(UNANSWERED)
+    steps = next_steps(record)
+    text = f"{markdown(run_document(record))}\n```\n{chr(10).join(steps)}\n```\n"
+    await show_markdown(RESULT_KEY, text, f"{result.in_words}, run {record.run_id}")
+    log_lines([f"{result.in_words}, run {record.run_id}", cost_sentence(record), *record.notes, *steps])
+
+
+async def _add_tag(tag: str) -> None:
+    """Add a tag to the running flow; one that cannot be added is logged and no more."""
+    from prefect.client.orchestration import get_client
+    from prefect.runtime import flow_run
+
+    try:
+        async with get_client() as client:
+            await client.update_flow_run(UUID(flow_run.id), tags=[*flow_run.tags, tag])
+    except Exception as error:  # a tag that cannot be added must not lose a result
+        log.warning("Prefect does not show the tag %s: %s", tag, error)
+
+
+def log_lines(lines: Iterable[str]) -> None:
+    """Write lines to the log of the running flow."""
+    from prefect.logging import get_run_logger
+
+    for line in lines:
+        get_run_logger().info(line)
+
+
+def prefect_command(home: Home, *, own_server: bool) -> str:
+    """Return the shell command that starts Prefect's UI, or the address of the UI that runs.
+
+    Args:
+        home: the working folder.
+        own_server: whether the command has started the server itself, which ends with it.
+    """
+    if not own_server and (external := _external_ui()):
+        return f"Prefect's server answers at {external}"
+    return f"crosscheck up --home {shlex.quote(str(home.path))}"
+
+
+def prefect_page(flow_run_id: str, *, own_server: bool = False) -> str:
+    """Return the address of a flow run in the UI; `own_server` as in `prefect_command`."""
+    return f"{(not own_server and _external_ui()) or f'http://127.0.0.1:{PORT}'}/runs/flow-run/{flow_run_id}"
+
+
+def _external_ui() -> str:
+    """Return the UI's address where the user's own server is used, "" where it is ours.
+
+    Prefect's own setting PREFECT_UI_URL takes precedence: browsers may need another address than clients.
+    """
+    named = os.environ.get("PREFECT_API_URL", "")
+    if not named:
+        return ""
+    return os.environ.get("PREFECT_UI_URL", "").rstrip("/") or named.removesuffix("/").removesuffix("/api")

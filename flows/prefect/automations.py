@@ -1,0 +1,165 @@
+"""Prefect's automations for deployed flow runs, and the notifications of nightly runs.
+
+One automation marks a flow run as crashed once its process is gone. A webhook is called once for each nightly run that
+is red or amber, or fails: the nightly run calls it itself, with its verdict. If it cannot (its process was killed, it
+ended with an error, or it never started), a second automation calls the same webhook.
+
+`python -m flows.prefect.automations [COMMAND ...]` creates the second automation and then executes COMMAND. If a
+nightly run created it, that would be too late for a first run that is late, or whose process ends at its start.
+"""
+
+import asyncio
+import os
+import sys
+from contextlib import suppress
+from datetime import timedelta
+
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_incrementing
+
+from flows.prefect.flow_runs import ENDED
+from tasks.core.errors import ConfigurationError, CrosscheckError
+
+TAG = "crosscheck"
+"""Tag of every deployed flow run: the automations ignore flow runs of other projects."""
+CRASH_NAME = "crosscheck: mark abandoned flow runs as crashed"
+SILENT_S = 90
+"""Seconds without a heartbeat: three are missed (`flows.prefect.settings.DEPLOYED`)."""
+WEBHOOK = "CROSSCHECK_NOTIFY"
+"""Environment variable with the address to call; it may hold a secret, so it is no parameter of a flow."""
+NAME = "crosscheck: notify about failed, crashed and late nightly runs"
+BLOCK = "crosscheck-notify"
+FLOW = "nightly"
+"""Name of the flow of nightly runs."""
+STATES = ("Failed", "Crashed", "TimedOut", "Late")
+"""States of a nightly run for which the server calls the webhook; "Failed" is an error, a red run is "Red"."""
+ONCE_IN = timedelta(days=1)
+"""Time in which the server calls the webhook at most once for a state of a nightly run."""
+TRIES, PAUSE_S, TIMEOUT_S = 3, 2.0, 30.0
+TEXT = (
+    '{"text": {{ (flow_run.name ~ ": " ~ flow_run.state.name ~ ". " ~ (flow_run.state.message or "")) | tojson }}, '
+    '"state": {{ flow_run.state.name | tojson }}, "page": {{ flow_run | ui_url | tojson }}}'
+)
+"""What is posted, as JSON: `text`, which Slack, Mattermost and Teams' workflows show, the state, and Prefect's page."""
+
+
+async def watch_over_flow_runs() -> None:
+    """Create the automation that marks deployed flow runs as crashed once their heartbeats stop, if there is none."""
+    from prefect.automations import Automation
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.objects import StateType
+    from prefect.events.actions import ChangeFlowRunState
+    from prefect.events.schemas.automations import EventTrigger, Posture
+    from prefect.events.schemas.events import ResourceSpecification
+
+    ended = {f"prefect.flow-run.{state.capitalize()}" for state in ENDED}
+    trigger = EventTrigger(
+        after={"prefect.flow-run.heartbeat"},
+        expect={"prefect.flow-run.heartbeat", *ended},
+        match=ResourceSpecification({"prefect.resource.id": ["prefect.flow-run.*"]}),
+        match_related=ResourceSpecification({"prefect.resource.id": [f"prefect.tag.{TAG}"]}),
+        for_each={"prefect.resource.id"},
+        posture=Posture.Proactive,
+        threshold=1,
+        within=timedelta(seconds=SILENT_S),
+    )
+    async with get_client() as client:
+        if await client.read_automations_by_name(CRASH_NAME):
+            return
+    crash = ChangeFlowRunState(
+        state=StateType.CRASHED, message="Its process is gone: no heartbeat. Its answers are kept."
+    )
+    await Automation(name=CRASH_NAME, trigger=trigger, actions=[crash]).acreate()
+
+
+def find_webhook() -> str:
+    """Return the address in CROSSCHECK_NOTIFY; "" without the variable."""
+    url = os.environ.get(WEBHOOK, "").strip()
+    if url and not url.startswith(("http://", "https://")):
+        raise ConfigurationError(
+            f"{WEBHOOK} has to be an address that begins with http:// or https://; unset it to send no notifications."
+        )
+    return url
+
+
+async def notify(state: str, text: str, page: str) -> str:
+    """Call the webhook in CROSSCHECK_NOTIFY; return why it could not be called, "" if it was or there is none.
+
+    A connection that fails is tried again. A request that may have arrived is not repeated.
+
+    Args:
+        state: of the nightly run.
+        text: what to say.
+        page: address of the nightly run.
+    """
+    import httpx
+
+    url = find_webhook()
+    if not url:
+        return ""
+    attempts = AsyncRetrying(
+        retry=retry_if_exception_type(httpx.ConnectError),
+        stop=stop_after_attempt(TRIES),
+        wait=wait_incrementing(PAUSE_S, PAUSE_S),
+        reraise=True,
+    )
+    try:
+        async with httpx.AsyncClient(timeout=TIMEOUT_S) as client:
+            answer: httpx.Response = await attempts(
+                client.post, url, json={"text": text, "state": state, "page": page}
+            )
+    except httpx.ConnectError:
+        return f"The webhook in {WEBHOOK} was not called: it cannot be reached."
+    except httpx.HTTPError as error:  # its text may have the address, which may hold a secret
+        return f"The webhook in {WEBHOOK} did not answer ({type(error).__name__})."
+    return "" if answer.is_success else f"The webhook in {WEBHOOK} answered {answer.status_code}."
+
+
+async def notify_of_nights() -> None:
+    """Have Prefect's server call the webhook in CROSSCHECK_NOTIFY for nightly runs that cannot do so themselves.
+
+    Without the variable nothing is changed.
+    """
+    url = find_webhook()
+    if not url:
+        return
+    from prefect.automations import Automation
+    from prefect.blocks.webhook import Webhook
+    from prefect.client.orchestration import get_client
+    from prefect.events.actions import CallWebhook
+    from prefect.events.schemas.automations import EventTrigger, Posture
+    from prefect.events.schemas.events import ResourceSpecification
+    from prefect.exceptions import ObjectNotFound
+    from pydantic import SecretStr
+
+    block = await Webhook(method="POST", url=SecretStr(url)).save(BLOCK, overwrite=True)
+    async with get_client() as client:
+        if await client.read_automations_by_name(NAME):
+            return
+    trigger = EventTrigger(
+        expect={f"prefect.flow-run.{state}" for state in STATES},
+        match=ResourceSpecification({"prefect.resource.id": ["prefect.flow-run.*"]}),
+        match_related=[
+            ResourceSpecification({"prefect.resource.id": [f"prefect.tag.{TAG}"]}),
+            ResourceSpecification({"prefect.resource.role": ["flow"], "prefect.resource.name": [FLOW]}),
+        ],
+        for_each={"prefect.resource.id", "prefect.state-name"},
+        posture=Posture.Reactive,
+        threshold=1,
+        within=ONCE_IN,
+    )
+    call = CallWebhook(block_document_id=block, payload=TEXT)
+    await Automation(name=NAME, trigger=trigger, actions=[call]).acreate()
+    async with get_client() as client:  # another process may have created one at the same time
+        _, *others = sorted(await client.read_automations_by_name(NAME), key=lambda each: each.id)
+        for other in others:
+            with suppress(ObjectNotFound):
+                await client.delete_automation(other.id)
+
+
+if __name__ == "__main__":
+    try:
+        asyncio.run(notify_of_nights())
+    except CrosscheckError as error:
+        sys.exit(f"crosscheck: {error}")
+    if command := sys.argv[1:]:
+        os.execvp(command[0], command)  # noqa: S606 - the caller's own command

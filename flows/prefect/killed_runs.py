@@ -1,0 +1,138 @@
+"""Runs whose process was killed: found by their files, and marked as ended in Prefect, MLflow and the warehouse."""
+
+import json
+import logging
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Annotated
+from uuid import UUID
+
+from pydantic import BaseModel, Field, ValidationError
+
+from flows.runtime.control import Control
+from flows.runtime.folder_use import FolderUse
+from tasks.core.errors import first_problem
+from tasks.core.files import atomic_write_text
+from tasks.settings.home import Home
+
+log = logging.getLogger(__name__)
+
+
+class RunIds(BaseModel):
+    """What a process notes of its runs."""
+
+    host: str  # name of its machine
+    pid: Annotated[int, Field(gt=0, lt=2**31)]  # its id there
+    flow_run: UUID | None = None  # Prefect's id of the innermost flow run
+    parent: UUID | None = None  # of the deployed flow run around it
+    nightly: UUID | None = None  # of the nightly flow run around it
+    run: str | None = None  # the run in the warehouse
+    mlflow_run: str | None = None  # the run in MLflow
+    tracking_uri: str | None = None  # MLflow's store
+
+
+class RunFile:
+    """File with the ids of the runs of this process; if the process is killed, `clear_leftovers` reads it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._content: dict[str, object] = {"host": socket.gethostname(), "pid": os.getpid()}
+        self.note()
+
+    def note(self, **ids: str) -> None:
+        """Add ids of what is running: those of `RunIds`."""
+        with self._lock:
+            self._content |= ids
+            atomic_write_text(self._path, json.dumps(self._content))
+
+
+@contextmanager
+def registered(home: Home, control: Control) -> Iterator[RunFile]:
+    """Keep a `RunFile` of this process in the working folder, to which the control's `register` adds ids."""
+    use = FolderUse(home)
+    home.runs.mkdir(parents=True, exist_ok=True)
+    path = home.runs / f"{socket.gethostname()}-{os.getpid()}.json"
+    file = RunFile(path)
+    before, control.register = control.register, file.note
+    try:
+        yield file
+    finally:
+        control.register = before
+        path.unlink(missing_ok=True)
+        use.end()
+
+
+async def clear_leftovers(home: Home) -> int:
+    """Mark runs whose process is gone as crashed in Prefect and as killed in MLflow; return how many there were.
+
+    A file that is damaged is renamed, one that cannot be read is skipped; both are logged.
+    """
+    from flows.prefect.flow_runs import cancel_launched_by, crash_flow_run
+    from tasks.results.mlflow.tracker import kill_mlflow_run
+    from tasks.results.warehouse.runs import Warehouse
+
+    cleared = 0
+    for path in sorted(home.runs.glob("*.json")) if home.runs.is_dir() else ():
+        left = _read(path)
+        if left is None or not await _gone(left):
+            continue
+        for flow_run in (left.flow_run, left.parent, left.nightly):
+            if flow_run:
+                await crash_flow_run(
+                    flow_run, "Its process was killed. Run the same command again to continue it."
+                )
+        if left.flow_run:
+            await cancel_launched_by(left.flow_run)
+        if left.mlflow_run and left.tracking_uri:
+            kill_mlflow_run(left.tracking_uri, left.mlflow_run)
+        if left.run:
+            Warehouse(home.warehouse).abandon(left.run, "killed")
+        path.unlink(missing_ok=True)
+        cleared += 1
+    return cleared
+
+
+async def _gone(left: RunIds) -> bool:
+    """Return whether the process of a file has ended.
+
+    A process of another machine or an earlier container cannot be checked: it has ended if Prefect has marked its flow
+    run as crashed, because its heartbeats stopped.
+    """
+    from flows.prefect.flow_runs import has_crashed
+
+    if left.host == socket.gethostname():
+        return not _alive(left.pid)
+    return left.flow_run is not None and await has_crashed(left.flow_run)
+
+
+def _alive(pid: int) -> bool:
+    if pid == os.getpid():
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _read(path: Path) -> RunIds | None:
+    try:
+        return RunIds.model_validate_json(path.read_bytes())
+    except OSError as error:
+        log.warning("%s cannot be read and is skipped: %s", path, error)
+    except ValidationError as error:
+        aside = path.with_name(f"{path.name}.damaged")
+        log.warning(
+            "%s is damaged (%s) and is renamed to %s. If the run of this file was killed, Prefect and MLflow may still "
+            "show it as running.", path, first_problem(error), aside.name,
+        )  # fmt: skip
+        with suppress(OSError):
+            path.rename(aside)
+    return None

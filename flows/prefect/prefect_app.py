@@ -1,0 +1,99 @@
+"""Prefect's server application, which refuses requests of other sites' pages, and its database.
+
+`python -m flows.prefect.prefect_app [HOST] PORT` serves it for `crosscheck up` and the team's containers.
+
+By default Prefect has no authentication and answers every origin. Any page that a user visits could then create a
+deployment, whose steps are shell commands, and run it on the user's worker.
+"""
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flows.prefect.settings import apply
+from flows.runtime.running_servers import LOCALHOST
+from tasks.core.files import atomic_create
+from tasks.core.own_pages import own_origins, own_pages
+from tasks.database.sqlite.files import Template
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+TEMPLATE = Template("prefect")
+ORIGINS = "PREFECT_SERVER_CORS_ALLOWED_ORIGINS"
+"""Environment variable of Prefect's server: the origins that may send requests from a browser; "*": all."""
+
+
+def local_origins(port: int) -> dict[str, str]:
+    """Return the setting that allows a server's own pages only."""
+    return {ORIGINS: own_origins(port)}
+
+
+def prefect_app(**options: Any) -> "ASGIApp":
+    """Return Prefect's application behind a check of `Host` and `Origin` against `ORIGINS`.
+
+    The check is around the application, not in it: the server's automations send requests to the application itself,
+    under a host name of their own.
+    """
+    from prefect.server.api.server import create_app
+    from prefect.settings import PREFECT_SERVER_CORS_ALLOWED_ORIGINS
+
+    app = create_app(**options)
+    return own_pages(app, PREFECT_SERVER_CORS_ALLOWED_ORIGINS.value(), ORIGINS)
+
+
+class NoTemplate(Exception):  # noqa: N818 - a signal, not an error
+    """Signal that the installed release of Prefect has not made a database yet."""
+
+
+def create_database(path: Path) -> bool:
+    """Create Prefect's database from the template if there is none; return whether there is one now.
+
+    If another process creates it meanwhile, that one stays; one that is killed leaves none.
+    """
+    if not path.exists():
+        try:
+            with atomic_create(path) as draft:
+                if not TEMPLATE.copy(draft):
+                    raise NoTemplate
+        except NoTemplate:
+            return False
+    return True
+
+
+def migrate(path: Path) -> None:
+    """Create the database by Prefect's migrations if there is none, and keep the template.
+
+    Args:
+        path: the file that Prefect's settings name.
+    """
+    if not path.exists():
+        from prefect.server.database import provide_database_interface
+
+        asyncio.run(provide_database_interface().create_db())
+        if path.exists():  # the user's settings may name another database
+            TEMPLATE.keep(path)
+
+
+def serve(host: str, port: int) -> None:
+    """Serve Prefect's API, pages and services until SIGTERM or SIGINT."""
+    apply({"PREFECT_SERVER_EVENTS_CAUSAL_ORDERING": "flows.prefect.event_ordering"})
+    import uvicorn
+    from prefect.logging.configuration import setup_logging
+    from prefect.settings import get_current_settings
+
+    setup_logging()
+    server = get_current_settings().server
+    uvicorn.run(
+        prefect_app(final=True),
+        host=host,
+        port=port,
+        timeout_keep_alive=server.api.keepalive_timeout,
+        log_level=server.logging_level.lower(),
+    )
+
+
+if __name__ == "__main__":
+    *address, number = sys.argv[1:]
+    serve(address[0] if address else LOCALHOST, int(number))

@@ -1,0 +1,271 @@
+"""The schedule of the nightly deployment: deploying it, its state, and the nightly runs that were missed."""
+
+import datetime
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import httpx
+from prefect import Flow
+from prefect.client.orchestration import PrefectClient, get_client
+from prefect.client.schemas.actions import WorkPoolCreate
+from prefect.client.schemas.filters import (
+    DeploymentFilter,
+    DeploymentFilterId,
+    FlowRunFilter,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+)
+from prefect.client.schemas.objects import StateType
+from prefect.client.schemas.schedules import CronSchedule
+from prefect.client.schemas.sorting import FlowRunSort
+from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
+from prefect.runtime import deployment, flow_run
+from prefect.schedules import Cron
+from prefect.server.schemas.schedules import SCHEDULE_TYPES
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from flows.prefect.automations import TAG
+from tasks.core.errors import ConfigurationError, CrosscheckError
+from tasks.results.night import Night
+
+FLOWS = {
+    "nightly": "flows/matrix/nightly.py:nightly",
+    "evaluate": "flows/evaluate/deployment.py:evaluate_by_name",
+    "rerun": "flows/evaluate/rerun_deployment.py:rerun_by_name",
+    "shard": "flows/evaluate/shard_flow.py:answer_shard",
+}
+"""Deployed flows, by the names of their deployments. Only the nightly one has a schedule."""
+UNENDED = [StateType.SCHEDULED, StateType.PENDING, StateType.RUNNING]
+CODE = Path(__file__).parents[2]
+"""The folder with the packages `flows` and `tasks`, from which a worker of this machine runs flows."""
+MAX_MISSED = 100
+"""How many missed nightly runs are listed."""
+REASON = 300
+"""Length of a server's reason that is shown at most."""
+_SCHEDULE: TypeAdapter[SCHEDULE_TYPES] = TypeAdapter(SCHEDULE_TYPES)
+
+
+@dataclass(frozen=True, slots=True)
+class Timetable:
+    """Nightly runs of the schedule around the present one."""
+
+    # those since the last one that ended here, without it and the present one; in UTC
+    missed: tuple[datetime.datetime, ...] = ()
+    expected: datetime.datetime | None = None  # the next one; None without a schedule
+
+
+def name_of(scheduled: datetime.datetime) -> str:
+    """Return the name of the nightly run of a scheduled time."""
+    return f"{scheduled.astimezone(datetime.UTC):%Y-%m-%dT%H:%MZ}"
+
+
+async def read_timetable(before: Sequence[Night], name: str) -> Timetable:
+    """Return the timetable around the present flow run; an empty one if it is not of a deployment with a schedule."""
+    if deployment.id is None or flow_run.scheduled_start_time is None:
+        return Timetable()
+    async with get_client() as client:
+        try:
+            found = await client.read_deployment(deployment.id)
+        except ObjectNotFound:  # it was deleted while the run waited
+            return Timetable()
+    schedules = [each.schedule for each in found.schedules if each.active]
+    now = flow_run.scheduled_start_time
+    last = max((night.started for night in before if night.started <= now), default=now)
+    known = {name, *(night.name for night in before)}
+    missed = [
+        moment for moment in await dates_of(schedules, last, now, MAX_MISSED) if name_of(moment) not in known
+    ]
+    later = await dates_of(schedules, max(now, datetime.datetime.now(datetime.UTC)), None, 1)
+    return Timetable(tuple(missed), min(later, default=None))
+
+
+async def dates_of(
+    schedules: Iterable[BaseModel], start: datetime.datetime, end: datetime.datetime | None, most: int
+) -> list[datetime.datetime]:
+    """Return the times of schedules after one moment and before another, in UTC; none of one that never occurs."""
+    found = set()
+    for schedule in schedules:
+        made = _SCHEDULE.validate_python(schedule.model_dump(mode="json"))
+        try:
+            dates = await made.get_dates(n=most, start=start, end=end)  # type: ignore[arg-type]  # None is its default
+        except ValueError:  # Prefect's error about a schedule without any date
+            continue
+        # Copies of the dates of Prefect's class have no time zone.
+        found |= {datetime.datetime.fromtimestamp(date.timestamp(), datetime.UTC) for date in dates}
+    return sorted(date for date in found if start < date and (end is None or date < end))
+
+
+@dataclass(frozen=True)
+class NightsStatus:
+    """State of the nightly runs at Prefect's server."""
+
+    deployed: bool  # whether there is a deployment
+    schedule: str = ""  # as cron, with the time zone; "" for none
+    expected: datetime.datetime | None = None  # when the next one starts; None if none is scheduled
+    late: int = 0  # nightly runs that should have started
+    running: int = 0  # nightly runs that have started and not ended
+    workers: tuple[str, ...] = ()  # names of the workers that are online
+    without_result: str = ""  # name of the last one, if it ended without a result; "" if it has one
+    problem: str = ""  # its state, and why
+
+
+async def deploy_nights(
+    pool: str, schedule: str, timezone: str, parameters: Mapping[str, Any], environment: Mapping[str, str]
+) -> None:
+    """Deploy the nightly runs, with the flows that they and a user start; a former schedule is replaced.
+
+    Args:
+        pool: name of the work pool, which is made if it is missing.
+        schedule: when they start, as cron.
+        timezone: time zone of the schedule.
+        parameters: parameters of the nightly flow.
+        environment: further environment variables of the flow runs.
+    """
+    try:
+        cron = CronSchedule(cron=schedule, timezone=timezone)
+    except ValidationError:
+        raise ConfigurationError(
+            f'schedule: "{schedule}" is no cron expression such as "30 1 * * *" (minute, hour, day, month, '
+            "weekday)."
+        ) from None
+    if not await dates_of([cron], datetime.datetime.now(datetime.UTC), None, 1):
+        raise ConfigurationError(
+            f'schedule: "{schedule}" never occurs. Correct its day and its month (minute, hour, day, month, weekday).'
+        )
+    with _server_answers(f'the work pool "{pool}"'):
+        async with get_client() as client:
+            await _make_pool(client, pool)
+    for name, entrypoint in FLOWS.items():
+        with _server_answers(f'the deployment "{name}"'):
+            flow = await Flow.afrom_source(str(CODE), entrypoint=entrypoint)
+            scheduled = name == "nightly"
+            made = await flow.ato_deployment(
+                name,
+                schedules=[Cron(schedule, timezone=timezone, slug="nightly")] if scheduled else [],
+                parameters=dict(parameters) if scheduled else None,
+                concurrency_limit=1 if scheduled else None,
+                tags=[TAG],
+                work_pool_name=pool,
+                job_variables={"env": dict(environment)},
+            )
+            await made.aapply()
+
+
+async def start_night(name: str | None) -> str:
+    """Start a nightly run with what is deployed, and return the id of its flow run.
+
+    Args:
+        name: that of a nightly run to continue; None: a new one.
+    """
+    with _server_answers("a nightly run"):
+        async with get_client() as client:
+            try:
+                found = await client.read_deployment_by_name("nightly/nightly")
+            except ObjectNotFound:
+                raise ConfigurationError("No nightly run is deployed: crosscheck nights deploy") from None
+            started = await client.create_flow_run_from_deployment(
+                found.id, parameters={"night": name} if name else None
+            )
+    return str(started.id)
+
+
+async def read_status(pool: str) -> NightsStatus:
+    """Return the state of the nightly runs, and the workers of a work pool."""
+    with _server_answers():
+        async with get_client() as client:
+            try:
+                found = await client.read_deployment_by_name("nightly/nightly")
+            except ObjectNotFound:
+                return NightsStatus(deployed=False, workers=await _workers(client, pool))
+            schedules = [each.schedule for each in found.schedules if each.active]
+            crons = [each for each in schedules if isinstance(each, CronSchedule)]
+            runs = await client.read_flow_runs(
+                deployment_filter=DeploymentFilter(id=DeploymentFilterId(any_=[found.id])),
+                flow_run_filter=FlowRunFilter(
+                    state=FlowRunFilterState(type=FlowRunFilterStateType(any_=UNENDED))
+                ),
+            )
+            waiting = [each for each in runs if each.state_type == StateType.SCHEDULED]
+            late = [each for each in waiting if each.state_name == "Late"]
+            without_result, problem = await _without_result(client, found.id)
+            coming = await dates_of(schedules, datetime.datetime.now(datetime.UTC), None, 1)
+            return NightsStatus(
+                deployed=True,
+                schedule=", ".join(f"{each.cron} ({each.timezone or 'UTC'})" for each in crons),
+                expected=coming[0] if coming else None,
+                late=len(late),
+                running=len(runs) - len(waiting),
+                workers=await _workers(client, pool),
+                without_result=without_result,
+                problem=problem,
+            )
+
+
+async def _without_result(client: PrefectClient, deployment_id: UUID) -> tuple[str, str]:
+    """Return the name and the problem of the last nightly run, if it ended without a result; else twice ""."""
+    begun = [each for each in StateType if each not in (StateType.SCHEDULED, StateType.PENDING)]
+    found = await client.read_flow_runs(
+        deployment_filter=DeploymentFilter(id=DeploymentFilterId(any_=[deployment_id])),
+        flow_run_filter=FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=begun))),
+        sort=FlowRunSort.EXPECTED_START_TIME_DESC,
+        limit=1,
+    )
+    if not found or (state := found[0].state) is None or not state.is_final():
+        return "", ""
+    if state.is_completed() or state.name == "Red":
+        return "", ""
+    scheduled = found[0].expected_start_time or state.timestamp
+    name = found[0].parameters.get("night") or name_of(scheduled)
+    return name, f"{state.name}. {state.message or ''}".strip()
+
+
+async def _make_pool(client: PrefectClient, pool: str) -> None:
+    try:
+        await client.read_work_pool(pool)
+    except ObjectNotFound:
+        await client.create_work_pool(WorkPoolCreate(name=pool, type="process"))
+
+
+async def _workers(client: PrefectClient, pool: str) -> tuple[str, ...]:
+    try:
+        found = await client.read_workers_for_work_pool(pool)
+    except ObjectNotFound:
+        return ()
+    return tuple(sorted(each.name for each in found if each.status == "ONLINE"))
+
+
+@contextmanager
+def _server_answers(wanted: str = "to show its deployments") -> Iterator[None]:
+    try:
+        yield
+    except (httpx.HTTPError, RuntimeError, PrefectHTTPStatusError) as error:
+        # Prefect's client wraps a refusal of a deployment into an error that repeats the whole request.
+        refused = error if isinstance(error, httpx.HTTPStatusError) else error.__cause__
+        if isinstance(refused, httpx.HTTPStatusError):
+            raise CrosscheckError(_refusal(wanted, refused.response)) from None
+        why = " ".join(str(error).split()) or type(error).__name__
+        raise CrosscheckError(
+            f"Prefect's server does not answer ({why}). `crosscheck up` runs one; PREFECT_API_URL names another."
+        ) from None
+
+
+def _refusal(wanted: str, response: httpx.Response) -> str:
+    """Say what a server refused, where and why."""
+    try:
+        body = response.json()
+    except ValueError:
+        body = {}
+    detail = (body.get("exception_detail") or body.get("detail")) if isinstance(body, dict) else None
+    found = detail if isinstance(detail, list) else [detail]
+    reasons = [str(each.get("msg") if isinstance(each, dict) else each) for each in found if each]
+    why = "; ".join(reason.removeprefix("Value error, ").rstrip(".") for reason in reasons)
+    said = " ".join((why or response.reason_phrase).split())
+    said = said if len(said) <= REASON else f"{said[:REASON]} ..."
+    server = f"{response.url.scheme}://{response.url.netloc.decode()}"
+    login = " Set PREFECT_API_AUTH_STRING (user:password) or PREFECT_API_KEY to what it accepts."
+    remedy = login if response.status_code in (401, 403) else ""
+    return f"Prefect's server at {server} refused {wanted} (HTTP {response.status_code}): {said}.{remedy}"

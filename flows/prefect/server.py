@@ -1,0 +1,295 @@
+"""Local Prefect server for the time of an evaluation, for users without a server.
+
+Prefect's ephemeral mode prints its server's log on the terminal, starts the server only with the flow, and stops it
+before all task runs are recorded. This server logs into a file, starts while the benchmark is still being read, and
+stops on request or when its parent process ends.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from http import HTTPStatus
+from pathlib import Path
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Any
+from urllib.request import urlopen
+
+from flows.prefect.prefect_app import create_database, local_origins, migrate, prefect_app
+from flows.prefect.settings import OWN_SERVER, apply, local_settings
+from flows.runtime.folder_use import FolderUse
+from flows.runtime.process import collect_garbage_seldom, importing
+from flows.runtime.running_servers import find_running_servers
+from tasks.core.errors import ConfigurationError, CrosscheckError
+from tasks.database.sqlite.files import renew_if_damaged
+from tasks.settings.home import Home
+
+if TYPE_CHECKING:
+    from uvicorn import Server
+
+START_TIMEOUT_S = 120.0
+MAX_RESTARTS = 5
+
+log = logging.getLogger(__name__)
+
+
+class LocalServer:
+    """Prefect server that starts in the background; `wait` returns when it is healthy.
+
+    Starts nothing if PREFECT_API_URL is set. If `crosscheck up` runs for the working folder, its server is used,
+    because two servers cannot share one SQLite file.
+    """
+
+    def __init__(self, home: Home) -> None:
+        self.log = home.prefect / "server.log"
+        self._database = home.prefect / "prefect.db"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log_file: IO[bytes] | None = None
+        self._was_healthy = False
+        self._stopping = threading.Event()
+        self._changing = threading.Lock()
+        self._use = FolderUse(home)
+        home.prefect.mkdir(parents=True, exist_ok=True)
+        apply(local_settings(home))
+        if running := find_running_servers(home):
+            apply({"PREFECT_API_URL": running.addresses.prefect_api})
+        self.url = os.environ.get("PREFECT_API_URL", "")
+        self.external = bool(self.url)
+        if not self.external:
+            self._start()
+
+    def _start(self) -> None:
+        renew_if_damaged(
+            self._database, "it lacks the task runs of earlier evaluations; scores and replies are elsewhere"
+        )
+        create_database(self._database)
+        port = _free_port()
+        self.url = f"http://127.0.0.1:{port}/api"
+        self._log_file = self.log.open("wb")
+        # That of the start, also for a restart: `wait` names this server in the environment.
+        environment = {**os.environ, **OWN_SERVER, **local_origins(port)}
+        self._process = self._launch(port, environment)
+        threading.Thread(target=self._restart, args=(port, environment), daemon=True).start()
+
+    def _launch(self, port: int, environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(  # noqa: S603 - a module of this project, a port that it chose
+            [sys.executable, "-P", "-m", "flows.prefect.server", str(port), str(self._database)],
+            stdin=subprocess.PIPE,
+            stdout=self._log_file,
+            stderr=subprocess.STDOUT,
+            # A session of its own, so that Ctrl-C does not reach it: the evaluation still records its end there.
+            start_new_session=True,
+            env=environment,
+        )
+
+    def _restart(self, port: int, environment: Mapping[str, str]) -> None:
+        """Restart the server if it was killed or stopped; otherwise each event of a task run would wait for it.
+
+        One that was restarted MAX_RESTARTS times is given up: what is meant for it is dropped.
+        """
+        import psutil
+
+        restarts = 0
+        while not self._stopping.wait(1.0):
+            with self._changing:
+                process = self._process
+                if process is None or not self._was_healthy:
+                    continue
+                with suppress(psutil.Error):
+                    if (
+                        process.poll() is None
+                        and psutil.Process(process.pid).status() == psutil.STATUS_STOPPED
+                    ):
+                        process.kill()
+                        process.wait()
+                if process.poll() is None:
+                    continue
+                if restarts < MAX_RESTARTS:
+                    restarts += 1
+                    self._process = self._launch(port, environment)
+                    continue
+            log.warning("Prefect's server ended %d times; its log is %s", restarts + 1, self.log)
+            _drop_what_arrives(port, self._stopping)
+            return
+
+    def wait(self) -> str:
+        """Wait until the server is healthy, set PREFECT_API_URL for this process and return that URL."""
+        if self.external:
+            _check_external(self.url)
+        else:
+            self._wait_until_healthy()
+            os.environ["PREFECT_API_URL"] = self.url
+            apply({})
+        return self.url
+
+    def _wait_until_healthy(self) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < deadline:
+            if self._process.poll() is not None:
+                break
+            try:
+                # Not with httpx, which spends a tenth of a second on certificates for each client.
+                with urlopen(f"{self.url}/health", timeout=5) as response:  # noqa: S310 - the server of this process
+                    if response.status == HTTPStatus.OK:
+                        self._was_healthy = True
+                        return
+            except OSError:
+                time.sleep(0.1)
+        raise CrosscheckError(
+            f"Prefect's server did not start; its log is {self.log}.\n"
+            "Start a server with `prefect server start` and set PREFECT_API_URL to its address, or name another "
+            "working folder (--home) if the disk is full or the database was made by another version of Prefect."
+        )
+
+    def stop(self) -> None:
+        """Stop the server and unset its URL; its database stays in the working folder."""
+        if self._process is None:
+            self._use.end()
+            return
+        _send_waiting_logs()
+        self._stopping.set()
+        with self._changing:
+            self._end()
+
+    def _end(self) -> None:
+        if os.environ.get("PREFECT_API_URL") == self.url:
+            del os.environ["PREFECT_API_URL"]
+            apply({})
+        assert self._process is not None and self._process.stdin is not None and self._log_file is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._log_file.close()
+        self._process = None
+        self._use.end()
+
+    def __enter__(self) -> "LocalServer":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def _check_external(url: str) -> None:
+    """Check the server of PREFECT_API_URL before the first model call."""
+    from prefect.client.orchestration import get_client
+
+    try:
+        with get_client(sync_client=True) as client:
+            client.raise_for_api_version_mismatch()
+            problem = client.api_healthcheck()
+    except Exception as error:  # Prefect and the HTTP client raise many kinds
+        problem = error
+    if problem is not None:
+        raise ConfigurationError(
+            f"Prefect's server at {_without_secrets(url)} (PREFECT_API_URL) cannot be used: "
+            f"{_without_secrets(str(problem)) or type(problem).__name__}. {_remedy(problem)}, or unset "
+            "PREFECT_API_URL to record into the working folder."
+        ) from problem
+
+
+def _remedy(problem: Exception) -> str:
+    refused = getattr(getattr(problem, "response", None), "status_code", None) in (401, 403)
+    return (
+        "Set PREFECT_API_AUTH_STRING (user:password) or PREFECT_API_KEY to what the server accepts"
+        if refused
+        else "Correct PREFECT_API_URL (it usually ends in /api)"
+    )
+
+
+def _without_secrets(text: str) -> str:
+    return re.sub(r"(?<=://)[^\s/@]+@", "***@", text.strip().rstrip("."))
+
+
+def _send_waiting_logs() -> None:
+    """Send the log lines that Prefect has buffered, before the server stops."""
+    if "prefect.logging.handlers" in sys.modules:
+        from prefect.logging.handlers import APILogHandler
+
+        asyncio.run(APILogHandler.aflush())
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _drop_what_arrives(port: int, stopping: threading.Event) -> None:
+    """Answer as a server of Prefect that keeps nothing, so that the flow ends without waiting for the one before."""
+    from uvicorn import Config, Server
+
+    server = Server(Config(_without_a_server, "127.0.0.1", port, log_config=None, lifespan="off"))
+    threading.Thread(target=server.run, daemon=True).start()
+    stopping.wait()
+    server.should_exit = True
+
+
+async def _without_a_server(scope: Any, receive: Any, send: Any) -> None:
+    """Take events (ASGI), accept the states of the flow run, and answer 410, which is not retried, to the rest."""
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.accept", "subprotocol": "prefect"})
+        await send({"type": "websocket.send", "text": '{"type": "auth_success"}'})
+        while (await receive())["type"] != "websocket.disconnect":
+            pass
+        return
+    body, more = b"", True
+    while more:
+        part = await receive()
+        body += part.get("body", b"")
+        more = part.get("more_body", False)
+    status, answer = HTTPStatus.GONE, b"{}"
+    if scope["path"].endswith("/set_state"):
+        accepted = {
+            "status": "ACCEPT",
+            "state": json.loads(body)["state"],
+            "details": {"type": "accept_details"},
+        }
+        status, answer = HTTPStatus.CREATED, json.dumps(accepted).encode()
+    headers = [(b"content-type", b"application/json")]
+    await send({"type": "http.response.start", "status": status.value, "headers": headers})
+    await send({"type": "http.response.body", "body": answer})
+
+
+def _serve(port: int, database: Path) -> None:
+    """Serve Prefect's API until standard input closes, which the parent process closes, or its end."""
+    server: Server | None = None
+
+    def watch() -> None:
+        os.read(0, 1)
+        if server is None:  # not even imported
+            os._exit(0)
+        server.should_exit = True
+        time.sleep(10)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+    collect_garbage_seldom()
+    with importing():
+        import uvicorn
+
+        app = prefect_app()
+    migrate(database)
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error"))
+    server.run()
+    # Everything is written. Taking the interpreter apart would take seconds, for which the evaluation waits.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    _serve(int(sys.argv[1]), Path(sys.argv[2]))

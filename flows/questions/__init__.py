@@ -1,1 +1,0 @@
-"""Preparation, session, question runner and pool, shared by all commands that ask questions."""

@@ -1,1 +1,0 @@
-"""The result of an evaluation, and how it is printed."""

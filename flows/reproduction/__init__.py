@@ -1,1 +1,0 @@
-"""Published figures, and those expected here, beside ours: one module for each table or run that is reproduced."""

@@ -1,1 +1,0 @@
-"""Commands that read results of runs: compare, runs, query, export, log."""

@@ -1,0 +1,70 @@
+"""Output of commands: a JSON object for scripts, text for users, and HTML pages."""
+
+import csv
+import json
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from tasks.core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from tasks.core.records import Execution
+
+_FORMULA = re.compile(r"[=@\t\n]|[+-](?!(?:inf|[\d.]+(?:e[+-]\d+)?)[ %]*\Z)")
+_CARRIAGE_RETURN = re.compile(r"\r\n?")
+
+
+def emit_json(value: Any) -> None:
+    """Print one JSON object on standard output; what JSON has no form for, as infinity, is printed as text."""
+    from tasks.results.warehouse.views import plain
+
+    sys.stdout.write(json.dumps(plain(value), ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def write_csv(rows: Iterable[Sequence[object]], stream: TextIO) -> None:
+    """Write rows as CSV; a text that spreadsheets would compute as a formula gets an apostrophe before it."""
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerows([_cell(value) if isinstance(value, str) else value for value in row] for row in rows)
+
+
+def _cell(text: str) -> str:
+    text = _CARRIAGE_RETURN.sub("\n", text)  # `csv` would leave one unquoted, where readers see another row
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def result_as_object(found: "Execution") -> dict[str, Any]:
+    """Return the result of a query as plain JSON."""
+    from tasks.results.warehouse.views import plain
+
+    return {
+        "status": found.status,
+        "columns": list(found.columns),
+        "rows": plain(found.rows),
+        "row_count": found.row_count,
+        "error": found.error,
+    }
+
+
+def write_page(page: str, file: Path, *, make_folder: bool = False) -> None:
+    """Write an HTML page to the file of `--html`; with `make_folder` also where its folder is missing."""
+    write_text(page, file, "--html", "page", make_folder=make_folder)
+
+
+def write_text(text: str, file: Path, option: str, what: str, *, make_folder: bool = False) -> None:
+    """Write a text to the file that an option names; what UTF-8 cannot hold becomes "?"."""
+    existed = file.exists()
+    try:
+        if make_folder:
+            file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8", errors="replace")
+    except OSError as error:
+        if not existed:
+            with suppress(OSError):
+                file.unlink(missing_ok=True)
+        raise ConfigurationError(
+            f"{option} {file}: the {what} cannot be written: {error.strerror}. Name a file in a folder that exists."
+        ) from error

@@ -1,1 +1,0 @@
-"""The `score` command, and the scorer that it shares with evaluations."""

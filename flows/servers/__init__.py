@@ -1,1 +1,0 @@
-"""Command `up`: runs Prefect's server, MLflow's server and a worker."""

@@ -1,1 +1,0 @@
-"""`crosscheck show`: a run, and one question of it with everything that is stored."""

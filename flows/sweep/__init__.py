@@ -1,1 +1,0 @@
-"""The `sweep` command: backbones x pipelines x values of settings."""

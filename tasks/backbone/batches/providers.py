@@ -1,0 +1,273 @@
+"""Interfaces for batches: OpenAI's Batch API and Anthropic's Message Batches.
+
+Sources: guide "Batch API" and API reference "Batches" (types of the openai SDK 3.52); guide "Batch processing" and API
+reference "Message Batches" (types of the anthropic SDK 2.12).
+"""
+
+import datetime
+import json
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+from urllib.parse import quote
+
+from tasks.backbone.endpoint.client import EndpointBackbone, format_of
+from tasks.backbone.endpoint.connection import Upload
+from tasks.backbone.endpoint.failures import Refusal
+from tasks.backbone.endpoint.formats.answer import part
+from tasks.core.errors import CrosscheckError
+from tasks.settings.backbone import BackboneSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One request of a batch."""
+
+    key: str  # the request's key in the reply cache, 64 hexadecimal digits
+    body: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchState:
+    """State of a batch at the provider."""
+
+    status: str  # in the provider's words
+    ended: bool  # whether nothing more will be answered
+    answered: int  # requests that have an answer
+    results: tuple[str, ...] = ()  # paths of files with answers; () before the end, and where there are none
+    refused: str = ""  # why the batch was refused as a whole; "" if it was not
+    queue_full: bool = False  # whether that was because too many tokens wait in the provider's queue
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Answer to one request of a batch."""
+
+    key: str
+    status: int  # as of an HTTP answer; 0: not answered, since the batch expired or was cancelled
+    text: str  # body of the answer
+
+
+class RefusedError(CrosscheckError):
+    """Request about a batch that was refused or failed."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
+
+    @property
+    def missing(self) -> bool:
+        """Whether the provider does not have the batch or its answers, or no longer."""
+        return self.refusal.message.startswith(("HTTP 404", "HTTP 410"))
+
+
+class BatchProvider:
+    """A provider's interface for batches. Every method raises RefusedError."""
+
+    max_requests: ClassVar[int]
+    """Requests of one batch at most."""
+    max_bytes: ClassVar[int]
+    """Bytes of the requests of one batch at most."""
+    path: ClassVar[str] = "batches"
+
+    def __init__(self, endpoint: EndpointBackbone, request_path: str) -> None:
+        self._endpoint = endpoint
+        self._request_url = f"/v1/{request_path}"
+
+    @abstractmethod
+    async def submit(self, items: Sequence[Item], token: str) -> str:
+        """Submit a batch under a token of our own, and return its id."""
+
+    @abstractmethod
+    async def find(self, token: str, since: float, requests: int) -> str | None:
+        """Return the id of a batch of so many requests that was submitted under a token since a time; None for none."""
+
+    @abstractmethod
+    def _state(self, batch: Mapping[str, Any]) -> BatchState: ...
+
+    @abstractmethod
+    def _result(self, line: Mapping[str, Any]) -> Result: ...
+
+    async def state(self, batch_id: str) -> BatchState:
+        """Return the state of a batch."""
+        return self._state(await self._json(f"{self.path}/{quote(batch_id, safe='')}"))
+
+    async def results(self, state: BatchState) -> Sequence[Result]:
+        """Return the answers of an ended batch. A line that is no object with an id is no answer."""
+        results = []
+        for path in state.results:
+            # not `splitlines`, which also splits at separators such as U+2028 inside of a reply
+            for line in (await self._text(path)).split("\n"):
+                content = _object_in(line)
+                if isinstance(content.get("custom_id"), str):
+                    results.append(self._result(content))
+        return results
+
+    async def _json(
+        self, path: str, body: Mapping[str, Any] | None = None, upload: Upload | None = None
+    ) -> dict[str, Any]:
+        content = _object_in(await self._text(path, body, upload))
+        if not content:
+            raise RefusedError(Refusal("garbled", f"the answer to {path} is no JSON object"))
+        return content
+
+    async def _text(
+        self, path: str, body: Mapping[str, Any] | None = None, upload: Upload | None = None
+    ) -> str:
+        answer = await self._endpoint.exchange(path, body, upload)
+        if isinstance(answer, Refusal):
+            raise RefusedError(answer)
+        return answer.text
+
+
+class OpenAIBatches(BatchProvider):
+    """Batches of chat completions or responses."""
+
+    max_requests = 50_000
+    max_bytes = 200 * 10**6
+    _ENDED = ("completed", "failed", "expired", "cancelled")
+    _TOKEN = "crosscheck"  # noqa: S105 - the key of our token in a batch's metadata
+    _PAGES = 20  # pages of batches that are searched for one, 100 each, the newest first
+
+    async def submit(self, items: Sequence[Item], token: str) -> str:
+        """Upload the requests as a file, and create a batch of it whose metadata have the token."""
+        lines = [
+            json.dumps({"custom_id": item.key, "method": "POST", "url": self._request_url, "body": item.body})
+            for item in items
+        ]
+        upload = Upload(f"{token}.jsonl", "".join(f"{line}\n" for line in lines).encode())
+        file = await self._json("files", {"purpose": "batch"}, upload)
+        batch = {
+            "input_file_id": file.get("id"),
+            "endpoint": self._request_url,
+            "completion_window": "24h",
+            "metadata": {self._TOKEN: token},
+        }
+        return _id_of(await self._json(self.path, batch))
+
+    async def find(self, token: str, since: float, requests: int) -> str | None:
+        """Return the id of the batch whose metadata have the token."""
+        path = f"{self.path}?limit=100"
+        for _ in range(self._PAGES):
+            page = await self._json(path)
+            batches = [batch for batch in page.get("data") or () if isinstance(batch, dict)]
+            for batch in batches:
+                if (batch.get("metadata") or {}).get(self._TOKEN) == token:
+                    return _id_of(batch)
+            oldest = min((batch.get("created_at") or 0 for batch in batches), default=0)
+            if not batches or not page.get("has_more") or oldest < since:
+                break
+            path = f"{self.path}?limit=100&after={quote(_id_of(batches[-1]), safe='')}"
+        return None
+
+    def _state(self, batch: Mapping[str, Any]) -> BatchState:
+        status = str(batch.get("status"))
+        ended = status in self._ENDED
+        counts = batch.get("request_counts") or {}
+        files = [batch.get(name) for name in ("output_file_id", "error_file_id")] if ended else []
+        errors = [error for error in (batch.get("errors") or {}).get("data") or () if isinstance(error, dict)]
+        reasons = "; ".join(str(error.get("message") or error.get("code")) for error in errors[:3])
+        return BatchState(
+            status,
+            ended,
+            (counts.get("completed") or 0) + (counts.get("failed") or 0),
+            tuple(f"files/{quote(str(file), safe='')}/content" for file in files if file),
+            (reasons or "no reason is given") if status == "failed" else "",
+            any(error.get("code") == "token_limit_exceeded" for error in errors),
+        )
+
+    def _result(self, line: Mapping[str, Any]) -> Result:
+        response = part(line, "response")
+        if isinstance(response.get("status_code"), int):
+            return Result(line["custom_id"], response["status_code"], json.dumps(response.get("body")))
+        return Result(line["custom_id"], 0, json.dumps(line.get("error")))
+
+
+class AnthropicBatches(BatchProvider):
+    """Batches of messages. A batch has no metadata: one is found again by its time and its number of requests."""
+
+    max_requests = 100_000
+    max_bytes = 250 * 10**6
+    path = "messages/batches"
+    _CLOCKS_S = 120  # seconds by which the provider's clock may be behind ours
+    _STATUSES: ClassVar[Mapping[str, int]] = {
+        "invalid_request_error": 400,
+        "authentication_error": 401,
+        "permission_error": 403,
+        "not_found_error": 404,
+        "request_too_large": 413,
+        "rate_limit_error": 429,
+        "api_error": 500,
+        "timeout_error": 504,
+        "overloaded_error": 529,
+    }  # HTTP statuses of the types of errors (API reference "Errors")
+
+    async def submit(self, items: Sequence[Item], token: str) -> str:
+        """Create a batch of the requests."""
+        requests = [{"custom_id": item.key, "params": item.body} for item in items]
+        return _id_of(await self._json(self.path, {"requests": requests}))
+
+    async def find(self, token: str, since: float, requests: int) -> str | None:
+        """Return the id of the first batch of this size since that time.
+
+        If it is another program's, its answers have other ids: the requests then count as not answered, and are sent
+        again.
+        """
+        page = await self._json(f"{self.path}?limit=100")
+        for batch in reversed([batch for batch in page.get("data") or () if isinstance(batch, dict)]):
+            counts = batch.get("request_counts") or {}
+            if _created_at(batch) >= since - self._CLOCKS_S and sum(counts.values()) == requests:
+                return _id_of(batch)
+        return None
+
+    def _state(self, batch: Mapping[str, Any]) -> BatchState:
+        status = str(batch.get("processing_status"))
+        counts = batch.get("request_counts") or {}
+        # the place of `results_url`, which is not followed: the key would go to whatever it names
+        results = f"{self.path}/{quote(_id_of(batch), safe='')}/results"
+        ended = status == "ended"
+        return BatchState(
+            status,
+            ended,
+            sum(counts.values()) - (counts.get("processing") or 0),
+            (results,) if ended else (),
+        )
+
+    def _result(self, line: Mapping[str, Any]) -> Result:
+        result = part(line, "result")
+        match result.get("type"):
+            case "succeeded":
+                return Result(line["custom_id"], 200, json.dumps(result.get("message")))
+            case "errored":
+                error = part(result, "error")
+                kind = str(part(error, "error").get("type"))
+                return Result(line["custom_id"], self._STATUSES.get(kind, 500), json.dumps(error))
+        return Result(line["custom_id"], 0, json.dumps({"type": result.get("type")}))
+
+
+def provider_of(endpoint: EndpointBackbone, settings: BackboneSettings) -> BatchProvider:
+    """Return the interface for batches of an endpoint."""
+    wire = format_of(settings)
+    return (AnthropicBatches if wire.sdk == "anthropic" else OpenAIBatches)(endpoint, wire.path)
+
+
+def _object_in(text: str) -> dict[str, Any]:
+    try:
+        content = json.loads(text)
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _id_of(content: Mapping[str, Any]) -> str:
+    if not isinstance(content.get("id"), str):
+        raise RefusedError(Refusal("garbled", "the answer about a batch has no id"))
+    return str(content["id"])
+
+
+def _created_at(batch: Mapping[str, Any]) -> float:
+    try:
+        return datetime.datetime.fromisoformat(str(batch.get("created_at"))).timestamp()
+    except ValueError:
+        return 0.0

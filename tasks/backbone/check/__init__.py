@@ -1,1 +1,0 @@
-"""Probes of an endpoint: what it accepts, found by a few small requests."""

@@ -1,0 +1,368 @@
+"""Checks what an endpoint accepts with a few small requests, and returns the settings of a backbone that follow."""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tasks.backbone.endpoint.client import EndpointBackbone, format_of
+from tasks.backbone.endpoint.connection import HttpAnswer
+from tasks.backbone.endpoint.failures import Refusal, is_out_of_tokens
+from tasks.backbone.endpoint.formats.answer import OPENAI_URL, Answer, address_of, public_url
+from tasks.backbone.pricing import cost, prices_for
+from tasks.backbone.protocol import Message, Request
+from tasks.backbone.replies.json_text import reply_schema
+from tasks.backbone.replies.reading import read_reply
+from tasks.backbone.replies.thoughts import without_thoughts
+from tasks.core.wording import counted, shorten
+from tasks.settings.backbone import MAX_TOKENS, RESPONSE_MODES, BackboneSettings
+
+Number = TypeVar("Number", int, float)
+
+HELLO = "Reply with the single word: ready."
+ROLES = {"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": HELLO}]}
+LIMITS = (96, 8192)
+"""Limits of output tokens: the first one, and the one for a model that reasons longer than that."""
+LEVELS = (1, 2, 4, 8, 16, 32)
+"""Numbers of requests at once, up to the one that is asked for."""
+GAIN = 1.15
+"""Factor by which more requests at once must be faster."""
+MEASURABLE_S = 0.2
+"""Seconds from which the time of requests says something."""
+CONTEXT_SHARE = 4
+"""Divisor of the context length that gives the longest reply: many servers refuse a prompt that exceeds the context
+together with the longest reply."""
+CONTEXT_FIELDS = (
+    "max_model_len",
+    "context_length",
+    "context_window",
+    "max_context_length",
+    "n_ctx",
+    "n_ctx_train",
+    "max_input_tokens",
+)
+"""Names of the context length in /models: of vLLM, OpenRouter, Groq, LM Studio, llama.cpp and LiteLLM."""
+TOOLS = "tools"
+"""Name of the finding whether a reply can be requested as the arguments of a tool."""
+MAX_DETAIL = 160
+MAX_MODELS = 8
+UNSET = dict.fromkeys(("temperature", "seed", "reasoning_effort", "max_tokens", "max_completion_tokens"))
+"""Settings that a request has no field for unless it is checked."""
+
+
+class Finding(BaseModel):
+    """One thing that was checked."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    """What was checked, for example "json_schema"."""
+    verdict: Literal["yes", "no", "unknown"]
+    """Whether the endpoint has or accepts it; "unknown" if the requests could not tell."""
+    detail: str = ""
+    """Value or reason in one line, without secrets."""
+
+
+class EndpointReport(BaseModel):
+    """Everything that was found out about an endpoint."""
+
+    url: str
+    """Base URL without secrets."""
+    model: str
+    """Model that was checked."""
+    findings: list[Finding] = Field(default_factory=list)
+    models: list[str] = Field(default_factory=list)
+    """Models that the endpoint lists."""
+    context_tokens: int | None = None
+    """Context length that the endpoint states; None if it states none."""
+    parallel: int = 1
+    """Requests at once up to which the endpoint became faster and refused none."""
+    requests: int = 0
+    """Requests that were sent, without GET /models."""
+    input_tokens: int | None = 0
+    output_tokens: int | None = 0
+    """Tokens of all answers; None if one does not state them."""
+    cost_usd: float | None = 0.0
+    """Cost of all answers; None if the price or the tokens of one are unknown."""
+
+    def add(self, name: str, verdict: bool | None, detail: str = "") -> None:
+        """Add a finding; None is "unknown"."""
+        word: Literal["yes", "no", "unknown"] = "unknown" if verdict is None else "yes" if verdict else "no"
+        short = detail if len(detail) <= MAX_DETAIL else f"{detail[:MAX_DETAIL]}…"
+        self.findings.append(Finding(name=name, verdict=word, detail=short))
+
+    def verdict(self, name: str) -> str:
+        """Return the verdict on something; "" if it was not checked."""
+        return next((finding.verdict for finding in self.findings if finding.name == name), "")
+
+    def has(self, name: str) -> bool:
+        """Return whether the endpoint has or accepts something."""
+        return self.verdict(name) == "yes"
+
+    def settings(self, before: BackboneSettings) -> dict[str, Any]:
+        """Return the settings of a backbone file for this endpoint, as plain YAML values; {} if it is unusable."""
+        if not self.has("model"):
+            return {}
+        limit = before.reply_tokens
+        if limit and self.context_tokens:
+            limit = min(limit, max(1, self.context_tokens // CONTEXT_SHARE))
+        temperature = before.temperature if self.has("temperature") else None
+        changes = {
+            "model": self.model,
+            "base_url": address_of(before),
+            "temperature": temperature,
+            "seed": before.seed or 0 if self.has("seed") else None,
+            "max_tokens": limit if self.has("max_tokens") else None,
+            "max_completion_tokens": limit if self.has("max_completion_tokens") else None,
+            "response_mode": next((mode for mode in RESPONSE_MODES if self.has(mode)), "text"),
+            "concurrency": self.parallel,
+            "context_tokens": self.context_tokens,
+        }
+        if before.kind != "openai":
+            changes["kind"] = before.kind
+        if self.verdict("system role") == "no":
+            changes["system_role"] = False
+        settings = before.model_copy(update=changes)
+        content = settings.model_dump(mode="json", exclude_unset=True, exclude_none=True, exclude={"name"})
+        return content | {"temperature": temperature}
+
+
+class EndpointCheck:
+    """Check of one endpoint, which fills a report; `step` is called with what is checked next."""
+
+    def __init__(
+        self, endpoint: EndpointBackbone, settings: BackboneSettings, step: Callable[[str], object]
+    ) -> None:
+        self._endpoint = endpoint
+        self._settings = settings
+        self._format = format_of(settings)
+        self._step = step
+        self._limits: tuple[str, ...] = ()
+        self._answers: list[Answer] = []
+        url = public_url(settings.base_url or OPENAI_URL)
+        self.report = EndpointReport(url=url, model=settings.model)
+
+    async def run(self, reply_type: type[BaseModel], max_parallel: int) -> EndpointReport:
+        """Send the requests: those for response modes with the schema of a type, and up to `max_parallel` at once."""
+        self._step("GET /models")
+        if await self._models():
+            self._step("a first request")
+            if await self._model():
+                self._step("sampling parameters")
+                await self._sampling()
+                self._step("response modes")
+                await self._modes(reply_type)
+                await self._parallel(max_parallel)
+                self._usage()
+            self._bill()
+        return self.report
+
+    async def _models(self) -> bool:
+        """Check whether the endpoint can be reached, and which models it lists."""
+        report = self.report
+        answer = await self._endpoint.models()
+        listed: list[Mapping[str, Any]] = []
+        if isinstance(answer, Refusal):
+            if answer.kind in ("connection", "timeout"):
+                report.add("reachable", False, answer.message)
+                return False
+            status = answer.message.partition(":")[0]
+            report.add("reachable", True, f"GET /models: {status}")
+            if status.startswith(("HTTP 401", "HTTP 403")):
+                report.add("key", False, f"{status}. Check the key.")
+                return False
+            if isinstance(await self._endpoint.models("v1/models"), HttpAnswer):
+                report.add("model", False, f"the base URL lacks /v1: name {report.url}/v1")
+                return False
+        else:
+            report.add("reachable", True, f"GET /models: HTTP {answer.status}")
+            listed = listed_models(answer)
+        self._name_model(listed)
+        return bool(report.model)
+
+    def _name_model(self, listed: list[Mapping[str, Any]]) -> None:
+        """Report the listed models and their context length; check the first one where none is named."""
+        report = self.report
+        report.models = [str(entry["id"]) for entry in listed]
+        names = shorten(report.models, MAX_MODELS) or "none listed"
+        if len(listed) > 1 and not report.model:
+            names = f"only the first of {len(listed)} is checked, --model names another: {names}"
+        report.add("models", bool(listed) or None, names)
+        report.model = report.model or next(iter(report.models), "")
+        if not report.model:
+            report.add("model", False, "the endpoint lists none: name one with --model")
+            return
+        tokens = report.context_tokens = stated_context(listed, report.model)
+        report.add("context length", bool(tokens) or None, f"{tokens:,} tokens" if tokens else "not stated")
+
+    async def _model(self) -> bool:
+        """Check whether the model answers, and by which name the limit of output tokens is accepted."""
+        report = self.report
+        for name in (*self._format.limits, ""):
+            self._limits = (name,) if name else ()
+            answer = await self._ask(HELLO)
+            if isinstance(answer, Answer):
+                break
+            if answer.kind not in ("request", "settings", "server"):
+                report.add("key" if answer.message.startswith("HTTP 401") else "model", False, answer.message)
+                return False
+            if name and answer.kind != "server":
+                report.add(name, False, answer.message)
+        if isinstance(answer, Refusal):
+            report.add("model", False, answer.message)
+            return False
+        if name:
+            report.add(name, True)
+        if self._settings.key_place:
+            report.add("key", True)
+        report.add("model", True, answer.model or report.model)
+        return True
+
+    async def _sampling(self) -> None:
+        """Check the sampling parameters and the role "system"."""
+        self._add("temperature", await self._ask(HELLO, temperature=0.0))
+        if "seed" in self._format.takes:
+            self._add("seed", await self._ask(HELLO, seed=7))
+        if "system_role" in self._format.takes:
+            self._add("system role", await self._ask(HELLO, ROLES))
+
+    def _add(self, name: str, answer: Answer | Refusal) -> None:
+        self.report.add(name, isinstance(answer, Answer), getattr(answer, "message", ""))
+
+    async def _modes(self, reply_type: type[BaseModel]) -> None:
+        """Check the response modes, and tools, with the schema of a stage's reply."""
+        schema = reply_schema(reply_type)
+        keys = ", ".join(schema["properties"])
+        text = f"List the table customer with its column name, as one JSON object with the keys {keys}."
+        for mode in self._format.modes:
+            answer = await self._ask(text, schema=schema, response_mode=mode)
+            if isinstance(answer, Refusal):
+                self._add(mode, answer)
+                continue
+            fits = _fits(answer.text, mode, reply_type)
+            unfit = "accepted; the reply was cut off" if answer.truncated else "accepted, but not followed"
+            self.report.add(mode, fits or answer.truncated, "" if fits else unfit)
+        if TOOLS in self._format.takes:
+            function = {"name": "reply", "description": "Takes the reply.", "parameters": dict(schema)}
+            answer = await self._ask(text, {TOOLS: [{"type": "function", "function": function}]})
+            if isinstance(answer, Refusal):
+                self._add(TOOLS, answer)
+            elif _fits(answer.arguments, TOOLS, reply_type):
+                self.report.add(TOOLS, True)
+            else:
+                self.report.add(TOOLS, None, "accepted, but not called")
+
+    async def _parallel(self, max_parallel: int) -> None:
+        """Send 1, 2, 4, ... requests at once, until more are no faster or are refused."""
+        report = self.report
+        best_rate = 0.0
+        reason = ""
+        for level in (level for level in LEVELS if level <= max_parallel):
+            self._step(f"{counted(level, 'request')} at once")
+            began = time.monotonic()
+            answers = await asyncio.gather(
+                *(self._ask(f"{HELLO} ({level}-{number})") for number in range(level))
+            )
+            seconds = time.monotonic() - began
+            if reason := next((answer.message for answer in answers if isinstance(answer, Refusal)), ""):
+                break
+            if level / seconds < best_rate * GAIN and seconds >= MEASURABLE_S:
+                reason = f"{level} are no faster"
+                break
+            best_rate = max(best_rate, level / seconds)
+            report.parallel = level
+        reason = reason or f"{report.parallel} were the most tried"
+        report.add("requests at once", True, f"{report.parallel}; {reason}")
+
+    def _usage(self) -> None:
+        """Report which token counts the endpoint states, and whether its price is known."""
+        values = {
+            name.replace("_", " "): [getattr(answer.usage, name) for answer in self._answers]
+            for name in ("input", "output", "cached_input", "cache_write", "reasoning")
+        } | {"cost": [answer.cost_usd for answer in self._answers]}
+        stated = [name for name, numbers in values.items() if any(number is not None for number in numbers)]
+        missing = ", ".join(name for name in values if name not in stated)
+        detail = (", ".join(stated) or "none") + (f"; not stated: {missing}" if missing else "")
+        self.report.add("usage", bool(stated), detail)
+        priced = prices_for(self._settings) is not None
+        self.report.add("price", priced, "" if priced else "set prices to know what a run costs")
+
+    def _bill(self) -> None:
+        """Report the tokens and the cost of all answers."""
+        report = self.report
+        prices = prices_for(self._settings)
+        report.input_tokens = _total(answer.usage.input for answer in self._answers)
+        report.output_tokens = _total(answer.usage.output for answer in self._answers)
+        report.cost_usd = _total(
+            cost(answer.usage, prices) if answer.cost_usd is None else answer.cost_usd
+            for answer in self._answers
+        )
+
+    async def _ask(
+        self,
+        text: str,
+        extra: Mapping[str, Any] | None = None,
+        schema: Mapping[str, Any] | None = None,
+        **changed: Any,
+    ) -> Answer | Refusal:
+        """Send a request with changed settings, and with further fields of its body; again if it lacks tokens."""
+        for tokens in LIMITS:
+            update = {**UNSET, "model": self.report.model, **dict.fromkeys(self._limits, tokens), **changed}
+            settings = self._settings.model_copy(update=update)
+            body = self._format.body(Request((Message("user", text),), schema), settings)
+            answer = await self._endpoint.ask_once(body | dict(extra or {}))
+            self.report.requests += 1
+            if isinstance(answer, Answer):
+                self._answers.append(answer)
+            if not _lacks_tokens(answer):
+                break
+        return answer
+
+
+def listed_models(answer: HttpAnswer) -> list[Mapping[str, Any]]:
+    """Return the entries of an answer to GET /models that have an id."""
+    try:
+        content = json.loads(answer.text)
+    except ValueError:
+        return []
+    entries = content.get("data") if isinstance(content, dict) else content
+    return [entry for entry in entries or () if isinstance(entry, dict) and entry.get("id")]
+
+
+def stated_context(listed: list[Mapping[str, Any]], model: str) -> int | None:
+    """Return the context length in a model's entry of /models, or in its "meta"; None if there is none."""
+    entry = next((entry for entry in listed if entry["id"] == model), {})
+    meta = entry.get("meta")
+    for content in (entry, meta if isinstance(meta, dict) else {}):
+        for name in CONTEXT_FIELDS:
+            value = content.get(name)
+            if isinstance(value, int) and 0 < value <= MAX_TOKENS:
+                return value
+    return None
+
+
+def _total(numbers: Iterable[Number | None]) -> Number | None:
+    """Return the sum; None if a number is unknown."""
+    values = list(numbers)
+    return None if None in values else sum(value for value in values if value is not None)
+
+
+def _lacks_tokens(answer: Answer | Refusal) -> bool:
+    """Return whether the model used up its limit of tokens before it answered: on its thoughts."""
+    if isinstance(answer, Refusal):
+        return is_out_of_tokens(answer)
+    return answer.truncated and not without_thoughts(answer.text)
+
+
+def _fits(text: str, mode: str, reply_type: type[BaseModel]) -> bool:
+    """Return whether a reply has the form that its mode requests."""
+    if mode != "text":
+        try:
+            if not isinstance(json.loads(text), dict):
+                return False
+        except ValueError:
+            return False
+    return mode == "json_object" or read_reply(text, reply_type).value is not None

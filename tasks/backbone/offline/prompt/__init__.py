@@ -1,1 +1,0 @@
-"""What a prompt shows and requests: its sections, task, database and English words."""

@@ -1,0 +1,307 @@
+"""Recordings of a model's replies as JSON lines: kept while a run asks, searched, and replayed."""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
+
+from tasks.backbone.protocol import (
+    Message,
+    Origin,
+    Reply,
+    Request,
+    request_digest,
+    request_key,
+    shown,
+    stored_text,
+    with_calls,
+)
+from tasks.core.errors import BackboneError, ConfigurationError, CrosscheckError, DataError, first_problem
+from tasks.core.files import atomic_write, file_digest, read_file
+from tasks.core.outcome import Call, Usage
+from tasks.settings.backbone import BackboneSettings
+
+QuestionId = Annotated[str, BeforeValidator(lambda id: str(id) if type(id) is int else id)]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyPosition:
+    """Position of a reply in a run."""
+
+    question: str  # id of the question
+    stage: str  # label of the stage
+    round: int  # index of the request within the stage's run, 0 for the first
+
+    def __str__(self) -> str:
+        return f"question {self.question}, stage {self.stage}, round {self.round}"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedReply:
+    """One reply: a line of a recording."""
+
+    question: QuestionId  # id of the question it was given for
+    database: str  # the benchmark's name of the question's database
+    stage: str  # label of the stage that asked
+    round: Annotated[int, Field(ge=0)]  # index of the request within the stage's run, 0 for the first
+    reply: str  # its text
+    # `tasks.backbone.protocol.request_digest` of what was asked; None where that is not known
+    request: str | None = None
+    model: str = ""  # the model that answered, "" when unknown
+    usage: Usage = field(default_factory=Usage)  # tokens as they were reported, each None when unknown
+    truncated: bool = False  # whether the model stopped at its token limit
+    # whether the reply called tools: its text is then an object of text and calls (`tasks.backbone.protocol`)
+    tool_calls: bool = False
+
+    @property
+    def place(self) -> ReplyPosition:
+        """Its position in a run."""
+        return ReplyPosition(self.question, self.stage, self.round)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A recording as read."""
+
+    path: Path  # its file
+    digest: str  # sha256 of the file
+    replies: tuple[RecordedReply, ...]  # its lines, in order, no two for one place
+
+
+_line: TypeAdapter[RecordedReply] = TypeAdapter(RecordedReply)
+
+
+def read_recording(path: Path) -> Recording:
+    """Read a recording."""
+    try:
+        content = read_file(Path(path))
+    except OSError as error:
+        raise ConfigurationError(
+            f"The recording {path} cannot be read: {error.strerror}. Make one with "
+            '"crosscheck evaluate --record FILE", or name another with "--set backbone.recording=FILE".'
+        ) from None
+    replies: dict[ReplyPosition, RecordedReply] = {}
+    lines: dict[ReplyPosition, int] = {}
+    for number, line in enumerate(content.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        reply = _read(line, path, number)
+        earlier = replies.get(reply.place)
+        if earlier is None:
+            replies[reply.place], lines[reply.place] = reply, number
+        elif earlier.reply != reply.reply:
+            raise DataError(
+                f"{path}: lines {lines[reply.place]} and {number} give different replies for {reply.place}. "
+                "Take one of them out."
+            )
+    return Recording(Path(path), hashlib.sha256(content).hexdigest(), tuple(replies.values()))
+
+
+def write_recording(
+    path: Path, replies: Iterable[RecordedReply], announce: Callable[[str], None] = lambda sha256: None
+) -> int:
+    """Write a recording atomically, replacing an existing file; return its number of lines.
+
+    `announce` is called with the sha256 of the whole file before it takes its name; if it raises, the file does not.
+    """
+    count = 0
+    try:
+        with atomic_write(Path(path)) as draft, draft.open("w", encoding="utf-8", errors="replace") as file:
+            for reply in replies:
+                line = asdict(reply)
+                if not reply.tool_calls:
+                    del line["tool_calls"]  # as in recordings without any
+                file.write(json.dumps(line, ensure_ascii=False) + "\n")
+                count += 1
+            file.flush()
+            os.fsync(file.fileno())
+            announce(file_digest(draft))
+    except OSError as error:
+        raise CrosscheckError(f"The recording {path} cannot be written: {error.strerror}.") from None
+    return count
+
+
+def _read(line: bytes, path: Path, number: int) -> RecordedReply:
+    try:
+        return _line.validate_json(line)
+    except ValidationError as error:
+        raise DataError(
+            f"{path}, line {number}: this is no line of a recording ({first_problem(error)}). A line is a JSON object "
+            "with the keys question, database, stage, round and reply."
+        ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A request's messages, those that an earlier one of the conversation had left out, and the reply to them."""
+
+    messages: tuple[Message, ...]
+    reply: str  # as it is stored (`tasks.backbone.protocol`)
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One request and its reply."""
+
+    place: ReplyPosition | None  # where in the run it was asked; None outside of a question's path
+    key: str  # the request's key in the reply cache (`Call.request`)
+    digest: str  # the request's `request_digest`, by which recordings know it
+    exchange: Exchange  # messages and reply; without messages where only replies are kept
+    truncated: bool  # whether the model stopped at its token limit
+    tool_calls: bool = False  # whether it called tools
+
+
+class Observations:
+    """Requests and replies of a run's backbones, by question.
+
+    `recorded` replies are kept until the end, `traced` messages and replies until their question is dropped.
+    """
+
+    def __init__(self, *, recorded: bool = False, traced: bool = False) -> None:
+        self._recorded = recorded
+        self._traced = traced
+        self._observed: dict[str, list[Observation]] = {}
+
+    def add(self, request: Request, reply: Reply) -> None:
+        """Keep a request and its reply."""
+        origin = request.origin
+        observation = Observation(
+            place=ReplyPosition(origin.question, origin.stage, origin.round) if origin else None,
+            key=reply.call.request,
+            digest=request_digest(request) if self._recorded else "",
+            exchange=Exchange(
+                tuple(shown(request.messages[request.known :])) if self._traced else (), stored_text(reply)
+            ),
+            truncated=reply.truncated,
+            tool_calls=bool(reply.calls),
+        )
+        self._observed.setdefault(origin.question if origin else "", []).append(observation)
+
+    def exchange(self, question: str, key: str) -> Exchange | None:
+        """Return the messages and the reply of a question's request by its key; None if they are not kept."""
+        for observation in reversed(self._observed.get(question, [])):
+            if observation.key == key and observation.exchange.messages:
+                return observation.exchange
+        return None
+
+    def __iter__(self) -> Iterator[Observation]:
+        """Yield all observations by question, in the order of their requests."""
+        return chain.from_iterable(self._observed.values())
+
+    def drop(self, question: str) -> None:
+        """Drop the messages of a question that is not traced, and its replies too where nothing is recorded."""
+        observations = self._observed.pop(question, [])
+        if self._recorded:
+            self._observed[question] = [
+                replace(observation, exchange=replace(observation.exchange, messages=()))
+                for observation in observations
+            ]
+
+
+Match = Literal["request", "stage"]
+
+
+@dataclass
+class Served:
+    """Counts of requests by how they were answered."""
+
+    by_request: int = 0  # the recording has a reply to exactly this request
+    # it has one for this question, stage and round, to another request or to an unknown one
+    by_stage: int = 0
+    missing: int = 0  # it has none; the question failed
+
+    def __str__(self) -> str:
+        return (
+            f"{self.by_request:,} by exact request, {self.by_stage:,} by question, stage and round, "
+            f"{self.missing:,} not in the recording"
+        )
+
+
+class RecordedBackbone:
+    """Backbone that serves recorded replies: by exact request, else, unless `match` is "request", by position.
+
+    A missing reply is an error of that question. Calls are marked as cached, have no time and no cost, and keep the
+    recorded token counts.
+    """
+
+    def __init__(self, recording: Recording, match: Match = "stage") -> None:
+        self.recording = recording
+        self.match = match
+        self.served = Served()
+        self._at: dict[ReplyPosition, RecordedReply] = {reply.place: reply for reply in recording.replies}
+        self._to: dict[str, RecordedReply] = {}
+        for reply in recording.replies:
+            if reply.request:
+                self._to.setdefault(reply.request, reply)
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """Digest of the recording and how it is matched; independent of the file's path."""
+        return {"kind": "replay", "recording": self.recording.digest, "match": self.match}
+
+    async def complete(self, request: Request) -> Reply:
+        """Answer one request from the recording."""
+        recorded = self._by_request(request)
+        if recorded is not None:
+            self.served.by_request += 1
+        elif self.match == "stage" and request.origin and (recorded := self._by_stage(request.origin)):
+            self.served.by_stage += 1
+        else:
+            self.served.missing += 1
+            raise BackboneError(self._missing(request.origin), transient=False)
+        call = Call(
+            request=request_key(self.identity, request),
+            model=recorded.model,
+            usage=recorded.usage,
+            cached=True,
+            seconds=0.0,
+            cost_usd=0.0,
+        )
+        reply = Reply(recorded.reply, call, recorded.truncated)
+        try:
+            return with_calls(reply) if recorded.tool_calls else reply
+        except ValueError as error:
+            raise BackboneError(
+                f"{recorded.place} in {self.recording.path}: {error}", transient=False
+            ) from None
+
+    def _by_request(self, request: Request) -> RecordedReply | None:
+        digest = request_digest(request)
+        # Two questions may have sent the same request and received different replies: prefer the question's own.
+        own = self._by_stage(request.origin) if request.origin else None
+        return own if own and own.request == digest else self._to.get(digest)
+
+    def _by_stage(self, origin: Origin) -> RecordedReply | None:
+        recorded = self._at.get(_place(origin))
+        return recorded if recorded and recorded.database == origin.database else None
+
+    def _missing(self, origin: Origin | None) -> str:
+        if origin is None:
+            return f"no recorded reply to this request in {self.recording.path}"
+        missing = f"no recorded reply for {_place(origin)} in {self.recording.path}"
+        there = self._at.get(_place(origin))
+        if there and there.database != origin.database:
+            return f"{missing}: the one there is about the database {there.database}, not {origin.database}"
+        if there:
+            return f"{missing}: the one there was to another request (match: stage would serve it)"
+        return missing
+
+
+def open_recording(settings: BackboneSettings) -> RecordedBackbone:
+    """Read the recording that a backbone's settings name."""
+    if not settings.recording:
+        raise ConfigurationError(
+            f'Backbone "{settings.name}" serves a recording: name it with "--set backbone.recording=FILE". '
+            'Recordings are made with "crosscheck evaluate --record FILE".'
+        )
+    return RecordedBackbone(read_recording(Path(settings.recording).expanduser()), settings.match)
+
+
+def _place(origin: Origin) -> ReplyPosition:
+    return ReplyPosition(origin.question, origin.stage, origin.round)

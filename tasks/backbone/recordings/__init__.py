@@ -1,1 +1,0 @@
-"""Recordings: replies kept in a file and served again without a model."""

@@ -1,1 +1,0 @@
-"""The built-in reply formats, one module each."""

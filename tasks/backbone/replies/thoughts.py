@@ -1,0 +1,124 @@
+"""Thoughts of reasoning models in the text of a reply, in every notation that servers are known to leave there."""
+
+import json
+import re
+from typing import NamedTuple
+
+
+class Notation(NamedTuple):
+    """How models mark the text that they think before they answer."""
+
+    start: str
+    end: str
+    models: str
+    end_alone: bool = True  # whether the end counts without the start, which a chat template may have written
+
+
+NOTATIONS = (
+    Notation(
+        "<think>",
+        "</think>",
+        "DeepSeek, Qwen3, GLM-4.5, Kimi K2, MiniMax-M2, Nemotron, Olmo 3, ERNIE",
+    ),
+    Notation("<thinking>", "</thinking>", "models that a prompt asks for it"),
+    Notation("<thought>", "</thought>", "EXAONE Deep"),
+    Notation("<reasoning>", "</reasoning>", "gpt-oss at Amazon Bedrock"),
+    Notation("<seed:think>", "</seed:think>", "Seed-OSS"),
+    Notation("<mm:think>", "</mm:think>", "MiniMax-M3"),
+    Notation("<longcat_think>", "</longcat_think>", "LongCat"),
+    Notation("<|think:start|>", "<|think:end|>", "Solar Open 2"),
+    Notation("<ifm|think>", "</ifm|think>", "K2 Horizon"),
+    Notation("<ifm|think_fast>", "</ifm|think_fast>", "K2 Horizon"),
+    Notation("<ifm|think_faster>", "</ifm|think_faster>", "K2 Horizon"),
+    Notation("[THINK]", "[/THINK]", "Magistral, Mistral Small 4"),
+    Notation("[unused16]", "[unused17]", "openPangu"),
+    Notation("◁think▷", "◁/think▷", "Kimi k1.5, Kimi-VL"),
+    Notation("<|START_THINKING|>", "<|END_THINKING|>", "Command A Reasoning"),
+    Notation("<|inner_prefix|>", "<|inner_suffix|>", "Apertus"),
+    Notation("<|channel>thought", "<channel|>", "Gemma 4"),
+    Notation("<|open|>think<|sep|>", "<|close|>think<|sep|>", "Kimi K3"),
+    Notation("<|content_thinking|>", "<|content_text|>", "Inkling"),
+    Notation("<|channel|>analysis<|message|>", "<|channel|>final<|message|>", "gpt-oss (harmony)"),
+    Notation("analysis", "assistantfinal", "gpt-oss without its special tokens", end_alone=False),
+    Notation("Here is my thought process:", "Here is my response:", "Granite 3.2", end_alone=False),
+    Notation("Here's my thought process:", "Here's my response:", "Granite 3.2, quantized", end_alone=False),
+)
+"""The notations of the reasoning parsers of vLLM (`vllm/reasoning`) and SGLang (`reasoning_parser.py`) in November
+2026, and of Amazon Bedrock."""
+
+_FRAME = (
+    r"<\|(?:start|START_RESPONSE|END_RESPONSE|end|return|message_model|end_message|content_model_end_sampling|end_of_msg)\|>"
+    r"|<\|(?:open|close)\|>(?:response|message)<\|sep\|>|</?(?:answer|response)>"
+)
+_FRAMED = re.compile(rf"\A(?:\s*(?:{_FRAME}))+|(?:(?:{_FRAME})\s*)+\Z")
+"""Marks around the answer of models that mark it, too."""
+_PREFIX = re.compile(r"\A(?:\ufeff|\s|<\|(?:start|message_model)\|>(?:assistant)?)*")
+"""What may precede the start of the thoughts."""
+
+
+def split_thoughts(text: str) -> tuple[str, str]:
+    """Return the thoughts and the answer of a reply.
+
+    The answer is behind the last end of thoughts. A reply that begins with thoughts and does not end them has no
+    answer. A reply that is a JSON object as a whole has no thoughts.
+
+    >>> split_thoughts("[THINK]Which table?[/THINK] SELECT 1")
+    ('Which table?', ' SELECT 1')
+    """
+    text = text.removeprefix("\ufeff")
+    begun = _PREFIX.sub("", text)
+    if begun.startswith("{") and _is_object(begun):
+        return "", text
+    opened = next((notation for notation in NOTATIONS if begun.startswith(notation.start)), None)
+    ends = [notation.end for notation in NOTATIONS if notation.end_alone or notation is opened]
+    end = max((text.rfind(mark) + len(mark) for mark in ends if mark in text), default=0)
+    if not end:
+        return (_unmarked(begun), "") if opened and opened.end_alone else ("", text)
+    answer = text[end:]
+    starts = [answer.find(notation.start) for notation in NOTATIONS if notation.end_alone]
+    answer = answer[: min((start for start in starts if start >= 0), default=len(answer))]
+    return _unmarked(text[:end]), _FRAMED.sub("", answer)
+
+
+def without_thoughts(text: str) -> str:
+    """Return a reply without the thoughts before its answer.
+
+    >>> without_thoughts("<think>Which table?</think> SELECT 1")
+    ' SELECT 1'
+    """
+    return split_thoughts(text)[1]
+
+
+def thoughts_of(text: str) -> str:
+    """Return the thoughts before the answer of a reply; "" if there are none.
+
+    >>> thoughts_of("<think>Which table?</think> SELECT 1")
+    'Which table?'
+    """
+    return split_thoughts(text)[0]
+
+
+def with_thoughts(thoughts: str, answer: str) -> str:
+    """Return a reply whose thoughts came in a field of their own, in the form of models that write them into it.
+
+    >>> with_thoughts("Which table?", "SELECT 1")
+    '<think>Which table?</think>SELECT 1'
+    """
+    return f"<think>{thoughts}</think>{answer}" if thoughts else answer
+
+
+def _unmarked(thoughts: str) -> str:
+    """Return thoughts without the marks around them."""
+    for notation in NOTATIONS:
+        if notation.end_alone:
+            thoughts = thoughts.replace(notation.start, "").replace(notation.end, "")
+        elif thoughts.startswith(notation.start):
+            thoughts = thoughts.removeprefix(notation.start).removesuffix(notation.end)
+    return _PREFIX.sub("", thoughts).strip()
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False

@@ -1,1 +1,0 @@
-"""Files of benchmarks: JSON and Parquet rows, schemas, column descriptions, CREATE TABLE scripts."""

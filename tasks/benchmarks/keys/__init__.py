@@ -1,1 +1,0 @@
-"""Answer keys (`benchmark.answer_keys`): other golds for a benchmark's questions, with a score of their own."""

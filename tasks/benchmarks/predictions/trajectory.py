@@ -1,0 +1,217 @@
+"""Trajectories as a file has them, and the outcome of a question that follows from one."""
+
+import hashlib
+import json
+import re
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from tasks.backbone.replies.sql_text import read_sql
+from tasks.benchmarks.predictions.formats import sql_or_none
+from tasks.core.outcome import (
+    TURN,
+    Call,
+    Candidate,
+    Failure,
+    Outcome,
+    StageRecord,
+    ToolCall,
+    ToolError,
+    Turn,
+    Usage,
+    turn_step,
+)
+from tasks.core.wording import storable
+
+MAX_TURNS = 1_000
+"""Turns of a question that are kept; the answer is that of all of them."""
+MAX_CHARACTERS = 100_000
+"""Length at which a text that is only shown, such as a tool's result, is cut."""
+MAX_TOKENS = 10**12
+"""Highest number of tokens, dollars and seconds of a turn; a higher one is an error of the file."""
+Tokens = Annotated[int, Field(ge=0, le=MAX_TOKENS)] | None
+Amount = Annotated[float, Field(ge=0, le=MAX_TOKENS, allow_inf_nan=False)] | None
+UNKNOWN = Usage()
+SQL_ARGUMENTS = ("sql", "sql_query", "query", "statement", "command", "code")
+"""Names of the arguments of tools that hold SQL; of several, the first counts."""
+
+_QUERY = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/|\()*+(?:select|with|values)\b", re.IGNORECASE | re.DOTALL)
+_SUBMITS = re.compile(r"submit|final|finish|answer|terminate", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCall:
+    """What a file says of the model call of a turn; None is unknown."""
+
+    model: str = ""
+    usage: Usage = UNKNOWN
+    cost_usd: float | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AgentTurn:
+    """A turn as a file has it."""
+
+    text: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    sql: str | None = None  # the answer after it, where the file names it
+    submitted: bool | None = None  # None: it is if it calls a tool that submits
+    call: ModelCall | None = None  # None where only its tool calls are known
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """The turns about one question."""
+
+    place: str  # where it stands in its file
+    question_id: str
+    turns: tuple[AgentTurn, ...]
+    sql: str | None = None  # the answer, where the file names it apart from the turns
+    names_answer: bool = False  # whether it does, be it None
+    database_id: str | None = None  # the database that the file names; None where it names none
+    failure: str = ""  # why the agent gave no answer; "" where it gave one, or the file does not say
+
+    @property
+    def own_turns(self) -> tuple[Turn, ...]:
+        """Its turns with the answer after each.
+
+        The answer is the SQL that the file names; else the SQL that was submitted, or that a reply without tool calls
+        holds; else, before the first of these, the last SQL of a tool call that is not known to have failed; else that
+        of the turn before.
+        """
+        turns: list[Turn] = []
+        sql, ended = None, False
+        for each in self.turns:
+            given = each.sql or _submitted(each)
+            submitted = bool(_submitted(each)) if each.submitted is None else each.submitted
+            ended = ended or submitted
+            executed = [call.sql for call in each.calls if call.sql and not call.error]
+            sql = given or (executed[-1] if executed and not (ended and turns and sql) else sql)
+            turns.append(Turn(shortened(each.text), each.calls, sql, submitted))
+        return tuple(turns)
+
+    @property
+    def answer(self) -> str | None:
+        """The final SQL."""
+        if self.failure or self.names_answer:
+            return None if self.failure else self.sql
+        turns = self.own_turns
+        return turns[-1].sql if turns else None
+
+
+def outcome_of(trajectory: Trajectory, sha256: str) -> Outcome:
+    """Return a trajectory as the outcome of its question: a stage and a candidate per turn.
+
+    Args:
+        trajectory: the trajectory.
+        sha256: digest of its file, which makes the identities of its calls.
+    """
+    turns = trajectory.own_turns[:MAX_TURNS]
+    left = len(trajectory.turns) - len(turns)
+    records = tuple(
+        _record(number, turn, given.call, f"{sha256} {trajectory.question_id} {number}")
+        for number, (turn, given) in enumerate(zip(turns, trajectory.turns, strict=False), 1)
+    )
+    why = trajectory.failure
+    return Outcome(
+        trajectory.question_id,
+        trajectory.answer,
+        candidates=tuple(Candidate(turn_step(number), turn.sql) for number, turn in enumerate(turns, 1)),
+        stages=records,
+        failure=Failure("extension_error", "", shortened(why), retryable=False) if why else None,
+        notes=(f"{left:,} further turns are not kept",) if left else (),
+    )
+
+
+def _record(number: int, turn: Turn, call: ModelCall | None, identity: str) -> StageRecord:
+    made = (
+        Call(
+            hashlib.sha256(identity.encode()).hexdigest(),
+            call.model,
+            call.usage,
+            cached=False,
+            seconds=call.seconds,
+            cost_usd=call.cost_usd,
+        )
+        if call
+        else None
+    )
+    label = TURN if number == 1 else f"{TURN} {number}"
+    value = json.loads(json.dumps(asdict(turn)))
+    seconds = call.seconds if call else None
+    return StageRecord(TURN, label, value, restored=False, calls=(made,) if made else (), seconds=seconds)
+
+
+def tool_call(
+    name: str,
+    arguments: Any,
+    result: Any = None,
+    *,
+    error: bool | None = None,
+    sql: str | None = None,
+    id: str = "",
+) -> ToolCall:
+    """Return a tool call of a file.
+
+    Args:
+        name: of the tool.
+        arguments: an object, or the text that the model wrote.
+        result: a text, or plain JSON; None: unknown.
+        error: whether it failed; None: unknown.
+        sql: its SQL; None: what its arguments say (`SQL_ARGUMENTS`).
+        id: by which the model's protocol pairs it with its result.
+    """
+    written = as_text(arguments) or ""
+    known = sql_or_none(storable(sql)) if sql else sql_in(arguments)
+    output = as_text(result)
+    failed: ToolError | None = None if error is None else "failed" if error else ""
+    return ToolCall(shortened(name), shortened(written), output and shortened(output), failed, known, id)
+
+
+def sql_in(arguments: Any) -> str | None:
+    """Return the SQL among the arguments of a tool call; None where there is none.
+
+    >>> sql_in('{"query": "select 1"}'), sql_in({"query": "rivers of Peru"}), sql_in("no JSON")
+    ('select 1', None, None)
+    """
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments)
+        except (ValueError, RecursionError):
+            return None
+    if not isinstance(arguments, dict):
+        return None
+    by_name = {str(name).lower(): value for name, value in arguments.items()}
+    found = (by_name.get(name) for name in SQL_ARGUMENTS)
+    texts = (value for value in found if isinstance(value, str))
+    return next((sql_or_none(storable(text)) for text in texts if _QUERY.match(text)), None)
+
+
+def as_text(value: Any) -> str | None:
+    """Return a value as text: a text as it is, parts of a message joined, anything else as JSON; None for None."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(isinstance(part, dict) and "text" in part for part in value):
+        return "\n".join(str(part["text"]) for part in value)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def shortened(text: str) -> str:
+    """Return a text that every store can hold, cut where it is too long to be read."""
+    kept = storable(text[:MAX_CHARACTERS])
+    left = len(text) - len(kept)
+    return f"{kept}\n… {left:,} more characters" if left > 0 else kept
+
+
+def _submitted(turn: AgentTurn) -> str | None:
+    """Return the SQL that a turn submits: by a tool, or in a reply without tool calls, where it is fenced or alone.
+
+    A call that is known to have failed submits nothing.
+    """
+    if not turn.calls:
+        return read_sql(turn.text) if "```" in turn.text or _QUERY.match(turn.text) else None
+    submitted = (call for call in reversed(turn.calls) if call.sql and not call.error)
+    return next((call.sql for call in submitted if _SUBMITS.search(call.name)), None)

@@ -1,0 +1,326 @@
+"""Files of trajectories: Crosscheck's own JSON lines (docs/agents.md), or OpenTelemetry's spans.
+
+    {"question_id": 7, "turns": [{"text": "...", "tool_calls": [{"name": "run_sql", "arguments": {"sql": "SELECT 1"}}],
+     "model": "m", "input_tokens": 812, "output_tokens": 40, "cost_usd": 0.0021, "seconds": 1.4}], "sql": "SELECT 1"}
+
+In the place of `turns`, `messages` may hold the conversation in the protocol of OpenAI's chat completions: a turn is a
+message of the assistant with the messages of the tools behind it. The format of a file follows from its content.
+"""
+
+import json
+from codecs import BOM_UTF8
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from tasks.benchmarks.predictions import opentelemetry
+from tasks.benchmarks.predictions.formats import Entry, Format, PredictionFile, sql_or_none
+from tasks.benchmarks.predictions.trajectory import (
+    AgentTurn,
+    Amount,
+    ModelCall,
+    Tokens,
+    Trajectory,
+    as_text,
+    tool_call,
+)
+from tasks.benchmarks.rows import files_digest, parse_json
+from tasks.core.errors import DataError, first_problem
+from tasks.core.files import require_file
+from tasks.core.outcome import ToolCall, Usage
+
+FORMATS: Mapping[Format, str] = {
+    "trajectories": "JSON lines with question_id and turns, or messages (docs/agents.md)",
+    "opentelemetry": "OpenTelemetry spans of the GenAI conventions as JSON, of an OTLP exporter or of the Python SDK",
+}
+MAX_BYTES = 2**30
+"""Size of a file from which on it is not read."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrajectoryFile:
+    """A file of trajectories."""
+
+    path: Path
+    format: Format
+    sha256: str
+    trajectories: tuple[Trajectory, ...] = field(repr=False)
+
+    @property
+    def predictions(self) -> PredictionFile:
+        """The answers alone, which are paired with questions as those of any file are."""
+        entries = (
+            Entry(each.place, each.question_id, each.answer, each.database_id) for each in self.trajectories
+        )
+        return PredictionFile(self.path, self.format, self.sha256, tuple(entries))
+
+
+@dataclass(frozen=True, slots=True)
+class _Object:
+    """An object of a file."""
+
+    place: str
+    content: dict[str, Any]
+
+
+def read_trajectories(path: Path) -> TrajectoryFile:
+    """Read a file of trajectories."""
+    try:
+        if (size := path.stat().st_size) > MAX_BYTES:
+            raise DataError(
+                f"{path} has {size / 2**20:,.0f} MiB, and at most {MAX_BYTES // 2**20:,} are read. Score it in parts."
+            )
+        objects = _objects(path)
+        if (first := next(objects, None)) is None:
+            raise DataError(f"{path} holds no trajectory. {_valid()}")
+        file_format = _format(first)
+        rows = ((each.place, each.content) for each in chain([first], objects))
+        if file_format == "opentelemetry":
+            trajectories = tuple(opentelemetry.read(str(path), rows))
+        else:
+            trajectories = tuple(_last(read_line(*row) for row in rows))
+        return TrajectoryFile(path, file_format, files_digest([path]), trajectories)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def _last(found: Iterable[Trajectory]) -> Iterator[Trajectory]:
+    """Yield trajectories, of a question that failed at first and was asked again the last one."""
+    by_id: dict[str, list[Trajectory]] = {}
+    for each in found:
+        earlier = by_id.setdefault(each.question_id, [])
+        by_id[each.question_id] = [*(one for one in earlier if not one.failure), each]
+    for trajectories in by_id.values():
+        yield from trajectories
+
+
+def _format(first: _Object) -> Format:
+    content = first.content
+    if opentelemetry.is_span(content):
+        return "opentelemetry"
+    if "turns" in content or "messages" in content:
+        return "trajectories"
+    named = ", ".join(map(str, content)) or "nothing"
+    raise DataError(
+        f"{first.place}: the object has {named[:200]}, but neither turns nor messages. {_valid()}"
+    )
+
+
+def _objects(path: Path) -> Iterator[_Object]:
+    """Yield the objects of a file of JSON lines, one after the other, or those of a JSON document of several lines.
+
+    It is such a document if its first line cannot be the end of one.
+    """
+    require_file(path)
+    with path.open("rb") as file:
+        lines = ((number, line) for number, line in enumerate(file, 1) if line.strip())
+        number, first = next(lines, (1, b""))
+        first = first.removeprefix(BOM_UTF8)
+        if not first.strip():
+            raise DataError(f"{path} is empty. {_valid()}")
+        begins = first.strip()
+        if begins.endswith((b"{", b"[", b",", b":")) or (begins[:1] == b"[" and begins[-1:] != b"]"):
+            yield from _parsed(path, number, b"".join((first, *file)))
+            return
+        for place, line in chain([(number, first)], lines):
+            yield from _parsed(path, place, line)
+
+
+def _parsed(path: Path, number: int, content: bytes) -> Iterator[_Object]:
+    """Yield the object of JSON text that begins at a line of a file, or those of a list."""
+    try:
+        found = parse_json(content.decode())
+    except UnicodeDecodeError as error:
+        place = number + content[: error.start].count(b"\n")
+        raise DataError(f"{path}, line {place}: not UTF-8. Save the file as UTF-8.") from None
+    except json.JSONDecodeError as error:
+        place = number + error.lineno - 1
+        raise DataError(
+            f"{path}, line {place}: not JSON ({error.msg} in column {error.colno}). {_valid()}"
+        ) from None
+    listed = isinstance(found, list)
+    for item, each in enumerate(found if listed else [found]):
+        where = f"{path}, line {number}" + (f", item {item} (from 0)" if listed else "")
+        if not isinstance(each, dict):
+            raise DataError(f"{where}: must be an object, not {type(each).__name__}. {_valid()}")
+        yield _Object(where, each)
+
+
+def _valid() -> str:
+    return f"Formats: {'; '.join(FORMATS.values())}."
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class ToolCallLine(_Line):
+    """A tool call."""
+
+    name: str
+    arguments: Any = None
+    result: Any = None
+    error: bool | str | None = None  # whether it failed, or why; null: unknown
+    sql: str | None = None
+    id: str = ""
+
+
+class _Cost(_Line):
+    model: str = ""
+    input_tokens: Tokens = None
+    cached_input_tokens: Tokens = None
+    output_tokens: Tokens = None
+    reasoning_tokens: Tokens = None
+    cost_usd: Amount = None
+    seconds: Amount = None
+
+    @property
+    def call(self) -> ModelCall:
+        usage = Usage(self.input_tokens, self.cached_input_tokens, self.output_tokens, self.reasoning_tokens)
+        return ModelCall(self.model, usage, self.cost_usd, self.seconds)
+
+
+class TurnLine(_Cost):
+    """A turn."""
+
+    text: str | None = None
+    tool_calls: tuple[ToolCallLine, ...] = Field(default=(), strict=False)
+    sql: str | None = None
+    submitted: bool | None = None
+
+
+class _Function(BaseModel):
+    name: str
+    arguments: Any = None
+
+
+class _MessageCall(BaseModel):
+    function: _Function
+    id: str | None = None
+
+
+class _Details(BaseModel):
+    cached_tokens: Tokens = None
+    reasoning_tokens: Tokens = None
+
+
+class _Usage(BaseModel):
+    prompt_tokens: Tokens = None
+    completion_tokens: Tokens = None
+    prompt_tokens_details: _Details | None = None
+    completion_tokens_details: _Details | None = None
+
+
+class MessageLine(BaseModel):
+    """A message of the chat protocol; what else a framework writes in it is not read."""
+
+    role: str
+    content: Any = None
+    tool_calls: list[_MessageCall] | None = None
+    tool_call_id: str | None = None
+    error: bool | str | None = None
+    usage: _Usage | None = None
+    model: str = ""
+    cost_usd: Amount = None
+    seconds: Amount = None
+
+    @property
+    def call(self) -> ModelCall:
+        """What is known of the call that gave the message."""
+        usage = self.usage or _Usage()
+        sent, received = usage.prompt_tokens_details, usage.completion_tokens_details
+        tokens = Usage(
+            usage.prompt_tokens,
+            sent.cached_tokens if sent else None,
+            usage.completion_tokens,
+            received.reasoning_tokens if received else None,
+        )
+        return ModelCall(self.model, tokens, self.cost_usd, self.seconds)
+
+
+class TrajectoryLine(_Line):
+    """A question."""
+
+    question_id: int | str
+    turns: tuple[TurnLine, ...] | None = Field(default=None, strict=False)
+    messages: list[MessageLine] | None = None
+    sql: str | None = None
+    database: str | None = None
+    failure: str = ""
+
+    @model_validator(mode="after")
+    def _one_conversation(self) -> Self:
+        if (self.turns is None) == (self.messages is None):
+            raise ValueError("write either turns or messages (with no turn, an empty list)")
+        return self
+
+
+def read_line(place: str, content: dict[str, Any]) -> Trajectory:
+    """Read the object of one question; `place` is its file and line."""
+    try:
+        line = TrajectoryLine.model_validate(content)
+    except ValidationError as error:
+        raise DataError(f"{place}: {first_problem(error).replace('Value error, ', '')}.") from None
+    identity = str(line.question_id).strip()
+    if not identity:
+        raise DataError(f"{place}: question_id: it is empty.")
+    turns = (
+        [_turn(each) for each in line.turns or ()]
+        if line.turns is not None
+        else turns_of(line.messages or [])
+    )
+    return Trajectory(
+        place,
+        identity,
+        tuple(turns),
+        sql=sql_or_none(line.sql),
+        names_answer="sql" in line.model_fields_set,
+        database_id=line.database or None,
+        failure=line.failure,
+    )
+
+
+def _turn(line: TurnLine) -> AgentTurn:
+    calls = tuple(
+        tool_call(
+            each.name,
+            each.arguments,
+            each.result,
+            error=_failed(each.error),
+            sql=each.sql,
+            id=each.id,
+        )
+        for each in line.tool_calls
+    )
+    known = line.text is not None or line.call != ModelCall()
+    return AgentTurn(line.text or "", calls, line.sql or None, line.submitted, line.call if known else None)
+
+
+def _failed(error: bool | str | None) -> bool | None:
+    """Return whether a tool call failed, of which `error` says it, or why; None where it is unknown."""
+    return None if error is None else bool(error)
+
+
+def turns_of(messages: list[MessageLine]) -> list[AgentTurn]:
+    """Return the turns of a conversation in the chat protocol: one per message of the assistant.
+
+    The result of a tool call is the next message of a tool with its id: some endpoints use an id again in a later turn.
+    """
+    turns: list[AgentTurn] = []
+    results: dict[str | None, MessageLine] = {}
+    for each in reversed(messages):
+        if each.role == "tool":
+            results[each.tool_call_id] = each
+        elif each.role == "assistant":
+            calls = tuple(_tool_call(call, results.pop(call.id, None)) for call in each.tool_calls or ())
+            turns.append(AgentTurn(as_text(each.content) or "", calls, call=each.call))
+    return turns[::-1]
+
+
+def _tool_call(call: _MessageCall, message: MessageLine | None) -> ToolCall:
+    result, error = (as_text(message.content), _failed(message.error)) if message else (None, None)
+    return tool_call(call.function.name, call.function.arguments, result, error=error, id=call.id or "")

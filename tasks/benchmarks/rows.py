@@ -1,0 +1,249 @@
+"""Rows of a benchmark's files: JSON, JSON lines, Parquet, CSV and TSV; errors name file and position."""
+
+import csv
+import hashlib
+import io
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tasks.core.errors import DataError
+from tasks.core.files import read_file
+from tasks.core.wording import storable
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One object of a list file, and where it stands."""
+
+    file: Path  # the file it was read from
+    position: int  # its position in the file, from 0
+    content: Mapping[str, Any]  # its keys and values
+    line: int | None = None  # the line on which it ends, from 1; None where the file is no list of lines
+
+    @property
+    def where(self) -> str:
+        """Where the row stands in its file."""
+        return f"item {self.position} (from 0)" if self.line is None else f"line {self.line}"
+
+    @property
+    def place(self) -> str:
+        """The row's place for a message: file, position, and id where it has one."""
+        named = self.content.get("question_id")
+        place = f"{self.file}, {self.where}"
+        return place if named is None else f"{place}, question_id {named}"
+
+    def first(self, keys: Sequence[str]) -> Any:
+        """Return the value under the first of `keys` that has one; None where there is none."""
+        values = (self.content.get(key) for key in keys)
+        return next((value for value in values if value not in (None, "")), None)
+
+    def text(self, keys: Sequence[str]) -> str:
+        """Return the text under the first of `keys` that is present, storable everywhere (see `storable`)."""
+        key = next((key for key in keys if self.content.get(key) is not None), None)
+        if key is None:
+            wanted = '" or "'.join(keys)
+            raise DataError(f'{self.place}: the key "{wanted}" is missing. Add it, or take the item out.')
+        value = self.content[key]
+        if not isinstance(value, str):
+            raise DataError(f'{self.place}: "{key}" must be a text, not {type(value).__name__}.')
+        if not value.strip():
+            raise DataError(f'{self.place}: "{key}" is empty. Fill it in, or take the item out.')
+        return storable(value)
+
+    def texts(self, keys: Sequence[str]) -> tuple[str, ...]:
+        """Return the text under the first of `keys` that is present, or each text of a list there."""
+        key = next((key for key in keys if self.content.get(key) is not None), None)
+        value = None if key is None else self.content[key]
+        if not isinstance(value, list) or not value:
+            return (self.text(keys),)
+        assert key is not None
+        return tuple(replace(self, content={**self.content, key: one}).text(keys) for one in value)
+
+    def optional_text(self, key: str) -> str | None:
+        """Return the text under `key`, storable everywhere; None where it is absent or null."""
+        value = self.content.get(key)
+        if value is not None and not isinstance(value, str):
+            raise DataError(f'{self.place}: "{key}" must be a text, not {type(value).__name__}.')
+        return value if value is None else storable(value)
+
+    def folder_name(self, key: str) -> str:
+        """Return the text under `key`, which also has to be the name of a folder."""
+        name = self.text([key])
+        if name in {".", ".."} or any(sign in name for sign in "/\\\0"):
+            raise DataError(f'{self.place}: "{key}" must be the name of a database, not a path: {name!r}.')
+        return name
+
+
+def read_text(path: Path) -> str:
+    """Read a text file in UTF-8, with or without a byte order mark."""
+    try:
+        return read_file(path).decode("utf-8-sig")
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError as error:
+        byte = f"byte {error.start} is {error.object[error.start]:#04x}"
+        raise DataError(f"{path} is not UTF-8: {byte}. Save it as UTF-8.") from None
+
+
+def parse_json(text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
+    """Parse JSON; whatever Python cannot read of it is a `JSONDecodeError`.
+
+    `pairs` makes an object of its pairs; None: a dictionary.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=pairs)
+    except json.JSONDecodeError:
+        raise
+    except RecursionError:
+        raise json.JSONDecodeError("nested too deeply", text, 0) from None
+    except ValueError as error:  # a number of thousands of digits
+        raise json.JSONDecodeError(str(error).partition(";")[0], text, 0) from None
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file, with or without a byte order mark."""
+    try:
+        return parse_json(read_text(path))
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise DataError(f"{path} is not JSON: {error.msg} in {place}.") from None
+
+
+def json_rows(path: Path) -> Iterator[Row]:
+    """Yield the objects of a JSON file that holds a list of them."""
+    content = read_json(path)
+    if not isinstance(content, list):
+        raise DataError(f"{path} must hold a list of objects, not {type(content).__name__}.")
+    for position, item in enumerate(content):
+        if not isinstance(item, dict):
+            kind = type(item).__name__
+            raise DataError(f"{path}, item {position} (from 0): must be an object, not {kind}.")
+        yield Row(path, position, item)
+
+
+def json_line_rows(path: Path) -> Iterator[Row]:
+    """Yield the objects of a file with one JSON object per line; blank lines are skipped."""
+    for position, line in enumerate(read_text(path).split("\n")):
+        if not line.strip():
+            continue
+        try:
+            content = parse_json(line)
+        except json.JSONDecodeError as error:
+            raise DataError(f"{path}, line {position + 1}: not JSON ({error.msg}).") from None
+        if not isinstance(content, dict):
+            kind = type(content).__name__
+            raise DataError(f"{path}, line {position + 1}: must be an object, not {kind}.")
+        yield Row(path, position, content, position + 1)
+
+
+def files_digest(paths: Sequence[Path]) -> str:
+    """Return the sha256 of a file, or of the digests of several."""
+    try:
+        digests = [hashlib.sha256(read_file(path)).hexdigest() for path in paths]
+    except OSError as error:
+        raise DataError(f"{error.filename} cannot be read: {error.strerror}.") from None
+    return digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
+
+
+def parquet_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
+    """Yield the rows of a Parquet file with those of `columns` that it has, in the file's order."""
+    names = [name for name in parquet_columns(path) if name in columns]
+    if names:
+        wanted = ", ".join(f'"{name}"' for name in names)
+        for position, row in enumerate(_query(path, f"SELECT {wanted} FROM read_parquet(?)")[1]):
+            yield Row(path, position, dict(zip(names, row, strict=True)))
+
+
+def parquet_columns(path: Path) -> tuple[str, ...]:
+    """Return the names of a Parquet file's columns."""
+    return _query(path, "SELECT * FROM read_parquet(?) LIMIT 0")[0]
+
+
+def parquet_lookup(path: Path, key: str, value: str) -> dict[str, str]:
+    """Return one `value` for each distinct `key` of a Parquet file, both being columns of texts."""
+    rows = _query(path, f'SELECT "{key}", min("{value}") FROM read_parquet(?) GROUP BY 1 ORDER BY 1')[1]
+    return {str(row[0]): str(row[1]) for row in rows if None not in row}
+
+
+def _query(path: Path, sql: str) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    import duckdb
+
+    with duckdb.connect() as connection:
+        try:
+            result = connection.execute(sql, [str(path)])
+            return tuple(column[0] for column in result.description or ()), result.fetchall()
+        except duckdb.Error as error:
+            raise DataError(f"{path} cannot be read as Parquet: {str(error).splitlines()[0]}") from None
+
+
+ID_NAMES = ("question_id", "instance_id", "id")
+DATABASE_NAMES = ("db_id", "database_id", "database", "db")
+"""What the keys of a question's id and of its database may be called, in plain names; of several the first counts."""
+DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+"""What may separate columns, in words."""
+
+
+def plain_name(name: str) -> str:
+    """Return a column's name in small letters, with `_` for all that is no letter or digit.
+
+    >>> plain_name(" PREDICTED SQL")
+    'predicted_sql'
+    """
+    return re.sub(r"[\W_]+", "_", name.strip().lower()).strip("_")
+
+
+def read_objects(path: Path) -> Iterator[Row]:
+    """Yield the objects of a file, their keys made plain; the form follows from the file's ending."""
+    ending = path.suffix.lower()
+    if ending in (".csv", ".tsv"):
+        text = read_text(path)
+        rows = _csv_rows(path, text, "\t" if ending == ".tsv" else delimiter_of(text.partition("\n")[0]))
+    elif ending in (".jsonl", ".ndjson"):
+        rows = json_line_rows(path)
+    elif ending == ".json":
+        rows = json_rows(path)
+    else:
+        raise DataError(f"{path}: the name must end in .csv, .tsv, .jsonl or .json, by which it is read.")
+    for row in rows:
+        yield replace(row, content={plain_name(key): value for key, value in row.content.items()})
+
+
+def delimiter_of(header: str) -> str:
+    """Return what separates the columns of a CSV file's first line; spreadsheets write semicolons in many countries.
+
+    >>> delimiter_of("question;sql")
+    ';'
+    """
+    return max(DELIMITERS, key=header.count)
+
+
+def read_csv_table(path: Path, text: str, delimiter: str) -> tuple[list[str], dict[int, list[str]]]:
+    """Return the header of a CSV file's text, and its rows by the number of their last line, without blank ones."""
+    csv.field_size_limit(max(len(text), 131_072))
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    rows: dict[int, list[str]] = {}
+    try:
+        header = [name.strip() for name in next(reader, [])]
+        for cells in reader:
+            if not any(cell.strip() for cell in cells):
+                continue
+            if len(cells) != len(header):
+                raise DataError(
+                    f"{path}, line {reader.line_num}: {len(cells)} cells, but the header has {len(header)}. "
+                    f'A text with {DELIMITERS[delimiter]} or line breaks must stand in quotes ("), quotes within it '
+                    "doubled."
+                )
+            rows[reader.line_num] = cells
+    except csv.Error as error:
+        raise DataError(f"{path}, line {reader.line_num}: not CSV ({error}).") from None
+    return header, rows
+
+
+def _csv_rows(path: Path, text: str, delimiter: str) -> Iterator[Row]:
+    header, rows = read_csv_table(path, text, delimiter)
+    for position, (line, cells) in enumerate(rows.items()):
+        yield Row(path, position, dict(zip(header, cells, strict=True)), line)

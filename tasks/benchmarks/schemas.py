@@ -1,0 +1,204 @@
+"""Names and schemas of databases as a benchmark's files describe them, also of databases whose files are absent.
+
+An entry of a tables file (Spider's `tables.json`, BIRD's `dev_tables.json`) names one database (`db_id`), its tables
+(`table_names_original`), its columns as pairs of table index and name (`column_names_original`, the first being
+[-1, "*"]), their types, and its keys as column indices; BIRD writes a composite primary key as a list within the list.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tasks.benchmarks.rows import Row, json_rows, parquet_columns, parquet_lookup
+from tasks.core.errors import DataError
+from tasks.database.dialects import SQLITE
+from tasks.database.schema import Column, ColumnDescription, ForeignKey, Schema, Table, united
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+
+def read_schemas(path: Path) -> dict[str, Schema]:
+    """Read every schema of a tables file (`tables.json`, `dev_tables.json`) by database id, without samples."""
+    schemas: dict[str, Schema] = {}
+    for row in json_rows(path):
+        name = row.text(["db_id"])
+        if name in schemas:
+            raise DataError(f'{row.place}: the schema of "{name}" is in the file twice. Take one out.')
+        try:
+            schemas[name] = schema_from_tables_json(row.content).described(_descriptions(row))
+        except DataError as error:
+            raise DataError(f"{row.place}: {error}") from None
+    return schemas
+
+
+def _descriptions(row: Row) -> dict[tuple[str, str], ColumnDescription]:
+    """Read `column_descriptions` (KaggleDBQA): a text per column, in the order of `column_names_original`."""
+    texts = row.content.get("column_descriptions") or []
+    columns, tables = row.content.get("column_names_original"), row.content.get("table_names_original")
+    if (
+        not texts
+        or not isinstance(texts, list)
+        or not isinstance(columns, list)
+        or not isinstance(tables, list)
+    ):
+        return {}
+    if len(texts) != len(columns):
+        raise DataError(
+            f"{len(texts)} column_descriptions, but {len(columns)} columns. Give every column a text."
+        )
+    found = {}
+    for text, (table, name) in zip(texts, columns, strict=True):
+        plain = text[-1] if isinstance(text, list) and text else text
+        if table >= 0 and isinstance(plain, str) and plain.strip():
+            found[tables[table].lower(), name.lower()] = ColumnDescription(" ".join(plain.split()))
+    return found
+
+
+def names_in_schema(schema: Schema) -> tuple[str, ...]:
+    """Return the names of a schema's tables and columns."""
+    columns = (column.column for column in schema.column_names)
+    return (*(table.name for table in schema.tables), *columns)
+
+
+def read_ddl(path: Path) -> Mapping[str, str]:
+    """Read the DDL per database of a Parquet file of training questions; nothing where it has no such column."""
+    columns = parquet_columns(path)
+    return parquet_lookup(path, "db_id", "schema") if {"db_id", "schema"} <= set(columns) else {}
+
+
+def schema_from_tables_json(entry: Mapping[str, Any]) -> Schema:
+    """Return the schema of an entry, for a database whose file is absent: no samples."""
+    try:
+        columns = entry["column_names_original"]
+        types = entry["column_types"]
+        members: list[list[Column]] = [[] for _ in entry["table_names_original"]]
+        for (table, name), kind in zip(columns, types, strict=True):
+            if table >= 0:
+                members[table].append(Column(name, kind))
+        keys: list[list[str]] = [[] for _ in members]
+        for key in entry["primary_keys"]:
+            for index in key if isinstance(key, list) else [key]:
+                table, name = columns[index]
+                keys[table].append(name)
+        tables = tuple(
+            Table(name, tuple(members[i]), tuple(keys[i]))
+            for i, name in enumerate(entry["table_names_original"])
+        )
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise _malformed(entry, error) from error
+    return Schema(
+        entry["db_id"], tables, united(tables, foreign_keys_from_tables_json(entry)), dialect=SQLITE
+    )
+
+
+def foreign_keys_from_tables_json(entry: Mapping[str, Any]) -> tuple[ForeignKey, ...]:
+    """Return the foreign keys of an entry, one per pair of columns, as the entry spells their names."""
+    try:
+        tables, columns = entry["table_names_original"], entry["column_names_original"]
+        return tuple(
+            ForeignKey(
+                tables[columns[child][0]],
+                (columns[child][1],),
+                tables[columns[parent][0]],
+                (columns[parent][1],),
+            )
+            for child, parent in entry["foreign_keys"]
+        )
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise _malformed(entry, error) from error
+
+
+def _malformed(entry: Mapping[str, Any], error: Exception) -> DataError:
+    what = f"the key {error} is missing" if isinstance(error, KeyError) else str(error)
+    return DataError(
+        f'The tables file\'s entry for database "{entry.get("db_id", "?")}" is malformed: {what}. '
+        "Compare it with the benchmark's original file."
+    )
+
+
+def schema_from_ddl(database_id: str, ddl: str) -> Schema:
+    """Return the schema that a script of CREATE TABLE statements makes, without samples.
+
+    What sqlglot cannot parse is passed over, so a table may be missing; the first of two tables of a name counts.
+
+    >>> ddl = "CREATE TABLE a (i INT PRIMARY KEY, j INT REFERENCES b (k)); CREATE TABLE b (k INT)"
+    >>> made = schema_from_ddl("d", ddl)
+    >>> [table.name for table in made.tables], made.tables[0].primary_key, made.foreign_keys[0].parent
+    (['a', 'b'], ('i',), 'b')
+    """
+    created: dict[str, exp.Schema] = {}
+    for one in _created(ddl):
+        created.setdefault(one.this.name.lower(), one)
+    tables = tuple(_table(one) for one in created.values())
+    keys = [key for one in created.values() for key in _foreign_keys(one)]
+    return Schema(database_id, tables, united(tables, keys), dialect=SQLITE)
+
+
+def _table(created: "exp.Schema") -> Table:
+    from sqlglot import exp
+
+    columns = tuple(
+        Column(column.name, column.kind.sql(SQLITE) if column.kind else "") for column in _columns(created)
+    )
+    key = [column.name for column in _columns(created) if column.find(exp.PrimaryKeyColumnConstraint)]
+    for constraint in created.find_all(exp.PrimaryKey):
+        key = [part.name for part in constraint.expressions]
+    return Table(created.this.name, columns, tuple(key))
+
+
+def _foreign_keys(created: "exp.Schema") -> Iterator[ForeignKey]:
+    from sqlglot import exp
+
+    for column in _columns(created):
+        for reference in column.find_all(exp.Reference):
+            yield _foreign_key(created, [column.name], reference)
+    for key in created.find_all(exp.ForeignKey):
+        target = key.args.get("reference")
+        if isinstance(target, exp.Reference):
+            yield _foreign_key(created, [part.name for part in key.expressions], target)
+
+
+def _foreign_key(created: "exp.Schema", columns: list[str], reference: "exp.Reference") -> ForeignKey:
+    from sqlglot import exp
+
+    target = reference.this
+    if isinstance(target, exp.Schema):
+        parents = tuple(part.name for part in target.expressions)
+        return ForeignKey(created.this.name, tuple(columns), target.this.name, parents)
+    return ForeignKey(created.this.name, tuple(columns), target.name, ())
+
+
+def _columns(created: "exp.Schema") -> "list[exp.ColumnDef]":
+    from sqlglot import exp
+
+    return [part for part in created.expressions if isinstance(part, exp.ColumnDef)]
+
+
+def _created(ddl: str) -> "Iterator[exp.Schema]":
+    """Yield what stands behind each CREATE TABLE: the table's name and the parts of its definition."""
+    import sqlglot
+    from sqlglot import exp
+
+    with _quiet():
+        try:
+            statements = sqlglot.parse(ddl, dialect=SQLITE, error_level=sqlglot.ErrorLevel.IGNORE)
+        except sqlglot.errors.SqlglotError:
+            return
+    for statement in statements:
+        if isinstance(statement, exp.Create) and isinstance(statement.this, exp.Schema):
+            yield statement.this
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep sqlglot from warning about every statement that it passes over."""
+    logger = logging.getLogger("sqlglot")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

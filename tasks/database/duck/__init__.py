@@ -1,1 +1,0 @@
-"""DuckDB: files, schema, and a connection that only reads."""

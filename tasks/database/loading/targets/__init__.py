@@ -1,1 +1,0 @@
-"""Engines that copies are written into, one module each: `tasks.database.loading.target.TARGETS` finds them by name."""

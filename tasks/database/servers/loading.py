@@ -1,0 +1,368 @@
+"""Copies SQLite databases into PostgreSQL, MySQL, MariaDB and DuckDB. Every value arrives as SQLite reads it.
+
+A SQLite column may hold values of any class, so its values decide on the type of the copy, not its declaration:
+
+| values | type of the copy |
+|--|--|
+| integers | integer of 64 bits |
+| numbers, the integers among them within 2**53 | double |
+| BLOBs | blob |
+| anything else, dates too | text: numbers in digits that give the same number, BLOBs in hexadecimal |
+
+A column without values has the type of its declaration.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from tasks.core.errors import ConfigurationError, DataError
+from tasks.core.files import atomic_write
+from tasks.core.wording import shorten
+from tasks.database.database import Database
+from tasks.database.dialects import SQLITE, dialect_of, quoted
+from tasks.database.engine import engine_of
+from tasks.database.engines.duckdb import DIALECT, HERE
+from tasks.database.location import Location
+from tasks.database.schema import Column, Table
+from tasks.database.servers import mysql as mysql_opening
+from tasks.database.servers import postgresql as postgresql_opening
+from tasks.database.sqlite.connection import tolerant_text
+from tasks.database.sqlite.files import read_only_uri
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+CHUNK = 5000
+"""Rows that are sent at once."""
+MAX_IN_KEY = 768
+"""Characters of a text in a key of MySQL."""
+_CLASSES = """
+SELECT typeof({0}), max(length({0})),
+  max(typeof({0}) = 'integer' AND {0} NOT BETWEEN -9007199254740992 AND 9007199254740992)
+FROM {1} GROUP BY 1
+"""
+_COLLATION = """
+SELECT collation_name FROM information_schema.collations
+WHERE collation_name IN ('utf8mb4_nopad_bin', 'utf8mb4_0900_bin', 'utf8mb4_bin')
+ORDER BY collation_name = 'utf8mb4_bin' LIMIT 1
+"""
+"""MySQL's collation by bytes, as SQLite's; only in the last one, blanks at the end of a text do not count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A database that was copied, or needed not be."""
+
+    database: str
+    to: str  # where the copy is
+    tables: int
+    rows: int
+    copied: bool  # False: tables of these names with these numbers of rows are there already
+    notes: tuple[str, ...] = ()  # what differs from the source, in sentences
+
+
+def copy_database(database: Database, to: Location) -> Copy:
+    """Copy the tables of a SQLite database; nothing that is there before is changed."""
+    if not engine_of(database.location).copied:
+        raise ConfigurationError(
+            f'Database "{database.id}" is {database.location}: only SQLite databases are copied.'
+        )
+    writers = {"postgresql": _copy_to_server, "mysql": _copy_to_server, "duckdb": _copy_to_duckdb}
+    if to.engine not in writers:
+        raise ConfigurationError(
+            f"{to}: databases are copied into {', '.join(writers)}, not into {to.engine}."
+        )
+    with closing(sqlite3.connect(read_only_uri(database.path), uri=True)) as connection:
+        connection.text_factory = tolerant_text
+        source = _Source(database, connection, engine_of(to).dialect)
+        copied = writers[to.engine](source, to)
+    return Copy(
+        database.id, str(to), len(source.rows), sum(source.rows.values()), copied, tuple(source.notes)
+    )
+
+
+class _Source:
+    """The tables of a SQLite database as SQLAlchemy's tables of the copy."""
+
+    def __init__(self, database: Database, connection: sqlite3.Connection, dialect: str) -> None:
+        import sqlalchemy as sa
+
+        self.database = database
+        self.schema = database.schema
+        self.metadata = sa.MetaData()  # the tables, without foreign keys
+        self.rows: dict[str, int] = {}  # number of rows by the copy's name of a table
+        self.notes: list[str] = []  # what differs in the copy, in sentences
+        self._connection = connection
+        self._folded = dialect_of(dialect).folded
+        self._tables = [table for table in self.schema.tables if not table.view]
+        for table in self._tables:
+            self._add(table)
+        views = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'")]
+        if views:
+            self.notes.append(f"Not copied, because they are views: {', '.join(views)}.")
+
+    def chunks(self) -> "Iterator[tuple[sa.Table, list[tuple[Any, ...]]]]":
+        """Yield the rows of each table, a number of them at once."""
+        for table in self._tables:
+            copy = self.metadata.tables[self._folded(table.name)]
+            kinds = [column.info["kind"] for column in copy.columns]
+            names = ", ".join(quoted(column.name, SQLITE) for column in table.columns)
+            rows = self._connection.execute(f"SELECT {names} FROM {quoted(table.name, SQLITE)}")
+            while chunk := rows.fetchmany(CHUNK):
+                yield copy, [tuple(map(_as_kind, row, kinds)) for row in chunk]
+
+    def foreign_keys(self) -> "Iterator[sa.ForeignKeyConstraint]":
+        """Yield the foreign keys, each as a part of its table."""
+        import sqlalchemy as sa
+
+        for key in self.schema.foreign_keys:
+            parent = self.metadata.tables[self._folded(key.parent)]
+            constraint = sa.ForeignKeyConstraint(
+                [self._folded(name) for name in key.columns],
+                [parent.c[self._folded(name)] for name in key.parent_columns],
+            )
+            self.metadata.tables[self._folded(key.table)].append_constraint(constraint)
+            yield constraint
+
+    def _add(self, table: Table) -> None:
+        """Add a table to the metadata, with the types that its values need."""
+        import sqlalchemy as sa
+
+        foreign = {
+            name for key in self.schema.foreign_keys if key.table == table.name for name in key.columns
+        }
+        columns: list[sa.Column[Any]] = []
+        keyless = []
+        for column in table.columns:
+            classes, length = self._classes(table, column)
+            kind = _kind(column, classes)
+            if kind == "text" != _declared_kind(column.type) and classes - {"null"}:
+                self.notes.append(
+                    f"{table.name}.{column.name} ({column.type}) is text, as not all values fit it."
+                )
+            too_long = kind == "text" and length > MAX_IN_KEY
+            if column.name in table.primary_key and ("null" in classes or kind == "blob" or too_long):
+                keyless.append(column.name)
+            in_key = column.name in table.primary_key or column.name in foreign
+            columns.append(
+                sa.Column(
+                    sa.sql.quoted_name(self._folded(column.name), True),
+                    _sql_type(kind, length if in_key and not too_long else None),
+                    autoincrement=False,
+                    info={"kind": kind},
+                )
+            )
+        name = self._folded(table.name)
+        copy = sa.Table(sa.sql.quoted_name(name, True), self.metadata, *columns)
+        if keyless:
+            self.notes.append(
+                f"{table.name}: without its primary key, which has NULL, a BLOB or a long text."
+            )
+        elif table.primary_key:
+            copy.append_constraint(sa.PrimaryKeyConstraint(*map(self._folded, table.primary_key)))
+        counted = self._connection.execute(f"SELECT count(*) FROM {quoted(table.name, SQLITE)}")
+        self.rows[name] = counted.fetchone()[0]
+
+    def _classes(self, table: Table, column: Column) -> tuple[set[str], int]:
+        """Return the classes of a column's values ("large" for integers beyond 2**53), and its longest length."""
+        sql = _CLASSES.format(quoted(column.name, SQLITE), quoted(table.name, SQLITE))
+        rows = self._connection.execute(sql).fetchall()
+        classes = {"large" if large else name for name, _, large in rows}
+        # a number or a BLOB as text is longer than SQLite says
+        lengths = [2 * (length or 0) + 20 * (name != "text") for name, length, _ in rows]
+        return classes, max([1, *lengths])
+
+
+def _kind(column: Column, classes: set[str]) -> str:
+    present = classes - {"null"}
+    if not present:
+        return _declared_kind(column.type)
+    if present <= {"integer", "large"}:
+        return "integer"
+    if present <= {"integer", "real"}:
+        return "real"
+    return "blob" if present == {"blob"} else "text"
+
+
+def _declared_kind(declared: str) -> str:
+    """Return the kind of a declaration (https://www.sqlite.org/datatype3.html, section 3.1); dates are text.
+
+    >>> [_declared_kind(name) for name in ("VARCHAR(9)", "BIGINT", "DATETIME", "DECIMAL(9, 2)", "")]
+    ['text', 'integer', 'text', 'real', 'text']
+    """
+    name = declared.upper()
+    if "INT" in name or name.startswith("BOOL"):
+        return "integer"
+    if "BLOB" in name:
+        return "blob"
+    texts = ("CHAR", "CLOB", "TEXT", "DATE", "TIME")
+    return "text" if not name or any(part in name for part in texts) else "real"
+
+
+def _sql_type(kind: str, length: int | None) -> "sa.types.TypeEngine[Any]":
+    """Return SQLAlchemy's type; a text in a key of MySQL needs a length."""
+    import sqlalchemy as sa
+    from sqlalchemy.dialects import mysql
+
+    if kind == "text":
+        return sa.Text().with_variant(mysql.VARCHAR(length) if length else mysql.LONGTEXT(), "mysql")
+    if kind == "blob":
+        return sa.LargeBinary().with_variant(mysql.LONGBLOB(), "mysql")
+    return sa.BigInteger() if kind == "integer" else sa.Double()
+
+
+def _as_kind(value: Any, kind: str) -> Any:
+    """Return a value of SQLite as a column of the copy takes it."""
+    if value is None:
+        return None
+    if kind == "real":
+        return float(value)
+    if kind == "text" and not isinstance(value, str):
+        return value.hex().upper() if isinstance(value, bytes) else str(value)
+    return value
+
+
+def _is_copied(source: _Source, held: dict[str, int], to: Location) -> bool:
+    """Return whether a database is a copy already, given the tables and views in it with their numbers of rows."""
+    if held and held != source.rows:
+        raise ConfigurationError(
+            f"{to} has tables that are no copy of {source.database.id}, or not a complete one: "
+            f"{shorten([*held], 5)}. Name another database, or drop them first."
+        )
+    return bool(held)
+
+
+def _copy_to_server(source: _Source, to: Location) -> bool:
+    import sqlalchemy as sa
+    from sqlalchemy.exc import SQLAlchemyError
+
+    postgresql = to.engine == "postgresql"
+    engine = sa.create_engine(
+        "postgresql+psycopg://" if postgresql else "mysql+pymysql://",
+        creator=lambda: (_open_postgresql if postgresql else _open_mysql)(to),
+        poolclass=sa.NullPool,
+    )
+    try:
+        with engine.begin() as connection:
+            inspector = sa.inspect(connection)
+            names = [*inspector.get_table_names(), *inspector.get_view_names()]
+            if _is_copied(source, {name: _count(connection, name) for name in names}, to):
+                return False
+            _fill(connection, source)
+    except SQLAlchemyError as error:
+        reason = " ".join(str(getattr(error, "orig", error)).split())
+        raise DataError(
+            f"{to}: {reason}. Check the URL of --to. Its role must own the database; to create one, PostgreSQL's "
+            "role needs CREATEDB, MySQL's ALL on it."
+        ) from error
+    return True
+
+
+def _fill(connection: "sa.Connection", source: _Source) -> None:
+    """Create the tables, insert the rows, and add the foreign keys that hold."""
+    import sqlalchemy as sa
+    from sqlalchemy.exc import SQLAlchemyError
+
+    if connection.dialect.name == "mysql":
+        collation = connection.execute(sa.text(_COLLATION)).scalar_one()
+        for table in source.metadata.tables.values():
+            table.dialect_options["mysql"].update(charset="utf8mb4", collate=collation)
+    source.metadata.create_all(connection, checkfirst=False)
+    for table, rows in source.chunks():
+        connection.execute(
+            table.insert(), [dict(zip(table.columns.keys(), row, strict=True)) for row in rows]
+        )
+    for key in source.foreign_keys():
+        # a statement of MySQL that changes a table ends every transaction
+        nested = connection.begin_nested() if connection.dialect.name == "postgresql" else nullcontext()
+        try:
+            with nested:
+                connection.execute(sa.schema.AddConstraint(key))
+        except SQLAlchemyError:
+            columns = ", ".join(key.column_keys)
+            source.notes.append(
+                f"Without the foreign key {key.table.name} ({columns}) to {key.referred_table.name}, which does not "
+                "hold there."
+            )
+
+
+def _count(connection: "sa.Connection", table: str) -> int:
+    import sqlalchemy as sa
+
+    name = sa.sql.quoted_name(table, True)
+    count: int = connection.execute(sa.select(sa.func.count()).select_from(sa.table(name))).scalar_one()
+    return count
+
+
+def _open_postgresql(to: Location) -> Any:
+    """Open a database. One that is created has the locale C: texts are ordered by bytes, as in SQLite."""
+    name = unquote(urlsplit(to.address).path.strip("/"))
+    try:
+        connection = postgresql_opening.open_connection(to, options="")
+    except postgresql_opening.driver().OperationalError as error:
+        if f'database "{name}" does not exist' not in str(error):
+            raise
+        with postgresql_opening.open_connection(to, options="", database="postgres") as server:
+            database = quoted(name, "postgres")
+            locale = "ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C'"
+            server.execute(f"CREATE DATABASE {database} TEMPLATE template0 {locale}")
+        connection = postgresql_opening.open_connection(to, options="")
+    connection.autocommit = False
+    return connection
+
+
+def _open_mysql(to: Location) -> Any:
+    name = quoted(mysql_opening.database_of(to), "mysql")
+    connection = mysql_opening.open_connection(to, None)
+    with connection.cursor() as cursor:
+        cursor.execute(f"CREATE DATABASE IF NOT EXISTS {name} CHARACTER SET utf8mb4")
+        cursor.execute(f"USE {name}")
+        cursor.execute("SET SESSION sql_mode = 'STRICT_ALL_TABLES'")
+    connection.autocommit(False)
+    return connection
+
+
+def _copy_to_duckdb(source: _Source, to: Location) -> bool:
+    """Write a new file: SQLAlchemy has no dialect for DuckDB of its own."""
+    import duckdb
+    from sqlalchemy.dialects.postgresql.base import PGDialect
+    from sqlalchemy.schema import CreateTable
+
+    similar = PGDialect(paramstyle="named")  # type: ignore[no-untyped-call]
+    try:
+        if _is_copied(source, _held_by_duckdb(to.path), to):
+            return False
+        to.path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(to.path) as draft, duckdb.connect(str(draft)) as connection:
+            for table in source.metadata.tables.values():
+                connection.execute(str(CreateTable(table).compile(dialect=similar)))
+            for table, rows in source.chunks():
+                types = [column.type.compile(similar) for column in table.columns]
+                values = ", ".join(f"unnest(?::{name}[])" for name in types)
+                columns = list(map(list, zip(*rows, strict=True)))
+                connection.execute(f"INSERT INTO {quoted(table.name, DIALECT)} SELECT {values}", columns)
+    except (duckdb.Error, OSError) as error:
+        raise DataError(f"{to}: {' '.join(str(error).split())}") from error
+    source.notes += ["DuckDB's copy has no foreign keys."] if source.schema.foreign_keys else []
+    return True
+
+
+def _held_by_duckdb(path: Path) -> dict[str, int]:
+    import duckdb
+
+    if not path.exists():
+        return {}
+    with duckdb.connect(str(path), read_only=True) as connection:
+        names = connection.execute(
+            f"SELECT table_name FROM system.main.duckdb_tables() WHERE {HERE} "
+            f"UNION ALL SELECT view_name FROM system.main.duckdb_views() WHERE {HERE}"
+        ).fetchall()
+        return {
+            name: connection.execute(f"SELECT count(*) FROM {quoted(name, DIALECT)}").fetchall()[0][0]
+            for (name,) in names
+        }

@@ -1,1 +1,0 @@
-"""The eliminator of SEA-SQL: training pairs, LoRA fine-tuning, and what it fixes and breaks."""

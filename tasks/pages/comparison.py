@@ -1,0 +1,466 @@
+"""A comparison as a document: the verdict, the numbers behind it, and the questions."""
+
+from collections.abc import Iterator, Sequence
+
+from tasks.core.wording import MINUS, counted, counts, money, number, p_value, percent, points, seconds
+from tasks.documents.charts import Intervals, TwoSided
+from tasks.documents.model import (
+    Answer,
+    Block,
+    Bullets,
+    Card,
+    Cards,
+    Code,
+    Column,
+    Columns,
+    Document,
+    Figure,
+    Inline,
+    Medium,
+    Only,
+    QuestionItem,
+    Questions,
+    Section,
+    Sentence,
+    Span,
+    Table,
+    Tone,
+)
+from tasks.documents.text import folded
+from tasks.pages.repeats import SEVERAL_RUNS_TEST, repeated_blocks
+from tasks.pages.scores import (
+    AXIS,
+    RANGE,
+    TONES,
+    difference_figure,
+    in_words,
+    interval_in_words,
+    parts_figure,
+    point,
+    score_plot,
+)
+from tasks.results.comparison import (
+    Answered,
+    Comparison,
+    Contrast,
+    Flip,
+    SettingChange,
+    Side,
+    VariantContrast,
+)
+from tasks.results.curves import candidate_chart
+from tasks.results.metric_rows import as_table
+from tasks.scoring.score import CONFIDENCE, Accuracy
+from tasks.scoring.significance import PairedTest
+from tasks.scoring.statistics.repeated import RepeatedTest
+from tasks.settings.evaluation import labels_in_words
+
+MAX_SETTINGS = 12
+"""Settings that a terminal shows at most."""
+FLIP_FILTERS = {"change": "Change", "database": "Database", "difficulty": "Difficulty"}
+"""Filters of flipped questions."""
+
+
+def settings_table(changes: Sequence[SettingChange], names: tuple[str, str]) -> Table:
+    """Return what differs in the settings of two runs."""
+    rows = tuple((Span(change.key, "code"), _setting(change.a), _setting(change.b)) for change in changes)
+    headers = (Column("", "text"), *(Column(name, "text") for name in names))
+    return Table("What differs in the settings", headers, rows, first=MAX_SETTINGS)
+
+
+def _setting(value: str | None) -> Span:
+    return Span("not set", "quiet") if value is None else Span(value, "code")
+
+
+def question_item(
+    flip: Flip, names: tuple[str, str], by: str = "", *, fold: bool = False, gold: bool = True
+) -> QuestionItem:
+    """Return a flipped question with both answers and the gold.
+
+    Args:
+        flip: the question.
+        names: of the two runs.
+        by: end of the badge, which begins with what happened.
+        fold: whether a page shows the gold only on demand.
+        gold: whether the gold is shown.
+    """
+
+    def answer(name: str, tone: Tone, own: Answered, other: Answered) -> Answer:
+        return Answer((Span(name, tone, "letter"), f" {own.in_words}"), own.sql, other.sql, own.stages)
+
+    return QuestionItem(
+        flip.question_id,
+        Span(f"{flip.change}{by}", "better" if flip.change == "fixed" else "bad", "badge"),
+        " · ".join(part for part in (flip.database, flip.difficulty) if part),
+        flip.question,
+        flip.evidence,
+        (
+            answer(names[0], "bad" if names[0] == "A" else "quiet", flip.a, flip.b),
+            answer(names[1], "better", flip.b, flip.a),
+            *([Answer("gold", flip.gold_sql, fold=fold)] if gold else ()),
+        ),
+        {"change": flip.change, "database": flip.database, "difficulty": flip.difficulty or ""},
+    )
+
+
+def _letter(side: Side) -> Span:
+    return Span(side.letter, TONES[side.letter], "letter")
+
+
+def _labels(side: Side) -> tuple[Span, ...]:
+    """Return what the user wrote on a run, and which settings differ from the defaults."""
+    labels = (Span(labels_in_words(side.tags), "quiet"), Span(side.tags.get("changed", ""), "code"))
+    return tuple(label for label in labels if label.text)
+
+
+def _name_and_labels(side: Side) -> Inline:
+    return side.name, *(span for label in _labels(side) for span in ("\n", label))
+
+
+def _sides_table(sides: Sequence[Side]) -> Table:
+    """Return the table of both runs."""
+    headers = (
+        Column("", "text"), Column("backbone | pipeline", "text"), Column("run", "text"), Column("EX"), Column("right"),
+        Column(RANGE),
+    )  # fmt: skip
+    rows = tuple(
+        (
+            _letter(side),
+            _name_and_labels(side),
+            Span(side.run_id, "quiet"),
+            Span(percent(side.ex), "strong"),
+            counts(side.ex),
+            interval_in_words(side.ex),
+        )
+        for side in sides
+    )
+    return Table("", headers, rows)
+
+
+def _side_card(side: Side) -> Card:
+    """Return a run as a card: what it is, its score, and its cost."""
+    status = (", ", Span(side.status, "strong")) if side.status != "complete" else ()
+    cost = "cost unknown: predictions made elsewhere"
+    if side.cost.calls is not None:
+        scratch, paid = money(side.cost.from_scratch_usd), money(side.cost.cost_usd)
+        cost = f"{scratch} from scratch, {paid} paid for {counted(side.cost.calls, 'call')}"
+    return Card(
+        (_letter(side), " ", side.pipeline, Span(" with ", "quiet"), side.backbone),
+        (
+            *(Sentence(label) for label in _labels(side)),
+            Sentence(percent(side.ex), "score"),
+            Sentence(f"{counts(side.ex)} right, {RANGE} {interval_in_words(side.ex)}"),
+            Sentence(
+                (
+                    "run ",
+                    Span(side.run_id, "code"),
+                    f", {side.started:%Y-%m-%d %H:%M} UTC",
+                    *status,
+                    f"; {cost}",
+                ),
+                "note",
+            ),
+        ),
+    )
+
+
+def _bill(sides: Sequence[Side]) -> Table | Sentence:
+    """Return the table of what both runs cost; a sentence if nothing of it is known."""
+    if all(side.cost.calls is None for side in sides):
+        return Sentence("Cost unknown: the answers of both runs were made elsewhere.", "note")
+    headers = (
+        "", "calls paid", "from cache", "retries", "tokens in", "tokens out", "paid", "from scratch", "p50", "p95"
+    )  # fmt: skip
+    rows: tuple[tuple[Inline, ...], ...] = tuple(
+        (
+            (_letter(side), f"  {side.name}"),
+            *map(
+                number,
+                (
+                    side.cost.calls,
+                    side.cost.cached_calls,
+                    side.cost.retries,
+                    side.input_tokens,
+                    side.output_tokens,
+                ),
+            ),
+            money(side.cost.cost_usd),
+            money(side.cost.from_scratch_usd),
+            seconds(side.cost.p50_s),
+            seconds(side.cost.p95_s),
+        )
+        for side in sides
+    )
+    return Table(
+        "Cost of these questions",
+        headers,
+        rows,
+        "tokens: including cached replies; paid: cost of this run; from scratch: cost with an empty cache",
+    )
+
+
+def _figures(comparison: Comparison, result: PairedTest) -> Iterator[Figure]:
+    """Yield the charts: accuracy, difference, and what happened to the questions."""
+    sides = (comparison.a, comparison.b)
+    yield Figure(
+        f"Execution accuracy, with {100 * CONFIDENCE:g} % intervals (Wilson)",
+        Intervals(
+            tuple(
+                point(side.ex, side.letter.lower(), side.letter)
+                for side in sides
+                if side.ex and side.ex.total
+            ),
+            "Execution accuracy. " + "; ".join(f"{side.letter}: {in_words(side.ex)}" for side in sides),
+        ),
+    )
+    yield difference_figure(
+        result,
+        f"paired bootstrap); grey band: not significant (p ≥ {result.level}",
+        None if result.needed_net is None else 100 * result.needed_net / result.questions,
+    )
+    parts = (
+        ("right in both", result.both_right, "both-right"), ("fixed by B", len(result.fixed), "b"),
+        ("broken by B", len(result.broken), "a"), ("wrong in both", result.both_wrong, "both-wrong"),
+    )  # fmt: skip
+    yield parts_figure(
+        f"All {counted(result.questions, 'question')}; only those that flipped can tell the runs apart",
+        parts,
+        f"{comparison.same_sql:,} were answered with the same SQL",
+        wide=True,
+    )
+
+
+def _candidate_figures(comparison: Comparison) -> Iterator[Figure]:
+    """Yield the chart of candidates, where a run has several."""
+    if chart := candidate_chart(
+        [(letter, letter.upper(), data) for letter, data in comparison.candidates.items()]
+    ):
+        yield Figure(
+            "Execution accuracy of k candidates against their cost: majority@k (solid, with 95 % intervals) and "
+            "pass@k (dashed), over all scored questions of each run",
+            chart,
+        )
+
+
+_TEXT: tuple[Medium, ...] = ("terminal", "markdown")
+
+
+def comparison_document(comparison: Comparison, shown: int | None = None) -> Document:
+    """Return the document; a terminal shows the first questions that differ, None for all."""
+    result = comparison.result
+    names = f"{comparison.a.name} (A) against {comparison.b.name} (B)"
+    heading = (
+        f", revision {comparison.revision} · rule {comparison.rule} · {counted(result.questions, 'question')}"
+    )
+    if isinstance(result, RepeatedTest):
+        heading += f" · {counted(result.runs_a, 'run')} of A, {result.runs_b} of B"
+    return Document(
+        result.headline,
+        tuple(_blocks(comparison, shown)),
+        (
+            Span("Crosscheck · ", "quiet"),
+            Span(comparison.benchmark, "strong"),
+            heading,
+        ),
+        result.reason,
+        TONES[result.better],
+        (Section("How to read this", tuple(_explanation(comparison))),),
+        f"{result.headline}: {names} on {comparison.benchmark}",
+    )
+
+
+def _explanation(comparison: Comparison) -> Iterator[Sentence]:
+    if isinstance(comparison.result, RepeatedTest):
+        yield SEVERAL_RUNS_TEST
+        return
+    yield Sentence(
+        "Both runs are paired question by question. A question is fixed where A is wrong and B is right, and broken "
+        "the other way round. p is the exact two-sided McNemar test: how likely chance alone would split the flipped "
+        "questions this unevenly or more. The interval of the difference "
+        f"({100 * comparison.result.confidence:g} %) is drawn by bootstrap over questions. The p of a verdict is that "
+        "of these two runs and one score alone. In a table, p is adjusted for the number of its rows (Holm), since "
+        "among many tests a small p occurs by chance. A question without an answer counts as wrong."
+    )
+    engines = " and ".join(dict.fromkeys((comparison.a.engine, comparison.b.engine)))
+    yield Sentence(("Question file sha256 ", Span(comparison.question_sha256, "code"), f"; {engines}."))
+
+
+def _blocks(comparison: Comparison, shown: int | None) -> Iterator[Block]:
+    yield from _gate(comparison)
+    result = comparison.result
+    if isinstance(result, RepeatedTest):
+        if comparison.warnings:
+            yield _notes(comparison.warnings)
+        yield from repeated_blocks(comparison, result, shown)
+    else:
+        yield from _paired_blocks(comparison, result, shown)
+
+
+def _notes(sentences: tuple[str, ...]) -> Section:
+    return Section("Before you trust these numbers", (Bullets(sentences, "warning"),), notes=True)
+
+
+def _paired_blocks(comparison: Comparison, result: PairedTest, shown: int | None) -> Iterator[Block]:
+    same_sql = f"{comparison.same_sql:,} answered with the same SQL"
+    ways = (
+        f"{result.both_right:,} right in both · {len(result.fixed):,} fixed by B · {len(result.broken):,} broken "
+        f"by B · {result.both_wrong:,} wrong in both · {same_sql}"
+    )
+    sides = (comparison.a, comparison.b)
+    yield Only(_TEXT, (_sides_table(sides), Sentence(ways, "note")))
+    if result.better:
+        yield Sentence(
+            "p is that of these two runs alone. The leaderboard and sweeps adjust p for all pairs of their runs "
+            "(Holm), so that these two may share a letter there.",
+            "note",
+        )
+    yield Columns(tuple(_figures(comparison, result)))
+    yield _glance(comparison, result)
+    for variant in comparison.variants.values():
+        yield from _variant_sentences(variant)
+    if notes := (*comparison.left_out, *comparison.warnings):
+        yield _notes(notes)
+    flipped = _flipped(comparison, shown)
+    yield Only(("page",), (flipped,))
+    yield from _tables(comparison, result)
+    if comparison.flips:
+        yield Only(_TEXT, (flipped,))
+
+
+def _variant_sentences(variant: VariantContrast) -> Iterator[Sentence]:
+    yield Sentence(f"{variant.title}: {variant.result.verdict if variant.result else variant.problem}")
+    letters: dict[str, list[str]] = {}
+    for letter, score in (("A", variant.a), ("B", variant.b)):
+        if score and score.differs.count:
+            letters.setdefault(score.differs.in_words(), []).append(letter)
+    for differs, sides in letters.items():
+        yield Sentence(f"{variant.title}, the verdict differs in {' and '.join(sides)}: {differs}", "note")
+
+
+def _tables(comparison: Comparison, result: PairedTest) -> Iterator[Block]:
+    yield from _candidate_figures(comparison)
+    if comparison.variants:
+        yield _variants(comparison)
+    yield from map(
+        folded, _contrasts("By stage", comparison.stages if len(comparison.stages) > 1 else (), result)
+    )
+    yield from _contrasts("By difficulty", comparison.by_difficulty, result)
+    yield from _contrasts(
+        "By database", comparison.by_database if len(comparison.by_database) > 1 else (), result
+    )
+    yield _bill((comparison.a, comparison.b))
+    if comparison.settings:
+        yield settings_table(comparison.settings, ("A", "B"))
+    if result.only_a or result.only_b:
+        yield Sentence(
+            "Metrics: left out. Each run has them over all its scored questions, and the runs scored different ones.",
+            "note",
+        )
+    metrics = as_table(comparison.metrics, equal=False)
+    if metrics.rows:
+        yield metrics
+    elif comparison.metrics:
+        yield Sentence(f"Metrics: {counted(len(comparison.metrics), 'value')} equal in both", "note")
+
+
+def _flipped(comparison: Comparison, shown: int | None) -> Section:
+    questions = Questions(
+        tuple(question_item(flip, ("A", "B"), " by B") for flip in comparison.flips),
+        FLIP_FILTERS,
+        shown,
+        " flipped questions; --all prints the others, --html writes a page to search in",
+        "Highlighted: differences between the two queries.",
+    )
+    none = Sentence("There are none: wherever one run is right, the other is.")
+    return Section("Flipped questions", (questions if comparison.flips else none,), "flipped")
+
+
+def _glance(comparison: Comparison, result: PairedTest) -> Cards:
+    todo = [Code("crosscheck leaderboard  # ranks all runs, p adjusted for the number of their pairs")]
+    if result.broken:
+        command = (
+            f"crosscheck show {comparison.b.run_id} {result.broken[0]}  # a broken question, stage by stage"
+        )
+        todo.insert(0, Code(command))
+    return Cards((_side_card(comparison.a), _side_card(comparison.b), Card("Next", tuple(todo), wide=True)))
+
+
+def _gate(comparison: Comparison) -> Iterator[Sentence]:
+    if comparison.noninferiority:
+        yield Sentence(comparison.noninferiority.verdict)
+    if comparison.gate:
+        word = Span("failed", "bad") if comparison.gate.failed else Span("passed", "good")
+        reason = "" if comparison.noninferiority else f": {comparison.gate.reason.removesuffix('.')}"
+        yield Sentence((Span("--fail-if worse", "code"), " ", word, f"{reason}."))
+
+
+def _variants(comparison: Comparison) -> Table:
+    scores: list[tuple[str, str, Accuracy | None]] = [
+        (side.letter, "official", side.ex) for side in (comparison.a, comparison.b)
+    ]
+    for variant in comparison.variants.values():
+        scores += [
+            (letter, variant.title, score) for letter, score in (("A", variant.a), ("B", variant.b)) if score
+        ]
+    rows = tuple(
+        (
+            f"{letter}  {title}",
+            percent(ex),
+            counts(ex),
+            interval_in_words(ex),
+            score_plot((letter, ex, letter.lower())),
+        )
+        for letter, title, ex in scores
+    )
+    headers = (
+        "", "EX", Column("right", under=True), Column(RANGE, text_only=True),
+        Column(f"with its {RANGE}", "plot", axis=AXIS),
+    )  # fmt: skip
+    return Table("Official score and variants", headers, rows)
+
+
+def _contrasts(title: str, contrasts: Sequence[Contrast], result: PairedTest) -> Iterator[Table]:
+    if not contrasts:
+        return
+    reach = max(max(contrast.fixed or 0, contrast.broken or 0) for contrast in contrasts)
+    headers = (
+        Column("", "text"), Column("A"), Column("right", under=True), Column("B"), Column("right", under=True),
+        Column(f"B {MINUS} A"), Column("Both with intervals", "plot", axis=AXIS), Column("broken | fixed", "plot"),
+        Column("fixed", text_only=True), Column("broken", text_only=True), Column("p", help="exact McNemar test"),
+        Column("p adj.", help="p, adjusted for the number of rows in this table (Holm)"),
+    )  # fmt: skip
+    rows = tuple(
+        (
+            contrast.name,
+            percent(contrast.a),
+            counts(contrast.a),
+            percent(contrast.b),
+            counts(contrast.b),
+            points(contrast.difference),
+            score_plot(("A", contrast.a, "a"), ("B", contrast.b, "b")),
+            ""
+            if contrast.fixed is None or contrast.broken is None
+            else TwoSided(
+                contrast.broken,
+                contrast.fixed,
+                reach,
+                f"broken by B {contrast.broken:,}, fixed by B {contrast.fixed:,}",
+            ),
+            number(contrast.fixed, missing=""),
+            number(contrast.broken, missing=""),
+            "" if contrast.p_value is None else p_value(contrast.p_value),
+            Span(
+                "" if contrast.adjusted_p is None else p_value(contrast.adjusted_p),
+                "strong" if contrast.adjusted_p is not None and contrast.adjusted_p < result.level else "",
+            ),
+        )
+        for contrast in contrasts
+    )
+    tested = sum(contrast.p_value is not None for contrast in contrasts)
+    yield Table(
+        title,
+        headers,
+        rows,
+        f"p adj.: p adjusted for {counted(tested, 'test')} (Holm)" if tested > 1 else "",
+        keep=5,
+    )

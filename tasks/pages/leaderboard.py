@@ -1,0 +1,177 @@
+"""The leaderboard as a document."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from math import comb
+from pathlib import Path
+
+from tasks.core.files import atomic_write_text
+from tasks.core.wording import DASH, counted, counts, money, number, percent
+from tasks.documents.html import html
+from tasks.documents.model import (
+    Block,
+    Bullets,
+    Card,
+    Cards,
+    Code,
+    Column,
+    Document,
+    Inline,
+    Section,
+    Sentence,
+    Span,
+    Table,
+)
+from tasks.pages.scores import RANGE, axis_around, in_words, interval_in_words, score_plot
+from tasks.results.curves import Priced, pareto_blocks
+from tasks.results.leaderboard import Board, BoardRow
+from tasks.scoring.cost import Cost
+from tasks.scoring.statistics.letters import ALONE, LETTERS, family_in_words, letters_overlap
+from tasks.settings.home import Home
+
+FILE_NAME = "leaderboard.html"
+"""Name of the page below `reports/` in the working folder."""
+
+
+def leaderboard_document(
+    boards: Sequence[Board], page_of: Callable[[str], str] = lambda run_id: ""
+) -> Document:
+    """Return the document, with a link to a run's page where `page_of` returns its address, relative to this one."""
+    sections = (Section(board.title, tuple(_board(board, page_of))) for board in boards)
+    nothing = Sentence('No run is finished yet. Run "crosscheck evaluate".')
+    return Document(
+        "Leaderboard",
+        tuple(sections) or (nothing,),
+        "Crosscheck · latest ranked run per model, pipeline and settings",
+        "; ".join(_first(board) for board in boards if board.ranked),
+        footer=(
+            Section(
+                "How to read this",
+                (
+                    Sentence(
+                        "Runs are ranked against each other only if they answered the same questions of the same "
+                        "revision and were scored by the same rule. Questions without an answer count as wrong. "
+                        "Ranks are by execution accuracy, or by the score that --by names. pass@k, the share of "
+                        "questions of which one of the k candidates is right, changes no rank. Two runs whose "
+                        "intervals overlap may still differ, since both answered the same questions: runs of one "
+                        "board are tested in pairs, by the exact McNemar test with p adjusted for their number "
+                        "(Holm), and those that share a letter do not differ significantly. From scratch is what "
+                        "the answers cost with an empty cache; of equal scores, the cheapest stands first. Money "
+                        "paid, calls and tokens are what the run itself paid; what the cache answered was paid before."
+                    ),
+                ),
+            ),
+        ),
+    )
+
+
+def write_leaderboard(boards: Sequence[Board], home: Home) -> Path:
+    """Write the page beside the pages of runs, to which it links, and return its path."""
+    file = home.reports / FILE_NAME
+
+    def page_of(run_id: str) -> str:
+        return f"{run_id}.html" if (home.reports / f"{run_id}.html").exists() else ""
+
+    atomic_write_text(file, html(leaderboard_document(boards, page_of)))
+    return file
+
+
+def _first(board: Board) -> str:
+    """Return which runs have the best score, and how many others do not differ significantly from it."""
+    best = [each for each in board.ranked if each.rank == 1]
+    also = f" and {counted(len(best) - 1, 'other')}" if len(best) > 1 else ""
+    close = sum(letters_overlap(best[0].letters, each.letters) for each in board.ranked[len(best) :])
+    tied = f", not significantly better than {counted(close, 'other')}" if close else ""
+    return f"{board.benchmark}: {best[0].backbone} | {best[0].pipeline}{also} with {percent(best[0].ranked_by)}{tied}"
+
+
+def _board(board: Board, page_of: Callable[[str], str]) -> Iterator[Block]:
+    if board.unscored:
+        yield Sentence(f"{board.unscored}.", "warning")
+    if board.ranked:
+        yield _ranked(board, page_of)
+        yield Cards((Card("Next", tuple(_todo(board)), wide=True),))
+        yield from pareto_blocks(
+            [
+                Priced(each.name, each.ranked_by, each.cost.from_scratch_usd)
+                for each in board.ranked
+                if each.ranked_by and each.cost.from_scratch_usd is not None
+            ]
+        )
+    else:
+        yield Sentence("No run of these questions is ranked.")
+    if board.not_ranked:
+        lines = tuple(_unranked(each, page_of(each.run_id)) for each in board.not_ranked)
+        yield Section("Not ranked", (Bullets(lines),))
+
+
+def _todo(board: Board) -> Iterator[Code]:
+    if len(board.ranked) > 1:
+        first, second = board.ranked[:2]
+        yield Code(
+            f"crosscheck compare {second.run_id} {first.run_id}  # the first two, question by question"
+        )
+    yield Code("crosscheck sweep --help  # evaluates others")
+
+
+def _ranked(board: Board, page_of: Callable[[str], str]) -> Table:
+    axis = axis_around(each.ranked_by for each in board.ranked)
+    titles = {
+        name: score.title
+        for each in board.ranked
+        for name, score in each.variants.items()
+        if name != board.by
+    }
+    passed = any(each.pass_at_k for each in board.ranked)
+    tested = sum(bool(each.letters) for each in board.ranked)
+    known = any(each.cost.calls is not None for each in board.ranked)
+    ranks = Counter(each.rank for each in board.ranked)
+    headers = (
+        Column("rank"), Column("pipeline", "text"), Column("backbone", "text", under=True),
+        Column("changed", "text", under=True), Column(board.by or "EX", brief=True), Column("right", under=True),
+        Column(RANGE, under=True, brief=True),
+        *((Column("EX"),) if board.by else ()),
+        *(Column(title, under=True, help=title) for title in titles.values()),
+        *((Column("pass@k", under=True, help="pass@k"),) if passed else ()),
+        Column(f"{board.by or 'EX'} with its interval", "plot", axis=axis),
+        *((Column("letters", "text", brief=True, help=f"Runs that {LETTERS}"),) if tested else ()),
+        *(_COSTS if known else ()), Column("run", "text"), Column("started", "text", under=True),
+    )  # fmt: skip
+    rows = tuple(
+        (
+            Span(f"{each.rank}{' =' if ranks[each.rank] > 1 else ''}", "strong"),
+            Span(each.pipeline, link=page_of(each.run_id)),
+            each.backbone,
+            " · ".join(filter(None, (each.changed, each.label))), percent(each.ranked_by), counts(each.ranked_by),
+            interval_in_words(each.ranked_by), *((in_words(each.ex),) if board.by else ()),
+            *(in_words(each.variants.get(name)) for name in titles),
+            *((f"{in_words(each.pass_at_k)}, k = {each.candidates}" if each.pass_at_k else "",) if passed else ()),
+            score_plot(("", each.ranked_by, "b")),
+            *((each.letters,) if tested else ()), *(_costs(each.cost) if known else ()),
+            Span(each.run_id, "code"), f"{each.started:%Y-%m-%d %H:%M} UTC",
+        )
+        for each in board.ranked
+    )  # fmt: skip
+    remark = f"Runs that {LETTERS}: {family_in_words(comb(tested, 2))}. {ALONE}" if tested else ""
+    return Table("", headers, rows, remark, keep=7, wide=True)
+
+
+_COSTS = (
+    Column("from scratch"), Column("paid", under=True, help="paid"), Column("calls paid"),
+    Column("from cache", under=True, help="cached"), Column("input tokens"),
+    Column("output tokens", under=True, help="output"),
+)  # fmt: skip
+
+
+def _costs(cost: Cost) -> tuple[str, ...]:
+    if cost.calls is None:  # the answers were made elsewhere
+        return "unknown", "", DASH, "", DASH, ""
+    numbers = (cost.calls, cost.cached_calls, cost.input_tokens, cost.output_tokens)
+    return money(cost.from_scratch_usd), money(cost.cost_usd), *map(number, numbers)
+
+
+def _unranked(each: BoardRow, page: str) -> Inline:
+    changed = f" ({each.changed})" if each.changed else ""
+    scored = in_words(each.ex, DASH)
+    about = f" with {each.backbone}{changed}: {scored}, {each.why_unranked} "
+    return Span(each.pipeline, link=page), about, Span(each.run_id, "code")

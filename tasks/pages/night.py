@@ -1,0 +1,323 @@
+"""A nightly run as a document: the verdict, failures, scores, costs, and what changed in each evaluation."""
+
+from collections.abc import Iterator, Sequence
+from math import ceil
+from typing import Literal
+
+from tasks.core.wording import (
+    DASH,
+    counted,
+    counts,
+    duration,
+    interval,
+    money,
+    number,
+    p_value,
+    percent,
+    points,
+    seconds,
+    shorten,
+)
+from tasks.documents.charts import Point, Points, Sparkline
+from tasks.documents.model import (
+    Block,
+    Bullets,
+    Card,
+    Cards,
+    Cell,
+    Code,
+    Column,
+    Document,
+    Facts,
+    Inline,
+    Legend,
+    Only,
+    Questions,
+    Section,
+    Sentence,
+    Span,
+    Table,
+    Tone,
+)
+from tasks.pages import night_evaluation as words
+from tasks.pages.comparison import question_item
+from tasks.pages.night_evaluation import badge, evaluation_section, kind, trend_in_words
+from tasks.pages.scores import RANGE, axis_around, in_words, score_plot
+from tasks.results.night import Night
+from tasks.results.night_detail import Detail, details
+from tasks.results.night_entry import Colour, Entry
+from tasks.results.warehouse.runs import Warehouse
+from tasks.scoring.score import CONFIDENCE
+
+
+def scores_table(night: Night) -> Table:
+    """Return the score of every evaluation and its comparison with the baseline."""
+    axis = axis_around(ex for each in night.entries for ex in (each.ex, each.before))
+    titles = {name: score.title for each in night.entries for name, score in each.variants.items()}
+    headers = (
+        *_NAMES, Column("verdict", "text", brief=True), Column("EX", brief=True), Column("right", under=True),
+        Column(RANGE, under=True, brief=True),
+        *(Column(title, under=True, help=title) for title in titles.values()),
+        Column("Baseline and this run", "plot", axis=axis), Column("difference"),
+        Column(f"{100 * (1 - night.gate.level):g} % interval", under=True),
+        Column("difference in points", "plot", axis=_around_zero(night.entries)), Column("broken"),
+        Column("fixed", under=True, help="fixed"),
+        Column("p (Holm)", help="p of the gate's test, adjusted for the number of comparisons of the night (Holm)"),
+        Column("trend", "plot"), Column("baseline", "text", text_only=True),
+    )  # fmt: skip
+    rows = tuple(
+        (
+            Span(entry.pipeline, link=f"#evaluation-{place}"), entry.backbone, entry.benchmark, badge(entry),
+            percent(entry.ex), counts(entry.ex),
+            interval(*entry.ex.interval) if entry.ex and entry.ex.interval else "",
+            *(in_words(entry.variants.get(name)) for name in titles),
+            score_plot(("baseline", entry.before, "before"), ("this run", entry.ex, kind(entry))),
+            *_difference(entry, night.gate.level), _trend(entry), entry.baseline or "none",
+        )
+        for place, entry in night.worst_first
+    )  # fmt: skip
+    return Table("Scores", headers, rows, keep=7, wide=True)
+
+
+_NAMES = (
+    Column("pipeline", "text"),
+    Column("backbone", "text", under=True),
+    Column("benchmark", "text", under=True),
+)
+
+
+def _difference(entry: Entry, level: float) -> tuple[Cell, ...]:
+    found = entry.comparison
+    if not found:
+        return DASH, "", "", DASH, "", DASH
+    flipped = number(len(found.broken)), number(len(found.fixed))
+    proven = entry.adjusted_p is not None and entry.adjusted_p < level
+    p = Span(p_value(entry.adjusted_p), "strong" if proven else "", help=f"{p_value(found.p_value)} alone")
+    low, high = points(found.low), points(found.high)
+    shares = (100 * found.difference, 100 * found.low, 100 * found.high)
+    plot = Points((Point(*shares, kind(entry)),), f"{points(found.difference)} points, {low} to {high}")
+    return points(found.difference), f"{low} to {high}", plot, *flipped, p
+
+
+def _around_zero(entries: Sequence[Entry]) -> tuple[float, float]:
+    """Return an axis of points to both sides of 0 that has the intervals of all differences."""
+    ends = [
+        abs(100 * end) for each in entries if (found := each.comparison) for end in (found.low, found.high)
+    ]
+    reach = max(5, 5 * ceil(max(ends, default=0) / 5))
+    return -reach, reach
+
+
+def _trend(entry: Entry) -> Sparkline | str:
+    if len(entry.trend) < 2:
+        return ""
+    values = tuple(100 * (past.ex.ex or 0.0) for past in entry.trend)
+    return Sparkline(values, kind(entry), trend_in_words(entry.trend))
+
+
+def scores_legend(night: Night) -> Legend:
+    """Return what the kinds of points mean."""
+    return Legend((
+        ("before", "baseline, on the questions that both runs have an answer to"),
+        ("now", "this run"),
+        ("doubt", "this run, amber"),
+        ("worse", "this run, a regression"),
+        ("", f"EX with {100 * CONFIDENCE:g} % intervals (Wilson); differences in points with "
+             f"{100 * (1 - night.gate.level):g} % intervals (paired bootstrap)"),
+    ))  # fmt: skip
+
+
+def costs_table(night: Night) -> Table:
+    """Return the calls, the money and the time of every evaluation, and its efficiency where that was measured."""
+    measured = tuple(dict.fromkeys(name for entry in night.entries for name in entry.efficiency))
+    headers = (
+        *_NAMES, Column("calls paid"), Column("cached calls"), Column("paid", brief=True),
+        Column("from scratch", help="what the same answers cost without cached replies"),
+        Column("forecast", help="estimated before the first question, without cached replies"),
+        Column("median", help="median seconds of a paid call"),
+        Column("p95", help="95 of 100 paid calls took no longer"),
+        Column("took"), Column("without an answer", "text"), *(Column(name) for name in measured),
+    )  # fmt: skip
+    rows: list[tuple[Inline, ...] | None] = [
+        (
+            entry.pipeline, entry.backbone, entry.benchmark,
+            *(number(calls, missing=DASH) for calls in (entry.cost.calls, entry.cost.cached_calls)),
+            DASH if entry.cost.calls is None else money(entry.cost.cost_usd),
+            *(DASH if usd is None else money(usd) for usd in (entry.cost.from_scratch_usd, entry.forecast_usd)),
+            seconds(entry.cost.p50_s), seconds(entry.cost.p95_s), duration(entry.seconds), words.failures(entry),
+            *(f"{entry.efficiency[name]:.2f}" if name in entry.efficiency else DASH for name in measured),
+        )
+        for entry in night.entries
+    ]  # fmt: skip
+    if len(rows) > 1:
+        cost = night.cost
+        total = ("all", "", "", number(cost.calls), number(cost.cached_calls), money(cost.cost_usd),
+                 money(cost.from_scratch_usd), money(night.forecast_usd))  # fmt: skip
+        rows += [None, (*total, *[""] * (len(headers) - len(total)))]
+    remark = "Cached calls were answered by the cache or by an earlier run. Seconds are of paid calls."
+    if saved := words.saved(night.cost):
+        remark = f"{remark} {saved}."
+    if earlier := words.earlier(night):
+        remark = f"{remark} {earlier}."
+    return Table("Cost and failures", headers, tuple(rows), remark, keep=4, wide=True)
+
+
+MAX_GLANCE, MAX_BROKEN, MAX_IDS = 4, 5, 20
+"""Evaluations with broken questions in the card of a page; broken questions and ids of an evaluation in Markdown."""
+TONES: dict[Colour, Tone] = {"Red": "bad", "Amber": "doubt", "Green": "good", "No baseline yet": "quiet"}
+_TEXT: tuple[Literal["terminal", "markdown"], ...] = ("terminal", "markdown")
+
+
+def night_document(
+    night: Night, warehouse: Warehouse | None = None, board: str = "", page: str = ""
+) -> Document:
+    """Return the document.
+
+    Args:
+        night: the nightly run.
+        warehouse: where its runs are; None for a terminal, which shows no questions.
+        board: address of the leaderboard, relative to the page; "" for none.
+        page: path of the page, which Markdown names; "" for none.
+    """
+    found = list(details(night.entries, warehouse) if warehouse else map(Detail, night.entries))
+    sections = tuple(evaluation_section(place, found[place - 1]) for place, _ in night.worst_first)
+    parts = (
+        Only(_TEXT, (Facts(tuple(words.facts(night))),)),
+        *_failures(night),
+        scores_table(night),
+        scores_legend(night),
+        _glance(night, board),
+        costs_table(night),
+        *_remarks(night),
+        *([Only(("page",), sections)] if warehouse else ()),
+        *(block for detail in found for block in _moved(detail)),
+        *([Only(("markdown",), tuple(_where(night, page)))] if page else ()),
+    )
+    footer = (
+        Section("About this nightly run", (Facts(tuple(words.facts(night))),)),
+        Section(
+            "How to read this",
+            (
+                Facts(tuple(words.rules(night))),
+                Sentence(
+                    "Both runs are paired question by question. A question is fixed where the baseline is wrong and "
+                    "this run is right, and broken the other way round; marked in the SQL is what the other run does "
+                    "not have. p is how likely chance alone would split these questions this unevenly or more."
+                ),
+            ),
+        ),
+    )
+    return Document(
+        night.colour,
+        parts,
+        f"Crosscheck · nightly run {night.name}",
+        night.verdict,
+        TONES[night.colour],
+        footer,
+        f"{night.colour}: nightly run {night.name}",
+    )
+
+
+def nights_table(nights: Sequence[Night]) -> Table:
+    """Return the list of nightly runs."""
+    headers = (Column("night", "text"), Column("", "text"), Column("paid"), Column("verdict", "text"))
+    rows = tuple(
+        (each.name, Span(each.colour, TONES[each.colour]), words.paid(each), each.verdict) for each in nights
+    )
+    return Table("", headers, rows, keep=4)
+
+
+def _glance(night: Night, board: str) -> Cards:
+    """Return what broke, what it cost and what to do; the scores are in their table."""
+    broken = [
+        Sentence((
+            Span(counted(len(entry.comparison.broken), "question"), link=f"#evaluation-{place}"),
+            f" of {entry.model_and_pipeline}, {number(len(entry.comparison.fixed))} fixed",
+        ))
+        for place, entry in night.worst_first
+        if entry.comparison and entry.comparison.broken
+    ]  # fmt: skip
+    if len(broken) > MAX_GLANCE:
+        broken[MAX_GLANCE:] = [Sentence(f"and {len(broken) - MAX_GLANCE} more evaluations", "note")]
+    broken = broken or [Sentence("No question that was right is wrong now.")]
+    if lost := sum(each.retryable for each in night.entries):
+        broken.append(Sentence(f"{counted(lost, 'question')} without an answer"))
+    if night.missed:
+        broken.append(Sentence(f"{counted(len(night.missed), 'nightly run')} missed"))
+    cost = night.cost
+    took = duration((night.finished - night.started).total_seconds())
+    of_budget = "" if night.budget_usd is None else f" of a budget of {money(night.budget_usd)}"
+    spent = (Span(money(cost.cost_usd), "strong"), f" for {counted(cost.calls or 0, 'paid call')}{of_budget}")
+    todo: list[Sentence | Code] = []
+    for line, command in words.todo(night):
+        todo += [Sentence(line), *([Code(command)] if command else ())]
+    if board:
+        todo.append(Sentence(Span("Leaderboard", link=board)))
+    return Cards((
+        Card("What broke?", tuple(broken)),
+        Card(
+            "What did it cost?",
+            (
+                Sentence(spent),
+                Sentence(f"{number(cost.cached_calls)} answered by the cache; {took}", "note"),
+                *((Sentence(saved, "note"),) if (saved := words.saved(cost)) else ()),
+                *((Sentence(earlier, "note"),) if (earlier := words.earlier(night)) else ()),
+            ),
+        ),
+        Card("Next", tuple(todo), wide=True),
+    ))  # fmt: skip
+
+
+def _failures(night: Night) -> Iterator[Section]:
+    blocks: list[Block] = []
+    for entry in night.entries:
+        if entry.problem or entry.continue_with:
+            blocks.append(Sentence(Span(entry.name, "strong"), "error"))
+        if entry.problem:
+            blocks.append(Sentence(entry.problem, "message"))
+        if entry.continue_with:
+            blocks += [Sentence(words.what_continues(entry)), Code(entry.continue_with)]
+    if blocks:
+        yield Section("Failures", tuple(blocks), notes=True)
+
+
+def _remarks(night: Night) -> Iterator[Block]:
+    lines = [f"{entry.name}: {sentence}" for entry in night.entries for sentence in entry.degradation]
+    if lines:
+        yield Only(_TEXT, (Bullets(tuple(lines), "warning"),))
+    yield Only(_TEXT, (Bullets(tuple(words.variants(night))),))
+    baselines = [
+        f"{entry.name}: {line}"
+        for entry in night.entries
+        for line in (
+            f"baseline {entry.baseline}, {entry.pinned}" if entry.pinned else "",
+            words.noise(entry),
+            words.decline(entry) if entry.verdict == "declining" else "",
+        )
+        if line
+    ]
+    yield Only(_TEXT, (Bullets(tuple(baselines)),))
+    yield Only(("markdown",), (Facts(tuple(words.rules(night))),))
+
+
+def _moved(detail: Detail) -> Iterator[Block]:
+    """Yield which questions changed, for a terminal and Markdown."""
+    entry, found = detail.entry, detail.entry.comparison
+    if not found or not found.differing:
+        return
+    command = Code(words.compare_command(entry))
+    moved = (("broken", found.broken), ("fixed", found.fixed))
+    ids = tuple(f"{name}: {shorten(names, MAX_IDS)}" for name, names in moved if names)
+    broken = detail.broken if entry.verdict == "regression" else ()
+    items = tuple(question_item(flip, ("baseline", "this run"), gold=False) for flip in broken[:MAX_BROKEN])
+    questions = (Questions(items),) if items else ()
+    blocks = (Bullets(ids), *questions, Sentence("Both SQLs of each:"), command)
+    yield Only(("markdown",), (Section(entry.name, blocks),))
+    yield Only(("terminal",), (Sentence(f"Questions that changed in {entry.name}, with both SQLs:"), command))
+
+
+def _where(night: Night, page: str) -> Iterator[Block]:
+    yield Sentence(
+        ("Questions, SQL, stages and causes: ", Span(page, "code"), " on the machine that evaluated, or")
+    )
+    yield Code(words.night_command(night))

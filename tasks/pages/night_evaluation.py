@@ -1,0 +1,475 @@
+"""One evaluation of a nightly run on its page: the comparison, the trend, stages, causes and questions."""
+
+import datetime
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from tasks.core.wording import (
+    DASH,
+    counted,
+    counts,
+    duration,
+    money,
+    number,
+    p_value,
+    percent,
+    points,
+    signed,
+)
+from tasks.documents.charts import Line, LinePoint, Lines
+from tasks.documents.model import (
+    Block,
+    Bullets,
+    Code,
+    Column,
+    Columns,
+    Figure,
+    Inline,
+    Questions,
+    Section,
+    Sentence,
+    Span,
+    Table,
+    Tone,
+)
+from tasks.pages.comparison import FLIP_FILTERS, question_item, settings_table
+from tasks.pages.scores import in_words
+from tasks.results.night import Night
+from tasks.results.night_detail import Detail
+from tasks.results.night_entry import WORSE, Entry, NightVerdict, Past
+from tasks.scoring.cost import Cost
+from tasks.scoring.score import CONFIDENCE
+from tasks.scoring.statistics.noise import POWER
+
+_PATIENCE = datetime.timedelta(hours=1)
+
+
+def facts(night: Night) -> Iterator[tuple[str, str]]:
+    """Yield the facts that stand before the numbers: when, what, how; as names and values."""
+    took = duration((night.finished - night.started).total_seconds())
+    yield "when", f"{night.started:%Y-%m-%d %H:%M} to {night.finished:%H:%M} UTC ({took})"
+    yield "matrix", _matrix(night)
+    if files := _files(night):
+        yield "files", files
+    if chosen := _chosen(night):
+        yield "questions", chosen
+    if overrides := night.matrix.get("overrides"):
+        yield "settings changed", ", ".join(map(str, overrides))
+    yield "answers", "new replies were requested" if night.new_replies else "cached replies were reused"
+    if night.cleaned:
+        yield "working folder", night.cleaned
+    if night.expected:
+        yield "next", f"expected {night.expected:%Y-%m-%d %H:%M} UTC"
+
+
+def rules(night: Night) -> list[tuple[str, str]]:
+    """State what each verdict means, with the test behind it; as verdicts and sentences."""
+    gate = night.gate
+    loss = f"at least {gate.threshold:g} point{'' if gate.threshold == 1 else 's'}"
+    measured = ""
+    if any(entry.noise and entry.noise.decides for entry in night.entries):
+        measured = " If the flip rate was measured, p is that of the difference at this rate."
+    mcnemar = "the exact McNemar test on the questions that both runs have an answer to"
+    return [
+        (
+            "red: regression",
+            f"A loss of {loss}, with p < {gate.level:g} in {mcnemar}, adjusted for the number of comparisons of the "
+            f"nightly run (Holm).{measured}",
+        ),
+        (
+            "red: infrastructure",
+            f"An evaluation that could not start or stopped, or more than {100 * gate.tolerated_failures:g} % of its "
+            "questions without an answer. These count as wrong in EX and are left out of the tests of a loss.",
+        ),
+        (
+            "amber: possibly worse",
+            f"A loss of {loss}, with p < {gate.doubt_level:g} in the same test without the adjustment.",
+        ),
+        (
+            "amber: declining",
+            f"The last scores, {gate.trend_nights} at most, lose {loss} by Sen's slope, with p < {gate.trend_level:g} "
+            "in the one-sided Mann-Kendall test, adjusted for the number of trends (Holm).",
+        ),
+        (
+            "amber: degraded",
+            f"At least {100 * gate.degraded_share:g} % of the answered questions have a stage with an unreadable "
+            "reply, a fallback or a failure: the score is that of a simpler pipeline.",
+        ),
+        (
+            "no baseline yet",
+            "There is no earlier run to compare with. The next run is compared with this one.",
+        ),
+        ("green", "Everything else."),
+        (
+            "baseline",
+            "A pinned run, else the last run that was not worse: a red or amber run never becomes the baseline by "
+            'itself. "crosscheck nights baseline RUN --reason TEXT" moves it.',
+        ),
+    ]
+
+
+def overdue(night: Night, now: datetime.datetime) -> str:
+    """Say that the run after this one, the latest, should have ended by now; "" where it need not have."""
+    took = night.finished - night.started
+    if night.expected is None or now < night.expected + max(2 * took, _PATIENCE):
+        return ""
+    return (
+        f"The nightly run of {night.expected:%Y-%m-%d %H:%M} UTC is overdue: it has left nothing here. "
+        '"crosscheck nights status" shows the schedule and the workers.'
+    )
+
+
+def todo(night: Night) -> Iterator[tuple[str, str]]:
+    """Yield what to do next, the most urgent first, and the command that does it; "" where there is none."""
+    for entry in sorted(night.entries, key=lambda each: each.verdict != "infrastructure"):
+        if entry.continue_with and entry.verdict == "infrastructure":
+            name = entry.model_and_pipeline
+            todo = (
+                f"Answer the remaining questions of {name}:"
+                if entry.run_id
+                else f"Fix it, then evaluate {name}:"
+            )
+            yield todo, entry.continue_with
+        elif entry.verdict == "regression":
+            yield f"See what {entry.model_and_pipeline} broke:", compare_command(entry)
+            yield "Fix it, or accept the loss:", f"crosscheck nights baseline {entry.run_id} --reason TEXT"
+        elif entry.verdict == "possibly worse":
+            yield (
+                f"Not proven for {entry.model_and_pipeline}: the next night is compared with the same baseline.",
+                "",
+            )
+        elif entry.verdict == "declining":
+            yield (
+                f"See what {entry.model_and_pipeline} has lost:",
+                f"crosscheck compare {entry.trend[0].run_id} {entry.run_id}",
+            )
+        elif entry.verdict == "degraded":
+            yield (
+                f"See which stages of {entry.model_and_pipeline} fell back:",
+                f"crosscheck show {entry.run_id}",
+            )
+    if night.colour in ("Green", "No baseline yet"):
+        yield "Nothing.", ""
+
+
+def decline(entry: Entry) -> str:
+    """Describe the trend of an evaluation's last scores; "" where there are too few."""
+    found = entry.decline
+    if found is None:
+        return ""
+    return (
+        f"{points(found.change)} points over the last {found.scores} scores (Sen's slope), "
+        f"p = {p_value(entry.trend_p)} that they do not decline (Mann-Kendall, Holm)"
+    )
+
+
+def noise(entry: Entry) -> str:
+    """Describe the measured flip rate by which an evaluation is judged; "" without one."""
+    found = entry.noise
+    if found is None or entry.comparison is None:
+        return ""
+    mcnemar = f"the exact McNemar test: p = {p_value(entry.comparison.p_value)}"
+    how = (
+        f"At this rate (at most {100 * found.flip_bound:.2f} %), the difference has p = {p_value(entry.p_value)}, "
+        f"which decides; {mcnemar}."
+        if found.decides
+        else f"At this rate, {mcnemar}, which decides, since it proves smaller losses than the rate does."
+    )
+    loss = 100 * min(found.by_rate, found.by_mcnemar)
+    return (
+        f"Noise: {100 * found.flip_rate:.2f} % of the verdicts flip between identical runs, measured on "
+        f"{counted(found.runs, 'repeat')} of {found.run_id}. {how} One night proves a loss of {loss:.2f} points or "
+        f"more in {100 * POWER:g} % of the cases."
+    )
+
+
+def compare_command(entry: Entry) -> str:
+    """Return the command that shows every question on which two runs differ."""
+    return f"crosscheck compare {entry.baseline} {entry.run_id} --html comparison.html"
+
+
+def variants(night: Night) -> Iterator[str]:
+    """Say on which questions the score variants of each evaluation give another verdict."""
+    for entry in night.entries:
+        for score in entry.variants.values():
+            differ = score.differs.in_words() or "nothing"
+            yield f"{entry.name}: {score.title} {in_words(score)}; what differs: {differ}"
+
+
+def night_command(night: Night) -> str:
+    """Return the command that writes the page again."""
+    return f"crosscheck nights show {shlex.quote(night.name)} --html night.html"
+
+
+def what_continues(entry: Entry) -> str:
+    """Describe what `continue_with` of an entry does."""
+    if entry.run_id:
+        left = counted(entry.retryable, "question")
+        return f"{left} without an answer. This sends only those again, and merges the answers:"
+    return "This evaluates it again; what was paid for is reused:"
+
+
+def failures(entry: Entry) -> str:
+    """List how many questions have no answer, by kind of failure; a dash for none."""
+    kinds = [f"{count:,} {kind.replace('_', ' ')}" for kind, count in entry.failures.items() if count]
+    return ", ".join(kinds) or DASH
+
+
+def _matrix(night: Night) -> str:
+    kinds = {
+        kind: list(dict.fromkeys(getattr(entry, kind) for entry in night.entries))
+        for kind in ("benchmark", "backbone", "pipeline")
+    }
+    sizes = " × ".join(counted(len(names), kind) for kind, names in kinds.items())
+    return f"{sizes}: {'; '.join(', '.join(names) for names in kinds.values())}"
+
+
+def _files(night: Night) -> str:
+    """List the files of the user that the matrix names; the entries have the names in them."""
+    named = [
+        str(name) for kind in ("benchmarks", "backbones", "pipelines") for name in night.matrix.get(kind, ())
+    ]
+    return ", ".join(name for name in named if "/" in name)
+
+
+def _chosen(night: Night) -> str:
+    wanted, limit = night.matrix.get("questions"), night.matrix.get("limit")
+    parts = [*([str(wanted)] if wanted else []), *([f"the first {limit:,}"] if limit else [])]
+    return ", ".join(parts)
+
+
+def earlier(night: Night) -> str:
+    """Say what earlier attempts of a nightly run paid; "" if there were none."""
+    if night.earlier.usd == 0:
+        return ""
+    attempts = "Earlier attempts of this nightly run paid"
+    if night.earlier.usd is not None:
+        return f"{attempts} {money(night.earlier.usd)} more"
+    if not night.earlier.least_usd:
+        return f"{attempts} an unknown amount more"
+    return (
+        f"{attempts} at least {money(night.earlier.least_usd)} more; the cost of their last calls is unknown"
+    )
+
+
+def paid(night: Night) -> str:
+    """Say what a nightly run and earlier attempts paid, or what they paid at least."""
+    if night.paid_usd is None and night.paid_least_usd:
+        return f"at least {money(night.paid_least_usd)}"
+    return money(night.paid_usd)
+
+
+def saved(cost: Cost) -> str:
+    """Return the list price of the paid calls and what was saved, as a clause; "" if nothing was."""
+    parts = (
+        ("the provider's prompt cache", cost.prompt_cache_usd),
+        ("the tier", cost.tier_usd),
+        ("the reply cache", cost.reply_cache_usd),
+    )
+    savings = [f"{money(usd)} saved by {what}" for what, usd in parts if usd]
+    return "; ".join([f"List price {money(cost.list_usd)}", *savings]) if savings else ""
+
+
+MAX_BROKEN, MAX_FIXED, MAX_UNANSWERED = 20, 10, 10
+"""Questions of one evaluation that the page shows at most; a command shows all of them."""
+DENSE = 30
+"""Scores of a trend beyond which its chart is wide, with a band instead of an interval each."""
+IN_WORDS = 14
+"""Scores of a trend that its description names at most."""
+_TONES: dict[NightVerdict, Tone] = {
+    "regression": "bad", "infrastructure": "bad", "possibly worse": "doubt", "declining": "doubt", "degraded": "doubt",
+    "better": "better", "no worse": "good", "no baseline": "quiet", "not ranked": "quiet",
+}  # fmt: skip
+
+
+def badge(entry: Entry) -> Span:
+    """Return the verdict of an evaluation."""
+    return Span(entry.verdict or "", _TONES[entry.verdict] if entry.verdict else "", "badge")
+
+
+def kind(entry: Entry) -> str:
+    """Return how charts draw an evaluation."""
+    return "worse" if entry.verdict == "regression" else "doubt" if entry.colour == "Amber" else "now"
+
+
+def trend_in_words(trend: Sequence[Past]) -> str:
+    """Return the last scores in words."""
+    if len(trend) <= IN_WORDS:
+        scores = ", ".join(f"{past.started:%d %b} {percent(past.ex)}" for past in trend)
+        return f"the last {len(trend)} scores: {scores}"
+    first, last = (f"{past.started:%d %b %Y} {percent(past.ex)}" for past in (trend[0], trend[-1]))
+    low, *_, high = sorted(trend, key=lambda past: past.ex.ex or 0.0)
+    ends = f"lowest {percent(low.ex)}, highest {percent(high.ex)}"
+    return f"the last {len(trend)} scores, from {first} to {last}; {ends}"
+
+
+def evaluation_section(number: int, detail: Detail) -> Section:
+    """Return everything about one evaluation."""
+    entry = detail.entry
+    names = (
+        entry.pipeline,
+        Span(" with ", "quiet"),
+        entry.backbone,
+        Span(" on ", "quiet"),
+        f"{entry.benchmark} ",
+    )
+    return Section((*names, badge(entry)), tuple(_blocks(detail)), f"evaluation-{number}")
+
+
+def _blocks(detail: Detail) -> Iterator[Block]:
+    entry, found = detail.entry, detail.entry.comparison
+    if found:
+        verdict = replace(found, name_a="the baseline", name_b="this run").verdict
+        yield Sentence(verdict[:1].upper() + verdict[1:])
+    elif entry.not_ranked:
+        yield Sentence(f"It {entry.not_ranked}, so it is compared with nothing.")
+    elif entry.run_id:
+        yield Sentence("There is no earlier complete run of the same questions to compare it with.")
+    for score in entry.variants.values():
+        differ = score.differs.in_words()
+        yield Sentence(
+            f"{score.title} {in_words(score)}, official {in_words(entry.ex)}"
+            + (f"; they differ: {differ}." if differ else ".")
+        )
+    yield Sentence(_runs(entry), "note")
+    if entry.noise:
+        yield Sentence(noise(entry), "note")
+    if entry.decline:
+        yield Sentence(f"Trend: {decline(entry)}.", "note")
+    if detail.missing:
+        yield Sentence(f"Questions, stages and causes are not shown: {detail.missing}", "message")
+    warnings = detail.comparison.warnings if detail.comparison else ()
+    about: tuple[Inline, ...] = tuple(
+        (each, Span(" (A: baseline, B: this run)", "quiet")) for each in warnings
+    )
+    yield Bullets((*(Span(each, "strong") for each in entry.degradation), *entry.notes, *about))
+    yield Columns(tuple(_panels(detail)))
+    if detail.retryable:
+        yield _retryable(detail)
+    yield from _changes(detail)
+
+
+def _runs(entry: Entry) -> Inline:
+    if entry.run_id is None:
+        return "no run was made"
+    rule = (", rule ", Span(entry.rule, "code")) if entry.rule else ()
+    baseline = (", baseline ", Span(entry.baseline, "code")) if entry.baseline else ()
+    return "run ", Span(entry.run_id, "code"), *rule, *baseline, f", {entry.pinned}" if entry.pinned else ""
+
+
+def _panels(detail: Detail) -> Iterator[Block]:
+    entry, both = detail.entry, detail.comparison is not None
+    arrow = ": baseline → this run" if both else ""
+    if len(entry.trend) > 2:
+        remark = "; hollow and dashed: the baseline" if entry.baseline else ""
+        caption = f"The last {len(entry.trend)} complete runs, with {100 * CONFIDENCE:g} % intervals{remark}"
+        yield Figure(caption, _trend_chart(entry), len(entry.trend) > DENSE)
+    if len(detail.stages) > 1:
+        rows = tuple(
+            (
+                each.name.replace("_", " "),
+                _change(percent(each.before), percent(each.now), both),
+                counts(each.now),
+                _change(
+                    _count(each.before.fixed if each.before else None),
+                    _count(each.now.fixed if each.now else None),
+                    both,
+                ),
+                _change(
+                    _count(each.before.broken if each.before else None),
+                    _count(each.now.broken if each.now else None),
+                    both,
+                ),
+            )
+            for each in detail.stages
+        )
+        yield Table(
+            f"What each stage did{arrow}",
+            ("after", "EX", Column("right", under=True), "put right", "made wrong"),
+            rows,
+        )
+    if detail.causes:
+        causes = tuple(
+            (
+                each.name.replace("_", " "),
+                _change(_count(each.before), f"{each.now:,}", each.before is not None),
+                signed(each.now - each.before) if each.before not in (None, each.now) else "",
+            )
+            for each in detail.causes
+        )
+        remark = "A wrong answer can have several causes."
+        yield Table(
+            f"Why answers are wrong{arrow}", ("cause", "questions", "change" if both else ""), causes, remark
+        )
+    if detail.comparison and detail.comparison.settings:
+        yield settings_table(detail.comparison.settings, ("baseline", "this run"))
+
+
+def _change(before: str, now: str, both: bool) -> Inline:
+    return (Span(f"{before} → ", "quiet"), now) if both else now
+
+
+def _count(value: int | None) -> str:
+    return DASH if value is None else f"{value:,}"
+
+
+def _trend_chart(entry: Entry) -> Lines:
+    trend, shapes = entry.trend, []
+    for place, past in enumerate(trend, 1):
+        last = place == len(trend)
+        shape = kind(entry) if last else "before" if past.run_id == entry.baseline else "past"
+        low, high = (100 * end for end in past.ex.interval or (0.0, 1.0))
+        tip = f"{past.started:%Y-%m-%d %H:%M} UTC: {percent(past.ex)}, {counts(past.ex)}"
+        value = 100 * (past.ex.ex or 0.0)
+        shapes.append(LinePoint(past.started.timestamp(), value, low, high, shape, tip, emphasised=last))
+    level = next((each for each in shapes if each.kind == "before"), None)
+    dense = len(trend) > DENSE
+    ticks = tuple((moment.timestamp(), f"{moment:%d %b}") for moment in _dates(trend, 7 if dense else 2))
+    return Lines((Line(tuple(shapes), "trend"),), trend_in_words(trend), ticks, level=level, dense=dense)
+
+
+def _dates(trend: Sequence[Past], wanted: int) -> list[datetime.datetime]:
+    """Return moments from the first score to the last, evenly."""
+    first, whole = trend[0].started, trend[-1].started - trend[0].started
+    return [first + whole * place / (wanted - 1) for place in range(wanted)]
+
+
+def _retryable(detail: Detail) -> Section:
+    rows = detail.retryable
+    items: list[Inline] = [
+        (
+            Span(row.question.id, "strong"), Span(f" {row.question.database_id} ", "quiet"),
+            f"{row.question.text}: {row.outcome.failure.message if row.outcome.failure else ''}",
+        )
+        for row in rows[:MAX_UNANSWERED]
+    ]  # fmt: skip
+    if len(rows) > MAX_UNANSWERED:
+        sql = (
+            "SELECT question_id, question, failure FROM questions "
+            f"WHERE run_id = '{detail.entry.run_id}' AND failure IS NOT NULL"
+        )
+        items.append(
+            (f"and {len(rows) - MAX_UNANSWERED:,} more: ", Span(f'crosscheck query "{sql}"', "code"))
+        )
+    title = f"{counted(len(rows), 'question')} without an answer"
+    return Section(title, (Bullets(tuple(items)),), fold="closed")
+
+
+def _changes(detail: Detail) -> Iterator[Block]:
+    entry, found = detail.entry, detail.entry.comparison
+    if found is None or not found.differing:
+        return
+    shown = (*detail.broken[:MAX_BROKEN], *detail.fixed[:MAX_FIXED])
+    questions = Questions(
+        tuple(question_item(flip, ("baseline", "this run"), fold=True) for flip in shown), FLIP_FILTERS
+    )
+    rest = len(found.broken) + len(found.fixed) - len(shown)
+    more = f"{rest:,} more are not shown. " if rest else ""
+    title = f"{counted(len(found.broken), 'question')} broken, {number(len(found.fixed))} fixed"
+    blocks = (
+        *((questions,) if shown else ()),
+        Sentence(f"{more}All of them, also by stage, difficulty and database:", "note"),
+        Code(compare_command(entry)),
+    )
+    yield Section(title, blocks, fold="open" if entry.verdict in WORSE else "closed")

@@ -1,0 +1,376 @@
+"""The document of a run: what `show` and the end of an evaluation print, and MLflow's description of the run."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from tasks.core.wording import (
+    and_more,
+    counted,
+    counts,
+    duration,
+    interval,
+    money,
+    percent,
+    shorten,
+    signed,
+    total_time,
+)
+from tasks.documents.markdown import markdown
+from tasks.documents.model import Block, Bullets, Column, Document, Inline, Sentence, Span, Table, Tone, plain
+from tasks.pages.run_tables import run_tables
+from tasks.results.comparison import Comparison
+from tasks.results.run_record import RunRecord
+from tasks.scoring.cost import by_endpoint, calls_in_words, in_words
+from tasks.scoring.metrics.turns import curve_in_words, turn_lines
+from tasks.scoring.report import Ratio, StageScore
+from tasks.scoring.score import Score
+from tasks.settings.evaluation import RESERVED_TAGS, labels_in_words
+
+MAX_IDS = 10
+
+
+def problems(record: RunRecord) -> tuple[Sentence, ...]:
+    """Return a sentence for each problem, the most serious ones first; () if there is none.
+
+    Level "error": questions without an answer, stages none of whose replies could be read, and metrics that failed.
+    Level "warning": what was scored differently from what a reader expects.
+    """
+    found = (*_failures(record), *_degraded(record), *_unmeasured(record), *_not_scored(record))
+    return tuple(sorted(found, key=lambda each: each.level != "error"))
+
+
+def _failures(record: RunRecord) -> Iterator[Sentence]:
+    if record.fatal:
+        yield Sentence(f"The run ended early: {record.fatal}", "error")
+    ids = [str(each) for each in record.metrics.get("unanswered") or ()]
+    for kind, count in record.failures.items():
+        have, are = ("has", "counts") if count == 1 else ("have", "count")
+        message = record.failure_messages.get(kind, "").rstrip(".")
+        place = " (more in crosscheck.log in the working folder)" if kind == "internal_error" else ""
+        # of several kinds, which question failed in which way is not in the record: `show --unanswered` lists it
+        which = f" ({shorten(ids, MAX_IDS)})" if len(ids) == count else ""
+        yield Sentence(
+            f"{count:,} of {counted(record.scored or 0, 'question')} {have} no answer ({kind}) and {are} as wrong"
+            f"{f': {message}{place}' if message else ''}{which}.",
+            "error",
+        )
+    if record.retryable:
+        failures = "1 failure looks" if record.retryable == 1 else f"{record.retryable:,} failures look"
+        yield Sentence(f"{failures} temporary: crosscheck rerun {record.run_id} retries only those.", "error")
+
+
+def _degraded(record: RunRecord) -> Iterator[Sentence]:
+    """Yield what degraded stages mean for the score, then each stage."""
+    stages, sentences = record.degradation.stages, record.degradation.sentences
+    lost = any(each.without_effect for each in stages)
+    if lost or len(stages) > 1:  # of one stage, its own sentence has the number
+        yield from (Sentence(meaning, "error" if lost else "warning") for meaning in sentences[len(stages) :])
+    for each in stages:
+        yield Sentence(each.sentence, "error" if each.without_effect else "warning")
+
+
+def _unmeasured(record: RunRecord) -> Iterator[Sentence]:
+    """Yield the metrics whose own function failed."""
+    for found in record.metrics.values():
+        why = found.get("error") if isinstance(found, dict) and len(found) == 1 else None
+        yield from (Sentence(line, "error") for line in record.remarks if why and str(why) in line)
+
+
+def _not_scored(record: RunRecord) -> Iterator[Sentence]:
+    questions = f"{record.questions or 0:,} questions"
+    if record.missing_databases:
+        missing = ", ".join(f"{name} ({count})" for name, count in record.missing_databases.items())
+        lacking = sum(record.missing_databases.values())
+        yield Sentence(
+            f"{lacking:,} of {questions} are not scored, their database is missing: {missing}", "warning"
+        )
+    if record.without_gold:
+        why = "the benchmark's files have no gold for them"
+        yield Sentence(f"{record.without_gold:,} of {questions} are not scored, {why}", "warning")
+    if record.gold_faults:
+        faults = shorten([f"{name} ({status})" for name, status in record.gold_faults.items()], MAX_IDS)
+        yield Sentence(
+            f"The gold of {counted(len(record.gold_faults), 'question')} does not run, a fault of the benchmark; "
+            f"counted as wrong: {faults}",
+            "warning",
+        )
+
+
+MAX_ROWS, MAX_SENTENCES, MAX_VARIANTS = 6, 4, 2
+LINE, TWO_LINES, FOUR_LINES = 98, 190, 380
+"""Characters of a text that is to fit so many lines of 100 columns, with its mark."""
+BAR = 30
+"""Columns of a bar of 100 %."""
+
+
+def score_sentence(record: RunRecord) -> Sentence:
+    """Return the score with its rule, numerator, denominator and interval."""
+    score = record.score
+    range_ = f", 95 % interval {interval(*score.interval)}" if score.interval else ""
+    behind = f" ({counts(score)}, rule {record.rule}{range_})"
+    return Sentence(("execution accuracy ", Span(percent(score), "strong"), behind))
+
+
+def _head(record: RunRecord) -> Iterator[Block]:
+    labels = labels_in_words(record.tags)
+    state = "" if record.status == "complete" else f", {record.status}"
+    started = f"run {record.run_id} · started {record.started:%Y-%m-%d %H:%M} UTC"
+    yield Sentence(
+        (
+            started,
+            Span(state, "doubt"),
+            Span(_cut(f", {labels}", LINE - len(started)) if labels else "", "quiet"),
+        )
+    )
+    if record.changes:
+        title = "differs from the defaults: "
+        yield Sentence(title + _listed(record.changes, LINE - len(title)), "note")
+
+
+def _score(record: RunRecord) -> Iterator[Block]:
+    yield score_sentence(record)
+    variants = list(record.variants.values())
+    for variant in variants[:MAX_VARIANTS]:
+        yield Sentence(_cut(_variant_in_words(variant), LINE))
+    if rest := and_more(variants, MAX_VARIANTS, noun="score"):
+        yield Sentence(rest, "note")
+    for translated in record.translations:
+        yield Sentence(_cut(translated, LINE), "score")
+
+
+def _problems(record: RunRecord) -> Iterator[Block]:
+    """Yield what is wrong, then what else a reader must know; all of it is in the full document."""
+    wrong = problems(record)
+    found = [*wrong, *(Sentence(f"· {note}") for note in record.notes)]
+    for place, each in enumerate(found[:MAX_SENTENCES]):
+        yield Sentence(_cut(plain(each.text), TWO_LINES if place else FOUR_LINES), each.level)
+    if rest := and_more(found, MAX_SENTENCES, noun="remark"):
+        yield Sentence(f"· {rest}", "note")
+    if not wrong and record.scored:
+        yield Sentence(
+            (Span("✓", "good"), f" {counted(record.scored, 'question')} answered; no stage fell back")
+        )
+
+
+def _waterfall(record: RunRecord) -> Iterator[Block]:
+    """Yield what each stage gained and broke, where there are several; of many, the first ones and the last."""
+    if len(record.stages) < 2:
+        return
+    groups = _with_unchanged_together(record.stages)
+    if len(groups) > MAX_ROWS:
+        left_out = [stage for group in groups[MAX_ROWS - 1 : -1] for stage in group]
+        middle = [(and_more(left_out, 0, noun="stage"), "", "", "")]
+        rows = [*map(_row, groups[: MAX_ROWS - 1]), *middle, _row(groups[-1])]
+    else:
+        rows = [*map(_row, groups)]
+    yield Sentence("")
+    yield Table("", ("stage", "EX", "right", Column("█ kept  + fixed  × broken", "text")), tuple(rows))
+
+
+def _with_unchanged_together(stages: Sequence[StageScore]) -> list[list[StageScore]]:
+    """Group successive stages that neither fixed nor broke a question; any other stage is a group of its own."""
+    grouped = groupby(enumerate(stages), lambda each: None if _unchanged(each[1]) else each[0])
+    return [[stage for _, stage in group] for _, group in grouped]
+
+
+def _unchanged(stage: StageScore) -> bool:
+    return stage.fixed == 0 and stage.broken == 0
+
+
+def _row(group: Sequence[StageScore]) -> tuple[Inline, ...]:
+    first, last = group[0], group[-1]
+    if _unchanged(first):
+        name = first.name if first is last else f"{first.name} to {last.name}"
+        return (name, "no change", "", "")
+    changes: tuple[tuple[int, Tone], ...] = ((first.fixed or 0, "better"), (-(first.broken or 0), "bad"))
+    numbers = [Span(f"  {signed(change)}", tone) for change, tone in changes if change]
+    return (first.name, percent(first), counts(first), (*bar(first), *numbers))
+
+
+def _turns(record: RunRecord) -> Iterator[Block]:
+    """Yield what stopping an agent earlier would give, and what its tool calls came to."""
+    if found := record.metrics.get("turns"):
+        yield Sentence("")
+        yield from (Sentence(_cut(line, TWO_LINES)) for line in (curve_in_words(found), *turn_lines(found)))
+
+
+def bar(stage: StageScore) -> tuple[str | Span, ...]:
+    """Return the questions that a stage kept right, fixed and broke as parts of a bar of `BAR` columns.
+
+    The whole bar stands for all questions. A part that is not empty takes at least one column.
+    """
+    fixed, broken = stage.fixed or 0, stage.broken or 0
+    return (
+        "█" * _columns(stage.correct - fixed, stage.total),
+        Span("+" * _columns(fixed, stage.total), "better"),
+        Span("×" * _columns(broken, stage.total), "bad"),
+    )
+
+
+def _columns(count: int, total: int) -> int:
+    return max(1, round(BAR * count / total)) if count and total else 0
+
+
+def _compared_sentences(compared: Comparison | None) -> Iterator[Sentence]:
+    """Yield what the run before (A) scored, and whether this one (B) is better; no ranking inside the noise."""
+    if compared is None:
+        return
+    named = replace(compared.paired, name_a="the run before", name_b="this run")
+    system = "" if compared.same_system else ", of another system"
+    before = f"run before{system}: {compared.a.run_id} ({compared.a.name}), {percent(compared.a.ex)}"
+    yield Sentence(_cut(before, LINE))
+    yield Sentence(_cut(f"{named.headline[0].upper()}{named.verdict[1:]}", TWO_LINES), "score")
+    if compared.warnings:
+        listed = counted(len(compared.warnings), "warning")
+        yield Sentence(f"`crosscheck compare` has {listed} about this comparison", "warning")
+
+
+def cost_sentence(record: RunRecord, seconds: float | None = None) -> str:
+    """Return what was paid and, where that is another sum, the cost from scratch, with the calls and the time."""
+    cost = record.cost
+    if cost.calls is None:
+        parts = ["cost unknown: the answers were made elsewhere"]
+    elif cost.cost_usd == cost.from_scratch_usd == 0:
+        parts = [calls_in_words(cost)]
+    else:
+        same = cost.from_scratch_usd == cost.cost_usd
+        scratch = "" if same else f", {money(cost.from_scratch_usd)} from scratch"
+        parts = [f"paid {money(cost.cost_usd)}{scratch} ({calls_in_words(cost)})", *by_endpoint(cost)]
+    if record.seconds is not None:
+        parts.append(
+            f"{duration(record.seconds)} answering" + (f", {total_time(seconds)}" if seconds else "")
+        )
+    return "; ".join(parts)
+
+
+def _listed(changes: Sequence[str], width: int) -> str:
+    """Return as many whole changes as fit, at most three; a part of a value would be another value."""
+    for number in range(min(3, len(changes)), 0, -1):
+        if len(text := shorten(changes, number)) <= width:
+            return text
+    return counted(len(changes), "setting")
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+MAX_CHANGES = 8
+_LABELS = {"name", "note", "changed"}  # tags that the heading and the list of changes show
+UNKNOWN_DEFAULTS = "no defaults to compare with: a part of it comes from a file"
+
+
+def run_document(
+    record: RunRecord,
+    compared: Comparison | None = None,
+    tables: Sequence[Table] = (),
+    more: Sequence[Block] = (),
+    *,
+    seconds: float | None = None,
+    brief: bool = False,
+) -> Document:
+    """Return the document of a run.
+
+    Args:
+        record: the run.
+        compared: the comparison of the run before (A) with this one (B); None: there is none.
+        tables: further tables, which its metrics made.
+        more: further blocks at the end: where it is shown, and what to do next.
+        seconds: how long the command took; None: it did not make the run.
+        brief: whether it is the first screen only.
+    """
+    blocks = (
+        _first_screen(record, compared, seconds) if brief else _details(record, compared, tables, seconds)
+    )
+    return Document(f"{record.benchmark} · {record.backbone} · {record.pipeline}", (*blocks, *more))
+
+
+def _first_screen(record: RunRecord, compared: Comparison | None, seconds: float | None) -> Iterator[Block]:
+    yield from _head(record)
+    yield from _score(record)
+    yield from _problems(record)
+    yield from _waterfall(record)
+    yield from _turns(record)
+    yield Sentence("")
+    yield Sentence(cost_sentence(record, seconds))
+    yield from _compared_sentences(compared)
+
+
+def _details(
+    record: RunRecord, compared: Comparison | None, tables: Sequence[Table], seconds: float | None
+) -> Iterator[Block]:
+    yield from _document_head(record)
+    yield from run_tables(record)
+    yield from tables
+    yield from _remarks(record)
+    yield from _compared_sentences(compared)
+    if seconds is not None:
+        yield Sentence(total_time(seconds))
+
+
+def _document_head(record: RunRecord) -> Iterator[Block]:
+    state = "" if record.status == "complete" else f", {record.status}"
+    yield Sentence(f"run {record.run_id}")
+    yield Sentence((f"started {record.started:%Y-%m-%d %H:%M} UTC", Span(state, "doubt")))
+    if labels := labels_in_words(record.tags):
+        yield Sentence(labels, "note")
+    if written := {name: text for name, text in record.tags.items() if name in RESERVED_TAGS - _LABELS}:
+        yield Bullets(tuple(f"{name}: {text}" for name, text in written.items()), "note")
+    yield from _changes(record)
+    yield score_sentence(record)
+    yield from variant_sentences(record)
+    for sentence in record.translations:
+        yield Sentence(sentence, "score")
+    yield from problems(record)
+
+
+def variant_sentences(record: RunRecord) -> Iterator[Sentence]:
+    """Yield the score of each variant, and on which questions it differs."""
+    for variant in record.variants.values():
+        differs = variant.differs.in_words(MAX_IDS)
+        yield Sentence(_variant_in_words(variant) + (f"; {differs}" if differs else ""))
+
+
+def _variant_in_words(variant: Score) -> str:
+    same = f"; official on the same questions: {counts(variant.official)}" if variant.official else ""
+    return f"{variant.title}: {percent(variant)} ({counts(variant)}{same})"
+
+
+def run_description(record: RunRecord) -> str:
+    """Return the document of a run in Markdown: its description in MLflow."""
+    return markdown(run_document(record))
+
+
+def _changes(record: RunRecord) -> Iterator[Block]:
+    if record.changes is None:
+        yield Sentence(UNKNOWN_DEFAULTS, "note")
+    elif record.changes:
+        rest = len(record.changes) - MAX_CHANGES
+        shown = [each if len(each) <= 200 else f"{each[:199]}…" for each in record.changes[:MAX_CHANGES]]
+        more = [f"and {rest:,} more: --json"] if rest > 0 else []
+        yield Sentence("differs from the defaults:", "note")
+        yield Bullets((*shown, *more))
+    else:
+        yield Sentence("all settings are the defaults", "note")
+
+
+def _remarks(record: RunRecord) -> Iterator[Block]:
+    cost = record.cost
+    took = "" if record.seconds is None else f", {duration(record.seconds)} answering"
+    yield Sentence(f"{calls_in_words(cost)}, {in_words(cost)}{took}")
+    told = {each.text for each in problems(record)}
+    yield Bullets(tuple(each for each in (*record.remarks, *record.notes) if each not in told))
+    if judge := record.judge:
+        yield Sentence(
+            f"opinions of {judge['backbone']} on {counted(judge['judged'], 'answer')}: "
+            f"{counts(Ratio(**judge['agrees_with_ex']))} agree with EX",
+            "note",
+        )
+    if record.prefect.task_runs is not None:
+        ran, recorded = record.prefect.task_runs, record.prefect.recorded
+        written = "all" if recorded == ran else f"{recorded or 0:,}"
+        what = (
+            f"{counted(ran, 'task run')}, {written} recorded" if ran else "not used, every stage was restored"
+        )
+        yield Bullets((f"Prefect: {what}",))

@@ -1,0 +1,164 @@
+"""The tables of a run."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import groupby
+
+from tasks.core.wording import (
+    DASH,
+    counts,
+    money,
+    number,
+    percent,
+    seconds,
+    signed,
+)
+from tasks.documents.model import Column, Table
+from tasks.documents.text import folded
+from tasks.pages.scores import AXIS, accuracy_table, interval_in_words, score_plot
+from tasks.results.run_record import RunRecord, bill_of_run
+from tasks.scoring.cost import Cost, by_endpoint
+from tasks.scoring.metrics.candidates import candidate_tables
+from tasks.scoring.metrics.causes import wrong_in_words
+from tasks.scoring.metrics.turns import turn_table
+from tasks.scoring.score import DIFFERENCES
+
+
+def scores_table(record: RunRecord) -> Table:
+    """Return the official scores under each rule, with their intervals; rules with equal counts are one row."""
+    headline = record.score.correct
+    official = [(name, score) for name, score in record.scores.items() if not score.variant]
+    official.sort(key=lambda each: (each[0] != record.rule, each[1].correct != headline, -each[1].correct))
+    named = {f"{name} (headline)" if name == record.rule else name: score for name, score in official}
+    table = folded(accuracy_table("Scores", named))
+    alike = "Rules in one row have equal counts." if len(table.rows) < len(official) else ""
+    return replace(table, caption=alike)
+
+
+def variants_table(record: RunRecord) -> Table | None:
+    """Return the scores by answer key and the other variants, beside the official score of the same questions.
+
+    Rules with equal counts are one row.
+    """
+    scores = [score for score in record.scores.values() if score.variant]
+    differing = {
+        name: title
+        for name, title in DIFFERENCES.items()
+        if any(getattr(one.differs, name) for one in scores)
+    }
+    rows = tuple(
+        (
+            score.title,
+            ", ".join(each.rule for each in (score, *others)),
+            percent(score),
+            counts(score),
+            interval_in_words(score),
+            score_plot(("official", score.official, "before"), (score.title, score, "b")),
+            percent(score.official),
+            counts(score.official),
+            *(number(len(getattr(score.differs, name))) for name in differing),
+        )
+        for _, (score, *others) in groupby(
+            scores, lambda each: (each.title, each.correct, each.total, each.official)
+        )
+    )
+    headers = (
+        Column("", "text"), Column("rule", "text", under=True, help="rule"), Column("EX"), Column("right", under=True),
+        Column("95 % interval", under=True), Column("official (hollow) and this one", "plot", axis=AXIS),
+        Column("official, same questions"), Column("right ", under=True), *map(Column, differing.values()),
+    )  # fmt: skip
+    left_out = ", ".join(title for name, title in differing.items() if name not in ("now_right", "now_wrong"))
+    remark = f"{left_out}: questions that are not in the denominator" if left_out else ""
+    return Table("Scores by answer key and other variants", headers, rows, remark) if rows else None
+
+
+def cost_cells(cost: Cost, input_tokens: int | None, output_tokens: int | None) -> tuple[str, ...]:
+    """Return the cells of a bill: calls, calls from a cache, tokens, money paid and from scratch, seconds of a call."""
+    numbers = (cost.calls, cost.cached_calls, input_tokens, output_tokens)
+    usd = (cost.cost_usd, cost.from_scratch_usd)
+    return *map(number, numbers), *map(money, usd), seconds(cost.p50_s), seconds(cost.p95_s)
+
+
+def run_tables(record: RunRecord) -> Iterator[Table]:
+    """Yield the tables of a run."""
+    if record.stages:
+        rows = (
+            (
+                stage.name,
+                percent(stage),
+                counts(stage),
+                number(stage.fixed, missing=""),
+                number(stage.broken, missing=""),
+                "" if stage.fixed is None or stage.broken is None else signed(stage.fixed - stage.broken),
+            )
+            for stage in record.stages
+        )
+        header = ("stage", "EX", Column("right", under=True), "fixed", "broken", "net")
+        yield folded(Table("Execution accuracy by stage", header, tuple(rows)))
+    if curve := record.metrics.get("turns"):
+        yield turn_table(curve)
+    yield scores_table(record)
+    if variants := variants_table(record):
+        yield variants
+    for title, shares in (("By difficulty", record.by_difficulty), ("By database", record.by_database)):
+        if len(shares) > 1:
+            yield accuracy_table(title, shares)
+    if record.links:
+        yield _linking(record)
+    if found := record.metrics.get("candidates"):
+        yield from candidate_tables(found)
+    causes = record.metrics.get("errors") or {}
+    if listed := sorted(
+        ((count, name) for name, count in causes.items() if count), key=lambda each: -each[0]
+    ):
+        cells = tuple((name, f"{count:,}") for count, name in listed)
+        yield Table("Causes of wrong answers", ("cause", "questions"), cells, wrong_in_words(record.score))
+    if bill := _bill(record):
+        yield bill
+    if savings := bill_of_run(record):
+        yield savings
+
+
+def _linking(record: RunRecord) -> Table:
+    rows = tuple(
+        (
+            link.name,
+            *(
+                text
+                for ratio in (link.nsr, link.strict_recall, link.precision)
+                for text in (percent(ratio), counts(ratio))
+            ),
+            f"{link.linked:,}",
+            f"{link.avg_tables:.2f}",
+            f"{link.avg_columns:.2f}",
+            "unknown" if link.reduction is None else f"{100 * link.reduction:.1f} %",
+        )
+        for link in record.links
+    )
+    headers = (
+        "link", "NSR", Column("gold columns", under=True), "strict recall", Column("questions", under=True),
+        "precision", Column("linked columns", under=True), "linked", "tables", "columns", "reduction",
+    )  # fmt: skip
+    remark = (
+        "NSR: non-strict recall, of gold columns; tables, columns, reduction: means over the questions linked"
+    )
+    return Table("Schema linking", headers, rows, remark)
+
+
+def _bill(record: RunRecord) -> Table | None:
+    stages = [
+        (name, *_cost(cost)) for name, cost in record.stage_costs.items() if cost.calls or cost.cached_calls
+    ]
+    if not stages:
+        return None
+    headers = (
+        "stage", "calls", "from cache", "input tokens", "output tokens", "paid", "from scratch", "p50", "p95"
+    )  # fmt: skip
+    rows = (*stages, None, ("all", *_cost(record.cost)))
+    return Table("Model calls", headers, rows, "; ".join(by_endpoint(record.cost)))
+
+
+def _cost(cost: Cost) -> tuple[str, ...]:
+    if cost.calls == 0:
+        return ("0", number(cost.cached_calls), *3 * DASH, money(cost.from_scratch_usd), *2 * DASH)
+    return cost_cells(cost, cost.input_tokens, cost.output_tokens)

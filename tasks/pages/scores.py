@@ -1,0 +1,98 @@
+"""Scores in words, in charts and beside their intervals."""
+
+from collections.abc import Iterable, Mapping
+from math import ceil, floor
+
+from tasks.core.wording import DASH, MINUS, Share, counts, interval, percent, points
+from tasks.documents.charts import Intervals, Parts, Point, Points
+from tasks.documents.model import Column, Figure, Legend, Span, Table, Tone
+from tasks.scoring.score import CONFIDENCE, Accuracy
+from tasks.scoring.significance import PairedTest
+from tasks.scoring.statistics.repeated import RepeatedTest
+
+TONES: dict[str | None, Tone] = {"A": "bad", "B": "better", None: "doubt"}
+"""Tone of a side of a comparison, and of a verdict in its favour."""
+RANGE = f"{100 * CONFIDENCE:g} % interval"
+AXIS = (0.0, 100.0)
+"""Axis of scores that may be anywhere."""
+
+
+def score_plot(*scores: tuple[str, Accuracy | None, str]) -> Points | str:
+    """Return scores below each other, each as what it is of, the score, and its kind; "" if none has a question."""
+    known = [(name, ex, kind) for name, ex, kind in scores if ex and ex.total]
+    label = ", ".join(f"{name} {in_words(ex)}".lstrip() for name, ex, _ in known)
+    return Points(tuple(point(ex, kind) for _, ex, kind in known), label) if known else ""
+
+
+def point(ex: Accuracy, kind: str, label: str = "") -> Point:
+    """Return a score as a point of a chart."""
+    value, low, high = (100 * (share or 0.0) for share in (ex.ex, ex.low, ex.high))
+    return Point(value, low, high, kind, label, percent(ex))
+
+
+def axis_around(scores: Iterable[Accuracy | None]) -> tuple[float, float]:
+    """Return an axis from whole tens to whole tens around the intervals of scores, at least ten points long."""
+    ends = [100 * end for ex in scores if ex for end in ex.interval or ()]
+    low = floor(min(ends, default=0) / 10) * 10
+    return low, max(ceil(max(ends, default=100) / 10) * 10, low + 10)
+
+
+def in_words(share: Share | None, missing: str = "") -> str:
+    """Return a share with its counts; `missing` of nothing."""
+    return f"{percent(share)} ({counts(share)})" if share else missing
+
+
+def interval_in_words(ex: Accuracy | None) -> str:
+    """Return the interval of a score; a dash of nothing."""
+    return interval(*ex.interval) if ex and ex.interval else DASH
+
+
+def accuracy_table(title: str, shares: Mapping[str, Accuracy]) -> Table:
+    """Return a table of scores by their names."""
+    rows = (
+        (
+            name,
+            percent(share),
+            counts(share),
+            interval_in_words(share),
+            score_plot(("", share, "b")),
+        )
+        for name, share in shares.items()
+    )
+    headers = (
+        "", "EX", Column("right", under=True), Column("95 % interval", text_only=True),
+        Column("with its 95 % interval", "plot", axis=AXIS),
+    )  # fmt: skip
+    return Table(title, headers, tuple(rows))
+
+
+def difference_figure(test: PairedTest | RepeatedTest, how: str, band: float | None) -> Figure:
+    """Return the chart of a difference.
+
+    Args:
+        test: what was found.
+        how: how the interval was computed, the end of the caption.
+        band: differences in points that are not significant, up to this one; None: there is no such band.
+    """
+    wide = f"{100 * test.confidence:g} % interval"
+    value, low, high = points(test.difference), points(test.low), points(test.high)
+    shares = (100 * test.difference, 100 * test.low, 100 * test.high)
+    return Figure(
+        f"Difference B {MINUS} A in points, with its {wide} ({how})",
+        Intervals(
+            (Point(*shares, "a" if test.difference < 0 else "b", "", value),),
+            f"B minus A: {value} points, {wide} {low} to {high}",
+            ("A is better", "B is better"),
+            band,
+        ),
+    )
+
+
+def parts_figure(
+    caption: str, parts: tuple[tuple[str, int, str], ...], *remarks: str, wide: bool = False
+) -> Figure:
+    """Return the chart of what happened to questions: the name, count and kind of each part, with a legend."""
+    legend = ((kind, (f"{name} ", Span(f"{count:,}", "strong"))) for name, count, kind in parts)
+    label = ", ".join(f"{name}: {count:,}" for name, count, _ in parts)
+    explained = Legend((*legend, *(("", remark) for remark in remarks)))
+    return Figure(caption, Parts(parts, label), wide, explained)

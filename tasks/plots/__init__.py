@@ -1,1 +1,0 @@
-"""Figures of runs for papers and slides, drawn by matplotlib."""

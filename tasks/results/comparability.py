@@ -1,0 +1,233 @@
+"""Whether two runs may be compared at all, and what a reader must know when they are."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, get_args
+
+from tasks.core.errors import ConfigurationError, did_you_mean
+from tasks.core.wording import counted, shorten
+from tasks.results.comparison import Pair, Side
+from tasks.results.evaluation import DATABASES_CHANGED, REROLLED, Unfinished
+from tasks.results.parameters import flatten
+from tasks.results.warehouse.stored import StoredRun
+from tasks.scoring.degradation import about_models, find_degradation
+from tasks.scoring.report import QuestionScore
+
+_NAMED = 5
+
+
+def common_rule(a: StoredRun, b: StoredRun, wanted: str | None) -> str:
+    """Return the rule by which two runs are compared, after checking that they have the same questions.
+
+    It is the wanted one, or else the headline rule that both runs share.
+    """
+    _check_questions(a, b)
+    changed = changed_databases(a, b)
+    if changed and a.run.engine == b.run.engine:
+        raise ConfigurationError(
+            f"These runs cannot be compared: {counted(len(changed), 'database')} changed between them "
+            f"({_named(changed)}).\n"
+            f"  {a.run.run_id} ({a.run.name}): sha256 {a.run.databases[changed[0]]}\n"
+            f"  {b.run.run_id} ({b.run.name}): sha256 {b.run.databases[changed[0]]}\n"
+            "Their scores would differ because the data differ. Evaluate both on the same databases: paid replies "
+            "are reused."
+        )
+    known = [rule for rule in _rules(a) if rule in _rules(b)]
+    if wanted is not None:
+        if wanted not in known:
+            raise ConfigurationError(
+                f'The runs were not both judged by the rule "{wanted}". {did_you_mean(wanted, known)}'
+            )
+        return wanted
+    if a.run.rule != b.run.rule:
+        advice = f"Choose one that both were judged by: --rule {' or '.join(known)}." if known else ""
+        raise ConfigurationError(
+            f'The headline rule of {a.run.run_id} is "{a.run.rule}", that of {b.run.run_id} is "{b.run.rule}": '
+            f"their scores do not mean the same. {advice}".rstrip()
+        )
+    return a.run.rule
+
+
+def _check_questions(a: StoredRun, b: StoredRun) -> None:
+    facts = (
+        ("benchmark", a.run.benchmark, b.run.benchmark),
+        ("revision", a.run.revision, b.run.revision),
+        ("question file's sha256", a.run.question_sha256, b.run.question_sha256),
+    )
+    differing = [(name, one, other) for name, one, other in facts if one != other]
+    if not differing:
+        return
+    name, one, other = differing[0]
+    raise ConfigurationError(
+        f"These runs cannot be compared: the {name} differs.\n"
+        f"  {a.run.run_id} ({a.run.name}): {one}\n"
+        f"  {b.run.run_id} ({b.run.name}): {other}\n"
+        "A difference of their scores would be a difference of the questions. Evaluate both on the same benchmark, "
+        'revision and question file; "crosscheck runs" lists what there is.'
+    )
+
+
+def changed_databases(a: StoredRun, b: StoredRun) -> list[str]:
+    """Return the databases whose content differs between the two runs."""
+    return [name for name, digest in a.run.databases.items() if b.run.databases.get(name, digest) != digest]
+
+
+def _rules(stored: StoredRun) -> list[str]:
+    judged = (rule for row in stored.rows for rule in row.final.correct)
+    return list(dict.fromkeys([stored.run.rule, *judged]))
+
+
+def warnings(
+    a: StoredRun,
+    b: StoredRun,
+    pairs: Sequence[Pair],
+    rule: str,
+) -> tuple[str, ...]:
+    """Return what a reader must know before trusting the numbers of the compared questions by a rule, in sentences."""
+    return (
+        *_about_both(a, b, rule),
+        *_about_one("A", a, [pair.a for pair in pairs]),
+        *_about_one("B", b, [pair.b for pair in pairs]),
+        *_about_questions(pairs),
+    )
+
+
+def left_out(sides: Sequence[Side], compared: int) -> tuple[str, ...]:
+    """List which questions are not compared, in sentences; () when both runs scored the same ones."""
+    sentences = []
+    for side in sides:
+        if side.left_out:
+            sentences.append(
+                f"{len(side.left_out):,} questions that only {side.letter} scored are left out: the comparison is on "
+                f"the {compared:,} that both scored."
+            )
+        if side.not_executable:
+            sentences.append(
+                f"{side.not_executable:,} questions of {side.letter} could not be scored, their database was missing "
+                "or they have no gold."
+            )
+    return tuple(sentences)
+
+
+def _about_both(a: StoredRun, b: StoredRun, rule: str) -> Iterator[str]:
+    if a.run.run_id == b.run.run_id:
+        yield "A and B are the same run."
+    if {a.run.rule, b.run.rule} != {rule}:
+        yield (
+            f"The metrics are those of the runs, by the rule {a.run.rule} in A and {b.run.rule} in B, "
+            f"not by {rule}."
+        )
+    if a.run.engine != b.run.engine:
+        engines = [stored.run.engine or "an unknown engine" for stored in (a, b)]
+        yield (
+            f"A was executed by {engines[0]}, B by {engines[1]}: functions differ between versions, "
+            "so some flips may not be the model's doing."
+        )
+        if changed := changed_databases(a, b):
+            yield f"The content of {counted(len(changed), 'database')} is not the same in A and B: {_named(changed)}."
+    limits = [_benchmark(stored).get("timeout_s") for stored in (a, b)]
+    if limits[0] != limits[1]:
+        yield f"A query was stopped after {limits[0]} s in A and after {limits[1]} s in B."
+    lists = [set(_benchmark(stored).get("quarantine") or ()) for stored in (a, b)]
+    if lists[0] != lists[1]:
+        yield (
+            f"The runs have different quarantine lists ({len(lists[0])} questions in A, {len(lists[1])} in B); "
+            "what is on either is treated as quarantined."
+        )
+
+
+def _about_one(letter: str, stored: StoredRun, rows: Sequence[QuestionScore]) -> Iterator[str]:
+    how_it_ended = {
+        "running": "is still running: only what it has scored so far is compared.",
+        **dict.fromkeys(
+            get_args(Unfinished),
+            "was stopped before its end: only what it scored until then is compared.",
+        ),
+        "partial": "is partial: it stopped before its end, and questions that were not sent count as wrong.",
+    }
+    if stored.status in how_it_ended:
+        yield f"{letter} {how_it_ended[stored.status]}"
+    if REROLLED in stored.run.tags:
+        yield (
+            f"{letter} is re-rolled: some questions were sent again after their answers were judged, which tends to "
+            "raise its score. It cannot be compared fairly with a run that sent every question once."
+        )
+    if changed := stored.run.tags.get(DATABASES_CHANGED):
+        yield (
+            f"Databases changed on the server while {letter} was running: {changed}. Some of its answers may be scored "
+            "on the old content, others on the new."
+        )
+    degradation = find_degradation(row.outcome for row in rows)
+    if degradation.affected:
+        yield f"{letter} did not run the whole pipeline as intended. {' '.join(degradation.sentences)}"
+    if models := about_models((row.outcome for row in rows), stored.run.settings.get("pipeline") or {}):
+        yield f"{letter}: {models}"
+    lost = [row for row in rows if row.outcome.retryable]
+    if lost:
+        yield (
+            f"{letter} has no answer to {_counted(lost)} because of retryable failures; "
+            "they count as wrong. Run it again before you rank."
+        )
+
+
+def _about_questions(pairs: Sequence[Pair]) -> Iterator[str]:
+    golds = {pair.a.question.id: (pair.a.final.gold_status, pair.b.final.gold_status) for pair in pairs}
+    faulty = [id_ for id_, (one, other) in golds.items() if one == other != "ok"]
+    if faulty:
+        yield (
+            f"The gold of {_counted(faulty)} does not run, a fault of the benchmark; they are wrong in both runs: "
+            f"{_named(faulty)}."
+        )
+    uneven = [id_ for id_, (one, other) in golds.items() if one != other]
+    if uneven:
+        yield f"The gold of {_counted(uneven)} had different results in the two runs: {_named(uneven)}."
+    odd = [pair.a.question.id for pair in pairs if pair.change and pair.same_sql]
+    if odd:
+        yield (
+            f"{_counted(odd).capitalize()} flipped although both runs answered with the same SQL (a time-out, "
+            f"another database or SQLite): {_named(odd)}."
+        )
+    other_gold = [pair.a.question.id for pair in pairs if pair.a.gold_sql != pair.b.gold_sql]
+    if other_gold:
+        yield f"The runs were judged by different golds on {_counted(other_gold)}: {_named(other_gold)}."
+
+
+def _benchmark(stored: StoredRun) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = stored.run.settings.get("benchmark") or {}
+    return found
+
+
+def _counted(questions: Sequence[object]) -> str:
+    return counted(len(questions), "question")
+
+
+def _named(ids: Sequence[str]) -> str:
+    return shorten(ids, _NAMED)
+
+
+def repeat_warnings(a: Sequence[StoredRun], b: Sequence[StoredRun], left_out: int) -> Iterator[str]:
+    """Yield what a reader must know before trusting the numbers of several runs, in sentences."""
+    for letter, runs in (("A", a), ("B", b)):
+        differing = _differing_settings(runs)
+        if differing:
+            yield (
+                f"The runs of {letter} are not identical: {shorten(differing, 5)} differ. Its deviation is then not "
+                "that of one system."
+            )
+    if len(a) != len(b):
+        yield (
+            f"A has {counted(len(a), 'run')} and B {len(b)}: the signs of the differences are only nearly "
+            "exchangeable. The same number on both sides makes the test exact."
+        )
+    if left_out:
+        yield f"{counted(left_out, 'question')} that not every run scored are left out."
+    for stored in (*a, *b):
+        if stored.status != "complete":
+            yield f"The run {stored.run.run_id} is {stored.status}."
+
+
+def _differing_settings(runs: Sequence[StoredRun]) -> tuple[str, ...]:
+    """Return the settings in which runs of one side differ, other than the epoch."""
+    settings = [flatten(dict(stored.run.settings)) for stored in runs]
+    names = dict.fromkeys(name for run_settings in settings for name in run_settings)
+    differing = (name for name in names if len({run_settings.get(name) for run_settings in settings}) > 1)
+    return tuple(name for name in differing if name != "backbone.epoch")

@@ -1,0 +1,456 @@
+"""Compare runs: one or several on each side, question by question."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from statistics import stdev
+from typing import Literal
+
+from tasks.core.errors import ConfigurationError
+from tasks.core.outcome import is_turn
+from tasks.core.wording import counted, shorten
+from tasks.results.comparability import common_rule, left_out, repeat_warnings, warnings
+from tasks.results.comparison import (
+    Answered,
+    Change,
+    Comparison,
+    Contrast,
+    Flip,
+    Pair,
+    QuestionChange,
+    SettingChange,
+    Side,
+    SideRun,
+    VariantContrast,
+    why_not_ranked,
+)
+from tasks.results.evaluation import GENERATED_DESCRIPTIONS, EvaluationRun
+from tasks.results.metric_rows import metric_rows
+from tasks.results.parameters import flatten
+from tasks.results.predictions import answer_in_words
+from tasks.results.warehouse.stored import StoredRun
+from tasks.scoring.build_report import DIFFICULTIES
+from tasks.scoring.candidates import is_candidate
+from tasks.scoring.cost import reported_cost, total_cost
+from tasks.scoring.report import UNGRADED, QuestionScore, is_right
+from tasks.scoring.score import CONFIDENCE, Accuracy
+from tasks.scoring.significance import PairedTest, compare_runs, holm_of_known, mcnemar
+from tasks.scoring.statistics.noninferiority import noninferiority
+from tasks.scoring.statistics.repeated import compare_repeated, noninferiority_of_repeated
+from tasks.scoring.variants import Judge, Variant, find_variants, score_by
+
+Letter = Literal["A", "B"]
+_PROSE = {"description", "source"}
+_MAX_IDS = 5
+
+
+def compare(
+    a: StoredRun | Sequence[StoredRun],
+    b: StoredRun | Sequence[StoredRun],
+    *,
+    rule: str | None = None,
+    confidence: float = CONFIDENCE,
+    margin: float | None = None,
+) -> Comparison:
+    """Compare two runs, or several runs of two systems, on the questions that all of them scored.
+
+    Differences are B minus A. Answers are right by `rule`, or else by the headline rule of all. `confidence` is that
+    of the intervals, and 1 - the level of the tests. With a `margin`, as a share, it is also tested whether B is not
+    worse by that much or more.
+    """
+    if margin is not None and not 0 < margin < 1:
+        raise ConfigurationError(f"A margin of {100 * margin:g} points: write one above 0 and below 100.")
+    runs_a, runs_b = ((side,) if isinstance(side, StoredRun) else tuple(side) for side in (a, b))
+    first, *others = runs_a + runs_b
+    common, *_ = [common_rule(first, other, rule) for other in others]
+    for stored in (first, *others):
+        if not stored.scored:
+            raise ConfigurationError(
+                f"The run {stored.run.run_id} ({stored.run.name}, {stored.status}) has scored no question, so there "
+                'is nothing to compare. "crosscheck runs" lists the runs there are.'
+            )
+    if len(runs_a) == len(runs_b) == 1:
+        return _compare_two(runs_a[0], runs_b[0], common, confidence, margin)
+    return _compare_several(runs_a, runs_b, common, confidence, margin)
+
+
+def _compare_two(
+    a: StoredRun, b: StoredRun, rule: str, confidence: float, margin: float | None
+) -> Comparison:
+    scored_b = b.scored
+    pairs = [
+        Pair(row, scored_b[id_], is_right(row.final, rule), is_right(scored_b[id_].final, rule))
+        for id_, row in a.scored.items()
+        if id_ in scored_b
+    ]
+    rows = [(pair.a, pair.b) for pair in pairs]
+    test = compare_runs(a.rights(rule), b.rights(rule), confidence=confidence)
+    ids = [pair.a.question.id for pair in pairs]
+    sides = _side("A", (a,), ids, rule, test.only_a), _side("B", (b,), ids, rule, test.only_b)
+    why_not, names = why_not_ranked(sides), _names(a.run, b.run)
+    candidates = {
+        letter: curves
+        for letter, stored in (("a", a), ("b", b))
+        if (curves := stored.record.metrics.get("candidates"))
+    }
+    return Comparison(
+        benchmark=a.run.benchmark,
+        revision=a.run.revision,
+        question_sha256=a.run.question_sha256,
+        rule=rule,
+        a=sides[0],
+        b=sides[1],
+        result=_ranked(replace(test, name_a=names[0], name_b=names[1]), why_not, rows),
+        same_sql=sum(pair.same_sql for pair in pairs),
+        by_difficulty=by_difficulty(pairs, hardness="spider" in (rule, a.run.rule)),
+        by_database=by_database(pairs),
+        stages=by_stage(pairs, rule),
+        metrics=metric_rows(a, b),
+        settings=_settings(a.run, b.run),
+        left_out=left_out(sides, len(pairs)),
+        warnings=warnings(a, b, pairs, rule),
+        noninferiority=None if margin is None else noninferiority(*_differing(pairs), len(pairs), margin),
+        variants={
+            variant.name: variant for variant in _compare_variants(a, b, rows, rule, confidence, why_not)
+        },
+        candidates=candidates,
+        flips=tuple(_flip(pair, pair.change, rule) for pair in pairs if pair.change),
+    )
+
+
+def _compare_several(
+    a: Sequence[StoredRun], b: Sequence[StoredRun], rule: str, confidence: float, margin: float | None
+) -> Comparison:
+    if both := {stored.run.run_id for stored in a} & {stored.run.run_id for stored in b}:
+        raise ConfigurationError(f"The run {min(both)} is on both sides. Name each run on one side.")
+    scored = [stored.scored for stored in (*a, *b)]
+    ids = [id_ for id_ in scored[0] if all(id_ in rows for rows in scored)]
+    if not ids:
+        raise ConfigurationError("These runs have no scored question in common, so they cannot be compared.")
+    counts_a, counts_b = _count_right(a, ids, rule), _count_right(b, ids, rule)
+    sides = _side("A", a, ids, rule), _side("B", b, ids, rule)
+    not_ranked = why_not_ranked(sides) or _unanswered("A", a, ids) or _unanswered("B", b, ids)
+    counts = (counts_a, len(a), counts_b, len(b))
+    return Comparison(
+        benchmark=a[0].run.benchmark,
+        revision=a[0].run.revision,
+        question_sha256=a[0].run.question_sha256,
+        rule=rule,
+        a=sides[0],
+        b=sides[1],
+        result=replace(compare_repeated(*counts, confidence=confidence), not_ranked=not_ranked),
+        warnings=tuple(repeat_warnings(a, b, max(map(len, scored)) - len(ids))),
+        noninferiority=None if margin is None else noninferiority_of_repeated(*counts, margin),
+        changes=_changes(scored[0], *counts),
+    )
+
+
+def _side(
+    letter: Letter, runs: Sequence[StoredRun], ids: Sequence[str], rule: str, only: tuple[str, ...] = ()
+) -> Side:
+    """Return a side over the questions that are compared; `only`: questions that no run of the other side scored."""
+    rows = [[scored[id_] for id_ in ids] for scored in (stored.scored for stored in runs)]
+    side_runs = tuple(
+        SideRun(
+            stored.run.run_id,
+            Accuracy(sum(is_right(row.final, rule) for row in run_rows), len(run_rows)),
+            stored.status,
+            stored.run.why_unranked,
+        )
+        for stored, run_rows in zip(runs, rows, strict=True)
+    )
+    first, single = runs[0].run, len(runs) == 1
+    records = [record for run_rows in rows for row in run_rows for record in row.outcome.stages]
+    unknown = reported_cost(records) if first.made_elsewhere else None
+    uncached = unknown or total_cost(
+        [
+            replace(record, restored=False, calls=tuple(replace(call, cached=False) for call in record.calls))
+            for record in records
+        ]
+    )
+    return Side(
+        letter,
+        ",".join(run.run_id for run in side_runs),
+        first.backbone,
+        first.pipeline,
+        next((run.status for run in side_runs if run.status != "complete"), "complete"),
+        first.tags,
+        first.started,
+        first.engine,
+        side_runs[0].ex if single else None,
+        unknown or total_cost(records),
+        uncached.input_tokens,
+        uncached.output_tokens,
+        only,
+        sum(not row.executable for stored in runs for row in stored.rows),
+        side_runs,
+        None if single else stdev(run.ex.ex or 0.0 for run in side_runs),
+    )
+
+
+def _ranked(
+    test: PairedTest, why_not: str, rows: Sequence[tuple[QuestionScore, QuestionScore]]
+) -> PairedTest:
+    """Return the test with the reason why no run is better, where there is one.
+
+    It is `why_not`, or that the result depends on questions to which the run that is not better has no answer after
+    retryable failures.
+
+    Args:
+        test: the test of B against A.
+        why_not: why the runs must not be ranked, as `why_not_ranked` says it; "" if they may be.
+        rows: its questions in A and in B.
+    """
+    if why_not or test.better is None:
+        return replace(test, not_ranked=why_not)
+    letter, side = ("A", 0) if test.better == "B" else ("B", 1)
+    unanswered = {pair[side].question.id for pair in rows if pair[side].outcome.retryable}
+    if test.stands_without(unanswered):
+        return test
+    return replace(
+        test,
+        not_ranked=f"{letter} has no answer to {counted(len(unanswered), 'question')} because of retryable failures, "
+        "and with right answers to them it might not be worse, so no run wins.",
+    )
+
+
+def _unanswered(letter: Letter, runs: Sequence[StoredRun], ids: Sequence[str]) -> str:
+    """Return which of several runs lacks answers after retryable failures, as a sentence; "" if none does."""
+    compared = set(ids)
+    for stored in runs:
+        run_id = stored.run.run_id
+        lost = sum(row.outcome.retryable for row in stored.rows if row.question.id in compared)
+        if lost:
+            return (
+                f"{run_id} in {letter} has no answer to {counted(lost, 'question')} because of retryable failures, so "
+                f'no side wins. "crosscheck rerun {run_id}" answers them.'
+            )
+    return ""
+
+
+def _count_right(runs: Sequence[StoredRun], ids: Sequence[str], rule: str) -> dict[str, int]:
+    """Return in how many runs each question is right."""
+    rights = [stored.rights(rule) for stored in runs]
+    return {id_: sum(right[id_] for right in rights) for id_ in ids}
+
+
+def _changes(
+    rows: Mapping[str, QuestionScore], a: Mapping[str, int], runs_a: int, b: Mapping[str, int], runs_b: int
+) -> tuple[QuestionChange, ...]:
+    """Return the questions that one side has right more often, those with the largest difference first."""
+    questions = {id_: rows[id_].question for id_ in a if a[id_] * runs_b != b[id_] * runs_a}
+    changes = [
+        QuestionChange(id_, question.database_id, question.difficulty, question.text, a[id_], b[id_])
+        for id_, question in questions.items()
+    ]
+    return tuple(sorted(changes, key=lambda change: -abs(change.right_b / runs_b - change.right_a / runs_a)))
+
+
+def by_database(pairs: Sequence[Pair]) -> tuple[Contrast, ...]:
+    """Compare the runs on each database."""
+    groups = _grouped(pairs, lambda pair: pair.a.question.database_id)
+    return _adjusted([_contrast(name, groups[name]) for name in sorted(groups)])
+
+
+def by_difficulty(pairs: Sequence[Pair], *, hardness: bool) -> tuple[Contrast, ...]:
+    """Compare the runs on each grade of the questions, easiest first; () where no question has one.
+
+    `hardness`: questions without a grade have Spider's hardness of their gold.
+    """
+    groups = _grouped(pairs, lambda pair: _grade(pair.a, hardness=hardness))
+    if set(groups) == {UNGRADED}:
+        return ()
+    known = [grade for grade in DIFFICULTIES if grade in groups]
+    others = sorted(grade for grade in groups if grade not in known and grade != UNGRADED)
+    last = [UNGRADED] if UNGRADED in groups else []
+    return _adjusted([_contrast(grade, groups[grade]) for grade in (*known, *others, *last)])
+
+
+def by_stage(pairs: Sequence[Pair], rule: str) -> tuple[Contrast, ...]:
+    """Compare the runs after each stage of A, then after those that only B has.
+
+    A question that did not get as far as a stage is wrong there.
+    """
+    in_a = dict.fromkeys(stage for pair in pairs for stage in pair.a.stages)
+    in_b = dict.fromkeys(stage for pair in pairs for stage in pair.b.stages)
+    contrasts = []
+    only_b = [stage for stage in in_b if stage not in in_a]
+    for stage in (*sorted(in_a, key=_stage_order), *sorted(only_b, key=_stage_order)):
+        if is_candidate(stage) or is_turn(stage):
+            continue
+        rights_a = [is_right(pair.a.stages.get(stage), rule) for pair in pairs]
+        rights_b = [is_right(pair.b.stages.get(stage), rule) for pair in pairs]
+        if stage in in_a and stage in in_b:
+            contrasts.append(_contrast(stage, list(zip(rights_a, rights_b, strict=True))))
+        elif stage in in_a:
+            contrasts.append(Contrast(stage, Accuracy(sum(rights_a), len(pairs)), None))
+        else:
+            contrasts.append(Contrast(stage, None, Accuracy(sum(rights_b), len(pairs))))
+    return _adjusted(contrasts)
+
+
+def _contrast(name: str, rights: Sequence[tuple[bool, bool]]) -> Contrast:
+    fixed = sum(right_b and not right_a for right_a, right_b in rights)
+    broken = sum(right_a and not right_b for right_a, right_b in rights)
+    total = len(rights)
+    return Contrast(
+        name,
+        Accuracy(sum(right_a for right_a, _ in rights), total),
+        Accuracy(sum(right_b for _, right_b in rights), total),
+        fixed,
+        broken,
+        mcnemar(fixed, broken),
+    )
+
+
+def _adjusted(contrasts: Sequence[Contrast]) -> tuple[Contrast, ...]:
+    adjusted = holm_of_known([contrast.p_value for contrast in contrasts])
+    return tuple(
+        replace(contrast, adjusted_p=p_value) for contrast, p_value in zip(contrasts, adjusted, strict=True)
+    )
+
+
+def _grouped(pairs: Sequence[Pair], key: Callable[[Pair], str]) -> dict[str, list[tuple[bool, bool]]]:
+    groups: dict[str, list[tuple[bool, bool]]] = defaultdict(list)
+    for pair in pairs:
+        groups[key(pair)].append((pair.right_a, pair.right_b))
+    return groups
+
+
+def _grade(row: QuestionScore, *, hardness: bool) -> str:
+    """Return the benchmark's grade; where there is none and `hardness` is set, the hardness of the gold.
+
+    Hardness is worked out without the schema, which the warehouse does not have: it gives every query of Spider's
+    dev split the grade that it has with its schema.
+    """
+    if row.question.difficulty is None and hardness:
+        from tasks.database.dialects import SQLITE
+        from tasks.database.schema import Schema
+        from tasks.sql.clauses import hardness as hardness_of
+
+        return hardness_of(row.gold_sql, Schema(row.question.database_id, (), dialect=SQLITE)) or UNGRADED
+    return row.question.difficulty or UNGRADED
+
+
+def _stage_order(stage: str) -> tuple[int, str]:
+    number, _, _ = stage.partition("_")
+    return (int(number) if number.isdigit() else 1_000, stage)
+
+
+def _compare_variants(
+    a: StoredRun,
+    b: StoredRun,
+    rows: Sequence[tuple[QuestionScore, QuestionScore]],
+    rule: str,
+    confidence: float,
+    why_not: str = "",
+) -> Iterator[VariantContrast]:
+    """Compare two runs by each variant that one of them has, on questions that both scored.
+
+    A variant that one run lacks judges both. `why_not`: why the runs must not be ranked; "" if they may be.
+    """
+    sides = [row for row, _ in rows], [row for _, row in rows]
+    of_a, of_b = (
+        find_variants(stored.run.settings.get("benchmark") or {}, side)
+        for stored, side in zip((a, b), sides, strict=True)
+    )
+    for name in dict.fromkeys((*of_a, *of_b)):
+        own = of_a.get(name), of_b.get(name)
+        variant = own[0] or own[1]
+        assert variant is not None
+        scores = [score_by(each, side, rule) if each else None for each, side in zip(own, sides, strict=True)]
+        rights = [_rights((each or variant).judge, side, rule) for each, side in zip(own, sides, strict=True)]
+        common, result = rights[0].keys() & rights[1].keys(), None
+        problem = _problem(variant, rows)
+        if not common:
+            problem = "not tested: it leaves out every question that both runs scored."
+        if not problem:
+            one, other = ({id_: side[id_] for id_ in side if id_ in common} for side in rights)
+            test = compare_runs(one, other, confidence=confidence)
+            result = _ranked(test, why_not, [pair for pair in rows if pair[0].question.id in common])
+        yield VariantContrast(name, variant.title, scores[0], scores[1], result, problem)
+
+
+def _problem(variant: Variant, rows: Sequence[tuple[QuestionScore, QuestionScore]]) -> str:
+    unlike = [a.question.id for a, b in rows if variant.basis(a) != variant.basis(b)]
+    if not unlike:
+        return ""
+    return (
+        f"not tested: the golds of {counted(len(unlike), 'question')} differ between A and B "
+        f"({shorten(unlike, _MAX_IDS)}). Evaluate again with the same settings of the benchmark; paid replies are "
+        "reused."
+    )
+
+
+def _rights(judge: Judge, rows: Sequence[QuestionScore], rule: str) -> dict[str, bool]:
+    verdicts = ((row.question.id, judge(row, rule)) for row in rows)
+    return {id_: right for id_, right in verdicts if right is not None}
+
+
+def _differing(pairs: Sequence[Pair]) -> tuple[int, int]:
+    """Count fixed and broken questions. One that A could not answer for a retryable reason counts as right in A."""
+    rights = [(pair.right_a or pair.a.outcome.retryable, pair.right_b) for pair in pairs]
+    return sum(b and not a for a, b in rights), sum(a and not b for a, b in rights)
+
+
+def _flip(pair: Pair, change: Change, rule: str) -> Flip:
+    question = pair.a.question
+    return Flip(
+        question.id,
+        change,
+        question.database_id,
+        question.difficulty,
+        question.text,
+        question.evidence,
+        pair.a.gold_sql,
+        _answered(pair.a, rule),
+        _answered(pair.b, rule),
+    )
+
+
+def _answered(score: QuestionScore, rule: str) -> Answered:
+    final, failure = score.final, score.outcome.failure
+    return Answered(
+        score.outcome.sql,
+        is_right(final, rule),
+        final.status,
+        final.error or None,
+        final.row_count,
+        failure.message if failure else None,
+        {stage: is_right(verdict, rule) for stage, verdict in score.stages.items()},
+        answer_in_words(score, rule),
+    )
+
+
+def _names(a: EvaluationRun, b: EvaluationRun) -> tuple[str, str]:
+    """Return what distinguishes two runs: their backbones, pipelines or both; their letters if these are equal."""
+    if (a.backbone, a.pipeline) == (b.backbone, b.pipeline):
+        return "A", "B"
+    if a.pipeline == b.pipeline:
+        return a.backbone, b.backbone
+    if a.backbone == b.backbone:
+        return a.pipeline, b.pipeline
+    return f"{a.backbone} | {a.pipeline}", f"{b.backbone} | {b.pipeline}"
+
+
+def _settings(a: EvaluationRun, b: EvaluationRun) -> tuple[SettingChange, ...]:
+    """Return what differs in the settings of two runs, and in the code that ran: first what both have."""
+    one, other = flatten(dict(a.settings)), flatten(dict(b.settings))
+    for known, run in ((one, a), (other, b)):
+        code = {"crosscheck.version": run.version, "crosscheck.git_commit": _short(run.git_commit)}
+        generated = {f"benchmark.{GENERATED_DESCRIPTIONS}": run.tags.get(GENERATED_DESCRIPTIONS)}
+        known.update({key: value for key, value in {**code, **generated}.items() if value})
+    changes = [
+        SettingChange(key, one.get(key), other.get(key))
+        for key in dict.fromkeys([*one, *other])
+        if one.get(key) != other.get(key) and key.rpartition(".")[2] not in _PROSE
+    ]
+    return tuple(sorted(changes, key=lambda change: change.a is None or change.b is None))
+
+
+def _short(commit: str | None) -> str | None:
+    """Return the beginning of a commit's hash, and whether it was changed."""
+    if commit is None:
+        return None
+    digest, dash, dirty = commit.partition("-")
+    return digest[:12] + dash + dirty

@@ -1,0 +1,287 @@
+"""Is B better than A: one run or several on each side; the object of `crosscheck compare --json`, and its gate."""
+
+import datetime
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from pydantic import computed_field
+
+from tasks.core.errors import ConfigurationError
+from tasks.core.wording import counted
+from tasks.results.metric_rows import MetricRow
+from tasks.scoring.cost import Cost
+from tasks.scoring.report import QuestionScore
+from tasks.scoring.score import Accuracy, Score
+from tasks.scoring.significance import PairedTest, needed_net
+from tasks.scoring.statistics.noninferiority import NonInferiority
+from tasks.scoring.statistics.repeated import RepeatedTest
+
+Change = Literal["fixed", "broken"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One question in both runs, and whether it is right in each."""
+
+    a: QuestionScore
+    b: QuestionScore
+    right_a: bool
+    right_b: bool
+
+    @property
+    def change(self) -> Change | None:
+        """Whether B fixed or broke it; None where both are right or both are wrong."""
+        if self.right_a == self.right_b:
+            return None
+        return "fixed" if self.right_b else "broken"
+
+    @property
+    def same_sql(self) -> bool:
+        """Whether both runs answered with the same SQL."""
+        return self.a.outcome.sql is not None and self.a.outcome.sql == self.b.outcome.sql
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What one run answered to a question; null for what there is not."""
+
+    sql: str | None
+    correct: bool
+    status: str
+    error: str | None
+    row_count: int | None
+    failure: str | None
+    stages: Mapping[str, bool]
+    in_words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Flip:
+    """A question that one run has right and the other wrong."""
+
+    question_id: str
+    change: Change
+    database: str
+    difficulty: str | None
+    question: str
+    evidence: str
+    gold_sql: str
+    a: Answered
+    b: Answered
+
+
+@dataclass(frozen=True, slots=True)
+class SideRun:
+    """One run of a side."""
+
+    run_id: str
+    ex: Accuracy  # right answers, of the questions that are compared
+    status: str  # how the run ended
+    why_unranked: str  # why it must not be ranked, as a clause without its subject; "" where it may be
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One run, or several runs of one system, over the questions that are compared."""
+
+    letter: Literal["A", "B"]
+    run_id: str  # of several runs, their ids, separated by commas
+    backbone: str
+    pipeline: str
+    status: str  # how the run ended; of several, how the first one ended that is not complete
+    tags: Mapping[str, str]  # of several runs, those of the first
+    started: datetime.datetime  # of several runs, when the first began
+    engine: str
+    ex: Accuracy | None  # right answers; None of several runs, whose mean the test has
+    cost: Cost  # what was paid for these questions; what the cache served is counted apart
+    # tokens of these questions as without a cache; None if unknown for a call
+    input_tokens: int | None
+    output_tokens: int | None
+    left_out: tuple[str, ...]  # ids that only this run scored; () of several runs
+    not_executable: int  # questions that were not scored: their database was missing, or they have no gold
+    runs: tuple[SideRun, ...]
+    sd: float | None  # standard deviation of EX between the runs (n - 1), as a share; None of a single run
+
+    @property
+    def name(self) -> str:
+        """Backbone and pipeline."""
+        return f"{self.backbone} | {self.pipeline}"
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionChange:
+    """A question that one side has right more often than the other."""
+
+    question_id: str
+    database: str
+    difficulty: str | None
+    question: str
+    # runs with a right answer
+    right_a: int
+    right_b: int
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """Both runs on a part of the questions, or after one stage."""
+
+    name: str  # of the part: a difficulty, a database, a stage
+    # a, b: right answers; None for a stage that the run does not have
+    a: Accuracy | None
+    b: Accuracy | None
+    # None where a run lacks the stage
+    fixed: int | None = None  # questions that are wrong in A and right in B
+    broken: int | None = None  # questions that are right in A and wrong in B
+    p_value: float | None = None  # of the exact McNemar test
+    adjusted_p: float | None = None  # p_value, adjusted for the number of parts in the table (Holm)
+
+    @computed_field
+    @property
+    def difference(self) -> float | None:
+        """Accuracy of B minus accuracy of A, as a share; None where one is missing."""
+        if self.a is None or self.b is None or self.a.ex is None or self.b.ex is None:
+            return None
+        return self.b.ex - self.a.ex
+
+
+@dataclass(frozen=True, slots=True)
+class VariantContrast:
+    """Both runs by a score variant, over the questions that both scored."""
+
+    # name, title: of the variant
+    name: str
+    title: str
+    # a, b: scores; None for a run that has no such score
+    a: Score | None
+    b: Score | None
+    # the paired test; None where the variant does not mean the same in both runs
+    result: PairedTest | None = None
+    problem: str = ""  # why there is no test, in a sentence; "" where there is one
+
+
+@dataclass(frozen=True, slots=True)
+class SettingChange:
+    """A setting that the runs do not share; None where a run does not have it."""
+
+    key: str
+    a: str | None
+    b: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class GateResult:
+    """Whether a comparison passes the condition of `--fail-if`."""
+
+    failed: bool
+    reason: str  # in a sentence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What a comparison found; differences are B minus A."""
+
+    # benchmark, revision, question_sha256: of all runs
+    benchmark: str
+    revision: str
+    question_sha256: str
+    rule: str  # by which answers are right
+    a: Side
+    b: Side
+    result: PairedTest | RepeatedTest  # the test, of one run on each side or of several, and its verdict
+    warnings: tuple[str, ...]  # what a reader must know before trusting the numbers
+    noninferiority: NonInferiority | None = (
+        None  # whether B is not worse by more than a margin; None without one
+    )
+    gate: GateResult | None = None  # None where no condition was given
+    # of several runs on a side: questions that one side has right more often, largest difference first
+    changes: tuple[QuestionChange, ...] = field(default=(), repr=False)
+
+    # The rest is of one run on each side; with several it is empty.
+    same_sql: int | None = None  # questions that both runs answered with the same SQL
+    # parts of the questions; empty where there are no grades
+    by_difficulty: tuple[Contrast, ...] = ()
+    by_database: tuple[Contrast, ...] = ()
+    stages: tuple[Contrast, ...] = ()  # after each stage
+    # the values of every metric that applies to one of the runs; empty where the runs scored different questions
+    metrics: tuple[MetricRow, ...] = ()
+    settings: tuple[SettingChange, ...] = ()  # what differs in the settings of the runs
+    left_out: tuple[str, ...] = ()  # which questions are not compared, in sentences
+    # the score variants that one of the runs has, by name
+    variants: Mapping[str, VariantContrast] = field(default_factory=dict)
+    # the object "candidates" of a run's summary by its letter; {} where no run has several candidates
+    candidates: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
+    # questions that one run has right and the other wrong, in benchmark order
+    flips: tuple[Flip, ...] = field(default=(), repr=False)
+
+    @property
+    def same_system(self) -> bool:
+        """Whether both sides have the same backbone and pipeline."""
+        return self.a.name == self.b.name
+
+    @property
+    def paired(self) -> PairedTest:
+        """The test of one run against one run."""
+        assert isinstance(self.result, PairedTest)
+        return self.result
+
+
+def gated(comparison: Comparison) -> Comparison:
+    """Return the comparison with the result of its gate: it fails if B is worse than A.
+
+    Without a margin, B is worse if the test proves it; a test of few answers proves nothing. With a margin, B counts
+    as worse unless the non-inferiority test proves that it is not worse by the margin or more.
+    """
+    test, margin = comparison.result, comparison.noninferiority
+    loses = test.significant and test.difference < 0
+    if why := _undecided(comparison, loses=loses):
+        raise ConfigurationError(f"The gate cannot decide: {why}")
+    if margin is not None:
+        return replace(comparison, gate=GateResult(not margin.proven, margin.verdict))
+    least = next(n for n in itertools.count(1) if needed_net(n, test.level) is not None)
+    differing = f"{counted(test.differing, 'answer')} {'differs' if test.differing == 1 else 'differ'}"
+    name = "exact McNemar test" if isinstance(test, PairedTest) else "sign-flip test"
+    basis = (
+        f"{differing}; at least {least} must for p < {test.level:g}"
+        if test.differing < least
+        else f"{name}, level {test.level:g}"
+    )
+    left_out = [
+        f"{counted(len(side.left_out), 'question')} that only {side.letter} scored left out"
+        for side in (comparison.a, comparison.b)
+        if side.left_out
+    ]
+    reason = "B is worse than A" if loses else "no loss is proven"
+    return replace(comparison, gate=GateResult(loses, f"{reason} ({'; '.join((basis, *left_out))})."))
+
+
+def _undecided(comparison: Comparison, *, loses: bool) -> str:
+    """Return why the test decides nothing, as a sentence; "" if it decides."""
+    test, sides = comparison.result, (comparison.a, comparison.b)
+    if sides[0].run_id == sides[1].run_id:
+        return f"A and B are the same run, {sides[0].run_id}. Name the run of the release second."
+    for side in sides:
+        for run in side.runs:
+            if run.status != "complete":
+                return (
+                    f"the run {run.run_id} ({side.letter}) is {run.status}. The command that began it completes it; "
+                    "compare again afterwards."
+                )
+    if why := why_not_ranked(sides):
+        return why
+    decisive = not isinstance(test, PairedTest) or (loses and comparison.noninferiority is None)
+    return test.not_ranked if decisive else ""
+
+
+def why_not_ranked(sides: Sequence[Side]) -> str:
+    """Return why two sides must not be ranked, whatever the test finds, as a sentence; "" if they may be."""
+    runs: dict[str, list[str]] = {}
+    for side in sides:
+        for run in side.runs:
+            if run.why_unranked:
+                name = side.letter if len(side.runs) == 1 else f"{run.run_id} in {side.letter}"
+                runs.setdefault(run.why_unranked, []).append(name)
+    clauses = " and ".join(f"{' and '.join(names)} {why}" for why, names in runs.items())
+    winner = "run" if all(len(side.runs) == 1 for side in sides) else "side"
+    return f"{clauses}, so no {winner} wins." if clauses else ""

@@ -1,0 +1,183 @@
+"""Charts of execution accuracy against money, over the number of candidates, and over an agent's turns."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from math import floor
+from typing import Any
+
+from tasks.core.wording import money, percent
+from tasks.documents.charts import Line, LinePoint, Lines
+from tasks.documents.html import svg
+from tasks.documents.model import Block, Bullets, Columns, Figure, Section
+from tasks.scoring.candidates import UNITS
+from tasks.scoring.metrics.turns import SHOWN, cost_in_words, shown_points
+from tasks.scoring.score import Accuracy
+
+TICKS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """A system on the same questions as the others."""
+
+    name: str
+    ex: Accuracy
+    usd: float  # cost of all its answers from scratch
+
+
+def pareto_front(systems: Sequence[Priced]) -> tuple[Priced, ...]:
+    """Return the systems that no other one beats: none is as cheap and better, or as good and cheaper.
+
+    They come from the cheapest to the most expensive, and from the lowest score to the highest. Of systems that are
+    equal in both, all are returned.
+
+    >>> systems = [Priced(n, Accuracy(right, 10), usd) for n, right, usd in [("a", 5, 1), ("b", 4, 2), ("c", 6, 3)]]
+    >>> [each.name for each in pareto_front(systems)]
+    ['a', 'c']
+    """
+    front: list[Priced] = []
+    for each in sorted(systems, key=lambda one: (one.usd, -one.ex.correct, one.name)):
+        best = front[-1] if front else None
+        equal = best is not None and (best.usd, best.ex.correct) == (each.usd, each.ex.correct)
+        if best is None or equal or each.ex.correct > best.ex.correct:
+            front.append(each)
+    return tuple(front)
+
+
+def pareto_blocks(systems: Sequence[Priced]) -> Iterator[Block]:
+    """Yield a section with the front in words, and on pages as a chart.
+
+    Nothing is yielded if fewer than two systems cost anything.
+    """
+    known = [each for each in systems if each.ex.total]
+    if sum(each.usd > 0 for each in known) < 2:
+        return
+    front = pareto_front(known)
+    named = tuple(f"{each.name}: {percent(each.ex)}, {money(each.usd)}" for each in front)
+    others = [each for each in known if each not in front]
+    lines = (
+        *(Line((_point(each, "past"),), "past") for each in others),
+        Line(tuple(_front_points(front)), "now", dashed=True),
+    )
+    most = max(each.usd for each in known)
+    ticks = tuple((most * n / TICKS, f"${most * n / TICKS:,.2g}") for n in range(TICKS + 1))
+    figure = Figure(
+        "Execution accuracy against cost from scratch, with 95 % intervals; the line joins the systems that no other "
+        "one beats in both",
+        Lines(
+            lines,
+            f"Execution accuracy against cost; not beaten in both: {'; '.join(named)}",
+            ticks,
+            "US dollars from scratch",
+        ),
+    )
+    words = Section("No other system is as cheap and better, or as good and cheaper", (Bullets(named),))
+    yield Section("Score against cost from scratch", (Columns((figure, words)),))
+
+
+def _front_points(front: Sequence[Priced]) -> Iterator[LinePoint]:
+    """Yield the points of a front; those that are equal in both have one label."""
+    for _, alike in groupby(front, lambda each: (each.usd, each.ex.correct)):
+        first, *others = alike
+        yield _point(first, "now", ", ".join(each.name for each in (first, *others)))
+        yield from (_point(each, "now") for each in others)
+
+
+def _point(each: Priced, kind: str, label: str = "") -> LinePoint:
+    value, low, high = (100 * (share or 0.0) for share in (each.ex.ex, each.ex.low, each.ex.high))
+    tip = f"{each.name}: {percent(each.ex)}, {money(each.usd)}"
+    return LinePoint(each.usd, value, low, high, kind, tip, label)
+
+
+_TITLES = {"usd": "USD per question", "tokens": "tokens per question", "calls": "calls per question"}
+
+
+def candidate_chart(runs: Sequence[tuple[str, str, Mapping[str, Any] | None]]) -> Lines | None:
+    """Return the chart of the runs that have candidates; None where none has.
+
+    A run is given as the kind that draws it, its name and the object "candidates" of its summary. The line of pass@k
+    is dashed, that of the majority solid, with intervals.
+    """
+    known = [(kind, name, data["curve"]) for kind, name, data in runs if data]
+    if not known:
+        return None
+    unit = next((unit for unit in UNITS if all(curve[-1][unit] for _, _, curve in known)), "calls")
+    lines, said = [], []
+    for kind, name, curve in known:
+        points = tuple(_candidate_point(each, unit, kind, name) for each in curve)
+        shares = [100 * each["pass"]["value"] for each in curve]
+        passed = tuple(LinePoint(at.x, y, y, y, kind) for at, y in zip(points, shares, strict=True))
+        lines += [Line(passed, kind, dashed=True, marked=False), Line(points, kind)]
+        first, last = points[0], points[-1]
+        said.append(f"{name}: {first.y:.1f} % with one candidate, {last.y:.1f} % by majority of {last.label}")
+    ticks = _round_steps(max(line.points[-1].x for line in lines) or 1.0)
+    label = f"Execution accuracy against {_TITLES[unit]}. {'; '.join(said)}"
+    return Lines(tuple(lines), label, tuple((tick, f"{tick:g}") for tick in ticks), _TITLES[unit])
+
+
+def candidate_figure(data: Mapping[str, Any] | None, title: str) -> bytes | None:
+    """Draw the chart of one run's object "candidates" as an SVG file; None without candidates."""
+    chart = candidate_chart([("b", title, data)])
+    if chart is None:
+        return None
+    heading = f"k candidates: majority@k (solid, 95 % interval) and pass@k (dashed); {title}"
+    return svg(chart, heading).encode("utf-8", "replace")
+
+
+def _candidate_point(plain: Mapping[str, Any], unit: str, kind: str, name: str) -> LinePoint:
+    majority, cost = plain["majority"], plain[unit] or 0.0
+    low, high = majority["interval"]
+    tip = (
+        f"{name}: k = {plain['k']}, majority {100 * majority['value']:.2f} % ({100 * low:.1f} to {100 * high:.1f} %), "
+        f"pass {100 * plain['pass']['value']:.2f} %, {cost:g} {_TITLES[unit]}"
+    )
+    return LinePoint(
+        cost, 100 * majority["value"], 100 * low, 100 * high, kind, tip, str(plain["k"]), emphasised=True
+    )
+
+
+def _round_steps(most: float) -> tuple[float, ...]:
+    """Return at most six round values from 0 to the highest cost.
+
+    >>> _round_steps(0.0123), _round_steps(8)
+    ((0.0, 0.005, 0.01), (0.0, 2.0, 4.0, 6.0, 8.0))
+    """
+    decades = (digit * 10.0**power for power in range(-9, 12) for digit in (1, 2, 5))
+    step = next(step for step in decades if most / step <= 5)
+    return tuple(float(f"{place * step:.6g}") for place in range(floor(most / step) + 1))
+
+
+CAPTION = (
+    "Execution accuracy if the agent is stopped after a turn, of all scored questions, with 95 % intervals"
+)
+
+
+def turn_chart(data: Mapping[str, Any] | None) -> Lines | None:
+    """Return the chart of a run's object "turns"; None without turns."""
+    if not data:
+        return None
+    curve = data["curve"]
+    line = Line(tuple(_turn_point(each) for each in curve), "b")
+    first, last = curve[0], curve[-1]
+    start, end = (f"{100 * each['value']:.1f} % after turn {each['turn']}" for each in (first, last))
+    label = f"{CAPTION}: {start}, {end}"
+    ticks = tuple((float(each["turn"]), str(each["turn"])) for each in shown_points(data))
+    return Lines((line,), label, ticks, "turn", dense=len(curve) > max(SHOWN))
+
+
+def turn_figure(data: Mapping[str, Any] | None, title: str) -> bytes | None:
+    """Draw the chart as an SVG file; None without turns."""
+    chart = turn_chart(data)
+    return None if chart is None else svg(chart, f"{CAPTION}; {title}").encode("utf-8", "replace")
+
+
+def _turn_point(each: Mapping[str, Any]) -> LinePoint:
+    low, high = each["interval"]
+    tip = (
+        f"stopped after turn {each['turn']}: {100 * each['value']:.2f} % ({100 * low:.1f} to {100 * high:.1f} %), "
+        f"{each['running']:,} questions still running, {cost_in_words(each)} per question"
+    )
+    return LinePoint(
+        float(each["turn"]), 100 * each["value"], 100 * low, 100 * high, "b", tip, str(each["turn"])
+    )

@@ -1,0 +1,260 @@
+"""The latest run of each backbone and pipeline, ranked by its score among runs of the same questions."""
+
+import datetime
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath
+from typing import Any
+
+from tasks.core.wording import counted, shorten
+from tasks.results.evaluation import NOISE, EvaluationRun
+from tasks.results.warehouse.runs import Warehouse
+from tasks.results.warehouse.stored import StoredRun
+from tasks.scoring.cost import Cost
+from tasks.scoring.report import Ratio
+from tasks.scoring.score import Accuracy, Score
+from tasks.scoring.statistics.letters import letters_of, pairwise_p_values
+
+MAX_IDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class BoardRow:
+    """One run on a board."""
+
+    run_id: str
+    backbone: str
+    pipeline: str
+    # settings that differ from the defaults of these names, `key=value, ...`, or the file of predictions that were
+    # made elsewhere; "" for none
+    changed: str
+    label: str  # what the user wrote on the run, "" for nothing
+    started: datetime.datetime  # when, with time zone
+    ex: Accuracy | None  # its execution accuracy; None where nothing was scored
+    cost: Cost  # calls, tokens and money of the run; None for what is unknown
+    variants: Mapping[str, Score] = field(default_factory=dict)  # its scores by score variants, by name
+    candidates: int | None = None  # candidates per question; None without
+    # for all of them, the share of questions of which one candidate is right; None without
+    pass_at_k: Ratio | None = None
+    rank: int | None = None  # 1 for the highest score, the same for equal scores; None where it is not ranked
+    why_unranked: str = ""  # why it is not, as a clause without its subject; "" where it is
+    # runs of the board that share a letter do not differ significantly; "" where it is not tested
+    letters: str = ""
+    by: Score | None = None  # the score that the board ranks by, where it is not execution accuracy
+
+    @property
+    def ranked_by(self) -> Accuracy | None:
+        """The score that decides its rank; None if nothing was scored."""
+        return self.by or self.ex
+
+    @property
+    def name(self) -> str:
+        """Pipeline, backbone, and what distinguishes it from others with both."""
+        return " · ".join(filter(None, (self.pipeline, self.backbone, self.changed, self.label)))
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """Runs that can be ranked against each other: the same questions and databases of one benchmark, and one rule."""
+
+    # benchmark, revision, rule: of the runs
+    benchmark: str
+    revision: str
+    rule: str
+    questions: int  # how many the runs have
+    of: int | None  # how many the benchmark has; None where unknown
+    ranked: tuple[BoardRow, ...]  # the best first
+    not_ranked: tuple[BoardRow, ...]  # the newest first
+    by: str = ""  # name of the score that it ranks by; "" for execution accuracy
+    # what distinguishes it from boards with the same benchmark, revision, rule and number of questions; "" if there
+    # are none
+    apart: str = ""
+
+    @property
+    def title(self) -> str:
+        """Benchmark, revision, rule, number of questions, and what distinguishes it from similar boards."""
+        part = f" of {self.of:,}" if self.of and self.of != self.questions else ""
+        size = f"{self.questions:,}{part} questions" if part else counted(self.questions, "question")
+        apart = f" ({self.apart})" if self.apart else ""
+        by = f", ranked by {self.by}" if self.by else ""
+        return f"{self.benchmark}, revision {self.revision}, rule {self.rule}, {size}{by}{apart}"
+
+    @property
+    def unscored(self) -> str:
+        """How many of the questions the runs' scores leave out, and why, in a sentence; "" for none."""
+        left_out = sorted(
+            {self.questions - int(each.ex.total) for each in (*self.ranked, *self.not_ranked) if each.ex}
+        )
+        if not any(left_out):
+            return ""
+        some = " to ".join(f"{number:,}" for number in dict.fromkeys((left_out[0], left_out[-1])))
+        return f"{some} of {self.questions:,} questions are not scored: their database or gold is missing"
+
+
+def leaderboard(warehouse: Warehouse, benchmark: str | None = None, by: str = "") -> tuple[Board, ...]:
+    """Return the boards, of one benchmark or of all, by benchmark, those with more questions first.
+
+    Of each backbone, pipeline, and set of changed settings or file of predictions, a board has the latest run that may
+    be ranked, and the latest that may not: it was not finished, has questions that a re-run can answer, saw the gold,
+    was re-rolled, or was scored against translated gold. Repeats that measure noise are on no board.
+
+    With `by`, the name of another score of the runs, such as that of an answer key, runs without that score are not
+    ranked, and neither are runs whose score counts other questions or has another key than the newest run's.
+    """
+    runs = [
+        stored
+        for stored in warehouse.finished_runs()
+        if benchmark in (None, stored.run.benchmark) and NOISE not in stored.run.tags
+    ]
+    question_sets = {run.run_id: run.question_set for run in warehouse.runs()}
+    groups: dict[tuple[Any, ...], list[StoredRun]] = {}
+    for stored in runs:
+        run = stored.run
+        databases = tuple(sorted(run.databases.items()))
+        key = (run.benchmark, run.revision, run.rule, question_sets.get(run.run_id, run.run_id), databases)
+        groups.setdefault(key, []).append(stored)
+    boards = _distinguished(
+        [(_board(members, warehouse, by), members[0].run) for members in groups.values()],
+        question_sets,
+        warehouse,
+    )
+    return tuple(
+        sorted(boards, key=lambda board: (board.benchmark, -board.questions, board.revision, board.rule))
+    )
+
+
+def _distinguished(
+    boards: Sequence[tuple[Board, EvaluationRun]], question_sets: Mapping[str, str], warehouse: Warehouse
+) -> list[Board]:
+    """Add to boards with the same title what distinguishes them: question file, questions or databases."""
+    alike: dict[str, list[EvaluationRun]] = {}
+    for board, run in boards:
+        alike.setdefault(board.title, []).append(run)
+    found = []
+    for board, run in boards:
+        others = [other for other in alike[board.title] if other is not run]
+        parts = []
+        if any(other.question_sha256 != run.question_sha256 for other in others):
+            parts.append(f"{run.question_file.rpartition('/')[2]}, sha256 {run.question_sha256[:8]}")
+        elif any(question_sets.get(other.run_id) != question_sets.get(run.run_id) for other in others):
+            ids = shorten(warehouse.question_ids(run.run_id), MAX_IDS)
+            parts.append(f"questions {ids or 'removed'}, selection {question_sets.get(run.run_id, '')[:8]}")
+        if any(other.databases != run.databases for other in others):
+            digest = hashlib.sha256(repr(sorted(run.databases.items())).encode()).hexdigest()
+            parts.append(f"databases {digest[:8]}")
+        found.append(replace(board, apart="; ".join(parts)))
+    return found
+
+
+def _board(newest_first: Sequence[StoredRun], warehouse: Warehouse, by: str) -> Board:
+    rows = _of_one_basis([(_row(stored, by), _basis(stored, by)) for stored in newest_first])
+    ranked = sorted(_latest(each for each in rows if not each.why_unranked), key=_order)
+    scores = [_score(each) for each in ranked]
+    run = newest_first[0].run
+    letters = _letters(ranked, run.rule, by, warehouse)
+    return Board(
+        run.benchmark,
+        run.revision,
+        run.rule,
+        newest_first[0].record.questions or 0,
+        run.questions_in_benchmark,
+        tuple(
+            replace(each, rank=1 + scores.index(_score(each)), letters=letters.get(each.run_id, ""))
+            for each in ranked
+        ),
+        tuple(_latest(each for each in rows if each.why_unranked)),
+        by,
+    )
+
+
+def _basis(stored: StoredRun, by: str) -> object:
+    """Return what a score depends on beside the answers: the answer key, and the questions that are not counted."""
+    score = stored.record.scores.get(by)
+    if score is None:
+        return None
+    left_out = (score.differs.withdrawn, score.differs.other_text, score.differs.absent)
+    return stored.run.keys.get(score.variant), *map(tuple, left_out)
+
+
+def _of_one_basis(rows: Sequence[tuple[BoardRow, object]]) -> list[BoardRow]:
+    """Leave out of the ranking the runs whose score has another basis than that of the newest ranked run."""
+    newest = next((basis for row, basis in rows if not row.why_unranked), None)
+    other = "was scored by another answer key of this name, or on other questions"
+    return [
+        row if row.why_unranked or basis == newest else replace(row, why_unranked=other)
+        for row, basis in rows
+    ]
+
+
+def _letters(ranked: Sequence[BoardRow], rule: str, by: str, warehouse: Warehouse) -> dict[str, str]:
+    """Return the letters of runs by id; none of fewer than two, or where verdicts are not kept by question."""
+    if len(ranked) < 2:
+        return {}
+    run_ids, score = [each.run_id for each in ranked], ranked[0].by
+    if score is None or not score.variant:
+        right = warehouse.right_answers(run_ids, by or rule)
+    elif score.variant == by:
+        right = warehouse.right_answers(run_ids, rule, by)
+    else:  # by a variant under another rule than the headline's
+        return {}
+    return letters_of([run_id for run_id in run_ids if run_id in right], pairwise_p_values(right))
+
+
+def _latest(newest_first: Iterable[BoardRow]) -> list[BoardRow]:
+    """Return the first of each backbone, pipeline, and changed settings or file of predictions."""
+    found: dict[tuple[str, str, str], BoardRow] = {}
+    for each in newest_first:
+        found.setdefault((each.backbone, each.pipeline, each.changed), each)
+    return list(found.values())
+
+
+def _order(row: BoardRow) -> tuple[float, float]:
+    """Return the order on a board: by score, and of equal scores the cheapest from scratch first."""
+    usd = row.cost.from_scratch_usd
+    return -_score(row), float("inf") if usd is None else usd
+
+
+def _score(row: BoardRow) -> float:
+    return (row.ranked_by.ex or 0.0) if row.ranked_by else 0.0
+
+
+def _row(stored: StoredRun, by: str) -> BoardRow:
+    run, record = stored.run, stored.record
+    candidates = record.metrics.get("candidates") or {}
+    passed = candidates.get(f"pass@{candidates.get('n')}")
+    return BoardRow(
+        run.run_id,
+        run.backbone,
+        run.pipeline,
+        _file(run) if run.made_elsewhere else run.tags.get("changed", ""),
+        run.tags.get("name", ""),
+        run.started,
+        record.accuracy if record.total else None,
+        record.cost,
+        record.variants,
+        candidates.get("n"),
+        Ratio(passed["correct"], passed["total"]) if passed and passed.get("total") else None,
+        why_unranked=_why_unranked(stored, by),
+        by=record.scores.get(by),
+    )
+
+
+def _file(run: EvaluationRun) -> str:
+    """Return a run's file of predictions, its folder and its content: different systems often name it alike."""
+    file = run.settings.get("backbone") or {}
+    path = "/".join(PurePath(str(file.get("file", ""))).parts[-2:])
+    return f"{path} (sha256 {str(file.get('sha256', ''))[:8]})"
+
+
+def _why_unranked(stored: StoredRun, by: str) -> str:
+    record = stored.record
+    if why := stored.run.why_unranked:
+        return why
+    if retryable := record.retryable:
+        return f"has {counted(retryable, 'question')} without an answer that a re-run can give"
+    if stored.status != "complete":
+        return f"is {stored.status}"
+    if by and by not in record.scores:
+        return f"has no score {by}"
+    return "" if record.total else "has nothing to score"

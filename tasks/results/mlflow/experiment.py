@@ -1,0 +1,275 @@
+"""One MLflow experiment per benchmark, with Crosscheck's columns in its UI.
+
+What MLflow's pages of an experiment show at first: columns, order and charts.
+
+Left to itself the run table shows no metric at all, and the chart view one chart for each of a hundred metrics, in
+alphabetical order. A view is a tag of the experiment; MLflow 3.17 lists it under "Views" and reads the layout from
+`state`, earlier releases open it by its address and read columns and order from the object itself.
+"""
+
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tasks.core.errors import ConfigurationError
+from tasks.results.mlflow.store import VIEW, Store, attempt, check, find_store, ui_url
+from tasks.settings.home import Home
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Experiment
+
+
+COLUMNS = (
+    "metrics.`ex`",
+    "metrics.`questions/unanswered`",
+    "metrics.`usage/cost_usd`",
+    "tags.`verdict`",
+)
+"""Columns of the run table beside MLflow's own."""
+_WIDTHS = {"attributes.`Run Name`": 240} | dict(zip(COLUMNS, (80, 130, 130, 110), strict=True))
+"""Widths in pixels, by column, in the order of the table; MLflow's own are too narrow for the names."""
+
+TREND = "ex_by_night"
+"""Metric with a value per night: the scores of the same combination up to the run's own, at the nights' times."""
+_SHOWN_RUNS = "FIRST_20_RUNS"
+_COLLAPSED = ("ex_by_difficulty", "stage_ex", "questions", "usage", "Model metrics")
+"""Sections that MLflow makes of metrics' names and that a reader may open first; the others follow them."""
+
+
+def view_tag(view: str = VIEW) -> str:
+    """Return the name of the experiment's tag that holds a view."""
+    return f"mlflow.sharedViewState.{view}"
+
+
+def nights_view() -> str:
+    """Return the view of the runs of nightly runs, the newest first, with the name of their night."""
+    cards = {"Nights": (_line(TREND, "time"), _bar("ex"), _bar("usage/cost_usd")), **_CARDS}
+    return view("Nights", "tags.night LIKE '%'", order="attributes.start_time", cards=cards)
+
+
+def view(
+    name: str = "Crosscheck",
+    search: str = "",
+    *,
+    order: str = "metrics.`ex`",
+    cards: Mapping[str, tuple[dict[str, Any], ...]] | None = None,
+) -> str:
+    """Return a view as its tag holds it.
+
+    Args:
+        name: shown under "Views".
+        search: which runs it shows, in MLflow's search syntax; "" for all.
+        order: by what the runs are ordered, from the highest to the lowest.
+        cards: the charts that come first, by section; None: the usual ones.
+    """
+    shown = _CARDS if cards is None else cards
+    table = {"orderByKey": order, "orderByAsc": False, "selectedColumns": COLUMNS}
+    state = table | {
+        "searchFilter": search,
+        "columnOrder": list(_WIDTHS),
+        "columnWidths": _WIDTHS,
+        "runsHiddenMode": _SHOWN_RUNS,
+        "hideEmptyCharts": True,
+        "isAccordionReordered": True,
+        "compareRunSections": [_section(name, display=True) for name in shown]
+        + [_section(name, display=False) for name in _COLLAPSED],
+        "compareRunCharts": [
+            card | {"uuid": f"crosscheck-{name}-{number}", "metricSectionId": _uuid(name)}
+            for name, charts in shown.items()
+            for number, card in enumerate(charts)
+        ],
+    }
+    return json.dumps({"name": name, "createdAt": 0, "updatedAt": 0, "state": json.dumps(state), **table})
+
+
+def _section(name: str, *, display: bool) -> dict[str, Any]:
+    return {
+        "uuid": _uuid(name),
+        "name": name,
+        "display": display,
+        "isReordered": True,
+        "deleted": False,
+        "isGenerated": False,
+    }
+
+
+def _uuid(section: str) -> str:
+    return f"crosscheck-{section}"
+
+
+def _card(kind: str, **content: Any) -> dict[str, Any]:
+    return {"type": kind, "runsCountToCompare": 20, "deleted": False, "isGenerated": False, **content}
+
+
+def _bar(metric: str) -> dict[str, Any]:
+    return _card("BAR", metricKey=metric)
+
+
+def _line(metric: str, across: str = "step") -> dict[str, Any]:
+    return _card(
+        "LINE",
+        metricKey=metric,
+        selectedMetricKeys=[metric],
+        lineSmoothness=0,
+        scaleType="linear",
+        xAxisKey=across,
+        xAxisScaleType="linear",
+        selectedXAxisMetricKey="",
+        yAxisKey="metric",
+        yAxisExpressions=[],
+        range={},
+        displayPoints=True,
+        ignoreOutliers=False,
+        useGlobalXaxisKey=False,
+        useGlobalLineSmoothing=False,
+    )
+
+
+def _scatter(across: str, up: str) -> dict[str, Any]:
+    return _card("SCATTER", xaxis={"key": across, "type": "METRIC"}, yaxis={"key": up, "type": "METRIC"})
+
+
+def _parallel(params: tuple[str, ...], metrics: tuple[str, ...]) -> dict[str, Any]:
+    return _card("PARALLEL", selectedParams=params, selectedMetrics=metrics, showAllRuns=False)
+
+
+_CARDS = {
+    "Score": (
+        _bar("ex"),
+        _line("ex_by_stage"),
+        _scatter("usage/from_scratch_usd", "ex"),
+        _bar("questions/failed"),
+        _parallel(("Backbone", "Pipeline"), ("ex",)),
+    ),
+    "What it took": (
+        _bar("usage/from_scratch_usd"),
+        _bar("usage/cost_usd"),
+        _bar("usage/calls"),
+        _bar("usage/seconds"),
+    ),
+}
+"""The charts that come first, by section."""
+
+
+_LOG = logging.getLogger(__name__)
+
+
+COLOURS = "crosscheck.colours"
+"""Tag of an experiment: digests of names of runs, in the order of their colours."""
+_PALETTE = (
+    "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#7f3c8d", "#8c6d31", "#a5aa99", "#000000",
+    "#b5cf6b", "#e7969c", "#3969ac", "#f2b701", "#11a579", "#e73f74",
+)  # fmt: skip
+"""Colours that differ for colour-blind readers, too, as far as so many can: the first are those of Okabe and Ito."""
+
+
+def experiment_name(benchmark: str) -> str:
+    """Return the experiment's name."""
+    return f"crosscheck/{benchmark}"
+
+
+def find_or_create(
+    client: "MlflowClient", name: str, artifacts: Path | None, tags: dict[str, str] | None = None
+) -> "Experiment":
+    """Return an experiment; create it with these tags if there is none of that name.
+
+    A new one has its artifacts in the folder; None: where the server decides.
+    """
+    from mlflow.exceptions import MlflowException
+
+    found = client.get_experiment_by_name(name)
+    if found is None:
+        try:
+            client.create_experiment(name, artifacts.as_uri() if artifacts else None, tags)
+        except MlflowException:  # another process was faster
+            if client.get_experiment_by_name(name) is None:
+                raise
+        found = client.get_experiment_by_name(name)
+    assert found is not None
+    return found
+
+
+@contextmanager
+def logged_by_library(home: Home, experiment: str) -> Iterator[None]:
+    """Let a library that logs to MLflow by itself log to an experiment of the working folder's store."""
+    store = find_store(home)
+    check(store)
+    find_or_create(store.client(), experiment, store.artifacts)
+    settings = {"MLFLOW_TRACKING_URI": store.uri, "MLFLOW_EXPERIMENT_NAME": experiment}
+    before = {name: os.environ.get(name) for name in settings}
+    os.environ.update(settings)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
+
+
+def open_experiment(
+    client: "MlflowClient", benchmark: str, artifacts: Path | None, *, nights: bool = False
+) -> str:
+    """Return the id of a benchmark's experiment; create it if there is none, as `find_or_create`.
+
+    With `nights` it also has a view of the runs of nightly runs.
+    """
+    name = experiment_name(benchmark)
+    found = find_or_create(client, name, artifacts, _tags(benchmark))
+    if found.lifecycle_stage == "deleted":
+        raise ConfigurationError(
+            f'MLflow\'s experiment "{name}" was deleted. Bring it back with '
+            f'"mlflow experiments restore --experiment-id {found.experiment_id}", or remove it for good '
+            'with "mlflow gc".'
+        )
+    views = {view_tag(): view()} | ({view_tag("nights"): nights_view()} if nights else {})
+    for tag, content in views.items():
+        if found.tags.get(tag) != content:
+            client.set_experiment_tag(found.experiment_id, tag, content)
+    return str(found.experiment_id)
+
+
+def colour_of(client: "MlflowClient", experiment_id: str, name: str) -> str:
+    """Return the colour of runs of a name in MLflow's charts: the same in every run, and another than other names'.
+
+    The first names of an experiment get a colour each, in the order in which they come. Later ones share them.
+    """
+    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+    known = client.get_experiment(experiment_id).tags.get(COLOURS, "").split()
+    if digest not in known and len(known) < len(_PALETTE):
+        known.append(digest)
+        client.set_experiment_tag(experiment_id, COLOURS, " ".join(known))
+    place = known.index(digest) if digest in known else int(digest, 16)
+    return _PALETTE[place % len(_PALETTE)]
+
+
+def _tags(benchmark: str) -> dict[str, str]:
+    return {
+        "mlflow.note.content": f"Evaluations of {benchmark} by Crosscheck: one run per backbone and pipeline.",
+        "mlflow.experimentKind": "custom_model_development",
+        "mlflow.experiment.primaryMetric.name": "ex",
+        "mlflow.experiment.primaryMetric.greaterIsBetter": "true",
+        view_tag(): view(),
+    }
+
+
+def show_sweep(store: Store, mlflow_run_id: str, sweep: str) -> str:
+    """Give the experiment a view of a sweep's runs alone, and return its address; "" where MLflow does not answer."""
+    name, experiment_id = f"sweep-{sweep}", ""
+
+    def add_view(client: "MlflowClient") -> None:
+        nonlocal experiment_id
+        experiment_id = client.get_run(mlflow_run_id).info.experiment_id
+        shown = view(f"Sweep {sweep}", f"tags.sweep = '{sweep}'")
+        client.set_experiment_tag(experiment_id, view_tag(name), shown)
+
+    if problem := attempt(store, add_view):
+        _LOG.warning("MLflow has no view of sweep %s: %s", sweep, problem)
+        return ""
+    return ui_url(store, experiment_id, view=name)

@@ -1,0 +1,360 @@
+"""Everything that is logged to MLflow of one evaluation, so that it can be sent now or kept for later.
+
+Figures of a report as SVG files: execution accuracy by stage, and the questions that each stage fixed and broke.
+
+They have the colours of the pages on white: MLflow shows a file as an image.
+"""
+
+import base64
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, PlainSerializer, TypeAdapter
+
+from tasks.core.files import atomic_write_text
+from tasks.core.wording import counts, money, number, percent, signed
+from tasks.documents.html import Scale, render
+from tasks.results.curves import candidate_figure, turn_figure
+from tasks.results.evaluation import EvaluationRun
+from tasks.results.parameters import flatten
+from tasks.results.predictions import FILE, submission, table
+from tasks.results.run_record import RunRecord, TaskRunCounts, Tracked, json_of
+from tasks.scoring.cost import Cost
+from tasks.scoring.report import Ratio, Report, Value
+from tasks.scoring.score import Accuracy
+
+Logged = Value | Accuracy | None
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One metric value; `step` is the stage number of a stepped series and 0 elsewhere."""
+
+    name: str
+    value: float
+    step: int = 0
+
+
+def measures(report: Report, seconds: float | None = None) -> tuple[Measure, ...]:
+    """Return the metrics of a run; a value that is not known is left out, never 0.
+
+    MLflow's UI sorts metrics by name, and groups them by what stands before the slash: the names are chosen
+    so that `ex` comes first and everything about one subject stands together.
+    """
+    values = ((name, _number(value), step) for name, value, step in _values(report, seconds))
+    return tuple(Measure(name, value, step) for name, value, step in values if value is not None)
+
+
+def _number(value: Logged) -> float | None:
+    """Return a value; of a share six decimals, which MLflow shows in full; None of nothing."""
+    if value is None or isinstance(value, int | float):
+        return value
+    share = value.value if isinstance(value, Ratio) else value.ex
+    return None if share is None else round(share, 6)
+
+
+def _values(report: Report, seconds: float | None) -> Iterator[tuple[str, Logged, int]]:
+    """Yield name, value and step of each metric; None for what is not known."""
+    for name, value in _plain(report).items():
+        yield name, value, 0
+    for position, stage in enumerate(report.stages, start=1):
+        yield "ex_by_stage", stage, position
+    for found in report.measurements.values():
+        for name, values in found.series.items():
+            for step, value in enumerate(values, start=1):
+                yield name, value, step
+    yield "usage/seconds", seconds, 0
+
+
+def _plain(report: Report) -> dict[str, Logged]:
+    """Return the metrics without steps; the value of a registered metric stands under the metric's name."""
+    values: dict[str, Logged] = {"ex": report.score}
+    values |= {f"ex_{name}": score for name, score in report.scores.items()}
+    values |= {f"ex_by_difficulty/{grade}": ratio for grade, ratio in report.by_difficulty.items()}
+    for stage in report.stages:
+        values[f"stage_ex/{stage.name}"] = stage
+        values[f"stage_fixed/{stage.name}"] = stage.fixed
+        values[f"stage_broken/{stage.name}"] = stage.broken
+    for link in report.linking:
+        for name in ("nsr", "strict_recall", "precision", "avg_tables", "avg_columns", "reduction"):
+            values[f"linking/{link.name}/{name}"] = getattr(link, name)
+    for name, score in {"": report.score, **report.variants}.items():
+        end = f"_{name}" if name else ""
+        values |= {f"questions/correct{end}": score.correct, f"questions/total{end}": score.total}
+    values |= {f"questions/differs_{name}": score.differs.count for name, score in report.variants.items()}
+    values |= {
+        "questions/selected": report.questions,
+        "questions/scored": report.scored,
+        "questions/answered": report.answered,
+        "questions/failed": sum(report.failures.values()),
+        "questions/retryable": report.retryable,
+        "questions/database_missing": sum(report.missing_databases.values()),
+        "questions/gold_fault": len(report.gold_faults),
+        "questions/degraded": report.degradation.affected,
+    }
+    for each in report.degradation.stages:
+        values[f"stage_unreadable/{each.stage}"] = Ratio(each.unreadable, each.replies)
+        values[f"stage_fallbacks/{each.stage}"] = each.fallbacks
+    values |= {f"failures/{kind}": count for kind, count in report.failures.items()}
+    for name, found in report.measurements.items():
+        values |= {name: found.value} | dict(found.further)
+    by_stage = {f"usage_by_stage/{label}": cost for label, cost in report.stage_cost.items()}
+    for prefix, cost in {"usage": report.cost, **by_stage}.items():
+        values |= {f"{prefix}/{name}": value for name, value in _usage(cost).items()}
+    return values
+
+
+def _usage(cost: Cost) -> dict[str, Logged]:
+    return {
+        "calls": cost.calls,
+        "cached_calls": cost.cached_calls,
+        "retries": cost.retries,
+        "input_tokens": cost.input_tokens,
+        "cached_input_tokens": cost.cached_input_tokens,
+        "output_tokens": cost.output_tokens,
+        "reasoning_tokens": cost.reasoning_tokens,
+        "cost_usd": _dollars(cost.cost_usd),
+        "from_scratch_usd": _dollars(cost.from_scratch_usd),
+        "list_usd": _dollars(cost.list_usd),
+        "saved_by_prompt_cache_usd": _dollars(cost.prompt_cache_usd),
+        "saved_by_tier_usd": _dollars(cost.tier_usd),
+        "saved_by_reply_cache_usd": _dollars(cost.reply_cache_usd),
+        "flex_calls": cost.flex_calls,
+        "call_p50_seconds": cost.p50_s,
+        "call_p95_seconds": cost.p95_s,
+    }
+
+
+def _dollars(usd: float | None) -> float | None:
+    return None if usd is None else float(f"{usd:.6g}")
+
+
+_LEFT, _COLUMN, _TOP, _BOTTOM = 60, 132, 92, 330
+_LEAST_WIDTH = 560
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A bar: its value, what it counts ("fixed" or "broken"), the value as text, and its denominator."""
+
+    value: float
+    kind: str
+    text: str
+    of: str
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The bars of a stage, above the lines of its name; `middle` is its place across, in pixels."""
+
+    middle: float
+    lines: Sequence[str]
+    bars: Sequence[Bar]
+
+
+def stage_figure(report: Report, title: str) -> bytes | None:
+    """Draw execution accuracy after each stage, with numerators and denominators; None without a stage."""
+    stages = [stage for stage in report.stages if stage.ex is not None]
+    columns = [
+        Column(
+            _LEFT + _COLUMN * (place + 0.5),
+            _lines(stage.name),
+            [Bar(100 * (stage.ex or 0.0), "fixed", percent(stage), counts(stage))],
+        )
+        for place, stage in enumerate(stages)
+    ]
+    up = Scale(0, 100, _BOTTOM, _TOP)
+    heading = f"Execution accuracy by stage, rule “{report.rule}”"
+    return _draw(columns, heading=heading, detail=title, up=up, ticks=up.ticks(5), form="{:g} %", keys=())
+
+
+def change_figure(report: Report, title: str) -> bytes | None:
+    """Draw the questions that each stage fixed and broke against the stage before; None below two stages.
+
+    Each count stands beside its denominator: the questions that were wrong, or right, before the stage.
+    """
+    changes = [
+        (stage.name, stage.fixed, stage.broken, before)
+        for before, stage in zip(report.stages, report.stages[1:], strict=False)
+        if stage.fixed is not None and stage.broken is not None
+    ]
+    columns = [
+        Column(
+            _LEFT + _COLUMN * (place + 0.5),
+            [*_lines(name), f"net {signed(fixed - broken)}"],
+            [
+                Bar(fixed, "fixed", signed(fixed), f"of {before.total - before.correct:,g} wrong before"),
+                Bar(-broken, "broken", signed(-broken), f"of {before.correct:,g} right before"),
+            ],
+        )
+        for place, (name, fixed, broken, before) in enumerate(changes)
+    ]
+    reach = max([max(fixed, broken) for _, fixed, broken, _ in changes], default=0) or 1
+    up = Scale(-1.4 * reach, 1.4 * reach, _BOTTOM, _TOP)
+    keys = (("fixed", _LEFT, "fixed"), ("broken", _LEFT + 70, f"broken, of {report.scored:,} questions"))
+    ticks = [tick for tick in up.ticks(6) if tick == round(tick)]
+    heading = "Questions fixed and broken by each stage"
+    return _draw(columns, heading=heading, detail=title, up=up, ticks=ticks, form="{:,.0f}", keys=keys)
+
+
+def _draw(columns: Sequence[Column], **content: Any) -> bytes | None:
+    if not columns:
+        return None
+    right = _LEFT + _COLUMN * len(columns)
+    size = {"width": max(_LEAST_WIDTH, right + 20), "right": right}
+    return render("bar_chart.svg.jinja", columns=columns, **size, **content).encode("utf-8", "replace")
+
+
+def _lines(stage: str) -> list[str]:
+    """Return a stage's name as the lines of a label: its number on a line of its own."""
+    number, _, rest = stage.partition("_")
+    words = " ".join(word.upper() if word == "sql" else word for word in rest.split("_"))
+    return [number, words] if number.isdigit() else [stage.replace("_", " ")]
+
+
+SOURCE = "crosscheck"
+"""What MLflow's column Source shows of a run that goes on."""
+MAX_TAG = 8000
+"""MLflow's limit on the length of a tag."""
+
+
+EncodedBytes = Annotated[
+    bytes,
+    PlainSerializer(lambda data: base64.b64encode(data).decode(), when_used="json"),
+    BeforeValidator(lambda data: base64.b64decode(data) if isinstance(data, str) else data),
+]
+"""Bytes, in base 64 where they are written as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """What one flat MLflow run holds."""
+
+    run: EvaluationRun  # the evaluation
+    params: Mapping[str, str]  # flattened settings
+    tags: Mapping[str, str]  # provenance, and the Markdown description
+    measures: tuple[Measure, ...] = ()  # metrics; () while the evaluation runs
+    # artifacts by path; empty while the evaluation runs
+    files: Mapping[str, EncodedBytes] = field(default_factory=dict)
+    # the MLflow run that was created before MLflow could not be reached; None where there is none
+    tracked: Tracked | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """How an evaluation ended, and what is logged beside its report."""
+
+    status: str = "complete"  # the tag `status`, e.g. "complete", or "partial" after a stop in mid-run.
+    seconds: float | None = None  # wall time; None when unknown
+    prefect: TaskRunCounts = field(default_factory=TaskRunCounts)  # its Prefect task runs
+    facts: Mapping[str, Any] = field(default_factory=dict)  # further fields of the record
+    tags: Mapping[str, str] = field(default_factory=dict)  # further tags of the run
+    describe: Callable[[RunRecord], str] = lambda record: ""  # MLflow's description of the run, in Markdown
+    remarks: tuple[str, ...] = ()  # further sentences of the description
+    genai_evaluation: bool = False  # whether MLflow lists the run among its evaluation runs
+
+
+def opening(run: EvaluationRun) -> Package:
+    """Return what is known before the first answer."""
+    return Package(run, _params(run), _tags(run, "running"))
+
+
+def closing(run: EvaluationRun, report: Report, record: RunRecord, completion: Completion) -> Package:
+    """Return what is known at the end; `record` becomes `summary.json`."""
+    title = f"{run.name} on {run.benchmark}, revision {run.revision}"
+    answers = submission(report, run.layout, run.questions_in_benchmark)
+    files: dict[str, bytes | None] = {
+        "config.yaml": _yaml(dict(run.settings)),
+        "summary.json": json.dumps(json_of(record), indent=2, ensure_ascii=False).encode("utf-8", "replace"),
+        answers.file_name: answers.text.encode("utf-8", "replace"),
+        "figures/ex_by_stage.svg": stage_figure(report, title),
+        "figures/fixed_and_broken.svg": change_figure(report, title),
+        "figures/candidates.svg": candidate_figure(record.metrics.get("candidates"), title),
+        "figures/turns.svg": turn_figure(record.metrics.get("turns"), title),
+        FILE: table(report, run.settings.get("benchmark") or {}).encode("utf-8", "replace"),
+    }
+    remarks = "".join(f"- {remark}\n" for remark in completion.remarks)
+    described = completion.describe(record) + remarks
+    tags = _tags(run, completion.status) | {
+        "mlflow.note.content": described[:MAX_TAG],
+        "mlflow.source.name": in_short(record),
+        "mlflow.loggedArtifacts": json.dumps([{"path": FILE, "type": "table"}]),
+        **({"mlflow.runType": "genai_evaluate"} if completion.genai_evaluation else {}),
+    }
+    return Package(
+        run,
+        _params(run),
+        tags,
+        measures(report, completion.seconds),
+        {path: content for path, content in files.items() if content is not None},
+    )
+
+
+def in_short(record: RunRecord, verdict: str = "") -> str:
+    """Return score, cost, unanswered questions and verdict, for the column Source, which MLflow's list always shows."""
+    share = record.score.ex
+    score = "no score" if share is None else f"{100 * share:.1f} %"  # the column is as wide as that
+    usd = money(record.cost.cost_usd)
+    return ", ".join((score, usd, f"{number(record.unanswered)} unanswered", *([verdict] if verdict else [])))
+
+
+def keep(package: Package, folder: Path) -> Path:
+    """Write a package to `<folder>/<run id>.json`, to be sent later. Returns the file."""
+    file = folder / f"{package.run.run_id}.json"
+    atomic_write_text(file, json.dumps(TypeAdapter(Package).dump_python(package, mode="json")))
+    return file
+
+
+def fetch(file: Path) -> Package:
+    """Read a package that was kept."""
+    return TypeAdapter(Package).validate_python(json.loads(file.read_text(encoding="utf-8")))
+
+
+def drop(file: Path) -> None:
+    """Remove a package that has been sent."""
+    file.unlink(missing_ok=True)
+    if not any(file.parent.glob("*.json")):
+        shutil.rmtree(file.parent, ignore_errors=True)
+
+
+def _tags(run: EvaluationRun, status: str) -> dict[str, str]:
+    """Return tags; those under `mlflow.` fill the columns that MLflow's UI has of its own."""
+    known = {
+        "status": status,
+        "rule": run.rule,
+        "benchmark_revision": run.revision,
+        "question_sha256": run.question_sha256,
+        "answer_keys": ", ".join(f"{name} {sha256}" for name, sha256 in run.keys.items()),
+        "engine": run.engine,
+        "crosscheck_version": run.version,
+        "crosscheck_run_id": run.run_id,
+        "git_commit": run.git_commit,
+        "mlflow.source.git.commit": run.git_commit,
+        "mlflow.source.name": SOURCE,
+        "mlflow.source.type": "LOCAL",
+        "mlflow.user": run.user,
+        **dict(run.tags),
+    }
+    return {name: value for name, value in known.items() if value}
+
+
+def _params(run: EvaluationRun) -> dict[str, str]:
+    """Return the settings, without their descriptions, and first in MLflow's order what distinguishes runs.
+
+    MLflow's page of comparison draws the first parameters that differ, capital letters before small ones.
+    """
+    settings = {
+        kind: {key: value for key, value in content.items() if key != "description"}
+        for kind, content in run.settings.items()
+    }
+    return {"Backbone": run.backbone, "Pipeline": run.pipeline} | flatten(settings)
+
+
+def _yaml(settings: Mapping[str, Any]) -> bytes:
+    import yaml
+
+    return yaml.safe_dump(settings, sort_keys=False, allow_unicode=True).encode()

@@ -1,0 +1,353 @@
+"""Where MLflow keeps its runs: the local SQLite store or the server of MLFLOW_TRACKING_URI; how to open its UI."""
+
+import logging
+import os
+import re
+import shlex
+import shutil
+import sqlite3
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tasks.core.errors import ConfigurationError
+from tasks.core.files import atomic_create
+from tasks.database.sqlite.files import Template
+from tasks.results.parameters import redact
+from tasks.settings.home import Home
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+
+_LOG = logging.getLogger(__name__)
+_NOISY = ("mlflow", "alembic", "sqlalchemy.engine", "huey")
+_DEFAULTS = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "GIT_PYTHON_REFRESH": "quiet",
+}
+
+
+class Demoted(logging.Handler):
+    """Log handler that forwards every record at DEBUG, with its original level and logger in the text."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Pass one record on."""
+        _LOG.debug("%s %s: %s", record.levelname, record.name, record.getMessage(), exc_info=record.exc_info)
+
+
+def import_mlflow() -> None:
+    """Import MLflow and replace its log handlers; environment variables set by the user are kept."""
+    for name, value in _DEFAULTS.items():
+        os.environ.setdefault(name, value)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import mlflow  # noqa: F401
+    for name in _NOISY:
+        logger = logging.getLogger(name)
+        logger.handlers = [Demoted()]
+        logger.propagate = False
+
+
+def import_store() -> None:
+    """Import MLflow and its SQLite store."""
+    import_mlflow()
+    import mlflow.store.tracking.sqlalchemy_store  # noqa: F401
+
+
+@contextmanager
+def http_limits(retries: int, seconds: int) -> Iterator[None]:
+    """Set the retries of MLflow's HTTP client and the seconds of an attempt.
+
+    With its own settings it takes minutes to give up an unreachable server.
+    """
+    wanted = {
+        "MLFLOW_HTTP_REQUEST_MAX_RETRIES": str(retries),
+        "MLFLOW_HTTP_REQUEST_TIMEOUT": str(seconds),
+        "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
+    }
+    ours = {name: value for name, value in wanted.items() if name not in os.environ}
+    os.environ.update(ours)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for name in ours:
+            os.environ.pop(name, None)
+
+
+SUFFIX = ".checked"
+"""Suffix of the file beside a store that says which release of MLflow has opened it."""
+
+
+def is_known(path: Path, experiment: str = "") -> bool:
+    """Return whether the installed release of MLflow can use a store, without importing MLflow (seconds).
+
+    A store that does not exist will be made. If the experiment was deleted in MLflow, the answer is False.
+    """
+    if not path.exists():
+        return path.parent.is_dir()
+    layout = _layout(path, experiment)
+    try:
+        return bool(layout) and _record(path).read_text(encoding="utf-8") == layout
+    except OSError:
+        return False
+
+
+def remember(path: Path) -> None:
+    """Record that the installed release of MLflow has opened a store."""
+    if layout := _layout(path):
+        with suppress(OSError):  # it is then opened again before the next evaluation
+            _record(path).write_text(layout, encoding="utf-8")
+
+
+def _layout(path: Path, experiment: str = "") -> str:
+    """Return MLflow's release and the version of the store's tables; "" if it is unknown or the experiment deleted."""
+    try:
+        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=10)) as connection:
+            (tables,) = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+            query = "SELECT count(*) FROM experiments WHERE name = ? AND lifecycle_stage = 'deleted'"
+            (deleted,) = connection.execute(query, (experiment,)).fetchone()
+    except (sqlite3.Error, TypeError):
+        return ""
+    return "" if deleted else f"{version('mlflow')} {tables}"
+
+
+def _record(path: Path) -> Path:
+    return path.with_name(path.name + SUFFIX)
+
+
+PORT = 5000
+"""Port of MLflow's own server, unless the user names another."""
+VIEW = "crosscheck"
+"""Name of the column layout that every experiment carries, for the links to it."""
+
+DEPLOYED = "PREFECT__FLOW_RUN_ID"
+"""Variable that Prefect's worker sets for the process of a deployed flow run."""
+
+LOCKED_S = 60.0
+TEMPLATE = Template("mlflow")
+"""A store without runs, made once per release of MLflow."""
+
+SERVER = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+"""Environment of MLflow's server: its job execution is a dozen processes that nothing here needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """An MLflow tracking store."""
+
+    uri: str  # its tracking URI, as MLflow takes it
+    artifacts: Path | None = None  # folder for the artifacts of new experiments; None: the server decides
+
+    @property
+    def shown(self) -> str:
+        """The URI as it may be printed: without user and password."""
+        return str(redact(self.uri))
+
+    @property
+    def served(self) -> bool:
+        """Whether a server answers at the URI, so that none has to be started to look at it."""
+        return self.uri.startswith(("http://", "https://"))
+
+    @property
+    def sqlite_file(self) -> Path | None:
+        """The file of a SQLite store."""
+        return Path(self.uri.removeprefix("sqlite:///")) if self.uri.startswith("sqlite:///") else None
+
+    def client(self) -> "MlflowClient":
+        """Return a client; a SQLite store that is not there yet is made."""
+        import_mlflow()
+        from mlflow import MlflowClient
+
+        if self.sqlite_file is not None and not self.sqlite_file.exists():
+            create_store(self.sqlite_file)
+            remember(self.sqlite_file)
+        return MlflowClient(tracking_uri=self.uri)
+
+
+def find_store(home: Home) -> Store:
+    """Return the store of MLFLOW_TRACKING_URI where it is set, else the SQLite file in the working folder."""
+    named = os.environ.get("MLFLOW_TRACKING_URI", "").strip()
+    return Store(named) if named else Store(home.mlflow_uri, home.path / "mlartifacts")
+
+
+def check(store: Store) -> None:
+    """Open the store and read from it, unless it is known to be usable.
+
+    In a deployed flow run, a server that does not answer, as while it restarts, is no error: runs are logged later.
+    """
+    if store.sqlite_file and is_known(store.sqlite_file):
+        return
+    from_environment = store.artifacts is None
+    cure = (
+        "Correct MLFLOW_TRACKING_URI, or unset it to log to a file in the working folder."
+        if from_environment
+        else "Name another working folder with --home, or set MLFLOW_TRACKING_URI."
+    )
+    try:
+        if store.sqlite_file and store.sqlite_file.exists():
+            with closing(
+                sqlite3.connect(store.sqlite_file)
+            ) as file:  # MLflow would try for a hundred seconds
+                file.execute("SELECT count(*) FROM sqlite_master")
+        with http_limits(retries=1, seconds=10):
+            store.client().search_experiments(max_results=1)
+    except Exception as error:
+        reason = reason_of(error)
+        if store.served and _refuses_login(store.uri):
+            cure = "Set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD to what the server accepts."
+        elif store.served and DEPLOYED in os.environ:
+            _LOG.warning("MLflow at %s does not answer, so runs are logged later: %s", store.shown, reason)
+            return
+        if "out-of-date database schema" in reason:
+            upgrade = shlex.join([*_mlflow(), "db", "upgrade", store.shown])
+            cure = f"It was made by another release of MLflow; this command brings it up to date: {upgrade}"
+        raise ConfigurationError(
+            f'MLflow\'s tracking store "{store.shown}" cannot be used: {reason} {cure}'
+        ) from error
+    if store.sqlite_file:
+        remember(store.sqlite_file)
+
+
+def _refuses_login(uri: str) -> bool:
+    """Return whether a server demands another login; MLflow's errors name the status of some answers only."""
+    from mlflow.tracking._tracking_service import utils
+    from mlflow.utils.rest_utils import http_request
+
+    with suppress(Exception):
+        answer = http_request(  # type: ignore[no-untyped-call]
+            utils.get_default_host_creds(uri),  # type: ignore[attr-defined, no-untyped-call]
+            "/api/2.0/mlflow/experiments/search",
+            "GET",
+            params={"max_results": 1},
+            max_retries=0,
+            timeout=10,
+            raise_on_status=False,
+        )
+        return answer.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+    return False
+
+
+def attempt(
+    store: Store, work: Callable[["MlflowClient"], object], *, retries: int = 1, seconds: int = 10
+) -> str:
+    """Call a function with a client of a store; return why it failed, "" if it did not.
+
+    No error of MLflow, SQLAlchemy or the network may end what the user has started. A request has so many further
+    attempts of so many seconds. While another process has locked the database, the function is called again, for
+    LOCKED_S seconds at most.
+    """
+    deadline = time.monotonic() + LOCKED_S
+    while True:
+        try:
+            with http_limits(retries, seconds):
+                work(store.client())
+            return ""
+        except ConfigurationError:
+            raise
+        except Exception as error:
+            _LOG.debug("MLflow failed", exc_info=True)
+            reason = reason_of(error)
+        if "database is locked" not in reason or time.monotonic() > deadline:
+            return reason
+        time.sleep(1.0)
+
+
+def reason_of(error: BaseException) -> str:
+    """Return the error message of MLflow or the network as one short sentence, without passwords."""
+    lines = str(redact(str(error))).strip().splitlines()
+    text = lines[0] if lines else type(error).__name__
+    unreachable = re.search(
+        r"HTTPS?ConnectionPool\(host='([^']{0,300}+)', port=(\d+)\).{0,2000}?Caused by (\w+)", text
+    )
+    if unreachable:
+        host, port, kind = unreachable.groups()
+        return f"no server answers at {host}:{port} ({kind})."
+    text = text if len(text) <= 300 else text[:300] + " ..."
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def ui_command(store: Store, port: int = PORT) -> str | None:
+    """Return the shell command that opens the UI on a store; None where a server already answers.
+
+    One worker and no job execution: MLflow's defaults start 15 processes and take 3 GB for one reader.
+    """
+    if store.served:
+        return None
+    words = server_words(store, port)
+    if os.name == "nt":
+        import subprocess
+
+        return subprocess.list2cmdline(words)
+    setting = " ".join(f"{name}={value}" for name, value in SERVER.items())
+    return f"{setting} {shlex.join(words)}"
+
+
+def server_words(store: Store, port: int) -> list[str]:
+    """Return the words of the command that serves a store on this machine; its environment needs `SERVER`."""
+    return [*_mlflow(), *server_options(store, port)]
+
+
+def server_options(store: Store, port: int) -> list[str]:
+    """Return the words behind the program in `server_words`."""
+    # Artifacts are written to the folder itself, so that runs of the store are logged with and without the server.
+    artifacts = (
+        ["--default-artifact-root", store.artifacts.as_uri(), "--no-serve-artifacts"]
+        if store.artifacts
+        else []
+    )
+    options = ["--backend-store-uri", store.uri, *artifacts, "--workers", "1", "--port", str(port)]
+    return ["server", *options]
+
+
+def ui_url(store: Store, experiment_id: str, run_id: str | None = None, view: str = VIEW) -> str:
+    """Return the address of an experiment with Crosscheck's columns, or of one run of it.
+
+    CROSSCHECK_MLFLOW_UI overrides the server's address in links for users.
+    """
+    workflow = "workflowType=machine_learning"  # else MLflow shows its menu for traces of agents
+    served = os.environ.get("CROSSCHECK_MLFLOW_UI") or store.shown
+    base = served.rstrip("/") if store.served else f"http://127.0.0.1:{PORT}"
+    if run_id is not None:
+        return f"{base}/#/experiments/{experiment_id}/runs/{run_id}?{workflow}"
+    return f"{base}/#/experiments/{experiment_id}/runs?{workflow}&viewStateShareKey={view}"
+
+
+def _mlflow() -> list[str]:
+    """Return how to call the `mlflow` of this environment, in as few words as the shell needs."""
+    script = Path(sys.executable).with_name("mlflow")
+    found = shutil.which("mlflow")
+    if found and Path(found) == script:
+        return ["mlflow"]
+    return [str(script)] if script.exists() else [sys.executable, "-m", "mlflow"]
+
+
+def create_store(path: Path) -> None:
+    """Create MLflow's SQLite store; if another process creates it meanwhile, that one stays."""
+    artifacts = path.parent / "mlartifacts"
+    with atomic_create(path) as draft:
+        if not TEMPLATE.copy(draft):
+            _open_store(draft, artifacts)
+            with closing(sqlite3.connect(draft)) as connection, connection:
+                connection.execute("DELETE FROM experiments")  # the default one names its folder of artifacts
+            TEMPLATE.keep(draft)
+        _open_store(draft, artifacts)
+
+
+def _open_store(path: Path, artifacts: Path) -> None:
+    """Open a store, whereupon MLflow makes the tables that are missing, and its default experiment."""
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+    store = SqlAlchemyStore(f"sqlite:///{path}", artifacts.as_uri())  # type: ignore[no-untyped-call]
+    store.engine.dispose()

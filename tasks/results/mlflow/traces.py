@@ -1,0 +1,374 @@
+"""Questions as MLflow traces, written in bulk: a span per question, stage and model call, and the verdict.
+
+MLflow's own tracing opens and closes every span while a program runs and sends each by itself, 25 to 40 traces a
+second. The ways are known here when the run ends, so many traces are sent at once.
+"""
+
+import hashlib
+import json
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tasks.backbone.recordings import Exchange
+from tasks.backbone.replies.thoughts import thoughts_of, without_thoughts
+from tasks.core.outcome import StageRecord
+from tasks.core.wording import storable
+from tasks.results.evaluation import EvaluationRun
+from tasks.results.mlflow.store import Store, attempt
+from tasks.results.mlflow.trace_choice import TraceChoice
+from tasks.results.parameters import redact, secrets_of
+from tasks.results.predictions import status
+from tasks.results.run_record import Tracked
+from tasks.scoring.report import QuestionScore, is_right
+
+if TYPE_CHECKING:
+    from mlflow.entities import Assessment, Span, TraceInfo
+
+
+MAX_CHARACTERS = 50_000
+"""Length at which a text is cut: a trace is for reading."""
+
+NOT_KEPT = "not kept: this reply was not asked for in this run, and is not in the reply cache"
+
+Exchanges = Callable[[str, str], Exchange | None]
+"""Returns request and reply by question id and `Call.request`; None where they were not kept."""
+
+
+@dataclass(frozen=True)
+class QuestionSpan:
+    """One span."""
+
+    name: str  # shown in the tree
+    kind: str  # MLflow's type of span
+    # inputs, outputs: plain JSON
+    inputs: Any
+    outputs: Any
+    seconds: float = 0.0  # how long it took, when it ran
+    error: str = ""  # why it failed, "" when it did not
+    attributes: Mapping[str, Any] = field(default_factory=dict)  # what else is known; unknown is left out
+    parts: tuple["QuestionSpan", ...] = ()  # the spans inside, in the order in which they began
+
+
+def question_span(
+    score: QuestionScore, rule: str, exchanges: Exchanges | None, causes: str = "", run: str = ""
+) -> QuestionSpan:
+    """Return a question's span; without `exchanges`, the command that shows its stages stands in place of them.
+
+    The gold SQL stands beside the answer: the question has been scored.
+    """
+    question, outcome = score.question, score.outcome
+    parts = tuple(_stage(score, record, exchanges) for record in outcome.stages) if exchanges else ()
+    inputs = {"question": question.text, "evidence": question.evidence, "database": question.database_id}
+    answer = {
+        "sql": outcome.sql,
+        "gold_sql": score.gold_sql,
+        "correct": score.final.correct.get(rule),
+        "status": status(score),
+        **({"causes": causes} if causes else {}),
+    }
+    return QuestionSpan(
+        name=f"question {question.id}",
+        kind="CHAIN",
+        inputs={name: value for name, value in inputs.items() if value},
+        outputs=answer,
+        seconds=sum(record.seconds or 0.0 for record in outcome.stages),
+        error=what_failed(score),
+        attributes=_known(
+            notes=list(outcome.notes),
+            attempts=outcome.attempts,
+            links=_links(score),
+            stages=None if exchanges else f"crosscheck show {run} {shlex.quote(question.id)} --prompts",
+        ),
+        parts=parts,
+    )
+
+
+def what_failed(score: QuestionScore) -> str:
+    """Return why a question has no answer or its SQL no result, "" where it has one, right or wrong."""
+    failure = score.outcome.failure
+    if failure:
+        return f"{failure.kind}{failure.stage and f' in {failure.stage}'}: {failure.message}"
+    if score.outcome.sql is None:
+        return "no SQL"
+    return "" if score.final.status == "ok" else f"{score.final.status}: {score.final.error}".rstrip(": ")
+
+
+def _stage(score: QuestionScore, record: StageRecord, exchanges: Exchanges) -> QuestionSpan:
+    return QuestionSpan(
+        name=record.label,
+        kind="CHAIN",
+        inputs=None,
+        outputs=record.value,
+        seconds=record.seconds or 0.0,
+        error=record.error,
+        attributes=_known(
+            restored=record.restored,
+            notes=list(record.notes),
+            replies=record.replies,
+            unreadable=record.unreadable,
+            fallback=record.fallback or None,
+            skipped=record.skipped or None,
+        ),
+        parts=tuple(_calls(score.question.id, record, exchanges)),
+    )
+
+
+def _calls(question: str, record: StageRecord, exchanges: Exchanges) -> Iterator[QuestionSpan]:
+    for call in record.calls:
+        exchange = exchanges(question, call.request)
+        usage = call.usage
+        yield QuestionSpan(
+            name=call.model or "model",
+            kind="CHAT_MODEL",
+            inputs={"messages": _messages(exchange)} if exchange else NOT_KEPT,
+            outputs=_reply(exchange) if exchange else NOT_KEPT,
+            seconds=call.seconds or 0.0,
+            attributes=_known(
+                paid=not (call.cached or record.restored),
+                cached=call.cached,
+                restored=record.restored,
+                input_tokens=usage.input,
+                cached_input_tokens=usage.cached_input,
+                cache_write_tokens=usage.cache_write,
+                output_tokens=usage.output,
+                reasoning_tokens=usage.reasoning,
+                cost_usd=call.cost_usd,
+                cost_source=call.cost_source,
+                from_scratch_usd=call.from_scratch_usd,
+                list_usd=call.list_usd,
+                tier=call.tier,
+                retries=call.retries,
+                parse=call.parse,
+                request=call.request,
+            ),
+        )
+
+
+def _messages(exchange: Exchange) -> list[dict[str, str]]:
+    return [{"role": message.role, "content": _cut(message.content)} for message in exchange.messages]
+
+
+def _reply(exchange: Exchange) -> dict[str, Any]:
+    message = {"role": "assistant", "content": _cut(without_thoughts(exchange.reply))}
+    if thoughts := thoughts_of(exchange.reply):
+        message["reasoning_content"] = _cut(thoughts)
+    return {"choices": [{"message": message}]}
+
+
+def _links(score: QuestionScore) -> dict[str, list[str]]:
+    return {name: [str(column) for column in link.columns] for name, link in score.outcome.links.items()}
+
+
+def _cut(text: str) -> str:
+    if len(text) <= MAX_CHARACTERS:
+        return text
+    return f"{text[:MAX_CHARACTERS]}\n... (cut: {len(text):,} characters)"
+
+
+def _known(**attributes: Any) -> dict[str, Any]:
+    return {name: value for name, value in attributes.items() if value not in (None, [], {})}
+
+
+BATCH = 20
+"""Traces whose spans are sent at once: some 2 MB where prompts are long."""
+SENDERS = 4
+"""Connections to a server; a file has one writer at a time."""
+PREVIEW = 1000
+"""Characters of question and answer in MLflow's list of traces."""
+
+
+def log_traces(
+    store: Store, run: EvaluationRun, tracked: Tracked, choice: TraceChoice, exchanges: Exchanges
+) -> str:
+    """Write traces and link them with their MLflow run; replace those of an earlier call.
+
+    Returns what kept them from being written in full, "" for nothing.
+    """
+    if not (choice.whole or choice.brief):
+        return ""
+    if tracked.run_id is None or tracked.experiment_id is None:
+        return "there is no MLflow run to link them with."
+    verdict = "correct (sample)" if choice.is_sample else "correct"
+    maker = _Maker(run, tracked.run_id, tracked.experiment_id, verdict, choice)
+    scores = [(score, exchanges) for score in choice.whole] + [(score, None) for score in choice.brief]
+    return attempt(store, lambda _: _send(store, maker, scores), seconds=60)
+
+
+def _send(store: Store, maker: "_Maker", scores: Sequence[tuple[QuestionScore, Exchanges | None]]) -> None:
+    """Send a batch after the other, so that only one batch's prompts are in memory."""
+    from mlflow.tracing.client import TracingClient
+
+    client = TracingClient(store.uri)
+    with ThreadPoolExecutor(SENDERS if store.served else 1) as senders:
+        for start in range(0, len(scores), BATCH):
+            batch = [maker.make(score, exchanges) for score, exchanges in scores[start : start + BATCH]]
+            # In this order: a trace that began with its spans would be written twice.
+            list(senders.map(client.start_trace, [trace.info for trace in batch]))
+            client.log_spans(maker.experiment_id, [span for trace in batch for span in trace.spans])
+
+
+@dataclass(frozen=True, slots=True)
+class _Trace:
+    info: "TraceInfo"
+    spans: "list[Span]"
+
+
+class _Maker:
+    """Makes traces of one run. Their ids follow from the run's and the question's."""
+
+    def __init__(
+        self, run: EvaluationRun, run_id: str, experiment_id: str, verdict: str, choice: TraceChoice
+    ) -> None:
+        self._run = run
+        self._choice = choice
+        self._run_id = run_id
+        self._verdict = verdict
+        self.experiment_id = experiment_id
+        backbone: Mapping[str, Any] = run.settings.get("backbone", {})
+        self._secrets = secrets_of(backbone)
+        self._started_ns = int(run.started.timestamp() * 1000) * 1_000_000
+
+    def make(self, score: QuestionScore, exchanges: Exchanges | None) -> _Trace:
+        """Return the trace of a question."""
+        from mlflow.entities import TraceInfo, TraceLocation, TraceState
+
+        causes = self._choice.causes.get(score.question.id, "")
+        span = question_span(score, self._run.rule, exchanges, causes, run=self._run.run_id)
+        trace_id = trace_id_of(self._run_id, score.question.id)
+        spans = list(self._spans(span, trace_id, "", "0", self._started_ns))
+        info = TraceInfo(
+            trace_id=trace_id,
+            trace_location=TraceLocation.from_experiment_id(self.experiment_id),
+            request_time=self._started_ns // 1_000_000,
+            state=TraceState.ERROR if span.error else TraceState.OK,
+            request_preview=storable(score.question.text)[:PREVIEW],
+            response_preview=self._safe(score.outcome.sql or span.error)[:PREVIEW],
+            execution_duration=round(span.seconds * 1000),
+            trace_metadata={"mlflow.sourceRun": self._run_id, "mlflow.source.name": "crosscheck"},
+            tags=self._tags(score, span),
+            assessments=self._assessments(score, span, spans[0].span_id),
+        )
+        return _Trace(info, spans)
+
+    def _tags(self, score: QuestionScore, span: QuestionSpan) -> dict[str, str]:
+        known = {
+            "mlflow.traceName": span.name,
+            "question_id": score.question.id,
+            "database": score.question.database_id,
+            "difficulty": score.question.difficulty,
+            "correct": str(is_right(score.final, self._run.rule)).lower(),
+            "failure": status(score) if span.error else None,
+            "flipped": self._flipped(score),
+            "unchanged": "true" if score.question.id in self._choice.unchanged else None,
+        }
+        return {name: storable(value)[:PREVIEW] for name, value in known.items() if value}
+
+    def _flipped(self, score: QuestionScore) -> str | None:
+        if score.question.id not in self._choice.flipped:
+            return None
+        return "fixed" if is_right(score.final, self._run.rule) else "broken"
+
+    def _assessments(self, score: QuestionScore, span: QuestionSpan, span_id: str) -> "list[Assessment]":
+        from mlflow.entities import AssessmentSource, Expectation, Feedback
+
+        correct = is_right(score.final, self._run.rule)
+        source = AssessmentSource("CODE", f"crosscheck, rule {self._run.rule}")
+        of_run = {"mlflow.assessment.sourceRunId": self._run_id}
+        why = "the same result as the gold SQL" if correct else "another result than the gold SQL"
+        common: dict[str, Any] = {"source": source, "metadata": of_run, "span_id": span_id}
+        found: list[Assessment] = [
+            Feedback(self._verdict, correct, rationale=self._safe(span.error or why), **common),
+            Expectation("expected_response", storable(score.gold_sql), **common),
+        ]
+        if causes := self._choice.causes.get(score.question.id):
+            found.append(Feedback("causes", causes, **common))
+        return found
+
+    def _spans(
+        self, span: QuestionSpan, trace_id: str, parent: str, place: str, start_ns: int
+    ) -> "Iterator[Span]":
+        """Yield a span, then those inside of it, laid one after the other: only their lengths were measured."""
+        from mlflow.entities import Span
+
+        span_id, end_ns = _hex(f"{trace_id} {place}", 16), start_ns + _ns(span.seconds)
+        attributes = {
+            "mlflow.traceRequestId": trace_id,
+            "mlflow.spanType": span.kind,
+            "mlflow.spanInputs": span.inputs,
+            "mlflow.spanOutputs": span.outputs,
+            **self._usage(span),
+            **span.attributes,
+        }
+        yield Span.from_dict(
+            {
+                "trace_id": trace_id,
+                "span_id": span_id,
+                "parent_span_id": parent,
+                "name": storable(span.name),
+                "start_time_unix_nano": start_ns,
+                "end_time_unix_nano": end_ns,
+                "attributes": {
+                    name: self._safe(json.dumps(redact(value, *self._secrets), ensure_ascii=False))
+                    for name, value in attributes.items()
+                    if value is not None
+                },
+                "status": {
+                    "code": "STATUS_CODE_ERROR" if span.error else "STATUS_CODE_OK",
+                    "message": self._safe(span.error),
+                },
+                "events": [self._exception(span.error, end_ns)] if span.error else [],
+            }
+        )
+        for number, part in enumerate(span.parts):
+            yield from self._spans(part, trace_id, span_id, f"{place}.{number}", start_ns)
+            start_ns += _ns(part.seconds)
+
+    def _exception(self, error: str, at_ns: int) -> dict[str, Any]:
+        """Return what MLflow shows of an error: it hides the message of a span's status."""
+        attributes = {"exception.type": "failed", "exception.message": self._safe(error)}
+        return {"name": "exception", "time_unix_nano": at_ns, "attributes": attributes}
+
+    def _usage(self, span: QuestionSpan) -> dict[str, Any]:
+        """Return what MLflow adds up: the tokens that this run paid for, and their cost.
+
+        Without a cost, MLflow would compute one from its own list of prices, all input at the full price.
+        """
+        if span.kind != "CHAT_MODEL":
+            return {}
+        attributes = span.attributes
+        sent, received = attributes.get("input_tokens"), attributes.get("output_tokens")
+        usage = {
+            "input_tokens": sent,
+            "output_tokens": received,
+            "total_tokens": (sent or 0) + (received or 0),
+            "cache_read_input_tokens": attributes.get("cached_input_tokens"),
+            "cache_creation_input_tokens": attributes.get("cache_write_tokens"),
+        }
+        usage = {name: count for name, count in usage.items() if count is not None}
+        known = attributes["paid"] and sent is not None and received is not None
+        usd = attributes.get("cost_usd")
+        return {
+            "mlflow.llm.model": span.name,
+            "mlflow.message.format": "openai",
+            "mlflow.chat.tokenUsage": usage if known else None,
+            "mlflow.llm.cost": {"total_cost": usd} if attributes["paid"] and usd is not None else None,
+        }
+
+    def _safe(self, text: str) -> str:
+        return storable(str(redact(text, *self._secrets)))
+
+
+def trace_id_of(mlflow_run: str, question: str) -> str:
+    """Return the id of the trace of a question in an MLflow run."""
+    return f"tr-{_hex(f'{mlflow_run} {question}', 32)}"
+
+
+def _hex(text: str, length: int) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:length]
+
+
+def _ns(seconds: float) -> int:
+    return round(seconds * 1e9)

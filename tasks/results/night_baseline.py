@@ -1,0 +1,320 @@
+"""The comparison of an entry of a nightly run with its baseline, and the scores of earlier runs."""
+
+import datetime
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from tasks.core.errors import ConfigurationError, CrosscheckError, DataError
+from tasks.core.wording import counted, shorten, storable
+from tasks.database.database import Database, digests_of, product_of
+from tasks.results.comparability import common_rule
+from tasks.results.evaluation import DATABASES_CHANGED, NIGHT, NOISE, ORACLE, REROLLED
+from tasks.results.night import Earlier, Night
+from tasks.results.night_entry import Entry, Past, Trend, trend_of
+from tasks.results.noise import measured_noise
+from tasks.results.run_record import RunHeader, adapter_of, json_of
+from tasks.results.warehouse.run_names import find_run
+from tasks.results.warehouse.runs import Warehouse
+from tasks.results.warehouse.stored import StoredRun
+from tasks.scoring.cost import total
+from tasks.scoring.degradation import about_models, find_degradation
+from tasks.scoring.score import Accuracy
+from tasks.scoring.significance import PairedTest, compare_runs
+from tasks.settings.evaluation import Gate
+from tasks.settings.home import Home
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """One change of a baseline."""
+
+    name: str  # of what is compared with it, "benchmark | backbone | pipeline"
+    # the run that nightly runs are compared with from then on; None: again with the last that was not worse
+    run_id: str | None
+    reason: str  # why, in the user's words
+    at: datetime.datetime  # when, in UTC
+    by: str | None = None  # login name of the user; None where unknown
+
+    @property
+    def sentence(self) -> str:
+        """Who pinned it, when and why."""
+        by = f" by {self.by}" if self.by else ""
+        return f"pinned on {self.at:%Y-%m-%d}{by}: {self.reason}"
+
+
+def pins_file(home: Home) -> Path:
+    """Return the file of a working folder's pinned baselines."""
+    return home.nights / "baselines.jsonl"
+
+
+def write_pin(pin: Pin, home: Home) -> None:
+    """Add a change; it holds from the next nightly run on."""
+    file = pins_file(home)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a", encoding="utf-8") as lines:
+        lines.write(storable(json.dumps(json_of(pin), ensure_ascii=False)) + "\n")
+
+
+def pin_history(home: Home) -> tuple[Pin, ...]:
+    """Read all changes, the oldest first."""
+    file = pins_file(home)
+    if not file.exists():
+        return ()
+    found = []
+    for number, line in enumerate(file.read_bytes().splitlines(), 1):  # text has further line separators
+        try:
+            found.append(adapter_of(Pin).validate_json(line))
+        except ValidationError as error:
+            raise DataError(
+                f"{file}, line {number}, is no pinned baseline: remove the line, then pin the baseline again with "
+                '"crosscheck nights baseline RUN --reason TEXT".'
+            ) from error
+    return tuple(found)
+
+
+def current_pins(history: Iterable[Pin]) -> dict[str, Pin]:
+    """Return the baselines that are pinned after all changes, by name."""
+    latest = {pin.name: pin for pin in history}
+    return {name: pin for name, pin in latest.items() if pin.run_id}
+
+
+TREND = 100
+"""How many scores a trend shows at most."""
+MAX_DATABASES = 5
+GATE = Gate()
+
+
+@dataclass(frozen=True, slots=True)
+class Baselines:
+    """What the evaluations of a nightly run may be compared with."""
+
+    # runs that a user named or pinned, by the entry's name
+    named: Mapping[str, StoredRun] = field(default_factory=dict)
+    pins: Mapping[str, Pin] = field(default_factory=dict)  # those that were pinned
+    # ids of runs that are no baseline by themselves, since an earlier nightly run found them worse
+    worse: frozenset[str] = frozenset()
+
+
+def found_worse(nights: Iterable[Night], runs: Sequence[RunHeader]) -> frozenset[str]:
+    """Return the runs whose answers nights found worse, their earlier attempts, and the runs merged from them.
+
+    A night that is started again under its name has several runs of one combination; its file names the last of them.
+    Runs are given newest first.
+    """
+    worse = {run_id for night in nights for run_id in night.worse}
+    attempts_of = set()
+    for run in runs:
+        attempt = (run.tags.get(NIGHT), run.combination)
+        if NIGHT in run.tags and (run.run_id in worse or attempt in attempts_of):
+            attempts_of.add(attempt)
+            worse.add(run.run_id)
+    for run in reversed(runs):
+        if run.tags.get("parent_run_id") in worse:
+            worse.add(run.run_id)
+    return frozenset(worse)
+
+
+def compared(
+    entry: Entry, baselines: Baselines, warehouse: Warehouse, gate: Gate, *, new_replies: bool = False
+) -> Entry:
+    """Add the comparison with the baseline, the trend, and the problem of too many questions without an answer.
+
+    With new replies, the comparison is judged by the measured flip rate, where there is one. Cached replies flip less.
+    """
+    if entry.run_id is None:
+        return entry
+    current, runs = warehouse.read_run(entry.run_id), warehouse.runs()
+    header = find_run(entry.run_id, runs)
+    degradation = find_degradation(row.outcome for row in current.rows)
+    models = about_models((row.outcome for row in current.rows), current.run.settings.get("pipeline") or {})
+    entry = replace(
+        entry,
+        rule=current.run.rule,
+        trend=_trend(header, runs),
+        degraded=degradation.share or 0.0,
+        degradation=(*degradation.sentences, *filter(None, [models])),
+    )
+    if not entry.problem:
+        entry = replace(entry, problem=_too_many_failures(current, gate))
+    if why := current.run.why_unranked:
+        return replace(entry, not_ranked=why)
+    named = baselines.named.get(entry.name)
+    entry = replace(entry, decline=_decline(entry.trend, named, gate))
+    baseline = named or previous_run(header, runs, warehouse, baselines.worse, gate)
+    if baseline is None:
+        return entry
+    pin = baselines.pins.get(entry.name)
+    entry = replace(entry, baseline=baseline.run.run_id, pinned=pin.sentence if pin else "")
+    if new_replies:
+        entry = replace(
+            entry, noise=measured_noise(header, current.run.settings, runs, warehouse, gate.level)
+        )
+    try:
+        return replace(entry, comparison=compare_with(baseline, current, gate.level))
+    except CrosscheckError as error:
+        return replace(entry, problem=f"{entry.problem}\n{error}".strip())
+
+
+def changed_data(
+    names: tuple[str, str, str],
+    night: str,
+    databases: Mapping[str, Database],
+    baselines: Baselines,
+    warehouse: Warehouse,
+) -> str:
+    """Say, before anything is paid, that databases changed since the baseline was evaluated; "" if they did not.
+
+    The baseline is the named run, else the latest complete one of other nightly runs with these names (benchmark,
+    backbone, pipeline).
+    """
+    baseline = baselines.named.get(" | ".join(names)) or _latest(names, night, warehouse)
+    if baseline is None or baseline.run.engine != product_of(databases):
+        return ""
+    before = baseline.run.databases
+    changed = [name for name, digest in digests_of(databases).items() if before.get(name, digest) != digest]
+    if not changed:
+        return ""
+    return (
+        f"{counted(len(changed), 'database')} changed since the baseline {baseline.run.run_id} was evaluated: "
+        f"{shorten(changed, MAX_DATABASES)}.\n"
+        "Nothing was sent to the model: the scores would differ because the data differ. Restore the databases, or "
+        'evaluate the new ones and make that run the baseline: "crosscheck nights baseline RUN --reason TEXT".'
+    )
+
+
+def _latest(names: tuple[str, str, str], night: str, warehouse: Warehouse) -> StoredRun | None:
+    for run in warehouse.runs():
+        of_these = (run.benchmark, run.backbone, run.pipeline) == names and run.status == "complete"
+        if of_these and run.tags.get(NIGHT, night) != night and not run.rows_removed:
+            return warehouse.read_run(run.run_id)
+    return None
+
+
+def previous_run(
+    current: RunHeader,
+    runs: Sequence[RunHeader],
+    warehouse: Warehouse,
+    worse: frozenset[str] = frozenset(),
+    gate: Gate = GATE,
+) -> StoredRun | None:
+    """Return the latest complete run before this one of the same questions that was not worse; None without one.
+
+    The same benchmark (name, revision, question file, selected questions), backbone and pipeline, by their names:
+    differences in anything else are what a nightly run is to detect. Runs that must not be ranked are no baseline.
+    Neither are those in `worse`: if each bad night became the next one's baseline, no drift would be seen; nor those
+    with more unanswered questions than the gate tolerates: a loss on these would not be seen. Runs are given newest
+    first.
+    """
+    for run in _earlier(current, runs):
+        if run.rows_removed or run.run_id in worse:
+            continue
+        stored = warehouse.read_run(run.run_id)
+        if not stored.run.why_unranked and not _too_many_failures(stored, gate):
+            return stored
+    return None
+
+
+def paid_before(night: str, entries: Sequence[Entry], warehouse: Warehouse) -> Earlier:
+    """Return what earlier attempts of a nightly run paid; of one that was killed, the questions that it had written."""
+    ours = {entry.run_id for entry in entries}
+    earlier = [run for run in warehouse.runs() if run.tags.get(NIGHT) == night and run.run_id not in ours]
+    records = [warehouse.record_of(run.run_id) for run in earlier]
+    paid = [record.cost.cost_usd if record and record.is_finished else None for record in records]
+    least = (
+        warehouse.least_paid(run.run_id) if usd is None else usd
+        for run, usd in zip(earlier, paid, strict=True)
+    )
+    return Earlier(total(paid), sum(least, 0.0))
+
+
+def named_run(reference: str, warehouse: Warehouse) -> StoredRun:
+    """Return the run that a user named as a baseline."""
+    run = find_run(reference, warehouse.runs())
+    if not run.is_finished:
+        raise DataError(f'The baseline "{reference}" is {run.status}: name a run that was finished.')
+    stored = warehouse.read_run(run.run_id)
+    if why := stored.run.why_unranked:
+        raise DataError(
+            f'The baseline "{reference}" {why}, so nothing can be worse or better than it: name a run that sent '
+            "every question once and saw no gold."
+        )
+    return stored
+
+
+def compare_with(baseline: StoredRun, current: StoredRun, level: float) -> PairedTest:
+    """Compare a run (B) with its baseline (A) on the questions that both have answered.
+
+    A question without an answer because of the endpoint stays in the denominator of the score, but not in this
+    comparison: a network failure is no regression of the model.
+    """
+    rule = common_rule(baseline, current, None)
+    a, b = baseline.answered_rights(rule), current.answered_rights(rule)
+    if not a.keys() & b.keys():
+        raise ConfigurationError(
+            f"{baseline.run.run_id} and {current.run.run_id} share no question that both have answered."
+        )
+    return compare_runs(a, b, confidence=1 - level)
+
+
+def _too_many_failures(stored: StoredRun, gate: Gate) -> str:
+    """Say that a run has more unanswered questions than are tolerated; "" where it has not."""
+    unanswered = sum(row.executable and row.outcome.retryable for row in stored.rows)
+    share = unanswered / max(1, len(stored.rows))
+    if share <= gate.tolerated_failures:
+        return ""
+    have = "has" if unanswered == 1 else "have"
+    return (
+        f"{unanswered:,} of {counted(len(stored.rows), 'question')} {have} no answer ({100 * share:.1f} %; "
+        f"{100 * gate.tolerated_failures:g} % are tolerated)."
+    )
+
+
+def _earlier(current: RunHeader, runs: Sequence[RunHeader]) -> list[RunHeader]:
+    """Return the complete runs before this one of the same questions, newest first: those of nights, if any.
+
+    A nightly run that was killed and continued has several runs of one combination, of which none is earlier than the
+    others. Repeats that measure noise are not among them.
+    """
+    night = current.tags.get(NIGHT)
+    earlier = [
+        run
+        for run in runs
+        if run.run_id != current.run_id
+        and run.combination == current.combination
+        and run.status == "complete"
+        and run.started <= current.started
+        and NOISE not in run.tags
+        and (night is None or run.tags.get(NIGHT) != night)
+    ]
+    return [run for run in earlier if NIGHT in run.tags] or earlier
+
+
+def _decline(trend: Sequence[Past], named: StoredRun | None, gate: Gate) -> Trend | None:
+    """Test the last scores for a trend: those since the named baseline, which may have been lower for a reason."""
+    since = named.run.started if named else datetime.datetime.min.replace(tzinfo=datetime.UTC)
+    scores = [past.ex.ex or 0.0 for past in trend if past.started >= since.replace(microsecond=0)]
+    return trend_of(scores[-gate.trend_nights :])
+
+
+def _trend(current: RunHeader, runs: Sequence[RunHeader]) -> tuple[Past, ...]:
+    """Return the last scores of a combination by its rule, one of each nightly run; a re-run replaces its parent."""
+    rerun = {run.tags.get("parent_run_id") for run in runs}
+    ranked: dict[str, RunHeader] = {}
+    for run in _earlier(current, runs):
+        unfit = {REROLLED, ORACLE, DATABASES_CHANGED} & run.tags.keys()
+        if run.rule == current.rule and run.run_id not in rerun and not unfit:
+            ranked.setdefault(run.tags.get(NIGHT, run.run_id), run)
+    alike = [current, *ranked.values()]
+    return tuple(
+        Past(
+            run.run_id,
+            run.started.replace(microsecond=0),
+            Accuracy(run.correct, run.total),
+        )
+        for run in reversed(alike[:TREND])
+        if run.correct is not None and run.total
+    )

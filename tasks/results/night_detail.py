@@ -1,0 +1,96 @@
+"""Details of the entries of a nightly run, read from the warehouse: questions, stages, causes, settings."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tasks.core.errors import CrosscheckError
+from tasks.results.compare import compare
+from tasks.results.comparison import Comparison, Flip
+from tasks.results.night_entry import Entry
+from tasks.results.warehouse.runs import Warehouse
+from tasks.results.warehouse.stored import StoredRun
+from tasks.scoring.report import QuestionScore, StageScore
+
+
+@dataclass(frozen=True, slots=True)
+class StageChange:
+    """One stage in both runs, over all scored questions; None where a run does not have it."""
+
+    name: str
+    before: StageScore | None
+    now: StageScore | None
+
+
+@dataclass(frozen=True, slots=True)
+class CauseChange:
+    """One cause of wrong answers of the closed list."""
+
+    name: str  # of the cause
+    before: int | None  # questions that the baseline has wrong for it; None without a baseline
+    now: int  # questions that this run has wrong for it
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """Details of one entry."""
+
+    entry: Entry  # the evaluation
+    missing: str = ""  # why there are no details, "" when there are
+    # with the baseline, over all scored questions; None where there is none
+    comparison: Comparison | None = None
+    # broken, fixed: questions that the two runs answer differently, both having answered
+    broken: tuple[Flip, ...] = ()
+    fixed: tuple[Flip, ...] = ()
+    stages: tuple[StageChange, ...] = ()  # the stages of both runs
+    causes: tuple[CauseChange, ...] = ()  # causes of wrong answers, what changed most first
+    retryable: tuple[QuestionScore, ...] = ()  # questions without an answer after a retryable failure
+
+
+def details(entries: Iterable[Entry], warehouse: Warehouse) -> Iterator[Detail]:
+    """Yield the details of each entry, in their order; one pair of runs is read at a time."""
+    for entry in entries:
+        try:
+            yield _detail(entry, warehouse)
+        except CrosscheckError as error:  # its runs may have been removed from the warehouse since
+            yield Detail(entry, missing=str(error))
+
+
+def _detail(entry: Entry, warehouse: Warehouse) -> Detail:
+    if entry.run_id is None:
+        return Detail(entry)
+    current = warehouse.read_run(entry.run_id)
+    before = warehouse.read_run(entry.baseline) if entry.baseline else None
+    found = entry.comparison
+    comparison = compare(before, current, confidence=found.confidence) if before and found else None
+    flips = {flip.question_id: flip for flip in comparison.flips} if comparison else {}
+    return Detail(
+        entry,
+        comparison=comparison,
+        broken=_named(found.broken if found else (), flips),
+        fixed=_named(found.fixed if found else (), flips),
+        stages=_stages(before, current),
+        causes=_causes(before, current),
+        retryable=tuple(row for row in current.rows if row.outcome.retryable),
+    )
+
+
+def _named(ids: Sequence[str], flips: Mapping[str, Flip]) -> tuple[Flip, ...]:
+    return tuple(flips[id_] for id_ in ids if id_ in flips)
+
+
+def _stages(before: StoredRun | None, current: StoredRun) -> tuple[StageChange, ...]:
+    one, other = (
+        {stage.name: stage for stage in run.record.stages} if run else {} for run in (before, current)
+    )
+    return tuple(StageChange(name, one.get(name), other.get(name)) for name in dict.fromkeys([*other, *one]))
+
+
+def _causes(before: StoredRun | None, current: StoredRun) -> tuple[CauseChange, ...]:
+    one, other = (run.record.metrics.get("errors") or {} if run else {} for run in (before, current))
+    known = before is not None and bool(one)
+    changes = [
+        CauseChange(name, one.get(name, 0) if known else None, other.get(name, 0))
+        for name in dict.fromkeys([*other, *one])
+        if one.get(name) or other.get(name)
+    ]
+    return tuple(sorted(changes, key=lambda each: (-abs(each.now - (each.before or 0)), -each.now)))

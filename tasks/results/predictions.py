@@ -1,0 +1,202 @@
+"""The table of predictions, one row per question, and predictions in the benchmark's own submission format."""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tasks.benchmarks.layouts.base import Submission as Form
+from tasks.benchmarks.layouts.base import layout_of
+from tasks.benchmarks.predictions.formats import BIRD_MARK, NO_ANSWER
+from tasks.core.wording import counted, storable
+from tasks.scoring.build_report import NO_SETTINGS
+from tasks.scoring.execution.rules import RULES
+from tasks.scoring.report import NO_GOLD, QuestionScore, Report, is_right
+from tasks.scoring.variants import Variant, find_variants
+
+FILE = "predictions.json"
+"""Name of the table among the run's artifacts, the same in every run, so that MLflow compares runs by it."""
+
+
+_KNOWN: dict[str, Callable[[QuestionScore, str], Any]] = {
+    "asked": lambda row, _: f"{row.question.id} · {row.question.text}",
+    "answer": lambda row, rule: _answer(row, rule),
+    "question_id": lambda row, _: row.question.id,
+    "database": lambda row, _: row.question.database_id,
+    "difficulty": lambda row, _: row.question.difficulty,
+    "question": lambda row, _: row.question.text,
+    "evidence": lambda row, _: row.question.evidence,
+    "predicted_sql": lambda row, _: row.outcome.sql,
+    "correct": lambda row, rule: row.final.correct.get(rule),
+    "status": lambda row, _: status(row),
+    "error": lambda row, _: row.final.error or (row.outcome.failure.message if row.outcome.failure else ""),
+    "attempts": lambda row, _: row.outcome.attempts,
+}
+"""Columns that every run has, and their values by question and headline rule.
+
+MLflow lays tables of several runs side by side by their first column, and shows the second one of each.
+"""
+
+
+_WRONG = {
+    "error": "wrong, does not run",
+    "timeout": "wrong, stopped at the time limit",
+    "too_large": "wrong, more rows than are allowed",
+    "no_answer": "no answer",
+}
+"""Verdicts of answers that could not be compared with the gold, in words."""
+
+
+def table(report: Report, benchmark: Mapping[str, Any] = NO_SETTINGS) -> str:
+    """Return the table as MLflow's `log_table` would write it (JSON, "split": columns and rows).
+
+    `benchmark` has its settings, as plain JSON: they say which score variants apply.
+
+    What is the same in every run stands first, then rules, metrics, and per stage SQL and verdict; gold last. Writing
+    it here keeps a second logging of the same run from appending every row once more, which is what `log_table` does
+    with a table that is already there.
+    """
+    variants = find_variants(benchmark, report.rows)
+    known = tuple(RULES)
+    rules = sorted(report.rules, key=lambda rule: (known.index(rule) if rule in known else len(known), rule))
+    metrics = (name for name, found in report.measurements.items() if found.by_question)
+    stages = (f"{stage.name}{part}" for stage in report.stages for part in ("/sql", "/correct"))
+    names = (
+        *_KNOWN,
+        *(f"ex_{rule}" for rule in rules),
+        *(f"ex_{name}" for name in variants),
+        *metrics,
+        *stages,
+        "gold_sql",
+    )
+    cells = (_cells(row, report, variants) for row in report.rows)
+    rows = [[each.get(name) for name in names] for each in cells]
+    return storable(json.dumps({"columns": names, "data": rows}, ensure_ascii=False))
+
+
+def status(row: QuestionScore) -> str:
+    """Return the status of the final SQL's execution, or why there is none."""
+    if not row.executable:
+        return NO_GOLD if row.final.gold_status == NO_GOLD else "missing_database"
+    return row.outcome.failure.kind if row.outcome.failure else row.final.status
+
+
+def _cells(row: QuestionScore, report: Report, variants: Mapping[str, Variant]) -> dict[str, Any]:
+    """Return the question's values by column; a metric that does not know the question has none."""
+    cells: dict[str, Any] = {
+        name: found.by_question.get(row.question.id) for name, found in report.measurements.items()
+    }
+    cells |= {name: value(row, report.rule) for name, value in _KNOWN.items()}
+    cells |= {f"ex_{name}": right for name, right in row.final.correct.items()}
+    if row.executable:
+        cells |= {f"ex_{name}": each.judge(row, report.rule) for name, each in variants.items()}
+    cells |= {f"{candidate.stage}/sql": candidate.sql for candidate in row.outcome.candidates}
+    cells |= {f"{name}/correct": verdict.correct.get(report.rule) for name, verdict in row.stages.items()}
+    return cells | {"gold_sql": row.gold_sql}
+
+
+def _answer(row: QuestionScore, rule: str) -> str:
+    """Return the SQL with its verdict, for reading."""
+    if row.outcome.sql is None:
+        return f"– {status(row)}"
+    failed = "" if row.final.status == "ok" else f"({status(row)}) "
+    return f"{'✓' if is_right(row.final, rule) else '✗'} {failed}{row.outcome.sql}"
+
+
+def answer_in_words(score: QuestionScore, rule: str) -> str:
+    """Describe one answer: right, wrong, or why it could not be judged, with the database's message."""
+    final, failure = score.final, score.outcome.failure
+    rows = "" if final.row_count is None else f", {counted(final.row_count, 'row')}"
+    if is_right(final, rule):
+        return f"right{rows}"
+    if final.status == "ok":
+        return f"wrong: {final.difference_in_words}" if final.difference else f"wrong{rows}"
+    status = _WRONG.get(final.status, final.status)
+    why = failure.message if failure else final.error
+    return f"{status}: {why}" if why else status
+
+
+ENDINGS: Mapping[Form, str] = {"bird": "json", "lines": "txt"}
+
+_PIECES = re.compile(
+    r"""(?P<quoted>(?:'(?:[^']|'')*+' | "(?:[^"]|"")*+" | `[^`]*+` | \[[^\]]*+\]) | ['"`\[].*)
+      | (?P<gap>(?> --[^\n]* | /\*.*?(?:\*/|\Z) | [ \t\r\n\f]++ )++)""",
+    re.VERBOSE | re.DOTALL,
+)
+_BREAKS = re.compile(r"[\t\r\n\f\v]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A submission file: its name below the run's artifacts, and its text."""
+
+    file_name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """One line of a submission: the SQL of a question, None where there is none."""
+
+    question_id: str
+    database_id: str
+    sql: str | None
+
+
+def submission(report: Report, layout: str, questions_in_benchmark: int | None = None) -> Submission:
+    """Return the submission of a run, questions in benchmark order.
+
+    A run over a part of the benchmark has "partial" in the file name, since line numbers of Spider's format then no
+    longer are question ids.
+    """
+    part = questions_in_benchmark is not None and len(report.rows) < questions_in_benchmark
+    stem = "submission/predict.partial" if part else "submission/predict"
+    form = layout_of(layout).submission
+    predictions = [
+        Prediction(row.question.id, row.question.database_id, row.outcome.sql) for row in report.rows
+    ]
+    return Submission(f"{stem}.{ENDINGS[form]}", submission_text(predictions, form))
+
+
+def submission_text(predictions: Sequence[Prediction], form: Form) -> str:
+    """Return predictions in the form that an official evaluator reads, in their order.
+
+    "bird" (and everything laid out like it): a JSON object, question id -> SQL, tab, `----- bird -----`, tab,
+    database. "lines", Spider's: one SQL per line.
+    """
+    if form == "lines":
+        lines = [one_line(each.sql) if each.sql else NO_ANSWER for each in predictions]
+        return "".join(f"{line or NO_ANSWER}\n" for line in lines)
+    answers = {
+        each.question_id: f"{each.sql or NO_ANSWER}\t{BIRD_MARK}\t{each.database_id}" for each in predictions
+    }
+    return json.dumps(answers, indent=4, ensure_ascii=False)
+
+
+def changed_literals(predictions: Iterable[Prediction]) -> tuple[str, ...]:
+    """Return the ids of questions whose SQL has a line break or tab in a literal: Spider's form cannot hold it."""
+    return tuple(
+        each.question_id
+        for each in predictions
+        if any(
+            match.lastgroup == "quoted" and _BREAKS.search(match.group())
+            for match in _PIECES.finditer(each.sql or "")
+        )
+    )
+
+
+def one_line(sql: str) -> str:
+    r"""Return a SQL without line breaks and tabs: comments go, white space shrinks, literals keep theirs.
+
+    A line break or tab inside a literal becomes a space: the format has no way to write it. Blanks that are none in SQL
+    stay: a SQL that fails with a no-break space must fail for the official evaluator, too.
+
+    >>> one_line("SELECT a -- the key\n  FROM t\tWHERE b = '-- no  comment'")
+    "SELECT a FROM t WHERE b = '-- no  comment'"
+    """
+
+    def piece(match: re.Match[str]) -> str:
+        return _BREAKS.sub(" ", match.group()) if match.lastgroup == "quoted" else " "
+
+    return _PIECES.sub(piece, sql).strip(" ")

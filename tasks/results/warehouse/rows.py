@@ -1,0 +1,244 @@
+"""The warehouse's tables and their rows: from scores to flat rows and back, without loss.
+
+A row is a record's fields by their names, of which the table keeps those that it has a column for. Only what is named
+or nested otherwise is written out here.
+
+A column that is named as a field of the record it belongs to (`Outcome`, `Verdict`, `StageRecord`, `Call`) is written,
+read and shown by `crosscheck query`; any other is filled and read in `rows.py`. A change of a column changes `LAYOUT`.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, fields
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter
+
+from tasks.core.outcome import Call, StageRecord, Usage
+from tasks.scoring.report import QuestionScore, Verdict
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+
+Row = Mapping[str, Any]
+
+TABLES_OF_A_RUN = ("questions", "candidates", "stages", "calls")
+"""The tables that hold the questions of a run; `tables.py` has their columns."""
+
+_USAGE = tuple(field.name for field in fields(Usage))
+
+
+def to_rows(
+    run_id: str, scores: Iterable[QuestionScore], positions: Mapping[str, int]
+) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of some questions by table.
+
+    A question without a position in the benchmark has none yet.
+    """
+    rows: dict[str, list[dict[str, Any]]] = {table: [] for table in TABLES_OF_A_RUN}
+    for score in scores:
+        key = {"run_id": run_id, "question_id": score.question.id}
+        rows["questions"].append(_question_row(score) | key | {"position": positions.get(score.question.id)})
+        rows["candidates"].extend(row | key for row in _candidate_rows(score))
+        for place, stage in enumerate(score.outcome.stages):
+            value = json.dumps(stage.value)
+            rows["stages"].append(_row(stage) | key | {"position": place, "value": value})
+            rows["calls"].extend(
+                _call_row(stage, call) | key | {"stage_position": place, "position": number}
+                for number, call in enumerate(stage.calls)
+            )
+    return rows
+
+
+def from_rows(tables: Mapping[str, Iterable[Row]]) -> tuple[QuestionScore, ...]:
+    """Return the scores of the questions whose rows are given, in the order of `questions`."""
+    candidates, stages, calls = (_by_question(tables[name]) for name in ("candidates", "stages", "calls"))
+    return tuple(
+        _score(row, candidates[row["question_id"]], stages[row["question_id"]], calls[row["question_id"]])
+        for row in tables["questions"]
+    )
+
+
+def _question_row(score: QuestionScore) -> dict[str, Any]:
+    question, outcome, failure = score.question, score.outcome, score.outcome.failure
+    return {
+        **_row(score),
+        **_row(question),
+        **_row(outcome),
+        **_verdict_row(score.final),
+        "question": _utf8(question.text),
+        "database": question.database_id,
+        "keys": json.dumps({name: asdict(found) for name, found in score.keys.items()}),
+        "opinion": json.dumps(asdict(score.opinion)) if score.opinion else None,
+        "links": json.dumps({name: asdict(link) for name, link in outcome.links.items()}),
+        "failure": json.dumps(asdict(failure)) if failure else None,
+        "failure_kind": failure.kind if failure else None,
+    }
+
+
+def _candidate_rows(score: QuestionScore) -> Iterator[dict[str, Any]]:
+    given = {candidate.stage: candidate for candidate in score.outcome.candidates}
+    for place, stage in enumerate(dict.fromkeys([*given, *score.stages])):
+        candidate, verdict = given.get(stage), score.stages.get(stage)
+        yield {
+            **(_row(candidate) if candidate else {}),
+            **(_verdict_row(verdict) if verdict else {}),
+            "position": place,
+            "stage": stage,
+            "reached": candidate is not None,
+        }
+
+
+def _verdict_row(verdict: Verdict) -> dict[str, Any]:
+    return _row(verdict) | {"correct": list(verdict.correct.items())}
+
+
+def _call_row(stage: StageRecord, call: Call) -> dict[str, Any]:
+    tokens = {f"{name}_tokens": getattr(call.usage, name) for name in _USAGE}
+    return _row(call) | tokens | {"stage": stage.stage, "label": stage.label, "restored": stage.restored}
+
+
+def _row(record: Any) -> dict[str, Any]:
+    """Return a record's fields by name, texts as UTF-8 can hold them; no error is None, so that it becomes NULL."""
+    row: dict[str, Any] = {}
+    for name in _names(record.__class__):
+        value = getattr(record, name)
+        if isinstance(value, str):
+            value = _utf8(value) if value or name != "error" else None
+        elif name == "notes":
+            value = [_utf8(note) for note in value]
+        row[name] = value
+    return row
+
+
+def _utf8(text: str) -> str:
+    """Return text with question marks for halves of surrogate pairs. NUL stays: an SQL with it fails as it did."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+@cache
+def _names(record: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(record))
+
+
+def _by_question(rows: Iterable[Row]) -> defaultdict[str, list[Row]]:
+    found: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        found[row["question_id"]].append(row)
+    return found
+
+
+def _score(row: Row, candidates: list[Row], stages: list[Row], calls: list[Row]) -> QuestionScore:
+    names = {"id": row["question_id"], "text": row["question"], "database_id": row["database"]}
+    outcome = {
+        "candidates": [each for each in candidates if each["reached"]],
+        "links": json.loads(row["links"]),
+        "stages": [_stage(stage, calls) for stage in stages],
+        "failure": json.loads(row["failure"]) if row["failure"] else None,
+    }
+    found = {
+        "question": {**row, **names},
+        "outcome": {**row, **outcome},
+        "final": _with_error(row),
+        "keys": json.loads(row["keys"]),
+        "opinion": json.loads(row["opinion"]) if row["opinion"] else None,
+        "stages": {each["stage"]: _with_error(each) for each in candidates if each["status"] is not None},
+    }
+    return _scores().validate_python({**row, **found})
+
+
+def _stage(row: Row, calls: list[Row]) -> Row:
+    own = [
+        {**call, "usage": {name: call[f"{name}_tokens"] for name in _USAGE}}
+        for call in calls
+        if call["stage_position"] == row["position"]
+    ]
+    return {**_with_error(row), "value": json.loads(row["value"]), "calls": own}
+
+
+def _with_error(row: Row) -> Row:
+    return {**row, "error": row["error"] or ""}
+
+
+@cache
+def _scores() -> TypeAdapter[QuestionScore]:
+    return TypeAdapter(QuestionScore)
+
+
+LAYOUT = 6
+"""Version of the tables, which each file holds; a file with another one is refused."""
+
+_KEY = "run_id VARCHAR, question_id VARCHAR, position BIGINT"
+_VERDICT = (
+    "correct MAP(VARCHAR, BOOLEAN), status VARCHAR, error VARCHAR, row_count BIGINT, gold_status VARCHAR, "
+    "seconds DOUBLE, gold_rows BIGINT, difference VARCHAR"
+)
+TABLES = {
+    "runs": "run_id VARCHAR, benchmark VARCHAR, revision VARCHAR, backbone VARCHAR, pipeline VARCHAR, rule VARCHAR, "
+    "status VARCHAR, started TIMESTAMP, finished TIMESTAMP, seconds DOUBLE, questions BIGINT, scored BIGINT, "
+    "answered BIGINT, unanswered BIGINT, retryable BIGINT, ex DOUBLE, correct BIGINT, total BIGINT, low DOUBLE, "
+    "high DOUBLE, tags MAP(VARCHAR, VARCHAR), mlflow_run_id VARCHAR, rows_removed TIMESTAMP, question_set VARCHAR, "
+    "run VARCHAR, record VARCHAR",
+    "questions": f"{_KEY}, database VARCHAR, difficulty VARCHAR, question VARCHAR, evidence VARCHAR, sql VARCHAR, "
+    f"gold_sql VARCHAR, executable BOOLEAN, failure_kind VARCHAR, failure VARCHAR, links VARCHAR, notes VARCHAR[], "
+    f"{_VERDICT}, attempts BIGINT, samples BIGINT[], keys VARCHAR, opinion VARCHAR, undecided VARCHAR[], "
+    "correct_by_variant MAP(VARCHAR, BOOLEAN)",
+    "candidates": f"{_KEY}, stage VARCHAR, reached BOOLEAN, sql VARCHAR, {_VERDICT}",
+    "stages": f"{_KEY}, stage VARCHAR, label VARCHAR, value VARCHAR, restored BOOLEAN, notes VARCHAR[], "
+    "seconds DOUBLE, error VARCHAR, replies BIGINT, unreadable BIGINT, fallback VARCHAR, skipped VARCHAR",
+    "calls": f"{_KEY}, stage_position BIGINT, stage VARCHAR, label VARCHAR, restored BOOLEAN, request VARCHAR, "
+    "model VARCHAR, input_tokens BIGINT, cached_input_tokens BIGINT, output_tokens BIGINT, reasoning_tokens BIGINT, "
+    "cached BOOLEAN, seconds DOUBLE, retries BIGINT, parse VARCHAR, cost_usd DOUBLE, cost_source VARCHAR, "
+    "from_scratch_usd DOUBLE, cache_write_tokens BIGINT, tier VARCHAR, list_usd DOUBLE, prompt_cache_usd DOUBLE",
+}
+"""Columns by table. A question has one row in `questions`, one in `candidates` per stage that yields a SQL (`reached`
+false where there is a verdict but no candidate), one in `stages` per stage it went through, one in `calls` per model
+call. The columns of `runs` are the fields of `RunHeader`, and as JSON text `run` (an `EvaluationRun`) and `record` (its
+`RunRecord`); `rows_removed` is when `crosscheck clean` removed the questions. `links`, `failure`, `value`, `keys`
+(what answer keys say) and `opinion` (what a model thinks of the answer) are JSON text. While the run goes on,
+`correct_by_variant` is empty."""
+
+
+class UnknownFileError(Exception):
+    """DuckDB file that is not a warehouse of this layout."""
+
+
+def has_tables(connection: "DuckDBPyConnection") -> bool:
+    """Return whether a file has the tables; an empty file has none.
+
+    Raises:
+        UnknownFileError: the file is not Crosscheck's, or of another layout.
+    """
+    tables = {row[0] for row in connection.execute("SHOW TABLES").fetchall()}
+    if not tables:
+        return False
+    if "crosscheck_schema" not in tables:
+        raise UnknownFileError("was not written by Crosscheck. Move it away.")
+    ((layout,),) = connection.execute("SELECT version FROM crosscheck_schema").fetchall()
+    if layout != LAYOUT:
+        raise UnknownFileError(
+            f"was written by another version of Crosscheck (layout {layout}; this version has {LAYOUT}). Use another "
+            "working folder (--home or CROSSCHECK_HOME), or move the file away. A copy of replies.sqlite in the new "
+            "folder saves paying for its replies again."
+        )
+    return True
+
+
+def create_tables(connection: "DuckDBPyConnection") -> None:
+    """Create the tables in an empty database."""
+    for table, columns in TABLES.items():
+        connection.execute(f"CREATE TABLE {table} ({columns})")
+    connection.execute(f"CREATE TABLE crosscheck_schema AS SELECT {LAYOUT} AS version")
+
+
+@cache
+def columns_of(table: str) -> tuple[str, ...]:
+    """Return the names of a table's columns."""
+    import duckdb
+
+    with duckdb.connect() as connection:
+        create_tables(connection)
+        return tuple(connection.table(table).columns)

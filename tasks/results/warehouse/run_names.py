@@ -1,0 +1,99 @@
+"""How a person names a run: by its id or the beginning of it, by MLflow's id, or as one of the latest."""
+
+import re
+from collections.abc import Sequence
+
+from tasks.core.errors import DataError, did_you_mean
+from tasks.core.wording import percent_and_counts
+from tasks.results.run_record import RunHeader
+
+_LATEST = re.compile(r"latest(?:~(\d+))?")
+_SHOWN = 5
+
+
+def find_run(reference: str, runs: Sequence[RunHeader]) -> RunHeader:
+    """Return the run that a person means.
+
+    Args:
+        reference: Crosscheck's id of a run or MLflow's, or the beginning of either; or "latest", "latest~1", ...:
+            the last run that was finished, the one before it, ...
+        runs: the runs there are, newest first.
+    """
+    if not runs:
+        raise DataError(
+            f'There is no run "{reference}": no run has been recorded yet. Run "crosscheck evaluate".'
+        )
+    latest = _LATEST.fullmatch(reference)
+    if latest:
+        return _latest(int(latest[1] or 0), reference, runs)
+    exact = [run for run in runs if reference in (run.run_id, run.mlflow_run_id)]
+    if exact:
+        return exact[0]
+    meant = [
+        run
+        for run in runs
+        if reference and (run.run_id.startswith(reference) or (run.mlflow_run_id or "").startswith(reference))
+    ]
+    if len(meant) == 1:
+        return meant[0]
+    if meant:
+        raise DataError(
+            f'"{reference}" is the beginning of {len(meant)} runs:{_listed(meant)}\nWrite more of its id.'
+        )
+    near = did_you_mean(reference, [run.run_id for run in runs])
+    hint = f" {near}" if near.startswith("Did") else ""
+    raise DataError(
+        f'There is no run "{reference}".{hint} The latest runs are:{_listed(runs)}\n'
+        '"crosscheck runs" lists all of them; "latest" and "latest~1" name the last two that were finished.'
+    )
+
+
+def run_before(run_id: str, runs: Sequence[RunHeader]) -> str:
+    """Return the id of the finished run before a run that it is compared with, "" if there is none.
+
+    That is the run that was re-run; else the last one of the same backbone and pipeline; else the last one. It has the
+    same benchmark, questions and rule, and its questions are in the warehouse. Runs are given newest first.
+    """
+    ids = [run.run_id for run in runs]
+    if run_id not in ids:
+        return ""
+    place = ids.index(run_id)
+    this, earlier = runs[place], runs[place + 1 :]
+    names = ("benchmark", "revision", "question_set", "rule")
+    comparable = [
+        run
+        for run in earlier
+        if run.is_finished
+        and not run.rows_removed
+        and all(getattr(run, name) == getattr(this, name) for name in names)
+    ]
+    comparable.sort(
+        key=lambda run: (
+            run.run_id != this.tags.get("parent_run_id"),
+            run.combination != this.combination,
+        )
+    )
+    return comparable[0].run_id if comparable else ""
+
+
+def run_line(run: RunHeader) -> str:
+    """Describe a run in one line: its id, what it evaluated, how it ended and what it scored."""
+    score = ""
+    if run.accuracy:
+        score = f", EX {percent_and_counts(run.accuracy)}"
+    status = "" if run.status == "complete" else f", {run.status}"
+    return f"{run.run_id}  {run.benchmark}: {run.backbone} | {run.pipeline}{score}{status}"
+
+
+def _latest(back: int, reference: str, runs: Sequence[RunHeader]) -> RunHeader:
+    finished = [run for run in runs if run.is_finished]
+    if back < len(finished):
+        return finished[back]
+    last = f', so "latest~{len(finished) - 1}" is the oldest' if finished else ""
+    count = f"{len(finished)} run{'' if len(finished) == 1 else 's'} finished"
+    raise DataError(f'There is no run "{reference}": {count} so far{last}. "crosscheck runs" lists all runs.')
+
+
+def _listed(runs: Sequence[RunHeader]) -> str:
+    lines = "".join(f"\n  {run_line(run)}" for run in runs[:_SHOWN])
+    return lines + (f"\n  and {len(runs) - _SHOWN} more" if len(runs) > _SHOWN else "")

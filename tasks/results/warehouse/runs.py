@@ -1,0 +1,353 @@
+"""The results warehouse: every question, stage and call of every run, in one DuckDB file."""
+
+import datetime
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tasks.core.errors import DataError, did_you_mean
+from tasks.core.wording import storable
+from tasks.results.evaluation import FINISHED, EvaluationRun, Unfinished
+from tasks.results.run_record import (
+    RunHeader,
+    RunRecord,
+    adapter_of,
+    json_of,
+    read_record,
+    record_of,
+    started_record,
+)
+from tasks.results.warehouse.duckdb_file import WarehouseFile
+from tasks.results.warehouse.rows import TABLES_OF_A_RUN, from_rows, to_rows
+from tasks.results.warehouse.stored import StoredRun
+from tasks.scoring.report import Opinion, QuestionScore, Report
+from tasks.scoring.variants import Variant, find_variants
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+
+def insert_questions(
+    connection: "DuckDBPyConnection", rows: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> None:
+    """Insert rows of questions that the tables do not have; what a table has no column for is left out."""
+    import pyarrow
+
+    for table, new in rows.items():
+        if new:
+            schema = connection.table(table).limit(0).to_arrow_table().schema
+            connection.register("new", pyarrow.Table.from_pylist(list(new), schema=schema))
+            connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM new")
+            connection.unregister("new")
+
+
+def remove_questions(connection: "DuckDBPyConnection", run_id: str, ids: Sequence[str]) -> None:
+    """Remove some questions of a run."""
+    import pyarrow
+
+    connection.register("ids", pyarrow.table({"id": pyarrow.array(ids, pyarrow.string())}))
+    for table in TABLES_OF_A_RUN:
+        connection.execute(
+            f"DELETE FROM {table} WHERE run_id = ? AND question_id IN (SELECT id FROM ids)", [run_id]
+        )
+    connection.unregister("ids")
+
+
+def remove_run(connection: "DuckDBPyConnection", run_id: str) -> None:
+    """Remove all questions of a run."""
+    for table in TABLES_OF_A_RUN:
+        connection.execute(f"DELETE FROM {table} WHERE run_id = ?", [run_id])
+
+
+def read_questions(connection: "DuckDBPyConnection", run_id: str) -> dict[str, list[dict[str, Any]]]:
+    """Read all rows of a run by table; questions in benchmark order where it is known, else by id."""
+    rows = {}
+    for table in TABLES_OF_A_RUN:
+        by_id = " NULLS LAST, TRY_CAST(question_id AS BIGINT), question_id" if table == "questions" else ""
+        cursor = connection.execute(
+            f"SELECT * FROM {table} WHERE run_id = ? ORDER BY position{by_id}", [run_id]
+        )
+        names = [column[0] for column in cursor.description or ()]
+        rows[table] = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    return rows
+
+
+_HEADER = tuple(RunHeader.model_fields)
+QUESTIONS_AT_A_TIME = 250
+"""Questions whose rows are in memory at a time: of nine stages and eleven calls each, they take 20 KB a question."""
+
+
+class Warehouse:
+    """Reads and writes the results of runs. Every write is one transaction.
+
+    Args:
+        path: the DuckDB file; made by the first write.
+        wait_s: seconds to try while another process has it.
+    """
+
+    def __init__(self, path: Path, wait_s: float = 30.0) -> None:
+        self._file = WarehouseFile(path, wait_s)
+
+    def start(self, run: EvaluationRun) -> None:
+        """Enter a run as running; questions that were written under its id stay."""
+        with self._file.writing() as connection:
+            _enter(connection, run, started_record(run))
+
+    def append_questions(self, run: EvaluationRun, scores: Iterable[QuestionScore]) -> None:
+        """Write questions while the run goes on; those that are there already are replaced."""
+        new = tuple(scores)
+        with self._file.writing() as connection:
+            remove_questions(connection, run.run_id, [score.question.id for score in new])
+            _insert(connection, run, new, {}, {})
+
+    def finish(self, run: EvaluationRun, report: Report, record: RunRecord | None = None) -> None:
+        """Write all that a run found, in place of what was written while it went on; `start` is not needed.
+
+        Without a record, that of the report is written.
+        """
+        positions = {row.question.id: position for position, row in enumerate(report.rows)}
+        benchmark = run.settings.get("benchmark") or {}
+        with self._file.writing() as connection:
+            _enter(connection, run, record or record_of(run, report))
+            remove_run(connection, run.run_id)
+            _insert(connection, run, report.rows, positions, find_variants(benchmark, report.rows))
+
+    def add_opinions(self, run_id: str, opinions: Mapping[str, Opinion], facts: Mapping[str, Any]) -> None:
+        """Add a model's opinions, by question id, on the answers of a run, and `facts` as "judge" to its record.
+
+        Earlier ones on the same questions are replaced.
+        """
+        with self._file.writing() as connection:
+            for question_id, opinion in opinions.items():
+                connection.execute(
+                    "UPDATE questions SET opinion = ? WHERE run_id = ? AND question_id = ?",
+                    [json.dumps(asdict(opinion)), run_id, question_id],
+                )
+            # a merge alone would keep what only the earlier facts name
+            _update(connection, run_id, {"judge": None})
+            _update(connection, run_id, {"judge": dict(facts)})
+
+    def note(self, run_id: str, facts: Mapping[str, Any]) -> None:
+        """Write fields of the record of a run that goes on; `finish` replaces it."""
+        with self._file.writing() as connection:
+            _update(connection, run_id, facts)
+
+    def abandon(self, run_id: str, status: Unfinished) -> None:
+        """Note that a run ended without a report; its questions stay, and so does one that did end with one."""
+        ended = datetime.datetime.now(datetime.UTC)
+        with self._file.writing() as connection:
+            changed = connection.execute(
+                "UPDATE runs SET status = ?, finished = ? WHERE run_id = ? AND status = 'running' RETURNING run_id",
+                [status, _utc(ended), run_id],
+            ).fetchall()
+            if changed:
+                _update(connection, run_id, {"status": status, "finished": ended.isoformat()})
+
+    def runs(self) -> tuple[RunHeader, ...]:
+        """List the runs, newest first."""
+        if not self._file.path.exists():
+            return ()
+        with self._file.reading() as connection:
+            rows = connection.execute(
+                f"SELECT {', '.join(_HEADER)} FROM runs ORDER BY started DESC, run_id DESC"
+            ).fetchall()
+        return tuple(RunHeader.model_validate(dict(zip(_HEADER, row, strict=True))) for row in rows)
+
+    def finished_runs(self) -> tuple[StoredRun, ...]:
+        """Read the finished runs without their questions, newest first."""
+        return self._without_questions(f"status IN {FINISHED}")
+
+    def record_of(self, run_id: str) -> RunRecord | None:
+        """Read the record of a run; None if it is not there."""
+        return next((stored.record for stored in self._without_questions("run_id = ?", run_id)), None)
+
+    def least_paid(self, run_id: str) -> float:
+        """Return the cost of a run's calls written so far, in US dollars; those without a price count 0."""
+        paid = "SELECT sum(cost_usd) FROM calls WHERE run_id = ? AND NOT restored AND NOT cached"
+        with self._file.reading() as connection:
+            found = connection.execute(paid, [run_id]).fetchone()
+        return float((found and found[0]) or 0)
+
+    def recorded(self, sha256: str) -> tuple[StoredRun, ...]:
+        """Read the runs, also unfinished ones, that wrote the recording with this sha256, without their questions."""
+        return self._without_questions("json_extract_string(record, '$.recorded.sha256') = ?", sha256)
+
+    def _without_questions(self, condition: str, *values: str) -> tuple[StoredRun, ...]:
+        if not self._file.path.exists():
+            return ()
+        with self._file.reading() as connection:
+            rows = connection.execute(
+                f"SELECT run, record FROM runs WHERE {condition} ORDER BY started DESC, run_id DESC",
+                values,
+            ).fetchall()
+        read_run = adapter_of(EvaluationRun).validate_json
+        return tuple(StoredRun(read_run(run), read_record(record)) for run, record in rows)
+
+    def question_ids(self, run_id: str) -> tuple[str, ...]:
+        """Return the ids of a run's questions in their order; () where they were removed."""
+        with self._file.reading() as connection:
+            found = connection.execute(
+                "SELECT question_id FROM questions WHERE run_id = ? ORDER BY position", [run_id]
+            ).fetchall()
+        return tuple(str(row[0]) for row in found)
+
+    def right_answers(
+        self, run_ids: Collection[str], rule: str, variant: str = ""
+    ) -> dict[str, dict[str, bool]]:
+        """Return, by run and question, whether the answer is right by a rule, or by a score variant.
+
+        Runs whose questions were removed are absent, and so are questions that the variant does not count.
+        """
+        verdict, name = (
+            ("correct_by_variant[?]", variant) if variant else ("coalesce(correct[?], false)", rule)
+        )
+        found: dict[str, dict[str, bool]] = {}
+        with self._file.reading() as connection:
+            rows = connection.execute(
+                f"SELECT run_id, question_id, {verdict} AS verdict FROM questions WHERE executable "
+                "AND verdict IS NOT NULL AND run_id IN (SELECT unnest(?::VARCHAR[]))",
+                [name, list(run_ids)],
+            ).fetchall()
+        for run_id, question_id, right in rows:
+            found.setdefault(run_id, {})[question_id] = bool(right)
+        return found
+
+    def same_answers(self, run: EvaluationRun, rows: Sequence[QuestionScore]) -> str:
+        """Return the id of the latest complete run with the settings and answers of this one, "" if there is none.
+
+        Args:
+            run: this one.
+            rows: its questions.
+        """
+        if not self._file.path.exists():
+            return ""
+        names = (run.run_id, run.benchmark, run.backbone, run.pipeline, run.revision, len(rows))
+        answers = {row.question.id: row.outcome.sql for row in rows}
+        with self._file.reading() as connection:
+            found = connection.execute(
+                "SELECT run_id, run FROM runs WHERE run_id <> ? AND benchmark = ? AND backbone = ? AND pipeline = ? "
+                "AND revision = ? AND questions = ? AND status = 'complete' ORDER BY started DESC LIMIT 10",
+                list(names),
+            ).fetchall()
+            for run_id, content in found:
+                if _asked_alike(run, adapter_of(EvaluationRun).validate_json(content)):
+                    theirs = connection.execute(
+                        "SELECT question_id, sql FROM questions WHERE run_id = ?", [run_id]
+                    ).fetchall()
+                    if dict(theirs) == answers:
+                        return str(run_id)
+        return ""
+
+    def verdicts_before(self, run: EvaluationRun) -> dict[str, bool]:
+        """Return whether each answer was right in the last finished run of the same kind, by question id; {} of none.
+
+        It has the same benchmark, revision, backbone, pipeline and rule.
+        """
+        if not self._file.path.exists():
+            return {}
+        with self._file.reading() as connection:
+            found = connection.execute(
+                "SELECT run_id FROM runs WHERE run_id <> ? AND benchmark = ? AND revision = ? AND backbone = ? AND "
+                f"pipeline = ? AND rule = ? AND status IN {FINISHED} AND rows_removed IS NULL ORDER BY started DESC "
+                "LIMIT 1",
+                [run.run_id, run.benchmark, run.revision, run.backbone, run.pipeline, run.rule],
+            ).fetchone()
+            if found is None:
+                return {}
+            rows = connection.execute(
+                "SELECT question_id, correct[?] FROM questions WHERE run_id = ?", [run.rule, found[0]]
+            ).fetchall()
+        return {str(name): right for name, right in rows if right is not None}
+
+    def with_inputs(self, digest: str) -> tuple[StoredRun, ...]:
+        """Read the finished runs of these inputs (`EvaluationRun.inputs`), without their questions, newest first."""
+        found = f"status IN {FINISHED} AND rows_removed IS NULL AND json_extract_string(run, '$.inputs') = ?"
+        return self._without_questions(found, digest)
+
+    def last_sampled(self, like: EvaluationRun) -> StoredRun | None:
+        """Read the finished run with the highest sampling (`attempt`) of the same benchmark, backbone and pipeline.
+
+        Of several, the latest; without its questions; None where the model was sampled once. A run that was interrupted
+        does not count: the same command continues with the sampling that it began. One whose questions were removed
+        does: the reply cache may hold what it was answered.
+        """
+        names = (like.benchmark, like.backbone, like.pipeline)
+        alike = f"status IN {FINISHED} AND benchmark = ? AND backbone = ? AND pipeline = ?"
+        runs = self._without_questions(f"{alike} AND tags['attempt'] IS NOT NULL", *names)
+        return max(runs, key=lambda stored: int(stored.run.tags["attempt"]), default=None)
+
+    def read_run(self, run_id: str) -> StoredRun:
+        """Read one run with all its questions."""
+        path = self._file.path
+        if not path.exists():
+            raise DataError(f'There is no run "{run_id}": {path} has not been written yet.')
+        with self._file.reading() as connection:
+            found = connection.execute(
+                "SELECT run, record, rows_removed FROM runs WHERE run_id = ?", [run_id]
+            ).fetchone()
+            if found is None:
+                known = [row[0] for row in connection.execute("SELECT run_id FROM runs").fetchall()]
+                raise DataError(f'There is no run "{run_id}" in {path}. {did_you_mean(run_id, known)}')
+            rows = read_questions(connection, run_id)
+        run, record, removed = found
+        if removed:
+            raise DataError(
+                f'The questions of run "{run_id}" were removed by "crosscheck clean --rows" on {removed:%Y-%m-%d}. Its '
+                'scores are in "crosscheck runs" and in MLflow; the command that made it makes it again, and what was '
+                "paid for is reused."
+            )
+        return StoredRun(adapter_of(EvaluationRun).validate_json(run), read_record(record), from_rows(rows))
+
+
+def _asked_alike(a: EvaluationRun, b: EvaluationRun) -> bool:
+    """Return whether two runs have the same settings, questions, golds and tags that change what a score means."""
+    names = ("settings", "question_sha256", "keys", "why_unranked", "engine", "databases")
+    return all(getattr(a, name) == getattr(b, name) for name in names)
+
+
+def _insert(
+    connection: "DuckDBPyConnection",
+    run: EvaluationRun,
+    scores: Sequence[QuestionScore],
+    positions: Mapping[str, int],
+    variants: Mapping[str, Variant],
+) -> None:
+    for first in range(0, len(scores), QUESTIONS_AT_A_TIME):
+        chunk = scores[first : first + QUESTIONS_AT_A_TIME]
+        rows = to_rows(run.run_id, chunk, positions)
+        for row, score in zip(rows["questions"], chunk, strict=True):
+            judged = variants.items() if score.executable else ()
+            row["correct_by_variant"] = [(name, each.judge(score, run.rule)) for name, each in judged]
+        insert_questions(connection, rows)
+
+
+def _enter(connection: "DuckDBPyConnection", run: EvaluationRun, record: RunRecord) -> None:
+    """Write the row of a run in place of the one that it had."""
+    connection.execute("DELETE FROM runs WHERE run_id = ?", [run.run_id])
+    values = record.model_dump(include=set(_HEADER)) | {
+        "started": _utc(record.started),
+        "finished": record.finished and _utc(record.finished),
+        "run": json.dumps(json_of(run)),
+        "record": record.model_dump_json(),
+    }
+    tags = values.pop("tags")
+    connection.execute(
+        f"INSERT INTO runs ({', '.join(values)}, tags) "
+        f"VALUES ({', '.join('?' * len(values))}, MAP(?::VARCHAR[], ?::VARCHAR[]))",
+        [*values.values(), list(tags), list(tags.values())],
+    )
+
+
+def _update(connection: "DuckDBPyConnection", run_id: str, facts: Mapping[str, Any]) -> None:
+    """Change fields of a run's record."""
+    connection.execute(
+        "UPDATE runs SET record = json_merge_patch(record, ?) WHERE run_id = ?",
+        [storable(json.dumps(facts, ensure_ascii=False)), run_id],
+    )
+
+
+def _utc(moment: datetime.datetime) -> datetime.datetime:
+    """Return a moment as DuckDB's TIMESTAMP, in UTC: its time zones need a further package to read."""
+    return moment.astimezone(datetime.UTC).replace(tzinfo=None)

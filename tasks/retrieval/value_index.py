@@ -1,0 +1,378 @@
+"""Retrieves the values of each column of a database that a question most likely means (SEA-SQL, section 1).
+
+For each column the texts are ranked by BM25 against the question; of the best 1,000, those that the question
+mentions (`tasks.retrieval.bridging`) move to the front; the first k are kept. Ties are broken by value. A
+number in the question comes before others of its column. Two deviations: BM25 looks up no stop words, and where the
+question finds fewer than k values, the column's most frequent ones follow instead of arbitrary ones: texts before
+numbers, ties by value, punctuation alone last.
+
+There is one index per database, kept on disk under the database's digest: a changed database gets a new one. FTS5
+finds the texts that share a word with the question; a word that too many share is left out. What the question mentions
+is found all the same, by its length and beginning.
+"""
+
+import asyncio
+import json
+import logging
+import math
+import re
+import sqlite3
+import sys
+import threading
+from bisect import bisect
+from collections import Counter, OrderedDict
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rapidfuzz.distance import Indel
+from rapidfuzz.process import extract
+
+from tasks.core.records import ColumnName, ColumnValues, Value
+from tasks.database.database import Database
+from tasks.database.sqlite.connection import tolerant_text
+from tasks.database.sqlite.files import read_only_uri
+from tasks.retrieval import value_index_builder as builder
+from tasks.retrieval.bridging import (
+    LIKENESS,
+    BridgedQuestion,
+    Span,
+    column_requires,
+    like_lengths,
+    without_stop_words,
+)
+from tasks.retrieval.value_index_builder import LAST_BUCKET, Progress
+
+K1, B = 1.5, 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class ValueMatches:
+    """What the index found for a question."""
+
+    question: BridgedQuestion  # the question, as bridging compares it
+    holders: Mapping[int, Sequence[str]]  # by id of a text, the question's words that it holds
+    complete: bool  # whether all of the question's words were looked up
+    values: Mapping[int, str]  # the texts that hold a word or may be mentioned, by id
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the index."""
+
+    name: ColumnName  # the column
+    first_id: int  # id of its first text; the others follow in their order
+    texts: int  # how many texts it has
+    blanks: int  # how many blanks they hold together
+    first: tuple[Value, ...]  # what is shown when the question mentions none of its values
+
+    def choose(self, ids: Sequence[int], found: ValueMatches, top: int) -> list[str]:
+        """Return the texts of this column that a question mentions, then those that share a word with it.
+
+        Args:
+            ids: texts of this column that were found, ascending.
+            found: what was found in all columns.
+            top: texts that may count as mentioned, the best by BM25; texts without a word of the question are
+                equally bad. All count where a word was left out.
+        """
+        holding = [number for number in ids if number in found.holders]
+        ranked = self._rank(holding, found)[:top]
+        best, rest = set(ranked), top - len(ranked) if found.complete else self.texts
+        bridges = {
+            number: bridge
+            for number in ids
+            if (
+                number in best
+                if number in found.holders
+                else number - self.first_id - bisect(holding, number) < rest
+            )
+            and (bridge := found.question.bridge(found.values[number]))
+            and bridge.score >= column_requires(self.name.column)
+        }
+        mentioned = sorted(
+            bridges, key=lambda number: (-bridges[number].score, -bridges[number].length, number)
+        )
+        return [found.values[number] for number in dict.fromkeys((*mentioned, *ranked))]
+
+    def _rank(self, ids: Sequence[int], found: ValueMatches) -> list[int]:
+        """Return texts that hold a word of the question, best first by BM25, equally good ones in their order.
+
+        Lucene's variant, whose weights are never negative; a word counts once per text, and blanks are a text's length.
+        """
+        holding = Counter(word for number in ids for word in found.holders[number])
+        weights = {word: math.log(1 + (self.texts - n + 0.5) / (n + 0.5)) for word, n in holding.items()}
+        average = 1 + self.blanks / max(self.texts, 1)
+
+        def score(number: int) -> float:
+            length = (1 + found.values[number].count(" ")) / average
+            weight = sum(weights[word] for word in found.holders[number])
+            return round(weight * (K1 + 1) / (1 + K1 * (1 - B + B * length)), 9)
+
+        scores = {number: score(number) for number in ids}
+        return sorted(ids, key=lambda number: (-scores[number], number))
+
+
+_NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?!\w)")
+LARGEST = 2**63 - 1
+"""SQLite's largest whole number."""
+
+
+def numbers(text: str) -> tuple[int | float, ...]:
+    """Return the numbers in a text, each once, whole ones as `int`.
+
+    >>> numbers("In 1990 over 1,250 of 3.50 or -2.0, not 7th or v2")
+    (1990, 1250, 3.5, -2)
+    """
+    found = (_number(match.replace(",", "")) for match in _NUMBER.findall(text))
+    return tuple(dict.fromkeys(number for number in found if number is not None))
+
+
+def _number(text: str) -> int | float | None:
+    value = float(text)
+    if not math.isfinite(value):
+        return None
+    whole = int(value) if "." in text else int(text)
+    return whole if value.is_integer() and abs(whole) <= LARGEST else value
+
+
+TOP = 1000
+"""Texts of a column that bridging looks at."""
+MAX_MATCHES = 1000
+"""Texts of the whole database that BM25 scores. The question's rarest words come first; a common one whose texts
+would be too many is left out as uninformative."""
+MAX_OPEN_INDEXES = 16
+"""Indexes that a process keeps open."""
+log = logging.getLogger(__name__)
+
+_SUFFIX = re.compile(r"(?<=\w)['’]\w{1,2}\b")
+_QUESTION = f"""
+PRAGMA temp_store = MEMORY;
+CREATE VIRTUAL TABLE temp.question USING fts5 (text, tokenize={builder.TOKENIZER});
+CREATE VIRTUAL TABLE temp.question_word USING fts5vocab (temp, question, row);
+"""
+_TOKENIZE = f"INSERT INTO question VALUES ({builder.WORDS.format('?1')})"
+# a JSON array is read in half the time of as many rows
+_HOLDERS = "SELECT json_group_array(rowid) FROM (SELECT rowid FROM word WHERE word MATCH ? LIMIT ?)"
+_SIMILAR = " UNION ALL ".join(
+    f"SELECT id, {core} FROM text WHERE {bucket} = ?1 AND {core} BETWEEN ?2 AND ?3 AND {condition}"
+    for (bucket, core), condition in ((builder.WHOLE, "TRUE"), (builder.TRIMMED, builder.HAS_ENDS))
+)
+
+
+class ValueIndex:
+    """The values of one database; several threads may ask at once.
+
+    `open` it; the constructor takes a file that is known to be whole.
+    """
+
+    def __init__(self, path: Path) -> None:
+        builder.require_fts5()
+        self._lock = threading.Lock()
+        self._connection = sqlite3.connect(
+            read_only_uri(path), uri=True, check_same_thread=False, isolation_level=None
+        )
+        self._connection.text_factory = tolerant_text
+        self._connection.executescript(_QUESTION)
+        self._columns = {
+            place: Column(ColumnName(table, column), first_id, texts, blanks, tuple(json.loads(first)))
+            for place, table, column, first_id, texts, blanks, first in self._connection.execute(
+                "SELECT * FROM place ORDER BY id"
+            )
+        }
+        self._with_texts = [place for place, column in self._columns.items() if column.texts]
+        self._first_ids = [self._columns[place].first_id for place in self._with_texts]
+
+    @classmethod
+    def open(cls, database: Database, folder: Path, progress: Progress | None = None) -> "ValueIndex":
+        """Open the index of a database, building it first where there is none, or none of this format.
+
+        `progress` is called with a message before one is built: a million values take some three seconds.
+        """
+        path = folder / f"{database.digest}.sqlite"
+        if not _is_whole(path):
+            builder.build(database, path, progress)
+        with suppress(OSError):
+            path.touch()  # `crosscheck clean` removes what was not used for long
+        return cls(path)
+
+    def __del__(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        if hasattr(self, "_connection"):
+            self._connection.close()
+
+    def retrieve(
+        self, question_text: str, k: int = 2, bm25_top_k: int = TOP, *, fill: bool = True
+    ) -> Mapping[ColumnName, tuple[Value, ...]]:
+        """Return the k values of each column that a question most likely means, the likeliest first.
+
+        At most 10 values (`k`), of the `bm25_top_k` texts of a column that are looked at, which are at least k. By
+        column in schema order; columns without a value are absent. Without `fill`, a column's frequent values do not
+        take the places for which the question finds none.
+        """
+        if k > builder.FIRST:
+            raise ValueError(
+                f"k is {k}, but an index keeps no more than {builder.FIRST} first values of a column"
+            )
+        if k < 1:
+            return {}
+        question_text = question_text.encode("utf-8", "replace").decode()  # half a character is none
+        with self._lock:
+            found = self._find(question_text)
+            mentioned = self._find_numbers(question_text)
+        by_place: dict[int, list[int]] = {}
+        for number in sorted(found.values):
+            by_place.setdefault(self._with_texts[bisect(self._first_ids, number) - 1], []).append(number)
+        result = {}
+        for place, column in self._columns.items():
+            chosen = column.choose(by_place[place], found, bm25_top_k) if place in by_place else ()
+            every = dict.fromkeys((*chosen, *mentioned.get(place, ()), *(column.first if fill else ())))
+            if every or fill:
+                result[column.name] = tuple(every)[:k]
+        return result
+
+    def _find(self, question_text: str) -> ValueMatches:
+        question = BridgedQuestion(question_text)
+        found = {word: self._find_word(word) for word in self._words(question_text)}
+        holders: dict[int, list[str]] = {}
+        complete = True
+        for word in sorted(found, key=lambda word: (len(found[word]), word)):
+            if len(holders) + len(found[word]) > MAX_MATCHES:
+                complete = False
+                break
+            for number in found[word]:
+                holders.setdefault(number, []).append(word)
+        return ValueMatches(
+            question, holders, complete, self._read(holders.keys() | self._find_similar(question))
+        )
+
+    def _words(self, text: str) -> list[str]:
+        """Return the words of a question, by the tokenizer of the index, without stop words and apostrophes' ends."""
+        self._connection.execute("DELETE FROM question")
+        self._connection.execute(_TOKENIZE, (without_stop_words(_SUFFIX.sub("", text)),))
+        return [word for (word,) in self._connection.execute("SELECT term FROM question_word")]
+
+    def _find_word(self, word: str) -> list[int]:
+        ((numbers_of_texts,),) = self._connection.execute(_HOLDERS, (f'"{word}"', MAX_MATCHES + 1))
+        return list(json.loads(numbers_of_texts))
+
+    def _find_similar(self, question: BridgedQuestion) -> set[int]:
+        """Return ids of the texts that are similar, as a whole, to words of the question and begin as they do."""
+        found: set[int] = set()
+        nowhere: str | None = None
+        for span in question.spans(builder.LONGEST):
+            for bucket, beginning in _ranges(span):
+                if bucket == LAST_BUCKET and nowhere and beginning.startswith(nowhere):
+                    continue  # a longer span that starts at the same word
+                end = beginning + chr(sys.maxunicode)
+                rows = self._connection.execute(_SIMILAR, (bucket, beginning, end)).fetchall()
+                if bucket == LAST_BUCKET and not rows:
+                    nowhere = beginning
+                cores = [core.lower() for _, core in rows]
+                like = extract(
+                    span.text, cores, scorer=Indel.normalized_similarity, score_cutoff=LIKENESS, limit=None
+                )
+                found.update(rows[position][0] for _, _, position in like)
+        return found
+
+    def _read(self, wanted: Collection[int]) -> dict[int, str]:
+        rows = self._connection.execute(
+            "SELECT id, value FROM text WHERE id IN (SELECT value FROM json_each(?))",
+            (json.dumps(sorted(wanted)),),
+        )
+        return dict(rows.fetchall())
+
+    def _find_numbers(self, question: str) -> Mapping[int, Sequence[int | float]]:
+        """Return by place the numbers of the question that the column holds, in the question's order."""
+        found: dict[int, list[int | float]] = {}
+        for number in numbers(question):
+            rows = self._connection.execute(
+                "SELECT number.place, number.value FROM place CROSS JOIN number ON number.place = place.id "
+                "WHERE number.value = ?",
+                (number,),
+            )
+            for place, value in rows:
+                found.setdefault(place, []).append(value)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseValues:
+    """A database whose values a stage can ask for; the index is opened, or built, when the first question asks."""
+
+    database: Database
+    folder: Path  # where indexes are kept
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """What an answer depends on beside the question: the database's content and how it is indexed."""
+        return {"database": self.database.digest, "format": builder.FORMAT}
+
+    @property
+    def _path(self) -> Path:
+        return self.folder / f"{self.database.digest}.sqlite"
+
+    def open(self, progress: Progress | None = None) -> ValueIndex:
+        """Return the index, building it first where there is none; it stays open for other questions."""
+        with _opening:
+            index = _open.pop(self._path, None) or ValueIndex.open(self.database, self.folder, progress)
+            _open[self._path] = index
+            if len(_open) > MAX_OPEN_INDEXES:
+                _open.popitem(last=False)  # closed once no question uses it
+        return index
+
+    async def retrieve(
+        self, question_text: str, k: int, bm25_top_k: int, *, fill: bool = True
+    ) -> tuple[ColumnValues, ...]:
+        """Call `ValueIndex.retrieve` in a thread; return the likeliest values of each column.
+
+        An index whose file is found to be damaged is built again.
+        """
+
+        def ask() -> Mapping[ColumnName, tuple[Value, ...]]:
+            try:
+                return self.open().retrieve(question_text, k, bm25_top_k, fill=fill)
+            except sqlite3.DatabaseError as error:
+                log.warning("The index of values %s is damaged (%s) and is built again.", self._path, error)
+                builder.build(self.database, self._path)
+                with _opening:
+                    _open.pop(self._path, None)
+                return self.open().retrieve(question_text, k, bm25_top_k, fill=fill)
+
+        found = await asyncio.to_thread(ask)
+        return tuple(ColumnValues(name, values) for name, values in found.items())
+
+
+_open: OrderedDict[Path, ValueIndex] = OrderedDict()
+_opening = threading.Lock()
+
+
+def _ranges(span: Span) -> list[tuple[int, str]]:
+    """Return the buckets and beginnings under which texts similar to a span are indexed."""
+    length = len(span.text)
+    shortest, longest = (min(one, LAST_BUCKET) for one in like_lengths(length))
+    first = span.beginning[0]
+    return [
+        # a text as long as a short span differs in one letter at least, which is two edits too many
+        (bucket, begins + (span.text if bucket == length <= 6 else span.beginning)[1:])
+        for bucket in range(shortest, longest + 1)
+        for begins in ((first,) if first.isascii() else {first, first.upper()})
+    ]
+
+
+def _is_whole(path: Path) -> bool:
+    """Return whether a file is an index of this format and not truncated."""
+    try:
+        with closing(sqlite3.connect(read_only_uri(path), uri=True)) as connection:
+            application, version, pages, size = (
+                connection.execute(f"PRAGMA {name}").fetchone()[0]
+                for name in ("application_id", "user_version", "page_count", "page_size")
+            )
+            expected = (builder.APPLICATION, builder.FORMAT, path.stat().st_size)
+            return (application, version, pages * size) == expected
+    except (sqlite3.DatabaseError, OSError):
+        return False

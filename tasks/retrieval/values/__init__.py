@@ -1,1 +1,0 @@
-"""Index of a database's values, and bridging between values and a question."""

@@ -1,0 +1,144 @@
+"""Execution and classification of gold SQL: finds gold that fails or is slow."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, get_args
+
+from tasks.core.errors import DatabaseUnavailableError
+from tasks.scoring.cost import percentile
+
+if TYPE_CHECKING:
+    from tasks.benchmarks.gold_files import Gold
+    from tasks.database.database import Database
+    from tasks.database.sandbox.workers import SqlWorkers
+
+GoldClass = Literal[
+    "rows", "empty", "error", "timeout", "too_large", "missing_database", "unreadable_database"
+]
+GOLD_CLASSES: tuple[GoldClass, ...] = get_args(GoldClass)
+FAULTS: frozenset[GoldClass] = frozenset({"error", "timeout", "too_large"})
+"""Classes under which no prediction can be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class GoldCheck:
+    """Outcome of one gold SQL."""
+
+    id: str  # its id, as in `Gold`
+    database_id: str  # its database
+    sql: str  # the SQL
+    # "rows"; "empty" (ran, and returned no row: any other query without rows is right); "error"; "timeout";
+    # "too_large"; "missing_database" (not run); "unreadable_database" (its file is damaged or gone, or its server
+    # does not answer: whether the gold runs is not known)
+    found: GoldClass
+    error: str = ""  # the database's message, or why it cannot be read; "" where there is none
+    row_count: int | None = None  # rows it returned; None where it did not finish
+    seconds: float | None = None  # time it took; None where it was not run
+
+
+@dataclass(frozen=True, slots=True)
+class GoldReport:
+    """Outcomes of the gold SQL of a split."""
+
+    checks: tuple[GoldCheck, ...]  # one per gold, in file order
+    slow_s: float  # seconds above which a gold that finished is called slow
+
+    @property
+    def counts(self) -> Mapping[GoldClass, int]:
+        """How many there are of each class; they add up to all."""
+        found = [check.found for check in self.checks]
+        return {name: found.count(name) for name in GOLD_CLASSES}
+
+    @property
+    def slow(self) -> tuple[GoldCheck, ...]:
+        """Gold that finished and took longer than the threshold, slowest first."""
+        finished = (check for check in self.checks if check.found in ("rows", "empty"))
+        slow = [check for check in finished if check.seconds is not None and check.seconds > self.slow_s]
+        return tuple(sorted(slow, key=lambda check: -(check.seconds or 0.0)))
+
+    @property
+    def faults(self) -> tuple[GoldCheck, ...]:
+        """Gold that does not run to its end."""
+        return tuple(check for check in self.checks if check.found in FAULTS)
+
+    @property
+    def unreadable(self) -> tuple[GoldCheck, ...]:
+        """Gold whose database cannot be read."""
+        return tuple(check for check in self.checks if check.found == "unreadable_database")
+
+    @property
+    def p95_s(self) -> float | None:
+        """95th percentile of the seconds of those that were run; None of none."""
+        return percentile(sorted(c.seconds for c in self.checks if c.seconds is not None), 95)
+
+
+async def check_golds(
+    workers: "SqlWorkers",
+    suites: Mapping[str, Sequence["Database"]],
+    golds: Sequence["Gold"],
+    *,
+    timeout_s: float,
+    broken: Mapping[str, str] | None = None,
+    on_check: Callable[[GoldCheck], None] | None = None,
+) -> tuple[GoldCheck, ...]:
+    """Run every gold once on each database of its suite and classify it, in file order.
+
+    What is found is that of the first database, unless the gold does not run on another. `broken` are databases whose
+    file is there but cannot be read, with the reason. `on_check` is called with each result.
+    """
+    unreadable = broken or {}
+
+    async def check(gold: "Gold") -> GoldCheck:
+        if gold.database_id in suites:
+            found = await _run_on_all(workers, suites[gold.database_id], gold, timeout_s)
+        elif gold.database_id in unreadable:
+            found = GoldCheck(
+                gold.id, gold.database_id, gold.sql, "unreadable_database", unreadable[gold.database_id]
+            )
+        else:
+            found = GoldCheck(gold.id, gold.database_id, gold.sql, "missing_database")
+        if on_check:
+            on_check(found)
+        return found
+
+    ordered = sorted(range(len(golds)), key=lambda place: golds[place].database_id)
+    checks: dict[int, GoldCheck] = {}
+    places = iter(ordered)
+
+    async def work(places: Iterable[int]) -> None:
+        for place in places:
+            checks[place] = await check(golds[place])
+
+    await asyncio.gather(*(work(places) for _ in range(2 * workers.size)))
+    return tuple(checks[place] for place in range(len(golds)))
+
+
+async def _run_on_all(
+    workers: "SqlWorkers", suite: Sequence["Database"], gold: "Gold", timeout_s: float
+) -> GoldCheck:
+    first = await _run(workers, suite[0], gold, timeout_s)
+    if first.found not in ("rows", "empty"):
+        return first
+    for database in suite[1:]:
+        check = await _run(workers, database, gold, timeout_s)
+        if check.found not in ("rows", "empty"):
+            return replace(check, error=f"{database.path.name}: {check.error or check.found}")
+    return first
+
+
+async def _run(workers: "SqlWorkers", database: "Database", gold: "Gold", timeout_s: float) -> GoldCheck:
+    try:
+        execution = await workers.execute(database, gold.sql, rows=0, timeout_s=timeout_s)
+    except DatabaseUnavailableError as error:
+        return GoldCheck(gold.id, gold.database_id, gold.sql, "unreadable_database", str(error))
+    finished: GoldClass = "rows" if execution.row_count else "empty"
+    return GoldCheck(
+        gold.id,
+        gold.database_id,
+        gold.sql,
+        finished if execution.status == "ok" else execution.status,
+        execution.error,
+        execution.row_count,
+        execution.seconds,
+    )

@@ -1,1 +1,0 @@
-"""Golds themselves: whether they run, and whether the data decide their result."""

@@ -1,0 +1,310 @@
+"""The figures that DAC and SEA-SQL report of themselves, by name, where they took part."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter
+
+from tasks.core.dac_records import CANDIDATE, Alignment, Entities, ParsedSkeleton, Revision
+from tasks.core.outcome import split_label
+from tasks.core.records import Correction, Elimination
+from tasks.core.wording import counts, percent
+from tasks.database.schema import Schema
+from tasks.documents.model import Table
+from tasks.scoring.error_classes import ErrorClass, classify, classify_sql, dac_counts
+from tasks.scoring.metric import METRICS, ScoredRun, metric
+from tasks.scoring.oracle import gold_entities, gold_skeleton
+from tasks.scoring.report import Measurement, QuestionScore, Ratio, Value, Verdict, flips, is_right
+from tasks.sql.skeleton import skeleton
+
+T = TypeVar("T")
+_ALIGNMENT: TypeAdapter[Alignment] = TypeAdapter(Alignment)
+_PARSED: TypeAdapter[ParsedSkeleton] = TypeAdapter(ParsedSkeleton)
+_REVISION: TypeAdapter[Revision] = TypeAdapter(Revision)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One scored question, with what DAC did on it."""
+
+    score: QuestionScore
+    schema: Schema
+    entities: Entities
+    skeleton: str | None
+    alignment: Alignment | None
+    parsed: ParsedSkeleton | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """The SQL of a question at one point of the correction; `causes` are those of a wrong one."""
+
+    sql: str | None
+    right: bool
+    causes: tuple[ErrorClass, ...]
+
+
+def dac_figures(
+    scores: Sequence[QuestionScore], rule: str, schemas: Mapping[str, Schema]
+) -> dict[str, Value]:
+    """Compute DAC's figures by name; none where no question was corrected by decomposition.
+
+    - `dac/linking_tables/`, `dac/linking_columns/`: linked entities against those that the gold uses, over all
+      questions: `precision` of all linked, `recall` of all used, `f1`; `macro_...`: their means over questions, as in
+      the paper (Table 5, which compares with people's labels and not with the gold SQL), where a question counts 1 if
+      nothing was to be linked and nothing was. Absent where no question was linked.
+    - `dac/parsed_skeleton`: questions whose parsed skeleton is the gold's, of all. Absent where none was parsed.
+    - `dac/right_of_right_subtasks`: right final answers, of the questions whose linked entities and parsed skeleton are
+      the gold's. Absent where either was not asked for.
+    - `dac/before/`, `dac/after/`: of the SQL that came in and that went out, questions with the gold's `skeleton`, of
+      all; right answers, of those with the gold's entities and skeleton (`right_of_right_parts`); wrong answers by
+      DAC's kinds of error (`errors_...`).
+    - `dac/corrections/KIND_OUTCOME`: corrections that were asked for.
+
+    A question that failed before a sub-task, or whose reply was unreadable, counts as linked or parsed to nothing.
+    Questions without a database are left out.
+    """
+    scored = [one for one in scores if one.executable and one.question.database_id in schemas]
+    if not any(_place(one) is not None for one in scored):
+        return {}
+    rows = [_row(one, schemas[one.question.database_id]) for one in scored]
+    found: dict[str, Value] = {}
+    linked = any(row.alignment is not None for row in rows)
+    parsed = any(row.parsed is not None for row in rows)
+    if linked:
+        found |= _entities("tables", rows, lambda entities: set(entities.tables))
+        found |= _entities("columns", rows, lambda entities: set(entities.columns))
+    if parsed:
+        found["dac/parsed_skeleton"] = Ratio(sum(map(_right_skeleton, rows)), len(rows))
+    if linked and parsed:
+        found["dac/right_of_right_subtasks"] = _subtasks(rows, rule)
+    before = [_before(row, rule) for row in rows]
+    after = [_after(row, rule) for row in rows]
+    corrections = Counter(
+        (revision.kind, revision.outcome)
+        for row in rows
+        for revision in stage_values(row.score, "dac_correction", _REVISION)
+    )
+    found |= _parts("before", rows, before) | _parts("after", rows, after)
+    return found | {
+        f"dac/corrections/{kind}_{outcome}": count for (kind, outcome), count in sorted(corrections.items())
+    }
+
+
+def _row(score: QuestionScore, schema: Schema) -> _Row:
+    return _Row(
+        score,
+        schema,
+        gold_entities(score.gold_sql, schema),
+        gold_skeleton(score.gold_sql, schema.dialect).skeleton,
+        next(iter(stage_values(score, "entity_linking", _ALIGNMENT)), None),
+        next(iter(stage_values(score, "skeleton_parsing", _PARSED)), None),
+    )
+
+
+def _entities(name: str, rows: Sequence[_Row], part: Callable[[Entities], set[Any]]) -> dict[str, Value]:
+    pairs = [(part(row.entities), part(row.alignment.entities) if row.alignment else set()) for row in rows]
+    right = sum(len(gold & linked) for gold, linked in pairs)
+    precision = Ratio(right, sum(len(linked) for _, linked in pairs))
+    recall = Ratio(right, sum(len(gold) for gold, _ in pairs))
+    found: dict[str, Value] = {"precision": precision, "recall": recall}
+    if precision.value is not None and recall.value is not None:
+        found["f1"] = _f1(precision.value, recall.value)
+    precisions = [_share(len(gold & linked), len(linked), empty=not gold) for gold, linked in pairs]
+    recalls = [_share(len(gold & linked), len(gold), empty=not linked) for gold, linked in pairs]
+    macro = {"precision": precisions, "recall": recalls, "f1": list(map(_f1, precisions, recalls))}
+    found |= {f"macro_{what}": Ratio(sum(values), len(rows)) for what, values in macro.items()}
+    return {f"dac/linking_{name}/{what}": value for what, value in found.items()}
+
+
+def _f1(precision: float, recall: float) -> float:
+    both = precision + recall
+    return 2 * precision * recall / both if both else 0.0
+
+
+def _share(part: int, whole: int, *, empty: bool) -> float:
+    """Return a share of one question; of nothing, 1 if the other side is empty as well, else 0."""
+    return part / whole if whole else float(empty)
+
+
+def _right_skeleton(row: _Row) -> bool:
+    return row.skeleton is not None and row.parsed is not None and row.parsed.skeleton == row.skeleton
+
+
+def _subtasks(rows: Sequence[_Row], rule: str) -> Ratio:
+    chosen = [
+        row
+        for row in rows
+        if _right_skeleton(row) and row.alignment and row.alignment.entities == row.entities
+    ]
+    return Ratio(sum(is_right(row.score.final, rule) for row in chosen), len(chosen))
+
+
+def _place(score: QuestionScore) -> int | None:
+    """Return the index of the first candidate of the correction; None where it was not reached."""
+    names = [candidate.stage.partition("_")[2] for candidate in score.outcome.candidates]
+    return next((place for place, name in enumerate(names) if name.startswith(CANDIDATE)), None)
+
+
+def _before(row: _Row, rule: str) -> _Answer:
+    """Return the SQL that came in; of a question that failed on the way there, the last that stood."""
+    candidates = row.score.outcome.candidates[: _place(row.score)]
+    sql = candidates[-1].sql if candidates else None
+    verdict = row.score.stages.get(candidates[-1].stage) if candidates else None
+    verdict = verdict or Verdict({}, "no_answer", gold_status=row.score.final.gold_status)
+    right = is_right(verdict, rule)
+    return _Answer(sql, right, () if right else classify_sql(sql, row.score.gold_sql, verdict, row.schema))
+
+
+def _after(row: _Row, rule: str) -> _Answer:
+    """Return the SQL that went out."""
+    score = row.score
+    return _Answer(score.outcome.sql, is_right(score.final, rule), classify(score, rule, row.schema))
+
+
+def _parts(when: str, rows: Sequence[_Row], answers: Sequence[_Answer]) -> dict[str, Value]:
+    skeletons = whole = right = 0
+    for row, answer in zip(rows, answers, strict=True):
+        sql = answer.sql
+        if sql is not None and row.skeleton is not None and skeleton(sql, row.schema.dialect) == row.skeleton:
+            skeletons += 1
+            if gold_entities(sql, row.schema) == row.entities:
+                whole += 1
+                right += answer.right
+    errors = dac_counts(answer.causes for answer in answers if not answer.right)
+    return {
+        f"dac/{when}/skeleton": Ratio(skeletons, len(rows)),
+        f"dac/{when}/right_of_right_parts": Ratio(right, whole),
+        **{f"dac/{when}/errors_{kind}": count for kind, count in asdict(errors).items()},
+    }
+
+
+def stage_values(score: QuestionScore, stage: str, adapter: TypeAdapter[T]) -> list[T]:
+    """Return what a stage returned on a question, each time that it did not fail; of several candidates, the first."""
+    found = (
+        record.value
+        for record in score.outcome.stages
+        if record.stage == stage and not record.error and split_label(record.label)[1] in (None, 1)
+    )
+    return [adapter.validate_python(value) for value in found if value is not None]
+
+
+EXECUTES = ("ok", "empty")
+ELIMINATION, ADJUSTMENT = "bias_elimination", "execution_adjustment"
+_ELIMINATION, _CORRECTION = TypeAdapter(Elimination), TypeAdapter(Correction)
+HEADLINE = {
+    "dac/linking_tables/macro_f1": "DAC: tables linked, macro F1",
+    "dac/linking_columns/macro_f1": "columns linked, macro F1",
+    "dac/parsed_skeleton": "skeletons parsed right",
+    "sea/execution_adjustment/failing_before": "SEA-SQL: SQL that failed to execute, before",
+    "sea/execution_adjustment/failing_after": "after adjustment",
+}
+"""The figures of every summary; `--details` has all."""
+
+
+@METRICS.register("figures")
+@metric("What the systems report of themselves", better=None, order=40)
+def figures(run: ScoredRun) -> Measurement:
+    """Report DAC's and SEA-SQL's own figures; what does not apply is absent."""
+    rows = run.report.rows
+    found = dac_figures(rows, run.rule, run.schemas) | sea_figures(rows, run.rule)
+    return Measurement(
+        further=found,
+        data={
+            name: value.as_object() if isinstance(value, Ratio) else value for name, value in found.items()
+        },
+        lines=tuple(_lines(found)),
+        tables=(_table(found),) if found else (),
+    )
+
+
+def _lines(found: Mapping[str, Value]) -> Iterator[str]:
+    """Yield a line per system."""
+    for system in ("dac/", "sea/"):
+        parts = [
+            f"{text} {_written(name, value)}"
+            for name, text in HEADLINE.items()
+            if name.startswith(system) and (value := found.get(name)) is not None
+        ]
+        if parts:
+            yield ", ".join(parts)
+
+
+def _written(name: str, value: Value) -> str:
+    if isinstance(value, Ratio):  # the numerator of a macro figure is a sum of shares, no count
+        return (
+            f"{percent(value)} (mean over {value.total:,g} questions)" if "/macro_" in name else counts(value)
+        )
+    return f"{value:.2f}"
+
+
+def _table(found: Mapping[str, Value]) -> Table:
+    def cells(value: Value) -> tuple[str, str]:
+        if isinstance(value, Ratio):
+            return percent(value), counts(value)
+        return ("", f"{value:,}") if isinstance(value, int) else (f"{value:.3f}", "")
+
+    return Table(
+        "What the systems report of themselves",
+        ("figure", "value", "questions"),
+        tuple((name, *cells(value)) for name, value in found.items()),
+    )
+
+
+def sea_figures(scores: Sequence[QuestionScore], rule: str) -> dict[str, Value]:
+    """Compute SEA-SQL's figures by name; none of a refinement that no question met.
+
+    - `sea/bias_elimination/`: questions that the eliminator was `asked` about; of those, `changed` and `kept` (it gave
+      no usable answer); of all, `fixed` and `broken`.
+    - `sea/execution_adjustment/`: questions whose SQL failed to execute, `failing_before` and `failing_after`, of all;
+      questions `adjusted` in at least one round, `fixed`, `broken`, and by `rounds_N`.
+
+    A question that failed before the adjustment counts as one whose SQL does not execute. Questions without a database
+    are left out.
+    """
+    scored = [score for score in scores if score.executable]
+    return {
+        f"sea/{stage}/{name}": value
+        for stage, figures in ((ELIMINATION, _elimination), (ADJUSTMENT, _adjustment))
+        for name, value in figures(scored, rule).items()
+    }
+
+
+def _elimination(scored: Sequence[QuestionScore], rule: str) -> dict[str, Value]:
+    found = [value for score in scored for value in stage_values(score, ELIMINATION, _ELIMINATION)[:1]]
+    if not found:
+        return {}
+    outcomes = Counter(one.outcome for one in found)
+    counts = {"asked": len(found), "changed": outcomes["changed"], "kept": outcomes["kept"]}
+    return counts | _flips(scored, ELIMINATION, rule)
+
+
+def _adjustment(scored: Sequence[QuestionScore], rule: str) -> dict[str, Value]:
+    found = [next(iter(stage_values(score, ADJUSTMENT, _CORRECTION)), None) for score in scored]
+    if not any(found):
+        return {}
+    failing_before = sum(one is None or one.before not in EXECUTES for one in found)
+    failing_after = sum(one is None or one.after not in EXECUTES for one in found)
+    rounds = Counter(one.rounds for one in found if one and one.rounds)
+    return {
+        "failing_before": Ratio(failing_before, len(scored)),
+        "failing_after": Ratio(failing_after, len(scored)),
+        "adjusted": rounds.total(),
+        **_flips(scored, ADJUSTMENT, rule),
+        **{f"rounds_{number}": questions for number, questions in sorted(rounds.items())},
+    }
+
+
+def _flips(scored: Sequence[QuestionScore], stage: str, rule: str) -> dict[str, Value]:
+    """Count the questions that a stage fixed, and those that it broke."""
+    before, after = [], []
+    for score in scored:
+        names = list(score.stages)
+        place = next((i for i, name in enumerate(names) if name.partition("_")[2] == stage), 0)
+        if place:
+            before.append(is_right(score.stages[names[place - 1]], rule))
+            after.append(is_right(score.stages[names[place]], rule))
+    fixed, broken = flips(before, after)
+    return {"fixed": fixed, "broken": broken}

@@ -1,0 +1,163 @@
+"""What the choice of a rule changes: questions on which rules disagree, rewrites of rule `spider`, Soft-F1, suites.
+
+Soft-F1 of BIRD mini-dev, as published: reported, never ranked by.
+
+Runs inside the sandboxed workers, so it imports nothing heavy. Rows are de-duplicated and then compared by
+position: the same rows in another order can score 0.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from tasks.core.wording import and_more, counted, counts, percent, shorten
+from tasks.documents.model import Table
+from tasks.scoring.execution.rules import Cells, Row, comparable
+from tasks.scoring.metric import METRICS, ScoredRun, metric, result_metric
+from tasks.scoring.report import Measurement, QuestionScore, Ratio
+from tasks.sql.rewriting import SPIDER_OPERATORS, postprocessed
+
+MAX_IDS = 10
+MAX_ROWS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """One question whose final SQL is right under some rules and wrong under others."""
+
+    question_id: str
+    right: tuple[str, ...]
+    wrong: tuple[str, ...]
+
+
+def find_disagreements(scores: Iterable[QuestionScore]) -> tuple[Disagreement, ...]:
+    """Return the questions on which the rules disagree, in the order given."""
+    found = []
+    for score in scores:
+        correct = score.final.correct
+        right = tuple(rule for rule in correct if correct[rule])
+        wrong = tuple(rule for rule in correct if not correct[rule])
+        if right and wrong:
+            found.append(Disagreement(score.question.id, right, wrong))
+    return tuple(found)
+
+
+@METRICS.register("disagreements")
+@metric("The rules disagree", unit="questions", better=None, order=20)
+def disagreements(run: ScoredRun) -> Measurement:
+    """List the questions on which the comparison rules disagree."""
+    found = find_disagreements(run.scored)
+    ids = [each.question_id for each in found]
+    line = f"The rules disagree on {counted(len(ids), 'question')}: {shorten(ids, MAX_IDS)}"
+    table = Table(
+        "Where the rules disagree",
+        ("question", "right under", "wrong under"),
+        tuple((each.question_id, ", ".join(each.right), ", ".join(each.wrong)) for each in found[:MAX_ROWS]),
+        f"{rest}: `--json` lists all" if (rest := and_more(found, MAX_ROWS)) else "",
+    )
+    return Measurement(
+        further={"questions/rules_disagree": len(found)},
+        data=[
+            {"question_id": each.question_id, "right": list(each.right), "wrong": list(each.wrong)}
+            for each in found
+        ],
+        lines=(line,) if found else (),
+        tables=(table,) if found else (),
+    )
+
+
+@METRICS.register("spider_postprocessed")
+@metric("Changed as Spider's evaluator does", unit="questions", better=None, order=15)
+def spider_postprocessed(run: ScoredRun) -> Measurement | None:
+    """List the questions whose SQL is executed in another form under "spider"; None if that is no headline rule."""
+    if run.rule != "spider":
+        return None
+    found = {}
+    for row in run.scored:
+        schema = run.schemas.get(row.question.database_id)
+        if schema and row.outcome.sql and (changes := changes_of(row.outcome.sql, schema.dialect)):
+            found[row.question.id] = "; ".join(changes)
+    line = (
+        f"Under the rule spider, {counted(len(found), 'SQL')} executed as the official evaluator writes it (operators "
+        f"joined, text after the first ; left out): {shorten(list(found), MAX_IDS)}"
+    )
+    return Measurement(
+        by_question=found,
+        further={"questions/spider_postprocessed": len(found)},
+        data=found,
+        lines=(line,) if found else (),
+    )
+
+
+def changes_of(sql: str, dialect: str) -> tuple[str, ...]:
+    """Say what is changed in a SQL, DISTINCT apart.
+
+    >>> changes_of("SELECT a FROM t WHERE b > = 2; and more", "sqlite")
+    ('"> =" became ">="', 'the text after the first ; was left out')
+    """
+    joined = sql
+    changes = []
+    for apart, together in SPIDER_OPERATORS:
+        if apart in sql:
+            joined = joined.replace(apart, together)
+            changes.append(f'"{apart}" became "{together}"')
+    if postprocessed(sql, dialect) != joined:
+        changes.append("the text after the first ; was left out")
+    return tuple(changes)
+
+
+@METRICS.register("soft_f1")
+@result_metric("Soft-F1", order=60, remark="published rule, never to rank by")
+def soft_f1(gold: Sequence[Row], predicted: Sequence[Row]) -> float:
+    """Return the overlap of cells of rows at the same position, as F1 in 0..1.
+
+    >>> soft_f1.compare([(1, 2)], [(1, 3)])
+    0.5
+    >>> soft_f1.compare([(1,), (2,)], [(2,), (1,)])
+    0.0
+    """
+    if not gold and not predicted:
+        return 1.0
+    wanted, given = _distinct(gold), _distinct(predicted)
+    shared = predicted_only = gold_only = 0.0
+    for one, other in zip(wanted, given, strict=False):
+        width = len(one)
+        shared += sum(cell in one for cell in other) / width
+        predicted_only += sum(cell not in one for cell in other) / width
+        gold_only += sum(cell not in other for cell in one) / width
+    gold_only += max(len(wanted) - len(given), 0)
+    predicted_only += max(len(given) - len(wanted), 0)
+    precision = shared / (shared + predicted_only) if shared + predicted_only else 0.0
+    recall = shared / (shared + gold_only) if shared + gold_only else 0.0
+    return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+
+
+def _distinct(rows: Sequence[Row]) -> list[Cells]:
+    return list(dict.fromkeys(tuple(comparable(cell) for cell in row) for row in rows))
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteRun:
+    """Databases of a run that was scored on several per question."""
+
+    databases: Mapping[str, int]  # number of databases by database id
+    # per scored question, whether its final SQL is right on the first database alone
+    first_right: Mapping[str, bool]
+
+
+@METRICS.register("test_suite")
+@metric("Test suite", needs=("measured:test_suite",), order=5)
+def test_suite(run: ScoredRun) -> Measurement:
+    """Report the number of databases, and the accuracy on the first one alone."""
+    found: SuiteRun = run.measured["test_suite"]
+    sizes = sorted(found.databases.values())
+    alone = Ratio(sum(found.first_right.get(row.question.id, False) for row in run.scored), len(run.scored))
+    each = f"{sizes[0]:,}" if sizes[0] == sizes[-1] else f"{sizes[0]:,} to {sizes[-1]:,}"
+    line = (
+        f"Test suite: {sum(sizes):,} databases for {len(sizes):,} database ids ({each} each); all must agree. On the "
+        f"first database alone {percent(alone)} ({counts(alone)}) would be right"
+    )
+    return Measurement(
+        further={"test_suite/databases": sum(sizes), "test_suite/first_database_alone": alone},
+        data={"first_database_alone": alone.as_object(), "databases": asdict(found)["databases"]},
+        lines=(line,),
+    )

@@ -1,1 +1,0 @@
-"""Statistics that DAC and SEA-SQL report of their own stages."""

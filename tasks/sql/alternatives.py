@@ -1,0 +1,347 @@
+"""Alternatives of a query: SQL that another correct engine, row order or plan could execute in its place.
+
+Each is a pair of queries. If their results differ, the data and the query do not decide the result:
+
+- `limit_tie`: rows that ORDER BY leaves equal, at the cut of a LIMIT; sorted by the output, upwards and downwards.
+- `limit_without_order`: a LIMIT without ORDER BY; sorted by the output, upwards and downwards.
+- `order_tie`: rows that the outermost ORDER BY leaves equal, where the rule compares the order.
+- `bare_column`: a column beside an aggregate that is not in GROUP BY; its least and its greatest value of the group.
+- `extreme_row`: the same beside one MIN or MAX. SQLite takes the column from the row of that value, other engines not.
+- `text_number`: numbers in a column of texts, sorted as texts and as numbers.
+- `null_order`: NULL before and after the other values of an ORDER BY.
+- `float_sum`: a sum of numbers in one and in two parts, as a parallel plan computes it.
+
+Both queries of a pair break ties in the same way, except for the kinds about ties. Execute both to know
+whether their results differ. The width of a subquery that selects `*` is unknown, so its ties are not broken.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from sqlglot import exp
+
+from tasks.sql.parsing import parse
+
+Kind = Literal[
+    "limit_tie",
+    "limit_without_order",
+    "order_tie",
+    "bare_column",
+    "extreme_row",
+    "text_number",
+    "null_order",
+    "float_sum",
+]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+def selects(tree: exp.Expr) -> list[exp.Select]:
+    """Return the SELECTs of a tree."""
+    return list(tree.find_all(exp.Select))
+
+
+def _own(node: exp.Expr) -> Iterator[exp.Expr]:
+    """Yield the nodes of an expression, those of subqueries and windows left out."""
+    skipped = (exp.Query, exp.Subquery, exp.Window)
+    if isinstance(node, skipped):
+        return
+    for inner in node.walk(prune=lambda each: isinstance(each, skipped)):
+        if not isinstance(inner, skipped):
+            yield inner
+
+
+def _parts(select: exp.Select) -> list[exp.Expr]:
+    """Return the expressions of a SELECT that are computed after grouping."""
+    having, order = select.args.get("having"), select.args.get("order")
+    return [*select.expressions, *([having] if having else []), *(order.expressions if order else [])]
+
+
+def _aggregates(select: exp.Select) -> list[exp.Expr]:
+    return [node for part in _parts(select) for node in _own(part) if isinstance(node, exp.AggFunc)]
+
+
+def has_one_extreme(select: exp.Select) -> bool:
+    """Return whether the only aggregate of a SELECT is one MIN or one MAX."""
+    found = {node.sql() for node in _aggregates(select) if isinstance(node, exp.Min | exp.Max)}
+    return len(found) == 1 and len({node.sql() for node in _aggregates(select)}) == 1
+
+
+def bare_columns(select: exp.Select) -> list[exp.Column]:
+    """Return the columns of a grouped SELECT that are in no aggregate and not in GROUP BY."""
+    group = select.args.get("group")
+    if not group and not _aggregates(select):
+        return []
+    aliases = {each.alias.lower(): each for each in select.expressions if each.alias}
+    keys = [_key(each, select, aliases) for each in (group.expressions if group else [])]
+    found = []
+    for part in _parts(select):
+        for node in _own(part):
+            if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
+                continue
+            above = _ancestors(node, part)
+            is_alias = part not in select.expressions and not node.table and node.name.lower() in aliases
+            if is_alias or any(isinstance(each, exp.AggFunc) or _is_key(each, keys) for each in above):
+                continue
+            found.append(node)
+    return found
+
+
+def _ancestors(node: exp.Expr, top: exp.Expr) -> list[exp.Expr]:
+    found = [node]
+    while found[-1] is not top and found[-1].parent is not None:
+        found.append(found[-1].parent)
+    return found
+
+
+def _key(each: exp.Expr, select: exp.Select, aliases: dict[str, exp.Expr]) -> exp.Expr:
+    """Return the expression that a term of GROUP BY stands for: a number is a position, a name may be an alias."""
+    if isinstance(each, exp.Literal) and each.is_int and 0 < int(each.name) <= len(select.expressions):
+        output: exp.Expr = select.expressions[int(each.name) - 1].unalias()
+        return output
+    if isinstance(each, exp.Column) and not each.table and each.name.lower() in aliases:
+        return aliases[each.name.lower()].unalias()
+    return each
+
+
+def _is_key(node: exp.Expr, keys: Sequence[exp.Expr]) -> bool:
+    def same(key: exp.Expr) -> bool:
+        if isinstance(node, exp.Column) and isinstance(key, exp.Column):
+            tables = {node.table.lower(), key.table.lower()} - {""}
+            return node.name.lower() == key.name.lower() and len(tables) < 2
+        return node == key
+
+    return any(map(same, keys))
+
+
+def wrap(columns: Sequence[exp.Column], name: str) -> None:
+    """Replace columns by their MIN or MAX, under the same name in the output."""
+    for column in columns:
+        alias = column.parent.args.get("expressions") if column.parent is not None else None
+        wrapped = getattr(exp, name)(this=column.copy())
+        is_output = alias is not None and isinstance(column.parent, exp.Select) and column in alias
+        column.replace(exp.alias_(wrapped, column.name, quoted=True) if is_output else wrapped)
+
+
+def ordered(tree: exp.Expr) -> Iterator[exp.Ordered]:
+    """Yield the terms of every ORDER BY."""
+    return (term for term in tree.find_all(exp.Ordered) if isinstance(term.parent, exp.Order))
+
+
+def sort_keys(tree: exp.Expr) -> list[exp.Expr]:
+    """Return the terms of ORDER BY and the arguments of MIN and MAX whose values can be looked at: plain columns."""
+    found: list[exp.Expr] = []
+    for node in tree.find_all(exp.Ordered, exp.Min, exp.Max):
+        if isinstance(node, exp.Ordered) and not isinstance(node.parent, exp.Order):
+            continue
+        if isinstance(node.this, exp.Column) and node.find_ancestor(exp.Select) is not None:
+            found.append(node.this)
+    return found
+
+
+def probe(key: exp.Expr) -> exp.Select:
+    """Return a query of the values of a column in the rows of its SELECT."""
+    select = key.find_ancestor(exp.Select)
+    assert select is not None
+    rows = exp.Select(
+        **{
+            name: part.copy()
+            for name, part in select.args.items()
+            if name in _ROWS and isinstance(part, exp.Expression)
+        }
+    )
+    rows.set("joins", [join.copy() for join in select.args.get("joins") or ()])
+    return rows.select(_without_alias(key, select).copy()).distinct()
+
+
+_ROWS = ("with_", "with", "from_", "from", "where")
+"""The parts of a SELECT that make its rows, as versions of sqlglot name them, beside `joins`."""
+
+
+def _without_alias(key: exp.Expr, select: exp.Select) -> exp.Expr:
+    if isinstance(key, exp.Column) and not key.table:
+        for each in select.expressions:
+            own = each.unalias()
+            if each.alias.lower() == key.name.lower() and isinstance(own, exp.Column):
+                return own
+    return key
+
+
+def cast(tree: exp.Expr, wanted: Sequence[bool], *, inside: bool) -> None:
+    """Cast the results of MIN and MAX of the wanted sort keys to numbers; `inside`: also the keys themselves."""
+
+    def number(node: exp.Expr) -> exp.Expr:
+        return exp.Cast(this=node.copy(), to=exp.DataType.build("DOUBLE"))
+
+    for key, is_wanted in zip(sort_keys(tree), wanted, strict=True):
+        if not is_wanted:
+            continue
+        select, parent = key.find_ancestor(exp.Select), key.parent
+        assert select is not None
+        if inside:
+            key.replace(number(_without_alias(key, select)))
+        if isinstance(parent, exp.Min | exp.Max):
+            parent.replace(number(parent))
+
+
+def sum_in_parts(tree: exp.Expr) -> bool:
+    """Write every sum and average as that of two parts; return whether there is one."""
+    found = [
+        node
+        for node in tree.find_all(exp.Sum, exp.Avg)
+        if not isinstance(node.this, exp.Distinct) and not isinstance(node.parent, exp.Window | exp.Filter)
+    ]
+    for node in found:
+        value = node.this
+        # odd where a digit after the point is: whole numbers, whose sums are exact, are all in one part
+        digits = exp.Add(this=_whole(value, 10), expression=_whole(value, 1000))
+        rest = exp.Mod(this=exp.paren(digits), expression=exp.Literal.number(2))
+        even = exp.EQ(this=rest, expression=exp.Literal.number(0))
+        parts = [
+            exp.Coalesce(
+                this=exp.Sum(this=exp.Case(ifs=[exp.If(this=part, true=value.copy())])),
+                expressions=[exp.Literal.number(0)],
+            )
+            for part in (even, exp.Not(this=exp.paren(even.copy())))
+        ]
+        total: exp.Expr = exp.paren(exp.Add(this=parts[0], expression=parts[1]))
+        count = exp.Count(this=value.copy())
+        if isinstance(node, exp.Avg):
+            real = exp.Mul(this=total, expression=exp.Literal.number("1.0"))
+            total = exp.Div(this=exp.paren(real), expression=count.copy(), typed=True)
+        some = exp.GT(this=count, expression=exp.Literal.number(0))
+        node.replace(exp.Case(ifs=[exp.If(this=some, true=total)]))
+    return bool(found)
+
+
+def _whole(value: exp.Expr, times: int) -> exp.Expr:
+    product = exp.Mul(this=exp.paren(value.copy()), expression=exp.Literal.number(times))
+    return exp.Cast(this=product, to=exp.DataType.build("BIGINT"))
+
+
+def queries(tree: exp.Expr) -> Iterator[exp.Query]:
+    """Yield the SELECTs and set operations of a tree, from the outside in."""
+    return (node for node in tree.find_all(exp.Select, exp.SetOperation))
+
+
+def _is_limited(node: exp.Expr) -> bool:
+    return bool(node.args.get("limit") or node.args.get("offset"))
+
+
+TIES: dict[Kind, Callable[[exp.Expr, exp.Expr], bool]] = {
+    "limit_tie": lambda tree, node: _is_limited(node) and bool(node.args.get("order")),
+    "limit_without_order": lambda tree, node: _is_limited(node) and not node.args.get("order"),
+    "order_tie": lambda tree, node: node is tree and bool(node.args.get("order")) and not _is_limited(node),
+}
+"""Which queries of a tree the kinds of ties are about."""
+
+
+def break_ties(node: exp.Query, width: int | None, *, downwards: bool) -> None:
+    """Sort rows that are equal in the ORDER BY of a query by its output.
+
+    `width` is the number of its columns if it is the outermost query, else None.
+    """
+    order = node.args.get("order")
+    if not (_is_limited(node) or (order and width is not None)):
+        return
+    columns = node.selects
+    known = None if any(column.is_star for column in columns) else len(columns)
+    count = known or width
+    if not count:
+        return
+    terms = [
+        exp.Ordered(this=exp.Literal.number(place), desc=downwards, nulls_first=not downwards)
+        for place in range(1, count + 1)
+    ]
+    if order:
+        order.set("expressions", [*order.expressions, *terms])
+    else:
+        node.set("order", exp.Order(expressions=terms))
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two queries that are equally correct readings of one."""
+
+    kind: Kind
+    one: str
+    other: str
+
+
+@dataclass(frozen=True)
+class Alternatives:
+    """A query whose alternatives can be written."""
+
+    tree: exp.Expr  # never changed
+    dialect: str
+
+    @property
+    def same(self) -> str:
+        """The query as sqlglot writes it: a result other than the query's own means that it cannot be rewritten."""
+        return self.tree.sql(dialect=self.dialect)
+
+    @property
+    def probes(self) -> tuple[str, ...]:
+        """Queries whose only column are the values of a sort key, or of an argument of MIN or MAX, in their order."""
+        return tuple(probe(key).sql(dialect=self.dialect) for key in sort_keys(self.tree))
+
+    def pairs(self, width: int, text_numbers: Sequence[bool]) -> Iterator[Pair]:
+        """Yield the pairs that apply.
+
+        Args:
+            width: columns of the query's result.
+            text_numbers: of each probe, whether its values are numbers in texts.
+        """
+        for kind, pick in TIES.items():
+            if any(pick(self.tree, node) for node in queries(self.tree)):
+                yield Pair(kind, self._broken(self.tree, width), self._broken(self.tree, width, pick))
+        bare, least, greatest = self.tree.copy(), self.tree.copy(), self.tree.copy()
+        found = [(select, bare_columns(select)) for select in selects(bare)]
+        if any(columns for _, columns in found):
+            extreme = all(has_one_extreme(select) for select, columns in found if columns)
+            for tree, name in ((least, "Min"), (greatest, "Max")):
+                for select in selects(tree):
+                    wrap(bare_columns(select), name)
+            yield Pair(
+                "extreme_row" if extreme else "bare_column",
+                self._broken(least, width),
+                self._broken(greatest, width),
+            )
+        if any(text_numbers):
+            as_texts, as_numbers = self.tree.copy(), self.tree.copy()
+            cast(as_texts, text_numbers, inside=False)
+            cast(as_numbers, text_numbers, inside=True)
+            yield Pair("text_number", self._broken(as_texts, width), self._broken(as_numbers, width))
+        if any(True for _ in ordered(self.tree)):
+            turned = self.tree.copy()
+            for term in ordered(turned):
+                term.set("nulls_first", not term.args.get("nulls_first"))
+            yield Pair("null_order", self._broken(self.tree, width), self._broken(turned, width))
+        in_parts = self.tree.copy()
+        if sum_in_parts(in_parts):
+            yield Pair("float_sum", self._broken(self.tree, width), self._broken(in_parts, width))
+
+    def _broken(
+        self,
+        tree: exp.Expr,
+        width: int,
+        downwards: Callable[[exp.Expr, exp.Expr], bool] | None = None,
+    ) -> str:
+        """Write a tree with its ties broken by the output: upwards, or downwards in the queries that are named."""
+        copy = tree.copy()
+        for node in list(queries(copy)):
+            break_ties(
+                node, width if node is copy else None, downwards=bool(downwards and downwards(copy, node))
+            )
+        return copy.sql(dialect=self.dialect)
+
+
+def find_alternatives(sql: str, dialect: str) -> Alternatives | None:
+    """Return the alternatives of a query; None where sqlglot cannot parse it, or it is no query.
+
+    >>> found = find_alternatives("SELECT a FROM t ORDER BY b LIMIT 1", "sqlite")
+    >>> next(found.pairs(1, [False])).other
+    'SELECT a FROM t ORDER BY b, 1 DESC LIMIT 1'
+    """
+    tree = parse(sql, dialect).tree
+    return Alternatives(tree, dialect) if isinstance(tree, exp.Query) else None

@@ -1,1 +1,0 @@
-"""Queries that are equally correct readings of a query: with other ties, other rows of a group, another order."""

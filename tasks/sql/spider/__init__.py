@@ -1,1 +1,0 @@
-"""Reads SQL and compares it as the official evaluator of Spider does."""

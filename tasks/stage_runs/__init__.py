@@ -1,1 +1,0 @@
-"""How a stage runs: its cache key, its prompts, its task run, and the record that it leaves."""

@@ -1,1 +1,0 @@
-"""Stages and tools of the pipeline `agent`."""

@@ -1,1 +1,0 @@
-"""Stages that select one of several candidates, for every pipeline."""

@@ -1,1 +1,0 @@
-"""Stages of DAC (arXiv 2408.08779)."""

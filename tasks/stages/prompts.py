@@ -1,0 +1,149 @@
+"""Renders `conf/prompts/*.jinja` into messages, and digests the text that a rendering depends on.
+
+A template has a block `system` and a block `user`, and further blocks for later turns of a conversation. All of
+them are made of the macros in `_sections.jinja`, which they see as `section`.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import (
+    Environment,
+    FileSystemLoader,
+    StrictUndefined,
+    TemplateError,
+    TemplateNotFound,
+    TemplateSyntaxError,
+    meta,
+    nodes,
+)
+from jinja2.defaults import DEFAULT_NAMESPACE
+
+from tasks.backbone.protocol import Message, Role
+from tasks.core.errors import ConfigurationError, did_you_mean
+from tasks.core.files import read_file
+from tasks.settings.home import SHIPPED_CONF, find_conf
+
+SECTIONS = "_sections"
+
+
+def render(name: str, /, block: str = "user", **variables: Any) -> str:
+    """Return one block of the template `name` as text."""
+    folder = find_conf() / "prompts"
+    try:
+        template = _environment(folder).get_template(f"{name}.jinja")
+        if block not in template.blocks:
+            raise ConfigurationError(
+                f'The prompt {folder / name}.jinja has no block "{block}". {did_you_mean(block, template.blocks)}'
+            )
+        text = "".join(template.blocks[block](template.new_context(variables)))
+    except TemplateError as error:
+        raise ConfigurationError(_explain(folder, name, error)) from None
+    except (
+        TypeError,
+        ValueError,
+        ArithmeticError,
+        LookupError,
+    ) as error:  # what a template itself may do wrong
+        raise ConfigurationError(f"The prompt {folder / name}.jinja cannot be rendered: {error}.") from error
+    return text.strip() + "\n"
+
+
+def messages(name: str, /, **variables: Any) -> tuple[Message, ...]:
+    """Return the opening messages of the template `name`: its system and its user block."""
+    return tuple(Message(role, render(name, block, **variables)) for role, block in _OPENING)
+
+
+def section(name: str, *arguments: Any) -> str:
+    """Return the text of a macro of `_sections.jinja`."""
+    return str(getattr(_environment(find_conf() / "prompts").globals["section"], name)(*arguments))
+
+
+def check() -> None:
+    """Read every template, so that an invalid one is found before the first call.
+
+    A template may use what the shipped one of its name uses: a stage gives it nothing else.
+    """
+    folder = find_conf() / "prompts"
+    for path in sorted(folder.glob("*.jinja")):
+        try:
+            _environment(folder).get_template(path.name)
+            _check_names(folder, path.stem)
+        except TemplateError as error:
+            raise ConfigurationError(_explain(folder, path.stem, error)) from None
+        except UnicodeDecodeError as error:
+            raise ConfigurationError(f"The prompt {path} cannot be read: {error}.") from None
+
+
+def digest(*names: str) -> str:
+    """Return the sha256 over templates and the sections they are made of: part of the cache key of a stage."""
+    return _digest(os.environ.get("CROSSCHECK_CONF"), names)
+
+
+_OPENING: tuple[tuple[Role, str], ...] = (("system", "system"), ("user", "user"))
+
+
+@cache
+def _environment(folder: Path) -> Environment:
+    # Prompts are plain text for a model, not HTML: escaping would corrupt the SQL in them.
+    environment = Environment(loader=FileSystemLoader(folder), undefined=StrictUndefined, autoescape=False)  # noqa: S701
+    environment.globals["section"] = environment.get_template(f"{SECTIONS}.jinja").module
+    return environment
+
+
+@cache
+def _digest(conf: str | None, names: tuple[str, ...]) -> str:
+    """Return the digest under a value of the variable that names the folder; looking for the folder takes longer."""
+    folder = find_conf() / "prompts"
+    sources = {name: _source(folder, f"{name}.jinja") for name in (SECTIONS, *names)}
+    return hashlib.sha256(repr(sorted(sources.items())).encode()).hexdigest()
+
+
+def _check_names(folder: Path, name: str) -> None:
+    environment = _environment(folder)
+    source = _source(folder, f"{name}.jinja")
+    tree = environment.parse(source)
+    sections = vars(environment.globals["section"])
+    for use in tree.find_all(nodes.Getattr):
+        if isinstance(use.node, nodes.Name) and use.node.name == "section" and use.attr not in sections:
+            macros = [macro for macro in sections if not macro.startswith("_")]
+            raise _error(f'there is no section "{use.attr}"', use.attr, macros, use.lineno, name)
+    shipped = SHIPPED_CONF / "prompts" / f"{name}.jinja"
+    if not shipped.is_file() or (text := shipped.read_text(encoding="utf-8")) == source:
+        return
+    model = environment.parse(text)
+    blocks = {block.name for block in tree.find_all(nodes.Block)}
+    for block in model.find_all(nodes.Block):
+        if block.name not in blocks:
+            raise _error(f'it has no block "{block.name}"', block.name, blocks, None, name)
+    known = meta.find_undeclared_variables(model) | set(environment.globals)
+    for variable in sorted(meta.find_undeclared_variables(tree) - known):
+        line = next(use.lineno for use in tree.find_all(nodes.Name) if use.name == variable)
+        valid = {use.name for use in model.find_all(nodes.Name)} - {*DEFAULT_NAMESPACE}
+        raise _error(f'there is no variable "{variable}"', variable, valid, line, name)
+
+
+def _error(what: str, wrong: str, valid: Iterable[str], line: int | None, name: str) -> TemplateError:
+    message = f"{what}. {did_you_mean(wrong, valid)}"
+    return TemplateError(message) if line is None else TemplateSyntaxError(message, line, f"{name}.jinja")
+
+
+def _source(folder: Path, name: str) -> str:
+    try:
+        return read_file(folder / name).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"The prompt {folder / name} cannot be read: {error}.") from None
+
+
+def _explain(folder: Path, name: str, error: TemplateError) -> str:
+    if isinstance(error, TemplateNotFound):
+        there = (path.stem for path in folder.glob("[!_]*.jinja"))
+        return f'There is no prompt "{error.name}" in {folder}. {did_you_mean(name, there)}'
+    line = getattr(error, "lineno", None)
+    place = f"{getattr(error, 'name', None) or f'{name}.jinja'}{f', line {line}' if line else ''}"
+    message = str(error.message or error).rstrip(".")
+    return f"The prompt {folder / place} cannot be rendered: {message}{'' if message.endswith('?') else '.'}"

@@ -1,1 +1,0 @@
-"""Stages of RSL-SQL (arXiv 2411.00073)."""

@@ -1,1 +1,0 @@
-"""Stages of SEA-SQL (arXiv 2408.04919)."""

@@ -1,0 +1,332 @@
+"""Stages: plain async functions that run as cached, retried Prefect tasks.
+
+    @stage(prompts=("forward_link",))
+    async def forward_link(question: Question, view: SchemaView, ..., backbone: MeteredBackbone) -> Link: ...
+
+A pipeline awaits `forward_link(...)` and gets a `Link`. For each call:
+
+1. the cache key is computed from all arguments, the stage's code and its prompts (`tasks.stages.stage`);
+2. a result persisted by an earlier run is restored without a task run (and its record is marked as restored);
+3. otherwise the function runs in a task run of Prefect's named `forward_link · superhero · 717`, or
+   `forward_link · 12 questions` if several calls share one (`flows.prefect.stage_task_runs`); it is retried on
+   transient errors only, and its result is persisted under the key before it is used.
+
+What happens around a call is decided by the question's `QuestionRun`, which a flow sets for each question.
+
+The cache key of a stage: one rule for what every argument contributes.
+
+An argument either has an identity of its own, or is plain data and contributes all of it. Nothing can be
+forgotten, and no client object, path or secret can get in: anything else raises TypeError.
+"""
+
+import ast
+import hashlib
+import inspect
+import json
+import textwrap
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cached_property, singledispatch, update_wrapper
+from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints
+
+from pydantic import BaseModel, TypeAdapter
+from pydantic_core import to_jsonable_python
+
+from tasks.backbone.metered import MeteredBackbone
+from tasks.backbone.protocol import Origin
+from tasks.core.outcome import Call, StageRecord
+from tasks.core.records import Question
+from tasks.database.sandbox.runner import DatabaseRunner
+from tasks.database.schema import Schema
+from tasks.settings.kinds import STAGES
+from tasks.stages import prompts
+from tasks.stages.question_run import (
+    NotCached,
+    NotExecutable,
+    QuestionRun,
+    StageStore,
+    Stopped,
+    current_question_run,
+)
+
+_PLAIN = frozenset((type(None), str, int, float, bool))
+
+
+@singledispatch
+def identity(value: Any) -> Any:
+    """Return plain JSON that identifies an argument: equal arguments, equal JSON.
+
+    Raises:
+        TypeError: for a value whose identity is not defined.
+    """
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _within(inner) for key, inner in value.items()}
+    if isinstance(value, tuple | list):
+        return [_within(inner) for inner in value]
+    if isinstance(own := getattr(value, "identity", None), Mapping):
+        return identity(own)
+    if is_dataclass(value):
+        # What makes no difference between two values makes none between their keys.
+        return {field.name: _within(getattr(value, field.name)) for field in fields(value) if field.compare}
+    raise TypeError(f"a {type(value).__name__} has no identity that could be part of a cache key")
+
+
+def _within(value: Any) -> Any:
+    """Return the identity of a part of a value: plain data, which most parts are, without a dispatch."""
+    return value if type(value) in _PLAIN else identity(value)
+
+
+@identity.register
+def _(value: Schema) -> Any:
+    return value.digest
+
+
+@identity.register
+def _(value: Question) -> Any:
+    # Not the id: the same question of another split, asked of the same schema, has the same answer.
+    return [value.text, value.evidence]
+
+
+@identity.register
+def _(value: BaseModel) -> Any:
+    return value.model_dump(mode="json")
+
+
+FORMAT = 2
+"""Number of the form of persisted results; a result of another form is not restored."""
+
+
+def cache_key(stage: str, code: str, prompts: str, arguments: Mapping[str, Any], attempt: int = 0) -> str:
+    """Return the key of one stage's result: sha256 over everything the result depends on.
+
+    A `TypeError` says which argument has no identity, and how to add one.
+    """
+    content = {
+        "format": FORMAT,
+        "stage": stage,
+        "code": code,
+        "prompts": prompts,
+        "attempt": attempt,
+        "arguments": {name: _argument(stage, name, value) for name, value in arguments.items()},
+    }
+    text = json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _argument(stage: str, name: str, value: Any) -> Any:
+    try:
+        return identity(value)
+    except TypeError as error:
+        raise TypeError(
+            f'The stage "{stage}" cannot be cached: in its argument "{name}", {error}. Do one of these:\n'
+            "1. pass plain data: None, text, numbers, booleans, tuples, lists and mappings of such, or a dataclass or "
+            "pydantic model of such;\n"
+            "2. give the class a property `identity` that returns a mapping of plain data: everything of it that the "
+            "stage's result depends on;\n"
+            "3. for a class that is not yours, register a function that returns such data: "
+            "`@tasks.stages.stage.identity.register`."
+        ) from error
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class StageResult(Generic[T]):
+    """The result of one stage call; as plain JSON it is what is persisted."""
+
+    value: T  # what the stage returned
+    calls: tuple[Call, ...]  # its model calls
+    notes: tuple[str, ...]  # what was less than ideal
+    seconds: float  # wall time of the stage
+    made_by: str = ""  # the evaluation and the question that it ran for
+    # replies, unreadable, fallback: as in `StageRecord`
+    replies: int = 0
+    unreadable: int = 0
+    fallback: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CallSite:
+    """The place of a stage call in an evaluation."""
+
+    stage: str  # name of the stage
+    label: str  # the name, numbered from the stage's second call for the question on
+    question: Question
+    owner: str  # the evaluation and the question that the call belongs to
+    key: str  # where the result is persisted: `stage/sha256`
+
+    @property
+    def name(self) -> str:
+        """Stage, database and question."""
+        return f"{self.label} · {self.question.database_id} · {self.question.id}"
+
+
+def code_of(function: Callable[..., Any]) -> str:
+    """Return a function's source without its docstring; "" where there is none (an interactive session)."""
+    try:
+        source = textwrap.dedent(inspect.getsource(function))
+    except (OSError, TypeError):
+        return ""
+    lines = source.splitlines()
+    (definition,) = ast.parse(source).body
+    if (
+        isinstance(definition, ast.FunctionDef | ast.AsyncFunctionDef)
+        and ast.get_docstring(definition) is not None
+    ):
+        docstring = definition.body[0]
+        del lines[docstring.lineno - 1 : docstring.end_lineno]
+    return "\n".join(lines)
+
+
+class Stage(Generic[P, T]):
+    """A stage of a pipeline; made by `stage`."""
+
+    def __init__(
+        self, function: Callable[P, Awaitable[T]], version: int, prompt_names: tuple[str, ...]
+    ) -> None:
+        update_wrapper(self, function)
+        self.name = function.__name__
+        STAGES.add(self.name)
+        self.function: Callable[..., Awaitable[T]] = function
+        self.version = version
+        self.prompt_names = prompt_names
+        self._signature = inspect.signature(function)
+        # Stages from outside are known by their module too: two files may each have a stage of one name.
+        outside = function.__module__.partition(".")[0] not in ("flows", "tasks")
+        self._key_name = f"{function.__module__}.{self.name}" if outside else self.name
+
+    @cached_property
+    def _results(self) -> TypeAdapter[StageResult[T]]:
+        returned = get_type_hints(self.function)["return"]
+        return TypeAdapter(StageResult[returned])  # type: ignore[valid-type]
+
+    @cached_property
+    def _code(self) -> str:
+        return hashlib.sha256(f"{self.version}\n{code_of(self.function)}".encode()).hexdigest()
+
+    def key(self, arguments: Mapping[str, Any], attempt: int = 0) -> str:
+        """Return where the result of a call with these arguments is persisted: `stage/sha256`."""
+        digest = prompts.digest(*self.prompt_names) if self.prompt_names else ""
+        return f"{self.name}/{cache_key(self._key_name, self._code, digest, arguments, attempt)}"
+
+    async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Restore the stage's result, or run it; raises NotCached, NotExecutable or Stopped."""
+        question_run = current_question_run()
+        bound = self._signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        label = question_run.label(self.name)
+        attempts, store = question_run.attempts, None if question_run.ignore_cache else question_run.store
+        _require_database(bound.arguments, label)
+        arguments = _with_meter(bound.arguments, question_run.question, label, attempts[0])
+        keys = [self.key(arguments, attempt) for attempt in attempts]
+        plain = await _first_persisted(store, keys)
+        ran = plain is None
+        if plain is None:
+            if question_run.only_restores:
+                raise NotCached(keys[0])
+            if question_run.stopped():
+                raise Stopped
+            site = CallSite(self.name, label, question_run.question, question_run.owner, keys[0])
+            plain = await self._run(arguments, site, question_run)
+        result = self._results.validate_python(plain)
+        # Every question is first restored as far as it goes, so each restored result is counted once.
+        if question_run.only_restores and isinstance(backbone := arguments.get("backbone"), MeteredBackbone):
+            backbone.count_restored(result.calls)
+        question_run.records.append(
+            StageRecord(
+                self.name,
+                label,
+                plain["value"],
+                restored=not question_run.count_own(keys[0], plain, ran=ran),
+                calls=result.calls,
+                notes=result.notes,
+                seconds=result.seconds,
+                replies=result.replies,
+                unreadable=result.unreadable,
+                fallback=result.fallback,
+            )
+        )
+        return result.value
+
+    async def _run(
+        self, arguments: Mapping[str, Any], site: CallSite, question_run: QuestionRun
+    ) -> dict[str, Any]:
+        """Run the stage; return its `StageResult` as plain JSON, persisted before if a task run holds the call.
+
+        It then runs again after an error that may pass; model calls made before that are kept.
+        """
+        task_runs, backbone = question_run.task_runs, arguments.get("backbone")
+        meter = backbone if isinstance(backbone, MeteredBackbone) else None
+        try:
+            turn = task_runs.add_call(site) if task_runs else nullcontext()
+            while True:
+                async with turn:  # left without an error where the stage is to run again
+                    if meter:
+                        meter.again()
+                    started = time.perf_counter()
+                    value = await self.function(**arguments)
+                    result = _result(value, meter, round(time.perf_counter() - started, 6), site.owner)
+                    plain: dict[str, Any] = to_jsonable_python(result)
+                    if task_runs:
+                        await task_runs.store.write(site.key, plain)
+                    return plain
+        except Exception as error:
+            calls, notes = (tuple(meter.calls), tuple(meter.notes)) if meter else ((), ())
+            failed = StageRecord(self.name, site.label, None, False, calls, notes, error=str(error))
+            question_run.records.append(failed)
+            raise
+
+
+def _result(value: T, meter: MeteredBackbone | None, seconds: float, owner: str) -> StageResult[T]:
+    if meter is None:
+        return StageResult(value, (), (), seconds, owner)
+    counts = (meter.replies, meter.unreadable, meter.fallback)
+    return StageResult(value, tuple(meter.calls), tuple(meter.notes), seconds, owner, *counts)
+
+
+def stage(
+    *, version: int = 1, prompts: tuple[str, ...] = ()
+) -> Callable[[Callable[P, Awaitable[T]]], Stage[P, T]]:
+    """Turn a module-level async function into a stage.
+
+    A result is restored only as long as the function's code is the same, its docstring apart, and its prompts are.
+
+    Args:
+        version: raise it when something that the function calls changes what it returns: Prefect's TASK_SOURCE sees
+            the function alone, too, and most of what a stage does is in functions that it shares with others.
+        prompts: names of the prompt templates it renders.
+
+    The function's return type must be one that pydantic can read back from JSON. Its arguments must all have an
+    identity (`tasks.stages.stage.identity`); one named `backbone` is metered.
+    """
+    return lambda function: Stage(function, version, prompts)
+
+
+async def _first_persisted(store: StageStore | None, keys: Sequence[str]) -> Mapping[str, Any] | None:
+    for key in keys if store else ():
+        if store and (persisted := await store.read(key)) is not None:
+            return persisted
+    return None
+
+
+def _with_meter(
+    arguments: Mapping[str, Any], question: Question, label: str, attempt: int
+) -> Mapping[str, Any]:
+    backbone = arguments.get("backbone")
+    if not isinstance(backbone, MeteredBackbone):
+        return arguments
+    origin = Origin(question.id, question.database_id, label)
+    return {**arguments, "backbone": backbone.fresh(origin, attempt)}
+
+
+def _require_database(arguments: Mapping[str, Any], label: str) -> None:
+    """Raise NotExecutable for a stage that executes SQL, that is, takes a runner, where there is no database."""
+    runner = arguments.get("runner")
+    if isinstance(runner, DatabaseRunner) and not runner.database.executable:
+        raise NotExecutable(label, runner.database.id)

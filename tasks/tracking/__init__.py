@@ -1,1 +1,0 @@
-"""Where results go: MLflow runs, the DuckDB warehouse, the submission file and the JSON summary."""

@@ -1,1 +1,0 @@
-"""Two runs against each other: differences and their significance, as records, JSON and an HTML page."""

@@ -1,1 +1,0 @@
-"""Evaluations as MLflow runs: parameters, metrics, charts, traces."""

@@ -1,1 +1,0 @@
-"""Identical runs: how much they differ, and comparisons of several runs with several others."""

@@ -1,1 +1,0 @@
-"""What of old runs is kept, and what may be removed."""

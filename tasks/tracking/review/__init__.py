@@ -1,1 +1,0 @@
-"""Golds that people review in MLflow."""

@@ -1,1 +1,0 @@
-"""How a run is shown: its first screen, its full document, and what is wrong with it."""

@@ -1,0 +1,240 @@
+"""`crosscheck status` and `crosscheck clean` on a folder with an old run and a young one."""
+
+import io
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+
+from flows.evaluate import working_folder as storage
+from flows.evaluate.working_folder import clean, open_folder
+from flows.runtime.folder_use import FolderUse, only_cleaner
+from tasks.core.errors import DataError
+from tasks.results.retention import Store
+from tasks.results.warehouse.runs import Warehouse
+from tasks.settings.evaluation import Keep
+from tasks.settings.home import Home
+from tests.flows.cli.old_folder import OLD, REPORT, YOUNG, copy_of, make_folder, run_id
+from tests.support.in_process import run
+
+pytestmark = pytest.mark.slow
+
+KEEP = ("--keep", "30d", "--keep-runs", "1")
+"""The young run is the latest of its combination, so that the old one is not kept."""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    home = Home(tmp_path_factory.mktemp("made") / "home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
+        make_folder(home)
+    return home
+
+
+@pytest.fixture
+def home(made: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path / "home"))
+    return copy_of(made, tmp_path / "home")
+
+
+@pytest.mark.slow
+def test_where_there_is_nothing_to_remove_nothing_has_to_be_confirmed(home: Home) -> None:
+    assert run("clean", *KEEP, "--yes").code == 0
+    again = run("clean", *KEEP)
+    assert again.code == 0 and "There is nothing to remove." in again.out, again.err
+    found = run("clean", *KEEP, "--json").json
+    assert found["before_bytes"] == found["after_bytes"] == found["bytes"] and found["problems"] == []
+
+
+class Answering(io.StringIO):
+    """A terminal at which somebody types."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def stores(found: Mapping[str, Any]) -> dict[str, Any]:
+    return {each["name"]: each for each in found["stores"]}
+
+
+def traces(home: Home) -> set[str]:
+    """Return the ids of the runs that have traces."""
+    client = MlflowClient(home.mlflow_uri)
+    (experiment,) = [each for each in client.search_experiments() if each.name.startswith("crosscheck/")]
+    found = client.search_traces(locations=[experiment.experiment_id])
+    runs = {each.info.trace_metadata["mlflow.sourceRun"] for each in found}
+    return {client.get_run(each).data.tags["crosscheck_run_id"] for each in runs}
+
+
+def test_status_counts_every_store_and_what_would_be_freed(home: Home) -> None:
+    found = stores(run("status", "--keep", "30d", "--json").json)
+    counts = {name: store["counts"] for name, store in found.items()}
+    assert counts["runs"] == {"runs": 2, "questions": 24}
+    assert counts["stage results"] == {"results": 2}
+    assert counts["verdicts"] == {"verdicts": 2}
+    assert counts["artifacts"] == {"runs": 2}
+    assert counts["value indexes"] == {"databases": 2}
+    assert counts["logs"] == {"logs": 2}
+    assert counts["MLflow"]["traces"] > 2
+    assert found["replies"]["cost_usd"] == 0.25
+    assert found["replies"]["removable"] == {"replies": 0}
+    # of the two runs, both are among the latest two, but the old one's verdict was used at another time
+    assert found["stage results"]["removable"] == {"results": 0}
+    total = sum(store["bytes"] for store in found.values())
+    assert total == sum(each.stat().st_size for each in home.path.rglob("*") if each.is_file())
+
+    shown = run("status")
+    assert shown.code == 0
+    assert "1 reply, paid $0.2500" in shown.out
+
+
+def test_a_dry_run_and_an_unconfirmed_one_remove_nothing(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = sorted(home.path.rglob("*"))
+    found = stores(run("clean", *KEEP, "--dry-run", "--json").json)
+    assert found["stage results"]["removable"] == {"results": 1}
+    assert found["artifacts"]["frees_bytes"] > 1000
+    refused = run("clean", *KEEP)
+    assert refused.code == 2
+    assert "confirm with --yes" in refused.err
+    monkeypatch.setattr("sys.stdin", Answering("n\n"))
+    asked = run("clean", *KEEP)
+    assert "Remove this? [y/N]" in asked.out + asked.err
+    assert sorted(path for path in home.path.rglob("*") if path.suffix != ".lock") == before
+    assert run("clean", "--keep", "tomorrow").code == 2
+
+
+def test_what_only_the_old_run_used_goes_and_scores_and_replies_stay(home: Home) -> None:
+    ran = run("clean", *KEEP, "--yes", "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json["kept_runs"] == [run_id(YOUNG)]
+    assert ran.json["shrunk"]
+    assert ran.json["after_bytes"] < ran.json["before_bytes"]
+    found = stores(run("status", "--json").json)
+    assert {name: found[name]["counts"] for name in ("stage results", "verdicts", "artifacts")} == {
+        "stage results": {"results": 1},
+        "verdicts": {"verdicts": 1},
+        "artifacts": {"runs": 1},
+    }
+    assert found["runs"]["counts"] == {"runs": 2, "questions": 24}
+    assert found["replies"]["counts"] == {"replies": 1}
+    assert traces(home) == {run_id(YOUNG)}
+    assert len(MlflowClient(home.mlflow_uri).search_runs(["1"])) == 2
+    assert [each.name for each in home.values.iterdir()] == [f"{YOUNG}.sqlite"]
+    assert (home.services / "mlflow.log").read_text() == ""
+    assert (home.services / "worker.log").read_text() == "a line\n" * 10
+    assert not freelist(home.stage_results)
+    again = run("clean", *KEEP, "--yes", "--json")
+    assert again.json["frees_bytes"] == 0
+
+
+def test_a_tag_keeps_an_old_run_and_selects_it(home: Home) -> None:
+    warehouse = Warehouse(home.warehouse)
+    pinned = replace(warehouse.read_run(run_id(OLD)).run, tags={"pinned": "yes", "team": "search"})
+    warehouse.finish(pinned, REPORT)
+    assert [each["run_id"] for each in run("runs", "--tag", "team=search", "--json").json["runs"]] == [
+        run_id(OLD)
+    ]
+    assert run("runs", "--tag", "team=other", "--json").json["total"] == 0
+    assert "with the tag team=other" in run("runs", "--tag", "team=other").out
+    found = run("clean", *KEEP, "--dry-run", "--json").json
+    assert found["kept_runs"] == [run_id(YOUNG), run_id(OLD)]
+    assert stores(found)["artifacts"]["removable"] == {"runs": 0}
+
+
+def freelist(file: Path) -> int:
+    with closing(sqlite3.connect(file)) as connection:
+        return int(connection.execute("PRAGMA freelist_count").fetchone()[0])
+
+
+def test_rows_go_when_asked_for_and_the_file_shrinks(home: Home) -> None:
+    before = home.warehouse.stat().st_ino
+    assert run("clean", *KEEP, "--rows", "--yes").code == 0
+    warehouse = Warehouse(home.warehouse)
+    assert [each.total for each in warehouse.runs()] == [12, 12] or warehouse.runs()[0].total
+    assert len(warehouse.read_run(run_id(YOUNG)).rows) == 12
+    with pytest.raises(DataError, match="were removed by"):
+        warehouse.read_run(run_id(OLD))
+    assert home.warehouse.stat().st_ino != before
+    assert not list(home.path.glob("*.rewriting*"))
+    assert run("show", run_id(OLD)).code == 2
+    young, old = run("runs", "--json").json["runs"]
+    assert young["rows_removed"] is None
+    assert old["started"].endswith("Z") and old["rows_removed"].endswith("Z")
+
+
+def test_replies_go_only_when_asked_for_with_what_they_cost(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", Answering("n\n"))
+    (model,) = stores(run("status", "--json").json)["replies"]["parts"]
+    assert model["counts"] == {"replies": 1} and model["bytes"] > 0 and model["cost_usd"] == 0.25
+    assert f"  {model['name']}" in run("status").out
+    wrong = run("clean", *KEEP, "--replies", f"{model['name']}x", "--yes")
+    assert wrong.code == 2 and f'Did you mean "{model["name"]}"' in wrong.err
+    asked = run("clean", *KEEP, "--replies", model["name"])
+    assert "The replies have cost $0.2500" in asked.out + asked.err
+    assert run("clean", *KEEP, "--yes").code == 0
+    assert stores(run("status", "--json").json)["replies"]["counts"] == {"replies": 1}
+    assert run("clean", *KEEP, "--replies", "all", "--yes").code == 0
+    assert stores(run("status", "--json").json)["replies"]["counts"] == {"replies": 0}
+
+
+def test_files_in_use_are_not_rewritten_but_old_rows_go(home: Home) -> None:
+    idle = run("clean", *KEEP, "--rows", "--dry-run", "--json").json
+    use = FolderUse(home)
+    inode = home.warehouse.stat().st_ino
+    promised = run("clean", *KEEP, "--rows", "--dry-run", "--json").json
+    assert promised["frees_bytes"] < idle["frees_bytes"]
+    assert "One does now" in run("clean", *KEEP, "--rows", "--dry-run").out
+    ran = run("clean", *KEEP, "--rows", "--yes", "--json")
+    assert (ran.code, ran.json["shrunk"]) == (0, False)
+    freed = ran.json["before_bytes"] - ran.json["after_bytes"]
+    assert abs(promised["frees_bytes"] - freed) < 50_000
+    assert home.warehouse.stat().st_ino == inode
+    use.end()
+    assert run("clean", *KEEP, "--rows", "--yes", "--json").json["shrunk"]
+    assert home.warehouse.stat().st_ino != inode
+    with only_cleaner(home):
+        assert "already runs" in run("clean", "--yes").err
+
+
+@pytest.mark.parametrize("step", (1, 7, 13, 19))
+def test_a_cleaning_that_was_killed_is_continued(
+    home: Home, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    keep = Keep(age="30d", runs=1, rows=False)
+    _die_after(step, monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        clean(open_folder(home, keep))
+    monkeypatch.undo()
+    assert clean(open_folder(home, keep)).problems == ()
+    assert sum(each.frees for each in open_folder(home, keep).holdings()) == 0
+    assert len(Warehouse(home.warehouse).read_run(run_id(YOUNG)).rows) == 12
+
+
+def _die_after(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = steps
+
+    def attempted(store: Store, work: Any, really: Any = storage._attempted) -> Any:
+        nonlocal left
+        if left == 0:
+            raise KeyboardInterrupt
+        left -= 1
+        return really(store, work)
+
+    monkeypatch.setattr(storage, "_attempted", attempted)
+
+
+def test_a_store_that_cannot_be_read_is_named_and_the_others_are_counted(home: Home) -> None:
+    home.stage_results.write_bytes(b"no database" * 100)
+    shown = run("status", "--json")
+    assert shown.code == 0
+    found = stores(shown.json)
+    assert found["stage results"]["note"].startswith("It cannot be read: ")
+    assert found["verdicts"]["counts"] == {"verdicts": 2}

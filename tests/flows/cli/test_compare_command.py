@@ -1,0 +1,294 @@
+"""`crosscheck compare` and `crosscheck runs` as users meet them: the words, the object, the page, the refusals."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.results.run_record import Tracked, record_of
+from tasks.results.warehouse.runs import Warehouse
+from tasks.results.warehouse.stored import StoredRun
+from tests.support.command_line import ROOT, CommandLine
+from tests.support.in_process import run
+from tests.tasks.results.comparison_samples import FINAL, two_runs, with_row
+from tests.tasks.results.samples import report_of
+
+A, B = "20261121-020000-00000a", "20261121-020001-00000b"
+MLFLOW = {A: "9c" * 16, B: "9d" * 16}
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def keep(home: Path, runs: Sequence[StoredRun]) -> None:
+    """Write runs as evaluations do."""
+    warehouse = Warehouse(home / "warehouse.duckdb")
+    for each in runs:
+        report = report_of(each.rows, (FINAL,))
+        facts = record_of(
+            each.run, report, each.status, mlflow=Tracked("sqlite://", MLFLOW.get(each.run.run_id))
+        )
+        warehouse.finish(each.run, report, facts)
+
+
+def later(runs: Sequence[StoredRun]) -> list[StoredRun]:
+    """The same runs, of which the second was started a second after the first."""
+    first, second = (replace(each, run=replace(each.run, question_sha256="a1" * 32)) for each in runs)
+    started = first.run.started.replace(second=1)
+    return [first, replace(second, run=replace(second.run, started=started))]
+
+
+@pytest.mark.parametrize(("fixed", "broken", "verdict"), [
+    (0, 0, "No difference: both runs are right on the same 30 and wrong on the same 30 of 60 questions."),
+    (1, 0, "Inside the noise: +1.67 points"),
+    (14, 2, " beats "),
+    (2, 14, " by 20.00 points: 95 % interval +"),
+])  # fmt: skip
+def test_the_verdict_is_printed(home: Path, fixed: int, broken: int, verdict: str) -> None:
+    keep(home, later(two_runs(fixed, broken, 60)))
+    ran = run("compare", A, B)
+    assert (ran.code, ran.err) == (0, "")
+    assert verdict in ran.out
+
+
+def test_where_all_metrics_are_equal_there_is_no_table_of_them(home: Path) -> None:
+    warehouse, nothing = Warehouse(home / "warehouse.duckdb"), {"correct": 0, "total": 0, "value": None}
+    for each in later(two_runs(0, 0, 6)):
+        report = report_of(each.rows, (FINAL,))
+        same = {"unanswered": ["1", "2"], "selection": {"chosen_right": nothing}}
+        warehouse.finish(each.run, report, record_of(each.run, report, each.status, metrics=same))
+    told = run("compare", A, B).out
+    assert "Metrics: 1 value equal in both" in told
+    assert "chosen" not in told and "better" not in told
+
+
+def test_ten_flips_are_printed_and_all_of_them_where_asked_for(home: Path) -> None:
+    keep(home, later(two_runs(14, 2, 60)))
+    short, everything = run("compare", A, B).out, run("compare", A, B, "--all").out
+    assert "SELECT 9 FROM a" in short and "SELECT 10 FROM a" not in short
+    assert "the first 10 of 16 flipped questions" in short
+    for number in range(16):
+        letter = "a" if number < 14 else "b"
+        assert f"    SELECT {number} FROM {letter}\n" in everything
+        assert f"    SELECT {number} -- gold\n" in everything
+        assert f"What is {number}?" in everything
+
+
+@pytest.mark.parametrize("names", [
+    (A, B), ("latest~1", "latest"), (A[:17], B[:17]), (MLFLOW[A], MLFLOW[B][:8]),
+])  # fmt: skip
+def test_runs_go_by_many_names(home: Path, names: tuple[str, str]) -> None:
+    keep(home, later(two_runs(3, 1, 20)))
+    found = run("compare", *names, "--json").json
+    assert (found["a"]["run_id"], found["b"]["run_id"]) == (A, B)
+    assert (len(found["result"]["fixed"]), len(found["result"]["broken"])) == (3, 1)
+
+
+def test_json_is_one_object_with_every_flip(home: Path, tmp_path: Path) -> None:
+    keep(home, later(two_runs(14, 2, 60)))
+    ran = run("compare", A, B, "--json", "--html", str(tmp_path / "page.html"))
+    found = ran.json
+    assert list(found)[:7] == ["benchmark", "revision", "question_sha256", "rule", "a", "b", "result"]
+    assert found["result"]["better"] == "B" and found["result"]["significant"] is True
+    assert len(found["flips"]) == 16
+    assert found["a"]["ex"] == {"correct": 24, "total": 60, "ex": 0.4} | {
+        end: found["a"]["ex"][end] for end in ("low", "high")
+    }
+    assert "page.html" in ran.err
+
+
+def test_html_is_one_page_with_every_flip(home: Path, tmp_path: Path) -> None:
+    keep(home, later(two_runs(14, 2, 60)))
+    page = tmp_path / "page.html"
+    ran = run("compare", A, B, "--html", str(page))
+    assert ran.code == 0 and str(page) in ran.out
+    assert page.read_text(encoding="utf-8").count('<li class="flip"') == 16
+
+
+@pytest.mark.parametrize(("broken", "options", "code", "words"), [
+    (2, (), 0, "Inside the noise"),
+    (14, (), 0, "beats"),
+    (2, ("--fail-if", "worse"), 0,
+     "--fail-if worse passed: no loss is proven (2 answers differ; at least 6 must for p < 0.05)."),
+    (14, ("--fail-if", "worse"), 1, "--fail-if worse failed: B is worse than A (exact McNemar test, level 0.05)."),
+    (2, ("--fail-if", "worse", "--margin", "1"), 1, "B is not worse than A by 1 point or more: not proven"),
+    (2, ("--fail-if", "worse", "--margin", "20"), 0, "B is not worse than A by 20 points or more: proven"),
+    (14, ("--margin", "1"), 0, "not proven, p = 1 (one-sided non-inferiority test, exact, level 0.05)"),
+])  # fmt: skip
+def test_a_script_can_stop_where_the_second_run_is_worse(
+    home: Path, broken: int, options: tuple[str, ...], code: int, words: str
+) -> None:
+    keep(home, later(two_runs(0, broken, 60)))
+    ran = run("compare", A, B, *options)
+    assert (ran.code, ran.err) == (code, "")
+    assert words in ran.out
+    found = run("compare", A, B, *options, "--json")
+    assert found.code == code
+    assert (found.json["gate"] is not None) == ("--fail-if" in options)
+    assert (found.json["noninferiority"] is not None) == ("--margin" in options)
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    (("--fail-if", "better"), "worse"),
+    (("--margin", "0"), "0<x<100"),
+    (("--margin", "ten"), "is not a valid float"),
+])  # fmt: skip
+def test_a_gate_that_makes_no_sense_is_refused(home: Path, options: tuple[str, ...], message: str) -> None:
+    keep(home, later(two_runs(0, 2, 20)))
+    ran = run("compare", A, B, *options)
+    assert (ran.code, ran.out) == (2, "")
+    assert message in ran.err
+
+
+def test_the_gate_counts_the_questions_that_only_one_run_scored(home: Path) -> None:
+    first, second = later(two_runs(0, 3, 20))
+    keep(home, (first, replace(second, rows=second.rows[:8])))
+    ran = run("compare", A, B, "--fail-if", "worse")
+    assert ran.code == 0
+    passed = (
+        "passed: no loss is proven (3 answers differ; at least 6 must for p < 0.05; 12 questions that only A scored "
+        "left out)."
+    )
+    assert passed in " ".join(ran.out.split())
+
+
+def test_a_gate_that_cannot_decide_says_so(home: Path) -> None:
+    keep(home, later(two_runs(0, 2, 20)))
+    ran = run("compare", A, A, "--fail-if", "worse")
+    assert (ran.code, ran.out) == (2, "")
+    assert "The gate cannot decide: A and B are the same run" in ran.err
+
+
+def test_escape_codes_and_markup_in_answers_do_not_reach_the_terminal(home: Path) -> None:
+    a, b = later(two_runs(1, 0, 6))
+    row = a.rows[0]
+    evil = "SELECT '\x1b[2J\x1b]0;owned\x07' [red]--[/red] [/]"
+    a = with_row(a, 0, outcome=replace(row.outcome, sql=evil), question=replace(row.question, text=evil))
+    keep(home, (a, b))
+    ran = run("compare", A, B)
+    assert ran.code == 0
+    assert "\x1b" not in ran.out and "\x07" not in ran.out
+    assert ran.out.count("[red]--[/red] [/]") == 2
+
+
+@pytest.mark.parametrize(("change", "arguments", "message"), [
+    ({}, ("nothing", B), 'There is no run "nothing"'),
+    ({}, (f"x{A}", B), f'Did you mean "{A}"'),
+    ({}, ("2026", B), "beginning of 2 runs"),
+    ({}, ("latest~7", B), '"latest~1" is the oldest'),
+    ({}, (A, B, "--rule", "brid"), 'Did you mean "bird"'),
+    ({}, (A, B, "--html", "/nowhere/page.html"), "the page cannot be written"),
+    ({"revision": "2"}, (A, B), "the revision differs"),
+    ({"benchmark": "other"}, (A, B), "the benchmark differs"),
+    ({"question_sha256": "0"}, (A, B), "sha256 differs"),
+])  # fmt: skip
+def test_what_cannot_be_compared_is_refused_in_words(
+    home: Path, change: dict[str, Any], arguments: tuple[str, ...], message: str
+) -> None:
+    first, second = later(two_runs(3, 1, 20))
+    keep(home, (first, replace(second, run=replace(second.run, **change))))
+    ran = run("compare", *arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert message in ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_without_any_run_the_command_that_makes_one_is_named(home: Path) -> None:
+    ran = run("compare", "latest", "latest~1")
+    assert ran.code == 2 and "crosscheck evaluate" in ran.err
+    assert "crosscheck evaluate" in run("runs").out
+    assert run("runs", "--json").json == {"runs": [], "total": 0}
+
+
+def test_runs_are_listed_newest_first_with_numerator_and_denominator(home: Path) -> None:
+    keep(home, later(two_runs(14, 2, 60)))
+    lines = run("runs").out.splitlines()
+    assert [line.split()[0] for line in lines[2:]] == [B, A]
+    assert "60.00 %   36 of 60" in lines[2] and "complete" not in lines[2], "only another end is told"
+    short = run("runs", "--limit", "1").out
+    assert A not in short and "the latest 1 of 2" in short
+    unknown = run("runs", "--benchmark", "spider-dev")
+    assert unknown.code == 2 and 'There is no run of "spider-dev"' in unknown.err
+
+
+def test_runs_as_json_tell_what_is_not_known_yet(home: Path) -> None:
+    first, second = later(two_runs(14, 2, 60))
+    keep(home, (first,))
+    Warehouse(home / "warehouse.duckdb").start(second.run)
+    newest, oldest = run("runs", "--json").json["runs"]
+    assert (newest["run_id"], newest["status"], newest["correct"]) == (B, "running", None)
+    assert (oldest["mlflow_run_id"], oldest["correct"], oldest["total"]) == (MLFLOW[A], 24, 60)
+    assert oldest["started"] == "2026-11-21T02:00:00Z"
+
+
+def test_the_page_is_written_also_when_the_text_goes_to_head(home: Path, tmp_path: Path) -> None:
+    keep(home, later(two_runs(14, 2, 60)))
+    page = tmp_path / "page.html"
+    command = f'"{sys.executable}" -m flows.cli compare {A} {B} --all --html "{page}" | head -1'
+    ran = subprocess.run(
+        command,
+        shell=True,
+        cwd=ROOT,
+        env=os.environ,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert ran.stderr == ""
+    assert page.read_text(encoding="utf-8").endswith("</html>\n")
+
+
+@pytest.mark.slow
+def test_two_evaluations_can_be_compared_right_away(
+    crosscheck: CommandLine, built_demo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(built_demo, crosscheck.home, dirs_exist_ok=True)
+    monkeypatch.setenv("CROSSCHECK_HOME", str(crosscheck.home))
+    runs = [
+        crosscheck.run("evaluate", "--pipeline", pipeline, "--limit", "12", "--json").json
+        for pipeline in ("zero-shot", "few-shot")
+    ]
+    ran = run("compare", "latest~1", "latest", "--json")
+    assert ran.code == 0, ran.err
+    found = ran.json
+    assert [found[letter]["run_id"] for letter in "ab"] == [each["run_id"] for each in runs]
+    assert [found[letter]["ex"]["correct"] for letter in "ab"] == [each["correct"] for each in runs]
+    assert (
+        len(found["result"]["fixed"]) - len(found["result"]["broken"])
+        == runs[1]["correct"] - runs[0]["correct"]
+    )
+    assert found["warnings"] == []
+    assert {"key": "pipeline.demonstrations.k", "a": "0", "b": "3"} in found["settings"]
+    by_mlflow = run("compare", *(each["mlflow"]["run_id"] for each in runs), "--json")
+    assert json.loads(by_mlflow.out) == found
+
+
+@pytest.mark.slow
+def test_an_oracle_analysis_wins_against_nobody(
+    crosscheck: CommandLine, built_demo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(built_demo, crosscheck.home, dirs_exist_ok=True)
+    monkeypatch.setenv("CROSSCHECK_HOME", str(crosscheck.home))
+    ordinary = ("evaluate", "--pipeline", "dac", "--limit", "3", "--json")
+    for arguments in (ordinary, (*ordinary, "--set", "pipeline.dac.oracle=both")):
+        ran = crosscheck.run(*arguments)
+        assert ran.code == 0, ran.err
+    found = run("compare", "latest~1", "latest", "--json").json
+    assert found["result"]["better"] is None
+    assert found["result"]["not_ranked"].startswith("B saw parts of the gold SQL")
+    assert found["result"]["verdict"].startswith("Not ranked")
+    oracle, plain = run("runs", "--json").json["runs"]
+    assert oracle["tags"] == {"oracle": "both", "changed": "pipeline.dac.oracle=both"}
+    assert plain["tags"] == {}
+    assert "complete, oracle" in run("runs", "--limit", "1").out

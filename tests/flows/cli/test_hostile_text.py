@@ -1,0 +1,144 @@
+"""Texts of models, databases and files on a terminal: shown, never obeyed."""
+
+import io
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TextIO
+
+import pytest
+
+from flows.evaluate.answering import Answered
+from flows.evaluate.gold_check import Verified
+from flows.evaluate.judging import Judged, judged_document
+from flows.evaluate.key_check import CheckedEntry, CheckedKey, CheckedSql
+from flows.evaluate.run_view import RunView
+from flows.matrix.sweep import CellResult, Sweep
+from flows.pages.gold_check import gold_document
+from flows.pages.key_check import key_document
+from flows.pages.lists import print_answer, print_rows, print_runs
+from flows.pages.question import print_lists
+from flows.pages.sweep import sweep_document
+from flows.runtime.result import EvaluationResult, Ui
+from flows.runtime.summary import print_summary
+from tasks.benchmarks.answer_key import AnswerKey, Entry
+from tasks.benchmarks.gold_files import Gold, Golds
+from tasks.core.outcome import Failure, Outcome
+from tasks.core.records import Execution, Question
+from tasks.documents.terminal import print_document
+from tasks.results.run_record import record_of
+from tasks.results.warehouse.views import Table
+from tasks.scoring.build_report import build_report
+from tasks.scoring.cost import Estimate
+from tasks.scoring.execution.gold_check import GoldCheck, GoldReport
+from tasks.scoring.report import Verdict
+from tasks.settings.assemble import benchmark_settings
+from tasks.settings.home import Home
+from tests.support.in_process import run
+from tests.tasks.results.comparison_samples import two_runs, with_row
+from tests.tasks.results.samples import make_run
+
+EVIL = "a \x1b[2J\u202e\x9b31m [bold]b[/] \ud800 c"
+SHOWN = "a ␛[2J<U+202E><U+009B>31m [bold]b[/] <U+D800> c"
+OUTCOME = Outcome("1", EVIL)
+
+
+def evaluated() -> EvaluationResult:
+    row = with_row(
+        two_runs(3, 2, 6)[0],
+        4,
+        outcome=Outcome("4", None, failure=Failure("backbone_error", "s", EVIL, retryable=True)),
+        final=Verdict({"bird": False}, "no_answer"),
+    ).rows
+    report = build_report(row, rule="bird", schemas={})
+    report = replace(report, missing_databases={EVIL: 2}, gold_faults={EVIL: "error"})
+    record = record_of(make_run(), report)
+    names = dict.fromkeys(("benchmark", "backbone", "pipeline", "fatal"), EVIL)
+    more = {"translations": (EVIL,), "tags": {"name": EVIL}, "changes": (EVIL,), "notes": (EVIL,)}
+    return EvaluationResult(report, record.model_copy(update=names | more), Ui(EVIL), Ui(EVIL, EVIL))
+
+
+def answered(execution: Execution, outcome: Outcome = OUTCOME) -> Callable[[TextIO], None]:
+    question = Question("1", "?", "db")
+    return lambda stream: print_answer(Answered(question, outcome, execution), stream)
+
+
+def golds(stream: TextIO) -> None:
+    checks = tuple(GoldCheck(EVIL, EVIL, EVIL, kind, EVIL) for kind in ("error", "empty"))
+    source = Golds(EVIL, (Gold(EVIL, EVIL, EVIL),), by_question=False)
+    found = Verified(benchmark_settings("demo", ()), source, GoldReport(checks, 1.0), "0", EVIL, EVIL)
+    print_document(gold_document(found), stream)
+
+
+def answer_key(stream: TextIO) -> None:
+    entry = Entry(question_id="1", action="replace", sql="SELECT 1", reason="r", source="s")
+    found = CheckedEntry(
+        entry, Question(EVIL, EVIL, "db"), (CheckedSql(EVIL, Execution("error", error=EVIL), None),)
+    )
+    checked = CheckedKey(benchmark_settings("demo", ()), AnswerKey(EVIL, Path(EVIL), "0", {}), (found,))
+    print_document(key_document(checked), stream)
+
+
+def sweep(stream: TextIO) -> None:
+    cell = SimpleNamespace(
+        name=EVIL, settings=SimpleNamespace(label=EVIL), varied=(EVIL,), free=True, unranked=""
+    )
+    done = CellResult(cell, Estimate(1, None, None, None, None), evaluated(), EVIL)  # type: ignore[arg-type]
+    print_document(sweep_document(Sweep("s", (done,), page=EVIL)), stream)
+
+
+def judged(stream: TextIO) -> None:
+    stored = two_runs(3, 2, 6)[0]
+    found = Judged(run=stored, backbone=EVIL, rows=stored.rows, failures={EVIL: EVIL})
+    print_document(judged_document(found), stream)
+
+
+def listed(stream: TextIO) -> None:
+    stored = two_runs(3, 2, 6)[0]
+    question = Question(EVIL, EVIL, "\x1b[2J")
+    rows = [replace(row, question=question) for row in stored.rows]
+    view = RunView(stored, stored.record, {}, EVIL)
+    print_lists(view, {"wrong": rows}, 1, stream)
+
+
+def runs(stream: TextIO) -> None:
+    names = dict.fromkeys(("benchmark", "backbone", "pipeline", "rule", "status"), EVIL)
+    header = two_runs(3, 2, 6)[0].record.model_copy(update={**names, "tags": {"name": EVIL}})
+    print_runs([header], 9, stream)
+
+
+@pytest.mark.parametrize(
+    "display",
+    [
+        lambda stream: print_summary(evaluated(), Home(Path("/nowhere")), stream, details=True),
+        lambda stream: print_summary(evaluated(), Home(Path("/nowhere")), stream),
+        answered(Execution("ok", (EVIL,), ((EVIL,),), 1)),
+        answered(Execution("ok", (EVIL,), ((EVIL * 9000,),), 1)),
+        answered(Execution("error", error=EVIL)),
+        answered(Execution("error"), Outcome("1", None, failure=Failure("k", "s", EVIL, retryable=False))),
+        lambda stream: print_rows(Table((EVIL,), ((EVIL,),)), stream),
+        lambda stream: print_rows(Table(tuple(f"{n}{EVIL}" for n in range(11)), ((EVIL,) * 11,)), stream),
+        golds, answer_key, sweep, judged, listed, runs,
+    ],
+)  # fmt: skip
+def test_no_display_obeys_a_text(display: Callable[[TextIO], None]) -> None:
+    stream = io.StringIO()
+    display(stream)
+    shown = stream.getvalue()
+    assert not set("\x1b\x9b\u202e\ud800") & set(shown)
+    assert SHOWN in " ".join(shown.split()), shown
+
+
+def test_the_sql_of_an_answer_is_exact_where_no_terminal_is() -> None:
+    sql = "SELECT 'a\tb' -- [bold]\u3000\u00a0:smile:\n" + "FROM " * 90
+    stream = io.StringIO()
+    answered(Execution("ok", ("a",), ((1,),), 1), Outcome("1", sql))(stream)
+    assert stream.getvalue().startswith(f"{sql}\n\n")
+
+
+def test_an_error_message_is_not_obeyed(tmp_path: Path) -> None:
+    ran = run(
+        "answer", "?", "--home", str(tmp_path), "--database", str(tmp_path / EVIL.replace("\ud800", ""))
+    )
+    assert ran.code == 2 and "\x1b" not in ran.err and "␛[2J" in ran.err

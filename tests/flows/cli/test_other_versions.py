@@ -1,0 +1,55 @@
+"""A working folder of another version of Crosscheck is refused in one line, before anything is sent or changed."""
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tasks.results.warehouse.rows import LAYOUT
+from tests.support.in_process import run
+
+pytestmark = pytest.mark.slow
+
+COMMANDS = (
+    ("runs",),
+    ("show", "latest"),
+    ("compare", "latest~1", "latest"),
+    ("leaderboard",),
+    ("query", "SELECT 1"),
+    ("evaluate", "--pipeline", "few-shot", "--limit", "1"),
+)
+
+
+def of_cf69131(path: Path) -> None:
+    """Write the tables that tell the layout, as the last version before release 0.1.0 did."""
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("CREATE TABLE runs (run_id VARCHAR)")
+        connection.execute("CREATE TABLE crosscheck_schema AS SELECT 2 AS version")
+        connection.execute(
+            "CREATE TABLE crosscheck_migrations AS SELECT 'm008_asked' AS name, now() AS applied"
+        )
+
+
+def later(path: Path) -> None:
+    """Write the tables that tell the layout, as a later release might."""
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("CREATE TABLE crosscheck_schema AS SELECT 99 AS version")
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+@pytest.mark.parametrize(("write", "layout"), [(of_cf69131, 2), (later, 99)])
+def test_it_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], write: object, layout: int
+) -> None:
+    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path))
+    write(tmp_path / "warehouse.duckdb")  # type: ignore[operator]
+    before = (tmp_path / "warehouse.duckdb").read_bytes()
+    ran = run(*command)
+    assert ran.code == 2, ran.err
+    assert (
+        f"was written by another version of Crosscheck (layout {layout}; this version has {LAYOUT})"
+        in ran.err
+    )
+    assert "--home" in ran.err and "replies.sqlite" in ran.err
+    assert "Traceback" not in ran.err
+    assert (tmp_path / "warehouse.duckdb").read_bytes() == before

@@ -1,0 +1,221 @@
+"""`crosscheck query` and `crosscheck export`: everything can be read, nothing can be changed."""
+
+import csv
+import io
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from flows.runtime.output import emit_json
+from tasks.results.run_record import Tracked, record_of
+from tasks.results.warehouse.runs import Warehouse
+from tasks.results.warehouse.views import meanings, views
+from tasks.scoring.cost import Cost
+from tests.support.command_line import Ran
+from tests.support.in_process import run
+from tests.tasks.results.samples import make_report, make_run
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder whose warehouse has two runs of 20 questions, the second a re-run of the first."""
+    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path))
+    warehouse = Warehouse(tmp_path / "warehouse.duckdb")
+    first = make_run()
+    tags = {"parent_run_id": first.run_id, "rerolled": "true", "sweep": "s1"}
+    second = replace(first, run_id="20991231-000000-ffffff", tags=tags)
+    facts = {"cost": Cost(calls=7, cached_calls=0), "mlflow": Tracked(run_id="m1"), "seconds": 1.5}
+    for one in (first, second):
+        warehouse.finish(one, make_report(20), record_of(one, make_report(20), **facts))
+    return tmp_path
+
+
+def rows(ran: Ran) -> list[dict[str, object]]:
+    assert ran.code == 0, ran.err
+    return ran.json["rows"]
+
+
+def test_a_run_shows_its_score_its_bill_and_where_it_comes_from(home: Path) -> None:
+    found = rows(run("query", "SELECT * FROM runs ORDER BY run_id", "--json"))
+    report = make_report(20)
+    assert [row["ex"] for row in found] == [pytest.approx(report.score.ex)] * 2
+    assert found[0]["calls"] == 7
+    assert found[0]["cost_usd"] is None
+    assert [row["rerolled"] for row in found] == [False, True]
+    assert found[1]["parent_run_id"] == found[0]["run_id"]
+    assert found[1]["sweep"] == "s1"
+    assert found[1]["mlflow_run_id"] == "m1"
+
+
+def test_what_json_has_no_form_for_is_text(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sql = "SELECT 'inf'::DOUBLE AS a, '-inf'::DOUBLE AS b, ['nan'::DOUBLE, 1.5] AS c, 'x'::BLOB AS d, 2.5::DOUBLE AS e"
+    ran = run("query", sql, "--json")
+    (row,) = json.loads(ran.out, parse_constant=refuse)["rows"]
+    assert row == {"a": "inf", "b": "-inf", "c": ["nan", 1.5], "d": "b'x'", "e": 2.5}
+    emit_json({"metric": {"value": float("nan"), "right": True, "none": None}, "rows": ((1, float("inf")),)})
+    found = json.loads(capsys.readouterr().out, parse_constant=refuse)
+    assert found == {"metric": {"value": "nan", "right": True, "none": None}, "rows": [[1, "inf"]]}
+
+
+def refuse(constant: str) -> None:
+    raise AssertionError(f"{constant} is no JSON")
+
+
+def test_correct_is_the_verdict_under_the_headline_rule_and_adds_up_to_the_score(home: Path) -> None:
+    found = rows(
+        run(
+            "query",
+            "SELECT count(*) FILTER (correct) AS n FROM questions WHERE executable GROUP BY run_id",
+            "--json",
+        )
+    )
+    assert [row["n"] for row in found] == [make_report(20).score.correct] * 2
+
+
+def test_every_view_has_exactly_the_documented_columns(home: Path) -> None:
+    listed = run("query", "--json").json
+    for name in views():
+        found = rows(run("query", f"SELECT * FROM {name} LIMIT 1", "--json"))
+        assert list(found[0]) == listed[name]
+        assert f"{name}:" in run("query").out
+
+
+def test_every_column_has_its_type_and_meaning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path / "empty"))
+    described = run("query", "--schema", "--json").json
+    assert {name: [column["name"] for column in columns] for name, columns in described.items()} == {
+        name: list(view.columns) for name, view in views().items()
+    }
+    assert {name: set(meanings(name)) for name in views()} == {
+        name: set(view.columns) for name, view in views().items()
+    }
+    assert all(column["type"] and column["meaning"] for columns in described.values() for column in columns)
+    shown = run("query", "--schema").out
+    assert "execution accuracy, correct / total, 0 to 1" in shown and "MAP(VARCHAR, BOOLEAN)" in shown
+    assert run("query", "SELECT 1", "--schema").code == 2
+
+
+def test_every_documented_example_runs(home: Path) -> None:
+    page = (ROOT / "docs" / "warehouse.md").read_text(encoding="utf-8")
+    queries = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
+    assert len(queries) == 10
+    queries += re.findall(r'crosscheck query "(.+?)"', run("query", "--help").out, re.DOTALL)
+    assert len(queries) > 13
+    for query in queries:
+        ran = run("query", query)
+        assert ran.code == 0, ran.err
+
+
+def test_the_accuracy_by_difficulty_mixes_neither_benchmarks_nor_backbones(home: Path) -> None:
+    warehouse, first = Warehouse(home / "warehouse.duckdb"), make_run()
+    others = (
+        ("20991231-000001-00000a", "spider-dev", first.backbone),
+        ("20991231-000002-00000b", first.benchmark, "b2"),
+    )
+    for run_id, benchmark, backbone in others:
+        other = replace(first, run_id=run_id, benchmark=benchmark, backbone=backbone)
+        warehouse.finish(other, make_report(40))
+    page = (ROOT / "docs" / "warehouse.md").read_text(encoding="utf-8")
+    (query,) = (each for each in re.findall(r"```sql\n(.*?)```", page, re.DOTALL) if "PIVOT" in each)
+    shown = {
+        (row["benchmark"], row["backbone"], row["difficulty"]): row[first.pipeline]
+        for row in rows(run("query", query, "--json"))
+    }
+    reports = {
+        (first.benchmark, first.backbone): make_report(20),
+        ("spider-dev", first.backbone): make_report(40),
+        (first.benchmark, "b2"): make_report(40),
+    }
+    assert shown == {
+        (*names, grade): f"{100 * share.correct / share.total:.2f} % ({share.correct} of {share.total})"
+        for names, report in reports.items()
+        for grade, share in report.by_difficulty.items()
+    }
+
+
+def test_a_table_a_csv_and_a_json_object_say_the_same(home: Path) -> None:
+    sql = "SELECT question_id, NULL AS unknown, 1.5 AS x, 'a,\"b' AS text FROM questions ORDER BY 1 LIMIT 2"
+    text = run("query", sql).out
+    assert "question_id" in text and "–" in text and "2 rows" in text
+    read = list(csv.reader(io.StringIO(run("query", sql, "--csv").out)))
+    assert read[0] == ["question_id", "unknown", "x", "text"]
+    assert read[1][1:] == ["", "1.5", 'a,"b']
+    assert rows(run("query", sql, "--json"))[0]["unknown"] is None
+
+
+def test_no_cell_of_a_csv_is_a_formula_in_a_spreadsheet(home: Path) -> None:
+    cells = (
+        "=1+1",
+        "+A1",
+        "-A1",
+        "@SUM(A1)",
+        "\t=1+1",
+        "\r=1+1",
+        "--x\nSELECT 1",
+        "-1=cmd|'/c calc'!A1",
+        "=1",
+    )
+    sql = "SELECT " + ", ".join(f"""$${cell}$$ AS "{cell}\"""" for cell in cells)
+    for row in csv.reader(io.StringIO(run("query", sql, "--csv").out)):
+        assert row == [f"'{cell}".replace("\r", "\n") for cell in cells]
+    numbers = "SELECT -1 AS a, -1e-9 AS b, '+5 %' AS c, 'a=1' AS d"
+    assert list(csv.reader(io.StringIO(run("query", numbers, "--csv").out)))[1] == [
+        "-1",
+        "-1e-09",
+        "+5 %",
+        "a=1",
+    ]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DELETE FROM runs",
+        "DROP TABLE warehouse.main.runs",
+        "UPDATE warehouse.main.runs SET status = 'complete'",
+        "COPY runs TO 'stolen.csv'",
+        "SELECT * FROM read_text('/etc/hostname')",
+        "ATTACH 'other.duckdb'",
+        "SET enable_external_access = true",
+        "SELECT nothing FROM runs",
+        "",
+    ],
+)
+def test_what_is_no_reading_of_the_warehouse_is_refused(home: Path, sql: str) -> None:
+    before = (home / "warehouse.duckdb").read_bytes()
+    ran = run("query", sql)
+    assert ran.code == 2
+    assert "crosscheck query" in ran.err
+    assert "Traceback" not in ran.err
+    assert (home / "warehouse.duckdb").read_bytes() == before
+
+
+def test_an_export_holds_every_row_of_every_view_and_replaces_another_only_when_told(
+    home: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "the export"
+    ran = run("export", str(folder), "--json")
+    assert ran.code == 0, ran.err
+    for name, view in views().items():
+        relation = duckdb.read_parquet(str(folder / f"{name}.parquet"))
+        assert relation.columns == list(view.columns)
+        assert len(relation.fetchall()) == ran.json["rows"][name] > 0
+    assert sorted(file.suffix for file in folder.iterdir()) == [".parquet"] * len(views())
+    refused = run("export", str(folder))
+    assert refused.code == 2
+    assert "--overwrite" in refused.err
+    assert run("export", str(folder), "--overwrite").code == 0
+
+
+def test_without_a_warehouse_both_say_what_makes_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path))
+    for arguments in (("query", "SELECT 1"), ("export", str(tmp_path / "x"))):
+        ran = run(*arguments)
+        assert ran.code == 2
+        assert "crosscheck evaluate" in ran.err

@@ -1,0 +1,293 @@
+"""Corrected golds: a second score beside the official one, the same in every display."""
+
+import json
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import pytest
+
+from tasks.documents.html import html
+from tasks.documents.markdown import markdown
+from tasks.pages.night import night_document
+from tasks.results.night import Night, judge, read, write
+from tasks.results.night_baseline import Baselines, compared
+from tasks.results.run_record import json_of
+from tasks.results.warehouse.runs import Warehouse
+from tasks.settings.evaluation import Gate
+from tasks.settings.home import Home
+from tests.support.in_process import run
+from tests.tasks.results.night_samples import START, entry_of
+
+pytestmark = pytest.mark.slow
+
+NOW_RIGHT, NOW_WRONG, WITHDRAWN = ("1", "2"), ("3", "4"), ("5",)
+"""What the overlay does to the answers of the run `corrected`: five flips, and two corrections without one."""
+OTHER = "SELECT 'another answer'"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory, built_demo: Path) -> Path:
+    """A working folder with a run without corrected golds and two with them."""
+    folder = tmp_path_factory.mktemp("corrected") / "home"
+    shutil.copytree(built_demo, folder)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def in_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CROSSCHECK_HOME", str(home))
+
+
+@pytest.fixture(scope="module")
+def golds(home: Path) -> dict[str, str]:
+    questions = json.loads((home / "benchmarks" / "demo" / "dev.json").read_text(encoding="utf-8"))
+    return {str(question["question_id"]): question["SQL"] for question in questions}
+
+
+def entry(name: str, action: str, **more: Any) -> dict[str, Any]:
+    return {"question_id": name, "action": action, "reason": f"reason {name}", "source": "a person"} | more
+
+
+@pytest.fixture(scope="module")
+def overlay(home: Path, golds: Mapping[str, str]) -> Path:
+    """Flips five answers; of the others, one is confirmed by other SQL, one is right by the official gold as well."""
+    file = home.parent / "corrections.json"
+    entries = [
+        entry("1", "replace", sql=OTHER),
+        entry("2", "add", sql=["SELECT 'no answer'", OTHER]),
+        entry("3", "replace", sql=OTHER),
+        entry("4", "replace", sql="SELECT 1, 2, 3"),
+        entry("5", "withdraw"),
+        entry("6", "replace", sql=f"SELECT * FROM ({golds['6'].rstrip(';')})"),
+        entry("7", "add", sql=OTHER),
+    ]
+    file.write_text(json.dumps({"corrections": entries}), encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def runs(home: Path, golds: Mapping[str, str], overlay: Path) -> dict[str, Any]:
+    """Summaries of three runs of the first twenty questions, of which the last two have corrected golds."""
+    found = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CROSSCHECK_HOME", str(home))
+        for name, other in (("plain", NOW_RIGHT), ("before", (*NOW_RIGHT, "9")), ("corrected", NOW_RIGHT)):
+            file = home.parent / f"{name}.jsonl"
+            sqls = {key: OTHER if key in other else sql for key, sql in golds.items()}
+            lines = (json.dumps({"question_id": key, "sql": sql}) for key, sql in sqls.items())
+            file.write_text("\n".join(lines), encoding="utf-8")
+            more = ("--set", f"benchmark.answer_keys=corrected={overlay}") if name != "plain" else ()
+            ran = run("score", "--predictions", str(file), "--limit", "20", "--details", "--json", *more)
+            assert ran.code == 0, ran.err
+            found[name] = ran.json | {"text": ran.err}
+    return found
+
+
+def flips(found: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(found[name]) for name in ("now_right", "now_wrong", "withdrawn"))
+
+
+@pytest.mark.slow
+def test_the_overlay_flips_these_five_and_the_official_score_is_as_without_it(
+    runs: Mapping[str, Any],
+) -> None:
+    plain, corrected = runs["plain"], runs["corrected"]
+    for name in ("correct", "total", "by_difficulty", "by_database"):
+        assert corrected[name] == plain[name]
+    assert ("corrected" in plain["scores"], plain["keys"]) == (False, {})
+    found = corrected["scores"]["corrected"]
+    assert flips(found["differs"]) == (NOW_RIGHT, NOW_WRONG, WITHDRAWN)
+    assert (plain["correct"], plain["total"]) == (18, 20)
+    assert (found["correct"], found["total"]) == (18 + 2 - 2 - 1, 19)
+    assert found["changes"] == {
+        "1": "replaced", "2": "added", "3": "replaced", "4": "replaced", "5": "withdrawn", "6": "replaced",
+        "7": "added",
+    }  # fmt: skip
+    assert "execution accuracy 90.00 % (18 of 20" in corrected["text"]
+    assert (
+        "By the key corrected: 89.47 % (17 of 19; official on the same questions: 17 of 19); right now: 1, 2; "
+        "wrong now: 3, 4; withdrawn: 5" in corrected["text"]
+    )
+
+
+def test_mlflow_has_both_scores_and_a_column_of_the_corrected_verdicts(
+    runs: Mapping[str, Any], tmp_path: Path
+) -> None:
+    found = runs["corrected"]
+    client = mlflow.MlflowClient(found["mlflow"]["tracking_uri"])
+    logged = client.get_run(found["mlflow"]["run_id"]).data
+    assert (logged.metrics["ex"], logged.metrics["ex_corrected"]) == (0.9, pytest.approx(17 / 19, abs=1e-6))
+    assert logged.tags["answer_keys"] == f"corrected {found['keys']['corrected']}"
+    file = client.download_artifacts(found["mlflow"]["run_id"], "predictions.json", str(tmp_path))
+    table = json.loads(Path(file).read_text(encoding="utf-8"))
+    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
+    assert [row["question_id"] for row in rows if row["correct"] != row["ex_corrected"]] == [
+        "1",
+        "2",
+        "3",
+        "4",
+        "5",
+    ]
+
+
+def test_the_warehouse_has_both_verdicts(runs: Mapping[str, Any]) -> None:
+    sql = (
+        "SELECT question_id, correct, correct_by_variant['corrected'] AS now, keys['corrected'].change AS change "
+        "FROM questions WHERE run_id = '{}' "
+        "AND correct IS DISTINCT FROM now ORDER BY position"
+    )
+    rows = run("query", sql.format(runs["corrected"]["run_id"]), "--json").json["rows"]
+    assert [tuple(row.values()) for row in rows] == [
+        ("1", False, True, "replaced"), ("2", False, True, "added"), ("3", True, False, "replaced"),
+        ("4", True, False, "replaced"), ("5", True, None, "withdrawn"),
+    ]  # fmt: skip
+    assert len(run("query", sql.format(runs["plain"]["run_id"]), "--json").json["rows"]) == 20
+    listed = run(
+        "query", "SELECT ex, scores['corrected'].ex AS now FROM runs ORDER BY started", "--json"
+    ).json["rows"]
+    assert [row["now"] for row in listed] == [None, 16 / 19, 17 / 19]
+
+
+def test_a_comparison_has_both_and_tests_them_apart(runs: Mapping[str, Any], tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    before, corrected = runs["before"]["run_id"], runs["corrected"]["run_id"]
+    found = run("compare", before, corrected, "--json").json
+    assert (len(found["result"]["fixed"]), found["result"]["broken"]) == (1, [])
+    by_variant = found["variants"]["corrected"]
+    for side in "ab":
+        assert flips(by_variant[side]["differs"]) == (NOW_RIGHT, NOW_WRONG, WITHDRAWN)
+    assert (found["a"]["ex"]["correct"], by_variant["a"]["correct"]) == (17, 16)
+    assert (by_variant["result"]["fixed"], by_variant["result"]["broken"], by_variant["problem"]) == (
+        ["9"],
+        [],
+        "",
+    )
+    ran = run("compare", before, corrected, "--html", str(page))
+    for text in (ran.out, page.read_text(encoding="utf-8")):
+        assert (
+            "By the key corrected, the verdict differs in A and B: right now: 1, 2; wrong now: 3, 4; withdrawn: 5"
+            in text
+        )
+        assert "17 of 19" in text and "18 of 20" in text
+
+
+def test_runs_with_other_golds_are_compared_on_the_official_ones_alone(runs: Mapping[str, Any]) -> None:
+    found = run("compare", runs["plain"]["run_id"], runs["corrected"]["run_id"], "--json").json
+    assert found["result"]["fixed"] == found["result"]["broken"] == []
+    by_variant = found["variants"]["corrected"]
+    assert by_variant["a"] is None and by_variant["b"]["total"] == 19
+    assert by_variant["result"] is None and "the golds of 7 questions differ" in by_variant["problem"]
+
+
+def test_a_run_and_its_page_show_both(runs: Mapping[str, Any], tmp_path: Path) -> None:
+    page, name = tmp_path / "run.html", runs["corrected"]["run_id"]
+    shown = run("show", name, "--json").json["scores"]["corrected"]["differs"]
+    assert flips(shown) == (NOW_RIGHT, NOW_WRONG, WITHDRAWN)
+    assert run("show", name, "--html", str(page)).code == 0
+    text = page.read_text(encoding="utf-8")
+    for written in (run("show", name, "--details").out, text):
+        assert re.search(r"right now: 1, 2; wrong now: 3, 4; withdrawn: 5", " ".join(written.split()))
+    changes = ["other", "further", "other", "other", "withdrawn", "other", "further"]
+    assert re.findall(r"gold by the key corrected: (\w+)", text) == changes
+    judged = re.findall(r"By the key corrected: (right|wrong|not counted)", text)
+    assert judged == [*["right"] * 3, "wrong", "wrong", "not counted", *["right"] * 14]
+    one = run("show", name, "3")
+    assert (
+        "By the key corrected: wrong" in one.out
+        and "the key corrected: other SQL" in one.out
+        and "reason 3 (a person)" in one.out
+    )
+
+
+def test_a_night_shows_both_and_its_gate_sees_the_official_one(
+    runs: Mapping[str, Any], home: Path, tmp_path: Path
+) -> None:
+    from tasks.scoring.build_report import build_report
+
+    warehouse = Warehouse(home / "warehouse.duckdb")
+    stored = warehouse.read_run(runs["corrected"]["run_id"])
+    benchmark = stored.run.settings["benchmark"]
+    report = build_report(stored.rows, rule=stored.run.rule, schemas={}, benchmark=benchmark)
+    entry = compared(replace(entry_of(stored, report), continue_with=""), Baselines(), warehouse, Gate())
+    night = Night("n", Gate(), judge(Gate(), [entry]), START, START)
+    assert read(write(night, Home(tmp_path))) == night
+    (evaluation,) = json_of(night)["entries"]
+    corrected = evaluation["variants"]["corrected"]
+    assert (evaluation["ex"]["correct"], corrected["correct"]) == (18, 17)
+    assert flips(corrected["differs"]) == (NOW_RIGHT, NOW_WRONG, WITHDRAWN)
+    differ = "right now: 1, 2; wrong now: 3, 4; withdrawn: 5"
+    for text in (
+        markdown(night_document(night, warehouse, page="n.html")),
+        html(night_document(night, warehouse)),
+    ):
+        assert differ in text and "17 of 19" in text
+
+
+def test_everything_wrong_with_an_overlay_is_said_at_once(home: Path, golds: Mapping[str, str]) -> None:
+    entries: list[Any] = [
+        entry("3", "replace", sql="SELECT x FROM nowhere"),
+        entry("1000", "withdraw"),
+        entry("4", "replace"),
+        entry("5", "withdraw") | {"reason": ""},
+        entry("6", "erase"),
+        "seven",
+        entry("3", "add", sql="SELECT 1"),
+    ]
+    file = home.parent / "wrong.json"
+    file.write_text(json.dumps({"corrections": entries, "sorce": 1}), encoding="utf-8")
+    predictions = home.parent / "gold.jsonl"
+    predictions.write_text(
+        "\n".join(json.dumps({"question_id": key, "sql": sql}) for key, sql in golds.items()),
+        encoding="utf-8",
+    )
+    checked = run("benchmarks", "verify", "--key", str(file), "--json")
+    scored = run("score", "--predictions", str(predictions), "--set", f"benchmark.answer_keys={file}")
+    assert checked.code == scored.code == 2
+    assert len(checked.json["problems"]) == 8
+    for said in (
+        "8 problems", "sorce", "question 1000: the benchmark has no such question", "no such table: nowhere",
+        '"replace" needs the key "sql"', '"reason" is missing', "erase", "item 5 (from 0)", "a correction above",
+    ):  # fmt: skip
+        assert said in scored.err, said
+
+
+def test_an_overlay_is_checked_entry_by_entry(runs: Mapping[str, Any], overlay: Path) -> None:
+    ran = run("benchmarks", "verify", "--key", str(overlay), "--json")
+    assert ran.code == 0
+    assert ran.json["problems"] == []
+    assert ran.json["differing"] == ["1", "2", "3", "4", "7"]
+    assert ran.json["same_as_official"] == ["6"]
+    assert ran.json["actions"] == {"replace": 4, "add": 2, "withdraw": 1}
+    shown = run("benchmarks", "verify", "--key", str(overlay))
+    assert "The result of the official gold (rule bird), so that nothing changes: 1 question (6)" in shown.out
+
+
+def test_a_page_has_every_question_that_a_key_changes_with_both_results(
+    runs: Mapping[str, Any], overlay: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "key.html"
+    ran = run("benchmarks", "verify", "--key", str(overlay), "--html", str(file))
+    assert ran.code == 0 and f"The page is {file}." in ran.out
+    page = file.read_text(encoding="utf-8")
+    results = re.findall(r'<li class="flip" data-id="(\d+)" data-result="([^"]+)" data-action="(\w+)"', page)
+    assert {name: result for name, result, _ in results} == {
+        **dict.fromkeys(("1", "2", "3", "4", "7"), "another result"), "5": "no SQL", "6": "same result",
+    }  # fmt: skip
+    for said in ("changes 7 questions", "official gold (", "How to read this"):
+        assert said in page, said
+    assert page.count("<td") > len(results), "the rows of the results are on it"
+    assert "Changed questions" not in ran.out
+
+
+@pytest.mark.parametrize("content", ["[]", "{", '{"corrections": {}}'])
+def test_a_file_of_another_form_is_one_message(home: Path, content: str) -> None:
+    file = home.parent / "form.json"
+    file.write_text(content, encoding="utf-8")
+    ran = run("benchmarks", "verify", "--key", str(file))
+    assert ran.code == 2
+    assert str(file) in ran.err and "Traceback" not in ran.err

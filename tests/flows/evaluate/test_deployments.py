@@ -1,0 +1,136 @@
+"""`deployments/prefect.yaml` as its first lines say: deployed, shown as forms, run by a worker; all of it real."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+
+from flows.prefect.up import POOL, WORKER
+from tasks.settings.evaluation import EvaluationNames
+from tasks.settings.home import Home
+from tests.support.command_line import ROOT, CommandLine, prefect, stop, wait_until
+from tests.support.kept_results import kept_results
+from tests.support.schedule import ask
+
+FILE = ROOT / "deployments" / "prefect.yaml"
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def environment(
+    prefect_server: str, built_demo: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, str]:
+    home = tmp_path_factory.mktemp("deployed") / "home"
+    shutil.copytree(built_demo, home)
+    ours = {
+        "PREFECT_API_URL": prefect_server,
+        "PREFECT_HOME": str(home / "prefect"),
+        "CROSSCHECK_HOME": str(home),
+        "CROSSCHECK_STAGES": (home.parent / "stages").as_uri(),
+    }
+    return {**os.environ, **WORKER, **ours, "PWD": str(ROOT)}
+
+
+@pytest.fixture(scope="module")
+def deployed(environment: dict[str, str]) -> dict[str, dict]:
+    """What the command of the file's first lines deploys, by name."""
+    api = environment["PREFECT_API_URL"]
+    with suppress(httpx.HTTPStatusError):  # another test may have made it
+        ask(f"{api}/work_pools/", {"name": POOL, "type": "process"})
+    (command,) = [
+        line for line in FILE.read_text(encoding="utf-8").splitlines() if "prefect deploy --all" in line
+    ]
+    ran = prefect(*command.removeprefix("#").split()[1:], environment=environment)
+    assert ran.code == 0, ran.out + ran.err
+    return {found["name"]: found for found in ask(f"{api}/deployments/filter", {})}
+
+
+@pytest.fixture(scope="module")
+def worker(environment: dict[str, str], deployed: dict[str, dict]) -> Iterator[None]:
+    with (Path(environment["CROSSCHECK_HOME"]) / "worker.log").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "prefect", "worker", "start", "--pool", POOL],
+            cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+        )  # fmt: skip
+        yield
+        stop(process)
+
+
+def run(deployment: dict, parameters: dict, environment: dict[str, str]) -> dict:
+    """Have the worker run a deployment, and return the flow run that came of it."""
+    api = environment["PREFECT_API_URL"]
+    id_ = ask(f"{api}/deployments/{deployment['id']}/create_flow_run", {"parameters": parameters})["id"]
+    found: dict = {}
+
+    def ended() -> bool:
+        (found["run"],) = ask(f"{api}/flow_runs/filter", {"flow_runs": {"id": {"any_": [id_]}}})
+        return found["run"]["state_type"] in ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
+
+    wait_until(ended)
+    log = Path(environment["CROSSCHECK_HOME"]) / "worker.log"
+    assert found["run"]["state_type"] == "COMPLETED", log.read_text(encoding="utf-8")
+    return found["run"]
+
+
+@pytest.mark.slow
+def test_every_deployment_of_the_file_is_there_and_goes_to_the_pool_of_crosscheck_up(deployed: dict) -> None:
+    written = yaml.safe_load(FILE.read_text(encoding="utf-8"))["deployments"]
+    assert set(deployed) == {entry["name"] for entry in written}
+    for found in deployed.values():
+        assert found["work_pool_name"] == POOL
+        assert found["pull_steps"] == [
+            {"prefect.deployments.steps.set_working_directory": {"directory": str(ROOT)}}
+        ]
+
+
+def test_the_night_has_a_time_and_a_time_zone(deployed: dict) -> None:
+    (schedule,) = deployed["nightly"]["schedules"]
+    assert schedule["active"]
+    assert schedule["schedule"]["cron"] == "30 1 * * *"
+    assert schedule["schedule"]["timezone"] == "Europe/Berlin"
+    assert deployed["evaluate"]["schedules"] == []
+
+
+def test_the_forms_offer_names_ranges_and_explanations(deployed: dict) -> None:
+    evaluation = deployed["evaluate"]["parameter_openapi_schema"]["definitions"]["EvaluationForm"][
+        "properties"
+    ]
+    assert sorted(evaluation["backbone"]["else"]["enum"]) == sorted(
+        path.stem for path in (ROOT / "conf" / "backbones").glob("*.yaml")
+    )
+    assert evaluation["benchmark"]["description"] == EvaluationNames.model_fields["benchmark"].description
+    gate = deployed["nightly"]["parameter_openapi_schema"]["definitions"]["Gate"]["properties"]
+    assert (gate["threshold"]["minimum"], gate["threshold"]["maximum"]) == (0, 100)
+
+
+def test_a_name_that_is_not_offered_is_refused_before_anything_runs(
+    deployed: dict, environment: dict[str, str]
+) -> None:
+    with pytest.raises(httpx.HTTPStatusError) as refused:
+        run(deployed["evaluate"], {"evaluation": {"backbone": "nobody"}}, environment)
+    assert refused.value.response.status_code in (409, 422)
+    assert "'nobody' is not one of ['anthropic', " in refused.value.response.text
+
+
+@pytest.mark.slow
+def test_a_worker_evaluates_by_names_and_persists_stages_where_the_variable_says(
+    deployed: dict, environment: dict[str, str], worker: None
+) -> None:
+    ended = run(deployed["evaluate"], {"evaluation": {"pipeline": "zero-shot", "limit": 3}}, environment)
+    assert ended["state"]["message"].startswith("EX ")
+    home = Path(environment["CROSSCHECK_HOME"])
+    assert len(list((home.parent / "stages").glob("preliminary_sql/*"))) == 3
+    assert kept_results(Home(home)) == {}
+    shell = CommandLine(home)
+    (listed,) = shell.run("runs", "--json").json["runs"]
+    assert listed["status"] == "complete"
+    again = run(deployed["rerun"], {"choice": {"only": "wrong", "fresh": True}}, environment)
+    assert again["state"]["message"].startswith("EX ")
+    assert len(shell.run("runs", "--json").json["runs"]) == 2

@@ -1,0 +1,283 @@
+"""`crosscheck evaluate` as users run it: real processes, a real Prefect server, a real MLflow store, a real API."""
+
+import json
+import os
+import shutil
+import signal
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.results.run_record import RunRecord
+from tests.support import in_process
+from tests.support.command_line import CommandLine, Ran, end, served, wait_until
+from tests.support.fake_openai import FakeOpenAI, quota_exhausted, server_error, unauthorized
+from tests.support.schedule import ask
+
+
+def bodies(server: FakeOpenAI) -> Counter[str]:
+    return Counter(json.dumps(request.body, sort_keys=True) for request in server.requests)
+
+
+def artifact_of(ran: Ran, api: str) -> Any:
+    """The result on the flow run's page in Prefect."""
+    found = ask(f"{api}/artifacts/filter", {"artifacts": {"key": {"any_": ["evaluation"]}}})
+    (artifact,) = [each for each in found if ran.json["run_id"] in each["description"]]
+    return artifact
+
+
+def assert_no_traceback(ran: Ran) -> None:
+    assert "Traceback" not in ran.out + ran.err
+
+
+@dataclass(frozen=True)
+class Opened:
+    """An evaluation with `--open`, its working folder, and the file that names the page in the place of a browser."""
+
+    ran: Ran
+    home: Path
+    file: Path
+
+
+@pytest.fixture(scope="module")
+def evaluated(built_demo: Path, prefect_server: str, tmp_path_factory: pytest.TempPathFactory) -> Opened:
+    """Evaluate six questions, with a program in the place of the one that opens pages on Linux."""
+    folder = tmp_path_factory.mktemp("evaluated")
+    file, program = folder / "opened", folder / "bin" / "xdg-open"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nprintf "%s" "$1" > {file}\n', encoding="utf-8")
+    program.chmod(0o755)
+    line = served(Path(shutil.copytree(built_demo, folder / "home")), prefect_server)
+    line.environment = {**line.environment, "PATH": f"{program.parent}:{os.environ['PATH']}"}
+    ran = line.run("evaluate", "--pipeline", "rsl-sql", "--limit", "6", "--json", "--open")
+    return Opened(ran, line.home, file)
+
+
+@pytest.mark.slow
+def test_json_has_exactly_the_promised_keys_first_and_everything_else_is_on_standard_error(
+    evaluated: Opened,
+) -> None:
+    ran = evaluated.ran
+    assert ran.code == 0, ran.err
+    page = evaluated.home / "reports" / f"{ran.json['run_id']}.html"
+    assert f"The page is {page}." in ran.err and "augmented_sql" in page.read_text(encoding="utf-8")
+    wait_until(lambda: evaluated.file.exists() and evaluated.file.read_text(encoding="utf-8") == str(page))
+    result = ran.json
+    assert RunRecord.model_validate(result).run_id == result["run_id"]
+    assert result["questions"] == 6
+    assert result["total"] == 6
+    assert [stage["name"] for stage in result["stages"]] == [
+        "1_preliminary_sql", "2_augmented_sql", "3_binary_selection", "4_self_correction",
+    ]  # fmt: skip
+    assert result["prefect"]["recorded"] == result["prefect"]["task_runs"] >= 9
+    assert (result["cost"]["cost_usd"], result["cost"]["input_tokens"]) == (0.0, 0)  # rules cost nothing
+    assert "execution accuracy" in ran.err
+    assert_no_traceback(ran)
+
+
+@pytest.mark.slow
+def test_a_second_identical_run_makes_no_call_and_finds_the_same(
+    demo: CommandLine, backbone_file: str, model: FakeOpenAI
+) -> None:
+    first = demo.run("evaluate", "--backbone", backbone_file, "--limit", "5", "--json").json
+    asked = len(model.requests)
+    again = demo.run("evaluate", "--backbone", backbone_file, "--limit", "5", "--json", "--again")
+    second = again.json
+    assert (first["same_as"], second["same_as"]) == (None, first["run_id"])
+    assert f"The same as run {first['run_id']}" in again.err and "nothing was paid" in again.err
+    assert first["cost"]["calls"] == asked > 0
+    assert len(model.requests) == asked
+    assert second["cost"]["calls"] == 0
+    assert second["cost"]["cached_calls"] == first["cost"]["calls"]
+    assert second["ex"] == first["ex"]
+    assert second["stages"] == first["stages"]
+    assert second["cost"]["input_tokens"] == second["cost"]["output_tokens"] == 0
+    assert first["cost"]["cost_usd"] > 0
+
+
+@pytest.mark.slow
+def test_a_server_that_fails_on_one_question_fails_that_question_and_a_rerun_mends_it(
+    demo: CommandLine, backbone_file: str, model: FakeOpenAI, prefect_server: str
+) -> None:
+    ordinary = model.answer
+    questions = json.loads((demo.home / "benchmarks/demo/dev.json").read_text(encoding="utf-8"))
+    poison = questions[2]["question"]
+
+    def fail(body: dict) -> str:
+        if poison in str(body["messages"][-1]["content"]).rpartition("### Question")[2]:
+            raise ConnectionError
+        return ordinary(body)
+
+    model.answer = fail
+    settings = ("--set", "backbone.retries=0")
+    broken = demo.run("evaluate", "--backbone", backbone_file, "--limit", "4", "--json", *settings)
+    assert broken.code == 3, broken.err
+    assert broken.json["answered"] == 3
+    assert broken.json["total"] == 4
+    assert_no_traceback(broken)
+    before = bodies(model)
+
+    model.answer = ordinary
+    page = artifact_of(broken, prefect_server)
+    assert f"crosscheck rerun {broken.json['run_id']}" in page["data"]
+    assert (
+        "1 question without an answer" in page["description"] and "| 1\\_preliminary\\_sql |" in page["data"]
+    )
+    mended = demo.run("evaluate", "--backbone", backbone_file, "--limit", "4", "--json", *settings)
+    assert mended.code == 0
+    assert "crosscheck rerun" not in artifact_of(mended, prefect_server)["data"]
+    assert mended.json["answered"] == 4
+    shown = demo.run("evaluate", "--backbone", backbone_file, "--limit", "4", "--json", *settings)
+    assert shown.json == mended.json and "Nothing has changed since run" in shown.err
+    again = [
+        body for body, count in (bodies(model) - before).items() if body in before and poison not in body
+    ]
+    assert again == []
+
+
+@pytest.mark.slow
+def test_an_exhausted_quota_stops_the_run_keeps_what_was_answered_and_says_so(
+    demo: CommandLine, backbone_file: str, model: FakeOpenAI
+) -> None:
+    ordinary = model.answer
+
+    def run_dry(body: dict) -> str:
+        if len(model.requests) > 80:
+            model.always(quota_exhausted())
+        return ordinary(body)
+
+    model.answer = run_dry
+    ran = demo.run("evaluate", "--backbone", backbone_file, "--limit", "20", "--json")
+    assert ran.code == 3, ran.err
+    assert 0 < ran.json["answered"] < 20
+    assert ran.json["total"] == 20
+    assert "quota" in ran.err.lower()
+    assert len(model.requests) < 120
+    assert_no_traceback(ran)
+
+
+@pytest.mark.slow
+def test_a_refused_key_is_one_message_and_no_score(
+    demo: CommandLine, backbone_file: str, model: FakeOpenAI
+) -> None:
+    model.always(unauthorized())
+    ran = demo.run("evaluate", "--backbone", backbone_file, "--limit", "5", "--json")
+    assert ran.code == 2
+    assert ran.out == ""
+    assert "key" in ran.err
+    assert_no_traceback(ran)
+
+
+@pytest.mark.slow
+def test_after_ctrl_c_the_same_command_continues_and_no_answered_call_is_repeated(
+    demo: CommandLine, backbone_file: str, model: FakeOpenAI
+) -> None:
+    model.latency = 0.15
+    process = demo.start("evaluate", "--backbone", backbone_file, "--limit", "12", "--json")
+    wait_until(lambda: len(model.requests) > 30)
+    stopped = end(process, signal.SIGINT)
+    assert stopped.code == 130, stopped.err
+    assert stopped.out == ""
+    assert "same command" in stopped.err
+    assert_no_traceback(stopped)
+    ran = demo.run("evaluate", "--backbone", backbone_file, "--limit", "12", "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json["answered"] == 12
+    assert max(bodies(model).values()) == 1
+
+
+@pytest.mark.slow
+def test_sixty_four_calls_are_in_flight_when_the_backbone_allows_it(
+    demo: CommandLine, backbone_file: str, model: FakeOpenAI
+) -> None:
+    model.latency = 2.0  # so that all are in flight together on a busy machine too
+    ran = demo.run(
+        "evaluate", "--backbone", backbone_file, "--limit", "70", "--pipeline", "few-shot",
+        "--set", "backbone.concurrency=64", "--json",
+    )  # fmt: skip
+    assert ran.code == 0, ran.err
+    assert model.most_in_flight == 64
+    assert ran.json["cost"]["calls"] == 70
+
+
+@pytest.mark.slow
+def test_a_passing_server_error_is_retried_and_paid_once(
+    demo: CommandLine, backbone_file: str, model: FakeOpenAI
+) -> None:
+    model.script(server_error(), server_error(503))
+    ran = demo.run(
+        "evaluate", "--backbone", backbone_file, "--limit", "3", "--pipeline", "zero-shot", "--json"
+    )
+    assert ran.code == 0, ran.err
+    assert ran.json["cost"]["calls"] == 3
+    assert ran.json["cost"]["retries"] == 2
+
+
+@pytest.mark.slow
+def test_the_run_in_mlflow_has_its_metrics_tables_figures_and_no_secret(evaluated: Opened) -> None:
+    ran = evaluated.ran.json
+    from mlflow import MlflowClient
+
+    client = MlflowClient(ran["mlflow"]["tracking_uri"])
+    run = client.get_run(ran["mlflow"]["run_id"])
+    assert run.data.metrics["ex"] == pytest.approx(ran["ex"], abs=1e-6)
+    assert run.data.metrics["stage_ex/1_preliminary_sql"] == pytest.approx(ran["stages"][0]["ex"], abs=1e-6)
+    assert run.info.run_name == "offline | rsl-sql"
+    assert run.inputs.dataset_inputs[0].dataset.name == "demo"
+    files = {item.path for item in client.list_artifacts(run.info.run_id)}
+    assert "predictions.json" in files
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--benchmark", "dmo"), 'Did you mean "demo"?'),
+        (("--backbone", "ofline"), 'Did you mean "offline"?'),
+        (("--pipeline", "rsl_sql"), 'Did you mean "rsl-sql"?'),
+        (("--set", "pipeline.selection.shortcutt=true"), 'Did you mean "shortcut"?'),
+        (("--set", "nonsense"), "kind.key=value"),
+        (("--backbone", "openai"), "OPENAI_API_KEY"),
+        (("--limit", "0"), "0"),
+    ],
+)
+def test_a_users_error_is_one_message_that_says_how_to_mend_it(
+    arguments: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path))
+    ran = in_process.run("evaluate", *arguments)
+    assert ran.code == 2
+    assert said in ran.err
+    assert ran.out == ""
+    assert_no_traceback(ran)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--questions", "99999"), "99999"),
+        (("--benchmark", "bird-dev", "--data", "nowhere"), "--data"),
+    ],
+)
+def test_an_error_that_only_the_benchmark_shows_is_one_message_too(
+    run_here: Callable[..., Ran], arguments: tuple[str, ...], said: str
+) -> None:
+    ran = run_here("evaluate", *arguments)
+    assert ran.code == 2
+    assert said in ran.err
+    assert ran.out == ""
+    assert_no_traceback(ran)
+
+
+def test_an_unreachable_mlflow_is_found_before_anything_is_asked(
+    run_here: Callable[..., Ran], backbone_file: str, model: FakeOpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    ran = run_here("evaluate", "--backbone", backbone_file, "--limit", "3")
+    assert ran.code == 2
+    assert "MLFLOW_TRACKING_URI" in ran.err
+    assert model.requests == []
+    assert_no_traceback(ran)

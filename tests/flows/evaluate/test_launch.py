@@ -1,0 +1,38 @@
+"""A flow whose end Prefect cannot be told: a run that is logged keeps its result."""
+
+import asyncio
+from typing import Any, cast
+
+import httpx
+import pytest
+
+from flows.evaluate.launch import Launched
+from flows.runtime.control import Control, Progress
+
+
+class Steps(Progress):
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def step(self, text: str) -> None:
+        self.texts.append(text)
+
+
+@pytest.mark.parametrize("logged", [None, "the result"])
+def test_the_result_of_a_logged_run_survives_a_server_that_is_gone(logged: Any) -> None:
+    control = Control(Steps(), result="of an earlier run")
+
+    async def flow(settings: Any, *, return_state: bool) -> Any:
+        control.result = logged or control.result
+        raise httpx.ConnectError("All connection attempts failed")
+
+    with asyncio.Runner() as loop:
+        launched = Launched(cast(Any, None), loop, control)
+        if logged is None:
+            with pytest.raises(httpx.ConnectError):
+                launched.run(flow, cast(Any, None))
+            assert cast(Steps, control.progress).texts == []
+        else:
+            assert launched.run(flow, cast(Any, None)) == logged
+            (note,) = cast(Steps, control.progress).texts
+            assert "does not answer any more (All connection attempts failed)" in note

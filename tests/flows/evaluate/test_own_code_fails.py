@@ -1,0 +1,102 @@
+"""Exceptions in a user's own code: named with the user's file and line, never called an internal error."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import CommandLine
+
+pytestmark = pytest.mark.slow
+
+PIPELINES = '''
+from flows.pipelines.rsl_sql import few_shot
+from flows.pipelines.pipeline import Context
+from flows.pipelines.pipeline import pipeline
+from tasks.core.records import Question
+from tasks.settings.pipeline import FewShotSettings
+
+
+@pipeline(FewShotSettings)
+async def broken(question: Question, context: Context[FewShotSettings]) -> str | None:
+    """Fails on every question."""
+    return {}["sql"]
+
+
+@pipeline(FewShotSettings)
+async def sometimes(question: Question, context: Context[FewShotSettings]) -> str | None:
+    """Fails on one of the first four questions."""
+    first = "shelf mark" in question.text
+    return {}["sql"] if first else await few_shot(question, context)
+'''
+METRIC = """
+from tasks.scoring.metric import ScoredRun, metric
+from tasks.scoring.report import Measurement
+
+
+@metric("Mine")
+def mine(run: ScoredRun) -> Measurement:
+    return Measurement(run.nothing)
+"""
+
+
+@pytest.fixture
+def mine(demo: CommandLine, tmp_path: Path) -> Path:
+    file = tmp_path / "three.py"
+    file.write_text(PIPELINES, encoding="utf-8")
+    return file
+
+
+def line_of(file: Path, text: str) -> int:
+    return next(n for n, line in enumerate(file.read_text().splitlines(), 1) if text in line)
+
+
+def test_a_pipeline_that_fails_on_every_question_ends_with_its_file_and_line(
+    demo: CommandLine, mine: Path
+) -> None:
+    ran = demo.run("evaluate", "--pipeline", f"{mine}:broken", "--limit", "3")
+    assert ran.code == 2
+    line = line_of(mine, 'return {}["sql"]')
+    assert f"{mine}:{line}, in broken: KeyError: 'sql'. This failed 3 of 3 questions" in ran.err
+    assert "internal error" not in ran.err and "report it" not in ran.err
+
+
+def test_a_pipeline_that_fails_on_some_questions_keeps_the_others_and_names_the_place(
+    demo: CommandLine, mine: Path
+) -> None:
+    first = demo.run("evaluate", "--pipeline", f"{mine}:sometimes", "--limit", "4")
+    assert first.code == 3
+    assert "1 of 4 questions has no answer (extension_error)" in first.out
+    assert f"{mine}:{line_of(mine, 'if first')}, in sometimes: KeyError: 'sql'" in first.out
+    mine.write_text(PIPELINES.replace('{}["sql"] if first else ', ""), encoding="utf-8")
+    again = demo.run("evaluate", "--pipeline", f"{mine}:sometimes", "--limit", "4")
+    assert again.code == 0, again.out
+
+
+@pytest.mark.parametrize("name", ["", ":nope"])
+def test_a_python_file_without_a_pipelines_name_is_answered_with_those_in_it(
+    demo: CommandLine, mine: Path, name: str
+) -> None:
+    ran = demo.run("evaluate", "--pipeline", f"{mine}{name}")
+    assert ran.code == 2
+    assert "broken" in ran.err and "sometimes" in ran.err
+    assert "Context" not in ran.err and "FewShotSettings" not in ran.err
+
+
+def test_a_metric_that_fails_is_unknown_and_named_with_its_place(demo: CommandLine, tmp_path: Path) -> None:
+    file = tmp_path / "metrics.py"
+    file.write_text(METRIC, encoding="utf-8")
+    ran = demo.run(
+        "evaluate", "--pipeline", "few-shot", "--limit", "2", "--set", f"benchmark.metrics=[{file}:mine]"
+    )
+    assert ran.code == 2, ran.err
+    assert f"Mine: unknown, {file}:{line_of(file, 'run.nothing')}, in mine: AttributeError" in " ".join(
+        ran.out.split()
+    )
+
+
+def test_a_unit_that_is_none_is_refused_with_the_list(demo: CommandLine, tmp_path: Path) -> None:
+    file = tmp_path / "metrics.py"
+    file.write_text(METRIC.replace('"Mine"', '"Mine", unit="%"'), encoding="utf-8")
+    ran = demo.run("evaluate", "--limit", "1", "--set", f"benchmark.metrics=[{file}:mine]")
+    assert ran.code == 2
+    assert 'There is no unit "%"' in ran.err and "share" in ran.err

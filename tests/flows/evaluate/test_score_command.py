@@ -1,0 +1,516 @@
+"""`crosscheck score`: predictions of other systems in every format, real databases, a real MLflow store."""
+
+import csv
+import gc
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+
+from tasks.results.mlflow.store import import_store
+from tasks.results.run_record import RunRecord
+from tests.support.command_line import ROOT, Ran
+from tests.support.in_process import run
+
+Question = Mapping[str, Any]
+Write = Callable[[list[Question], Mapping[str, str | None]], str]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory, built_demo: Path) -> Path:
+    """A working folder with the demo and, after the first test, an MLflow store."""
+    folder = tmp_path_factory.mktemp("score") / "home"
+    shutil.copytree(built_demo, folder)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def in_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CROSSCHECK_HOME", str(home))
+
+
+@pytest.fixture
+def demo(home: Path) -> list[Question]:
+    questions: list[Question] = json.loads(
+        (home / "benchmarks" / "demo" / "dev.json").read_text(encoding="utf-8")
+    )
+    return questions
+
+
+def gold(questions: list[Question]) -> dict[str, str | None]:
+    return {str(question["question_id"]): question["SQL"] for question in questions}
+
+
+def as_bird(questions: list[Question], sqls: Mapping[str, str | None]) -> str:
+    database = {str(question["question_id"]): question["db_id"] for question in questions}
+    return json.dumps({k: f"{sql}\t----- bird -----\t{database[k]}" if sql else 0 for k, sql in sqls.items()})
+
+
+def as_lines(questions: list[Question], sqls: Mapping[str, str | None]) -> str:
+    lines = (" ".join((sqls.get(str(q["question_id"])) or "").split()) for q in questions)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def as_gold_lines(questions: list[Question], sqls: Mapping[str, str | None]) -> str:
+    lines = as_lines(questions, sqls).splitlines()
+    return "\n".join(f"{line}\t{q['db_id']}" for line, q in zip(lines, questions, strict=True))
+
+
+def as_csv(questions: list[Question], sqls: Mapping[str, str | None]) -> str:
+    file = io.StringIO()
+    writer = csv.writer(file)
+    writer.writerow(["question_id", "remark", "SQL"])
+    writer.writerows([key, "a, b", sql] for key, sql in reversed(sqls.items()))
+    return "\ufeff" + file.getvalue()
+
+
+def as_json_lines(questions: list[Question], sqls: Mapping[str, str | None]) -> str:
+    return "\n".join(json.dumps({"question_id": int(key), "predicted_sql": sql}) for key, sql in sqls.items())
+
+
+FORMATS: Mapping[str, Write] = {
+    "bird.json": as_bird,
+    "spider.txt": as_lines,
+    "gold.sql": as_gold_lines,
+    "answers.csv": as_csv,
+    "answers.jsonl": as_json_lines,
+}
+
+
+def score(*arguments: str) -> Any:
+    ran = run("score", *arguments, "--json")
+    assert ran.code == 0, ran.err
+    return ran.json
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_in_every_format_the_gold_is_right_and_what_is_missing_is_wrong_and_listed(
+    name: str, demo: list[Question], tmp_path: Path
+) -> None:
+    sqls = gold(demo)
+    left_out, wrong = str(demo[3]["question_id"]), str(demo[5]["question_id"])
+    sqls[left_out] = None
+    sqls[wrong] = "SELECT 'nothing like it'"
+    if name in ("answers.csv", "answers.jsonl"):
+        del sqls[left_out]
+    file = tmp_path / name
+    file.write_text(FORMATS[name](demo, sqls), encoding="utf-8")
+    column = ["--sql-column", "SQL"] if name == "answers.csv" else []
+    found = score("--predictions", str(file), *column)
+    assert RunRecord.model_validate(found).run_id == found["run_id"]
+    assert (found["pipeline"], found["backbone"]) == ("predictions", file.stem)
+    assert (found["rule"], found["correct"], found["total"]) == ("bird", len(demo) - 2, len(demo))
+    assert found["ex"] == (len(demo) - 2) / len(demo)
+    assert found["metrics"]["unanswered"] == [left_out]
+    assert found["answered"] == len(demo) - 1
+    assert found["failures"] == {"no_answer": 1}
+    assert found["metrics"]["errors"]["no_answer"] == 1
+    assert found["cost"]["cost_usd"] is None
+    assert found["cost"]["input_tokens"] is found["cost"]["output_tokens"] is None
+
+
+@pytest.mark.slow
+def test_what_predictions_cost_is_unknown_on_every_display(
+    home: Path, demo: list[Question], tmp_path: Path
+) -> None:
+    file = tmp_path / "elsewhere.txt"
+    file.write_text(as_lines(demo, gold(demo)), encoding="utf-8")
+    found = score("--predictions", str(file))
+    again = score("--predictions", str(file))["run_id"]
+    assert (found["cost"]["calls"], found["cost"]["cached_calls"], found["cost"]["retries"]) == (
+        None,
+        None,
+        None,
+    )
+    pages = [tmp_path / name for name in ("compared.html", "ranked.html", "run.html")]
+    printed = {
+        "score": run("score", "--predictions", str(file), "--details"),
+        "show": run("show", again, "--details"),
+        "compare": run("compare", found["run_id"], again, "--html", str(pages[0])),
+        "leaderboard": run("leaderboard", "--benchmark", "demo", "--html", str(pages[1])),
+        "report": run("show", again, "--html", str(pages[2])),
+    }
+    for name, ran in printed.items():
+        assert ran.code == 0, (name, ran.err)
+        assert "$0.0000" not in ran.out, name
+    assert "unknown calls paid, unknown from the cache, paid unknown" in printed["show"].out
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        assert "$0.0000" not in text and "0 paid call" not in text, page.name
+    assert "(predictions made elsewhere)" in pages[2].read_text(encoding="utf-8")
+    compared = run("compare", found["run_id"], again, "--json").json["a"]["cost"]
+    assert (compared["calls"], compared["cost_usd"]) == (None, None)
+    assert compared["input_tokens"] is compared["output_tokens"] is None
+    shown = run("show", again, "--json").json
+    assert (shown["cost"]["calls"], shown["cost"]["cost_usd"]) == (None, None)
+    client = MlflowClient(found["mlflow"]["tracking_uri"])
+    logged = client.get_run(found["mlflow"]["run_id"]).data.metrics
+    assert {name for name in logged if name.startswith("usage/")} == {"usage/seconds"}
+
+
+def test_predictions_that_fail_alike_are_remarked_on_unless_the_headline_rule_reads_them(
+    demo: list[Question], tmp_path: Path
+) -> None:
+    file = tmp_path / "two.txt"
+    file.write_text(as_lines(demo, {key: f"{sql}; SELECT 2" for key, sql in gold(demo).items()}), "utf-8")
+    chosen = ("--predictions", str(file), "--limit", "6")
+    ran = run("score", *chosen)
+    assert "6 of 6 predictions fail in the same way (The SQL holds more than one statement" in ran.out
+    ran = run("score", *chosen, "--rules", "spider")  # the official rule leaves out what follows the first ;
+    assert "100.00 % (6 of 6, rule spider" in ran.out and "in the same way" not in ran.out
+
+
+def test_lines_belong_to_positions_in_the_whole_file_also_when_few_questions_are_scored(
+    demo: list[Question], tmp_path: Path
+) -> None:
+    file = tmp_path / "all.txt"
+    file.write_text(as_lines(demo, gold(demo)), encoding="utf-8")
+    chosen = [str(question["question_id"]) for question in demo[7:10]]
+    found = score("--predictions", str(file), "--questions", ",".join(chosen))
+    assert found["correct"] == found["total"] == 3
+
+
+def test_a_run_in_mlflow_can_be_scored_again_from_its_own_table(demo: list[Question], tmp_path: Path) -> None:
+    file = tmp_path / "mine.jsonl"
+    sqls = gold(demo[:20])
+    sqls[str(demo[0]["question_id"])] = "SELECT nope FROM nowhere"
+    sqls[str(demo[1]["question_id"])] = None
+    file.write_text(as_json_lines(demo, sqls), encoding="utf-8")
+    first = score("--predictions", str(file), "--name", "my system", "--limit", "20")
+    from mlflow import MlflowClient
+
+    client = MlflowClient(first["mlflow"]["tracking_uri"])
+    run_there = client.get_run(first["mlflow"]["run_id"])
+    assert run_there.info.run_name == "my system | predictions"
+    assert run_there.info.status == "FINISHED"
+    assert run_there.data.metrics["ex"] == 0.9
+    assert run_there.data.metrics["ex_errors/missing_table"] == 1
+    assert run_there.data.metrics["ex_errors/no_answer"] == 1
+    table = client.download_artifacts(first["mlflow"]["run_id"], "predictions.json", str(tmp_path))
+    content = json.loads(Path(table).read_text(encoding="utf-8"))
+    name, cause = content["columns"].index("question_id"), content["columns"].index("errors")
+    causes = {row[name]: row[cause] for row in content["data"]}
+    assert causes[str(demo[0]["question_id"])].startswith("missing_table")
+    assert causes[str(demo[2]["question_id"])] == ""
+    again = score("--predictions", table, "--limit", "20")
+    assert (again["scores"], again["metrics"]["errors"]) == (first["scores"], first["metrics"]["errors"])
+    assert again["metrics"]["unanswered"] == first["metrics"]["unanswered"] == [str(demo[1]["question_id"])]
+
+
+def test_the_warehouse_has_the_run(demo: list[Question], tmp_path: Path, home: Path) -> None:
+    from tasks.results.warehouse.runs import Warehouse
+
+    file = tmp_path / "mine.json"
+    file.write_text(as_bird(demo, gold(demo)), encoding="utf-8")
+    found = score("--predictions", str(file), "--limit", "4")
+    stored = Warehouse(home / "warehouse.duckdb").read_run(found["run_id"])
+    assert (stored.status, stored.run.pipeline, len(stored.rows)) == ("complete", "predictions", 4)
+
+
+def test_the_rules_that_are_chosen_are_judged_by_alone(demo: list[Question], tmp_path: Path) -> None:
+    file = tmp_path / "mine.json"
+    file.write_text(as_bird(demo, gold(demo)), encoding="utf-8")
+    found = score("--predictions", str(file), "--limit", "3", "--rules", "spider")
+    assert found["rule"] == "spider"
+    assert set(found["scores"]) == {"spider"}
+    found = score("--predictions", str(file), "--limit", "3", "--rules", "strict,bird")
+    assert found["rule"] == "bird"
+
+
+def with_a_further_column(sql: str) -> str:
+    return f"SELECT 'further', answer.* FROM ({sql}) AS answer"
+
+
+def test_under_the_rule_subset_further_columns_are_right(demo: list[Question], tmp_path: Path) -> None:
+    """The rule of Spider 2.0-lite, by option and as the benchmark's own; it once scored 0 % in silence."""
+    one_row = [question for question in demo if "COUNT(*)" in str(question["SQL"])][:4]
+    ids = ",".join(str(question["question_id"]) for question in one_row)
+    answers = {key: with_a_further_column(str(sql)) for key, sql in gold(one_row).items()}
+    answers[str(one_row[0]["question_id"])] = "SELECT 'wrong'"
+    file = tmp_path / "wide.json"
+    file.write_text(as_bird(demo, answers), encoding="utf-8")
+    found = score("--predictions", str(file), "--questions", ids, "--rules", "subset")
+    assert (found["rule"], found["correct"], found["total"], found["ex"]) == ("subset", 3, 4, 0.75)
+    found = score("--predictions", str(file), "--questions", ids, "--set", "benchmark.rule=subset")
+    assert (found["rule"], found["correct"], found["total"], found["ex"]) == ("subset", 3, 4, 0.75)
+    assert {rule: ratio["correct"] for rule, ratio in found["scores"].items()} == {
+        "subset": 3,
+        "bird": 0,
+        "spider": 0,
+        "strict": 0,
+    }
+
+
+def test_a_metric_of_ones_own_file_is_scored(demo: list[Question], tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from tasks.scoring.metric import result_metric\n\n\n"
+        "@result_metric('Same number of rows')\n"
+        "def same_rows(gold, predicted):\n"
+        "    return float(len(gold) == len(predicted))\n",
+        encoding="utf-8",
+    )
+    file = tmp_path / "mine.json"
+    file.write_text(as_bird(demo, gold(demo)), encoding="utf-8")
+    own = f"benchmark.metrics=[{tmp_path}/mine.py:same_rows]"
+    ran = run("score", "--predictions", str(file), "--limit", "3", "--set", own, "--json", "--details")
+    assert ran.code == 0, ran.err
+    assert json.loads(ran.out)["metrics"]["same_rows"] == {"sum": 3.0, "total": 3, "value": 1.0}
+    assert "Same number of rows: 100.00 %" in ran.err
+    wrong = f"benchmark.metrics=[{tmp_path}/mine.py:same_rwos]"
+    assert_one_message(run("score", "--predictions", str(file), "--set", wrong), 'Did you mean "same_rows"?')
+
+
+def test_efficiency_soft_f1_and_linking_come_when_they_are_asked_for(
+    demo: list[Question], tmp_path: Path
+) -> None:
+    file, links = tmp_path / "mine.json", tmp_path / "links.jsonl"
+    file.write_text(as_bird(demo, gold(demo)), encoding="utf-8")
+    nothing = {"tables": [], "columns": []}
+    links.write_text("\n".join(json.dumps({"question_id": q["question_id"], **nothing}) for q in demo[:3]))
+    plain = score("--predictions", str(file), "--limit", "3")
+    assert (plain["metrics"]["efficiency"], plain["metrics"]["soft_f1"], plain["links"]) == (None, None, [])
+    found = score(
+        "--predictions", str(file), "--limit", "3", "--efficiency", "--trials", "2", "--soft-f1",
+        "--linking", str(links),
+    )  # fmt: skip
+    efficiency = found["metrics"]["efficiency"]
+    assert (efficiency["questions"], efficiency["measured"]) == (3, 3)
+    assert efficiency["ves_steps"] == 100.0
+    assert efficiency["ves"]["low"] <= efficiency["ves"]["mean"] <= efficiency["ves"]["high"]
+    assert found["metrics"]["soft_f1"] == {"sum": 3, "total": 3, "value": 1}
+    assert found["links"][0]["nsr"]["value"] == 0
+    assert found["metrics"]["strict_recall_or_correct"]["correct"] == 3
+    assert found["metrics"]["strict_recall_or_correct"]["link"] == "predicted"
+
+
+def test_quarantined_questions_are_scored_with_and_without(demo: list[Question], tmp_path: Path) -> None:
+    sqls = gold(demo)
+    bad = str(demo[1]["question_id"])
+    sqls[bad] = None
+    file = tmp_path / "mine.json"
+    file.write_text(as_bird(demo, sqls), encoding="utf-8")
+    found = score("--predictions", str(file), "--limit", "5", "--set", f"benchmark.quarantine=[{bad}, 99999]")
+    assert (found["correct"], found["total"]) == (4, 5)
+    left = found["scores"]["without_quarantine"]
+    assert (left["correct"], left["total"], left["differs"]["withdrawn"]) == (4, 4, [bad])
+
+
+def test_the_summary_says_the_rule_and_details_say_where_the_rules_disagree(
+    demo: list[Question], tmp_path: Path
+) -> None:
+    listing = next(q for q in demo if "ORDER BY" not in q["SQL"] and "LIMIT" not in q["SQL"])
+    doubled = f"SELECT * FROM ({listing['SQL']}) UNION ALL SELECT * FROM ({listing['SQL']})"
+    file = tmp_path / "mine.csv"
+    file.write_text(as_csv(demo, {str(listing["question_id"]): doubled}), encoding="utf-8")
+    ran = run("score", "--predictions", str(file), "--questions", str(listing["question_id"]), "--details")
+    assert ran.code == 0
+    assert "100.00 % (1 of 1, rule bird, 95 % interval" in ran.out
+    assert "The rules disagree on 1 question" in ran.out
+    assert "Where the rules disagree" in ran.out
+    assert "Prefect" not in ran.out
+
+
+def test_a_missing_prediction_is_named_in_the_summary(demo: list[Question], tmp_path: Path) -> None:
+    file = tmp_path / "mine.csv"
+    file.write_text(as_csv(demo, gold(demo[:2])), encoding="utf-8")
+    ran = run("score", "--predictions", str(file), "--limit", "3", "--sql-column", "SQL")
+    assert ran.code == 0
+    assert (
+        f"1 of 3 questions has no answer (no_answer) and counts as wrong ({demo[2]['question_id']})."
+        in ran.out
+    )
+
+
+@pytest.mark.slow
+def test_in_a_process_of_its_own_standard_output_is_one_json_object(
+    demo: list[Question], tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.json"
+    file.write_text(as_bird(demo, gold(demo)), encoding="utf-8")
+    command = ["-m", "flows.cli", "score", "--predictions", str(file), "--limit", "2", "--json"]
+    ended = subprocess.run(
+        [sys.executable, "-X", "importtime", *command],
+        cwd=ROOT,
+        env=os.environ,
+        capture_output=True,
+        text=True,
+    )
+    assert json.loads(ended.stdout)["correct"] == 2
+    assert "Logging to MLflow" in ended.stderr
+    assert re.search(r"\|\s+mlflow\b", ended.stderr)
+    assert not re.search(r"\|\s+prefect\b", ended.stderr), "scoring needs no Prefect"
+
+
+def assert_one_message(ran: Ran, *said: str) -> None:
+    assert ran.code == 2, ran.err
+    assert ran.out == ""
+    message = ran.err.partition("crosscheck: ")[2]
+    assert "Traceback" not in ran.err
+    for text in said:
+        assert text in message
+
+
+MALFORMED: list[tuple[str, str | bytes, tuple[str, ...]]] = [
+    ("empty.json", "", ("empty.json", "is empty", "Formats")),
+    ("broken.json", '{"0": "SELECT 1"', ("broken.json", "is not JSON", "line 1")),
+    ("prose.json", "Here you are", ("begins with 'H'",)),
+    ("number.json", '{"1": 5}', ('key "1"', "must be a text or null, not int")),
+    ("twice.json", '{"1": "SELECT 1", "1": "SELECT 2"}', ('"1" is there twice',)),
+    ("marks.json", '{"1": "SELECT 1 ----- bird ----- x"}', ('key "1"', "----- bird -----")),
+    ("strangers.json", '{"x1": "SELECT 1"}', ("none of its 1 ids", '"x1"', 'like "0"')),
+    ("database.json", '{"1": "SELECT 1\\t----- bird -----\\tnowhere"}', ("nowhere", "question 1", "city_library")),
+    ("list.json", "[1]", ("item 0 (from 0)", "must be an object")),
+    ("noid.json", '[{"sql": "SELECT 1"}]', ("item 0", "question id", "it has sql")),
+    ("nosql.jsonl", '{"question_id": 1}', ("line 1", "there is no SQL", "it has question_id")),
+    ("line.jsonl", '{"question_id": 1, "sql": "x"}\n{oops', ("line 2", "not JSON")),
+    ("id.jsonl", '{"question_id": true, "sql": "x"}', ("line 1", "question id must be")),
+    ("again.jsonl", '{"question_id": 1, "sql": "x"}\n{"question_id": "1", "sql": "y"}', ("line 2", "line 1")),
+    ("header.csv", "id|sql\n1|SELECT 1\n", ("the header", "it has id|sql")),
+    ("cells.csv", "question_id,sql\n1,SELECT a, b\n", ("line 2", "3 cells", "in quotes")),
+    ("table.json", '{"columns": ["question_id", "predicted_sql"], "data": [[1]]}', ("row 0", "list of 2 values")),
+    ("few.txt", "SELECT 1\nSELECT 2\n", ("has 2 lines", "questions", "question_id")),
+    ("latin.txt", b"SELECT '\xe9'\n", ("not UTF-8", "byte 8")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "content", "said"), MALFORMED, ids=[case[0] for case in MALFORMED])
+def test_a_malformed_file_is_one_message_that_says_where_and_what(
+    name: str, content: str | bytes, said: tuple[str, ...], tmp_path: Path
+) -> None:
+    file = tmp_path / name
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert_one_message(run("score", "--predictions", str(file)), *said)
+
+
+def test_the_message_on_lines_says_both_counts(demo: list[Question], tmp_path: Path) -> None:
+    file = tmp_path / "few.txt"
+    file.write_text("SELECT 1\n" * 7, encoding="utf-8")
+    ran = run("score", "--predictions", str(file), "--questions", f"{demo[0]['question_id']}")
+    assert_one_message(ran, "7 lines", f"{len(demo):,} questions")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--predictions", "nowhere.json"), "nowhere.json cannot be read"),
+        (("--predictions", "FILE", "--rules", "brid"), 'Did you mean "bird"?'),
+        (("--predictions", "FILE", "--rules", "subst"), 'Did you mean "subset"?'),
+        (("--predictions", "FILE", "--rules", ","), "--rules"),
+        (("--predictions", "FILE", "--set", "pipeline.k=1"), "only benchmark.*"),
+        (("--predictions", "FILE", "--benchmark", "dmo"), 'Did you mean "demo"?'),
+        (("--predictions", "FILE", "--linking", "FILE"), "tables"),
+        (("--predictions", "FILE", "--questions", "99999"), "99999"),
+    ],
+)
+def test_a_users_error_is_one_message(
+    demo: list[Question], tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    file = tmp_path / "mine.jsonl"
+    file.write_text(as_json_lines(demo, gold(demo)), encoding="utf-8")
+    assert_one_message(
+        run("score", *(str(file) if argument == "FILE" else argument for argument in arguments)), said
+    )
+
+
+def test_an_error_while_scoring_is_the_only_one_that_is_said_where_mlflows_store_fails_too(
+    demo: list[Question],
+    tmp_path: Path,
+    built_demo: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    import_store()  # so that the store fails while predictions are scored
+    home = tmp_path / "home"
+    shutil.copytree(built_demo, home)
+    monkeypatch.setenv("CROSSCHECK_HOME", str(home))
+    (home / "mlflow.db").write_bytes(b"no database" * 100)
+    file, wrong = tmp_path / "mine.jsonl", tmp_path / "wrong.json"
+    file.write_text(as_json_lines(demo, gold(demo)), encoding="utf-8")
+    correction = {
+        "question_id": "1",
+        "action": "replace",
+        "sql": "SELECT x FROM nowhere",
+        "reason": "r",
+        "source": "s",
+    }
+    wrong.write_text(json.dumps({"corrections": [correction]}), encoding="utf-8")
+    ran = run("score", "--predictions", str(file), "--set", f"benchmark.answer_keys={wrong}")
+    gc.collect()
+    assert ran.code == 2 and "nowhere" in ran.err, ran.err
+    assert [record.message for record in caplog.records if record.name == "asyncio"] == []
+
+
+def test_a_database_that_is_not_the_published_one_is_said_to_be_another(shared_data: Path) -> None:
+    words = (
+        "score", "--benchmark", "bird-dev", "--data", str(shared_data), "--questions", "717-720", "--json",
+        "--predictions", str(shared_data / "predictions" / "bird-dev-gpt-3.5-turbo-knowledge.json"),
+    )  # fmt: skip
+    digest = hashlib.sha256(
+        (shared_data / "bird/dev_databases/superhero/superhero.sqlite").read_bytes()
+    ).hexdigest()
+    published = ("--set", "benchmark.database_sha256={superhero: " + digest + ", formula_1: ff00}")
+    assert "is not the published database" not in run(*words, *published).err
+    other = run(*words, "--set", "benchmark.database_sha256={superhero: ff00}").err
+    assert f"superhero.sqlite is not the published database (its sha256 is {digest}, not ff00)" in other
+
+
+def test_birds_baseline_has_84_of_129_right_on_superhero(shared_data: Path) -> None:
+    found = score(
+        "--benchmark", "bird-dev", "--data", str(shared_data), "--questions", "717-845",
+        "--predictions", str(shared_data / "predictions" / "bird-dev-gpt-3.5-turbo-knowledge.json"),
+    )  # fmt: skip
+    assert (found["rule"], found["correct"], found["total"], found["ex"]) == ("bird", 84, 129, 84 / 129)
+    assert found["questions"] == found["answered"] == 129
+
+
+@pytest.mark.slow
+def test_dail_sql_has_788_and_809_of_972_right_on_spider(shared_data: Path) -> None:
+    found = score(
+        "--benchmark", "spider-dev", "--data", str(shared_data), "--rules", "bird,spider,strict",
+        "--predictions", str(shared_data / "predictions" / "spider-dev-dail-sql-gpt-4.txt"),
+    )  # fmt: skip
+    assert {rule: (ratio["correct"], ratio["total"]) for rule, ratio in found["scores"].items()} == {
+        "bird": (788, 972),
+        "spider": (809, 972),
+        "strict": (771, 972),
+    }
+    assert found["rule"] == "spider"
+    assert found["missing_databases"] == {"wta_1": 62}
+    # 681 by the official evaluator, whose parser fails on eight of ours (tests/scoring/test_scoring_exact_match.py)
+    assert found["metrics"]["exact_match"]["correct"] == 681 + 8 - 1
+    assert sum(ratio["total"] for ratio in found["metrics"]["exact_match"]["by_hardness"].values()) == 972
+    assert len(found["metrics"]["disagreements"]) == 66
+    assert found["metrics"]["unanswered"] == []
+    assert (found["questions"], found["answered"], found["scored"]) == (1034, 1034, 972)
+
+
+def test_the_golds_of_spider_are_right_as_predictions(shared_data: Path) -> None:
+    found = score(
+        "--benchmark", "spider-dev", "--data", str(shared_data),
+        "--predictions", str(shared_data / "spider" / "dev_gold.sql"),
+    )  # fmt: skip
+    assert {ratio["correct"] for ratio in found["scores"].values()} == {972}
+    assert found["metrics"]["exact_match"]["correct"] == 972
+    assert found["metrics"]["disagreements"] == []
+
+
+@pytest.mark.slow
+def test_links_are_scored_where_only_the_schema_is_at_hand(shared_data: Path) -> None:
+    found = score(
+        "--benchmark", "bird-dev", "--data", str(shared_data),
+        "--predictions", str(shared_data / "predictions" / "bird-dev-gpt-3.5-turbo-knowledge.json"),
+        "--linking", str(shared_data / "recordings" / "rsl-sql-gpt-4o-bird-dev" / "forward_link.json"),
+    )  # fmt: skip
+    assert found["links"][0]["strict_recall"]["total"] == found["questions"] == 1534
+    assert found["total"] == found["scored"] == 129
+    assert len(found["metrics"]["unanswered"]) == 14  # the file has 0 for them

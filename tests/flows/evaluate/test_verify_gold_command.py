@@ -1,0 +1,170 @@
+"""`crosscheck benchmarks verify`: every gold of a benchmark, run for real."""
+
+import json
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tests.support.in_process import run
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "home"
+    monkeypatch.setenv("CROSSCHECK_HOME", str(folder))
+    return folder
+
+
+GOLDS = {
+    "1": ("shop", "SELECT name FROM item"),
+    "2": ("shop", "SELECT name FROM item WHERE price > 100"),
+    "3": ("shop", "SELECT nme FROM item"),
+    "4": ("shop", "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"),
+    "5": ("gone", "SELECT 1"),
+    "6": ("broken", "SELECT 1"),
+}
+
+
+@pytest.fixture
+def settings_file(tmp_path: Path) -> str:
+    """Path of the settings of a benchmark with every kind of gold."""
+    folder = tmp_path / "bench"
+    (folder / "dbs" / "shop").mkdir(parents=True)
+    connection = sqlite3.connect(folder / "dbs" / "shop" / "shop.sqlite")
+    connection.executescript("CREATE TABLE item (name TEXT, price REAL); INSERT INTO item VALUES ('cup', 2)")
+    connection.close()
+    (folder / "dbs" / "broken").mkdir()
+    (folder / "dbs" / "broken" / "broken.sqlite").write_text("version https://git-lfs.github.com/spec/v1")
+    questions = [
+        {"question_id": int(key), "db_id": database, "question": f"question {key}", "SQL": sql}
+        for key, (database, sql) in GOLDS.items()
+    ]
+    (folder / "dev.json").write_text(json.dumps(questions), encoding="utf-8")
+    (folder / "train.json").write_text(json.dumps(questions[:2]), encoding="utf-8")
+    settings = tmp_path / "bench.yaml"
+    settings.write_text(
+        f'layout: bird\nfolder: {folder}\ntables: ""\ndatabases: dbs\ntrain: train.json\nrevision: "1"\n'
+        "rule: bird\ntimeout_s: 0.5\nquarantine: [2]\n",
+        encoding="utf-8",
+    )
+    return str(settings)
+
+
+def test_several_question_files_are_all_named(settings_file: str) -> None:
+    folder = Path(settings_file).parent / "bench"
+    more = [{"question_id": 9, "db_id": "shop", "question": "another", "SQL": "SELECT name FROM item"}]
+    (folder / "more.json").write_text(json.dumps(more), encoding="utf-8")
+    files = "benchmark.questions=[dev.json, more.json]"
+    ran = run("benchmarks", "verify", "--benchmark", settings_file, "--set", files)
+    assert f"7 gold queries of {folder / 'dev.json'}, {folder / 'more.json'}" in ran.out
+
+
+def test_every_gold_is_classified_and_listed(settings_file: str) -> None:
+    ran = run("benchmarks", "verify", "--benchmark", settings_file, "--json")
+    assert ran.code == 3, "a database cannot be read"
+    found = ran.json
+    assert found["counts"] == {
+        "rows": 1, "empty": 1, "error": 1, "timeout": 1, "too_large": 0, "missing_database": 1,
+        "unreadable_database": 1, "slow": 0,
+    }  # fmt: skip
+    assert [check["id"] for check in found["empty"]] == ["2"]
+    assert [(check["id"], check["error"].partition(":")[0]) for check in found["error"]] == [
+        ("3", "no such column")
+    ]
+    assert [(check["id"], check["error"].partition(":")[0]) for check in found["unreadable_database"]] == [
+        ("6", 'Database "broken"')
+    ]
+    assert [check["id"] for check in found["timeout"]] == ["4"]
+    assert [(check["id"], check["seconds"]) for check in found["missing_database"]] == [("5", None)]
+    assert found["suggested_quarantine"] == ["2", "3", "4"], "what fails, and what is there already"
+
+
+def test_the_printed_quarantine_is_read_back_by_the_settings(settings_file: str) -> None:
+    ran = run("benchmarks", "verify", "--benchmark", settings_file)
+    line = next(line for line in ran.out.splitlines() if line.startswith("quarantine:"))
+    path = Path(settings_file)
+    path.write_text(path.read_text(encoding="utf-8").replace("quarantine: [2]", line), encoding="utf-8")
+    assert run("benchmarks", "verify", "--benchmark", settings_file, "--json").json[
+        "suggested_quarantine"
+    ] == [
+        "2",
+        "3",
+        "4",
+    ]
+
+
+def test_only_strict_makes_faults_an_exit_code(settings_file: str) -> None:
+    path = Path(settings_file).parent / "bench/dbs/broken/broken.sqlite"
+    shutil.copy(path.parents[1] / "shop/shop.sqlite", path)
+    assert run("benchmarks", "verify", "--benchmark", settings_file).code == 0
+    assert run("benchmarks", "verify", "--benchmark", settings_file, "--strict").code == 1
+    assert run("benchmarks", "verify", "--benchmark", settings_file, "--split", "train", "--strict").code == 0
+
+
+def test_slow_ones_are_called_slow_though_they_finish(settings_file: str) -> None:
+    found = run("benchmarks", "verify", "--benchmark", settings_file, "--slow", "0", "--json").json
+    assert sorted(check["id"] for check in found["slow"]) == ["1", "2"]
+    assert found["counts"]["rows"] == 1
+
+
+def test_a_file_of_golds_runs_on_the_benchmarks_databases(settings_file: str, tmp_path: Path) -> None:
+    file = tmp_path / "gold.sql"
+    file.write_text(
+        "SELECT count(*) FROM item\tshop\n\nSELECT x\tshop\nSELECT 1\tnowhere\n", encoding="utf-8"
+    )
+    found = run("benchmarks", "verify", "--benchmark", settings_file, "--gold", str(file), "--json").json
+    assert (found["golds"], found["counts"]["rows"], found["counts"]["missing_database"]) == (3, 1, 1)
+    assert found["suggested_quarantine"] == ["2"], "its position in the file, not a question of the benchmark"
+    printed = run("benchmarks", "verify", "--benchmark", settings_file, "--gold", str(file)).out
+    assert "positions" in printed
+
+
+def test_a_file_of_the_benchmarks_own_golds_names_its_questions(settings_file: str, tmp_path: Path) -> None:
+    file = tmp_path / "gold.sql"
+    lines = [f"{sql}\t{database}" for database, sql in GOLDS.values()]
+    file.write_text("\n".join(lines), encoding="utf-8")
+    found = run("benchmarks", "verify", "--benchmark", settings_file, "--gold", str(file), "--json").json
+    assert found["suggested_quarantine"] == ["2", "3", "4"], "ids of questions, which count from 1 here"
+    file.write_text("\n".join(lines).replace("\tgone", "\tshop"), encoding="utf-8")
+    printed = run("benchmarks", "verify", "--benchmark", settings_file, "--gold", str(file)).out
+    assert "positions" in printed, "one gold is meant for another database than the question's"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--gold", "nowhere.sql"), "nowhere.sql cannot be read"),
+        (("--gold", "GOLD"), "line 2: must be a SQL, a tab and the name of its database"),
+        (("--set", "backbone.model=x"), "only benchmark.*"),
+        (("--set", "benchmark.train=null", "--split", "train"), "--gold FILE"),
+    ],
+)
+def test_a_users_error_is_one_message(
+    settings_file: str, tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    file = tmp_path / "gold.sql"
+    file.write_text("SELECT 1\tshop\nSELECT 2\n", encoding="utf-8")
+    given = (str(file) if argument == "GOLD" else argument for argument in arguments)
+    ran = run("benchmarks", "verify", "--benchmark", settings_file, *given)
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_the_demo_has_no_faults(built_demo: Path, home: Path) -> None:
+    shutil.copytree(built_demo, home)
+    found = run("benchmarks", "verify", "--json").json
+    assert found["counts"]["rows"] == found["golds"] > 100
+
+
+@pytest.mark.slow
+def test_spiders_training_golds_are_as_they_are_known_to_be(shared_data: Path) -> None:
+    benchmark = ("--benchmark", "spider-dev", "--split", "train", "--data", str(shared_data))
+    found = run("benchmarks", "verify", *benchmark, "--no-undecided", "--json").json
+    assert found["golds"] == 8659
+    assert {name: found["counts"][name] for name in ("rows", "empty", "error", "timeout", "missing_database")} == {
+        "rows": 6944, "empty": 1616, "error": 3, "timeout": 0, "missing_database": 96,
+    }  # fmt: skip
+    assert len(found["empty"]) == 1616

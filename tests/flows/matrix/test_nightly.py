@@ -1,0 +1,465 @@
+"""Nights, each a real flow run on a real Prefect server, with a model behind a real API that changes."""
+
+import datetime
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from markupsafe import escape
+
+import flows.prefect.stage_task_runs
+from flows.evaluate.forms import Cleaning, Matrix
+from flows.evaluate.preparation import Preparation, prepare
+from flows.matrix import nightly as flow
+from flows.matrix.nightly import CONTINUES, NightLimits, nightly
+from flows.prefect.automations import WEBHOOK
+from tasks.core.errors import CrosscheckError
+from tasks.results.mlflow.store import find_store
+from tasks.results.night import judge
+from tasks.results.night_baseline import Baselines, compared
+from tasks.results.night_entry import Entry
+from tasks.results.warehouse.runs import Warehouse
+from tasks.settings.assemble import evaluation_settings
+from tasks.settings.evaluation import EvaluationChoice, Gate
+from tasks.settings.home import Home
+from tests.flows.conftest import only_sql
+from tests.support.fake_openai import Body, FakeOpenAI, unauthorized
+from tests.support.gold_model import GoldModel, question_of
+from tests.support.prefect_home import Served, prefect_api, prefect_home
+from tests.support.receiver import receiving
+
+__all__ = ["Served", "prefect_api", "prefect_home"]
+
+QUESTIONS = 30
+GATE = Gate()
+NO_RETRY = ["backbone.retries=0"]
+
+pytestmark = pytest.mark.slow
+
+
+class Nights:
+    """Runs nights and reads what they left.
+
+    The model behind the API knows the demo's gold SQL, and is wrong where a test wants it to be.
+    """
+
+    def __init__(self, home: Home, backbone: str, model: FakeOpenAI) -> None:
+        self.home = home
+        self.backbone = backbone
+        self.model = model
+        self.good = model.answer = GoldModel(home.path)
+
+    async def __call__(
+        self,
+        name: str,
+        gate: Gate = GATE,
+        *,
+        ask_again: bool = True,
+        keep: Cleaning | None = None,
+        finish_by: str | None = None,
+        budget_usd: float | None = None,
+        **matrix: Any,
+    ) -> tuple[Any, Any]:
+        plain = {"backbones": [self.backbone], "pipelines": ["zero-shot"], "limit": QUESTIONS}
+        state = await nightly(
+            Matrix(**(plain | matrix)),
+            gate,
+            ask_again=ask_again,
+            night=name,
+            keep=keep,
+            finish_by=finish_by,
+            budget_usd=budget_usd,
+            return_state=True,
+        )
+        return state, json.loads((self.home.nights / f"{name}.json").read_text(encoding="utf-8"))
+
+    def page(self, name: str) -> Path:
+        return self.home.nights / f"{name}.html"
+
+    def right(self, run_id: str) -> list[str]:
+        rows = Warehouse(self.home.warehouse).read_run(run_id).rows
+        return [
+            row.question.text for row in rows if row.final.correct["strict"] and row.final.correct["bird"]
+        ]
+
+    def wrong_on(self, questions: list[str]) -> None:
+        self.model.answer = GoldModel(self.home.path, questions)
+
+
+@pytest.fixture
+def nights(
+    prefect_home: Home,
+    built_demo: Path,
+    backbone_file: str,
+    model: FakeOpenAI,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Nights:
+    shutil.copytree(built_demo, prefect_home.path, dirs_exist_ok=True)
+    monkeypatch.setenv("CROSSCHECK_HOME", str(prefect_home.path))
+    return Nights(prefect_home, backbone_file, model)
+
+
+async def test_a_run_that_cannot_be_compared_is_a_problem_of_its_own(
+    nights: Nights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluate, lost = flow._evaluate, []
+
+    async def lose_the_first(*given: Any, **asked: Any) -> Entry:
+        entry = await evaluate(*given, **asked)
+        if not lost:
+            lost.append(entry.run_id)
+            with duckdb.connect(nights.home.warehouse) as connection:
+                connection.execute("DELETE FROM runs WHERE run_id = ?", lost)
+        return entry
+
+    monkeypatch.setattr(flow, "_evaluate", lose_the_first)
+    state, night = await nights("broken", pipelines=["zero-shot", "few-shot"], limit=4)
+    first, second = night["entries"]
+    assert first["verdict"] == "infrastructure"
+    assert f'There is no run "{lost[0]}"' in first["problem"]
+    assert (second["verdict"], second["problem"]) == ("no baseline", "")
+    assert state.is_failed() and "1 of 2 evaluations was not completed" in state.message
+    assert nights.page("broken").exists()
+
+
+async def artifact(flow_run_id: Any) -> str:
+    from prefect.client.orchestration import get_client
+
+    async with get_client() as client:
+        query = {"artifacts": {"flow_run_id": {"any_": [str(flow_run_id)]}}}
+        (found,) = (await client.request("POST", "/artifacts/filter", json=query)).json()
+    assert found["type"] == "markdown"
+    return str(found["data"])
+
+
+async def test_a_night_whose_stages_fell_back_is_amber_and_names_them(nights: Nights) -> None:
+    nights.model.answer = only_sql
+    overrides = ["backbone.unreadable_limit=0"]
+    state, night = await nights("degraded", pipelines=["rsl-sql"], limit=4, overrides=overrides)
+    (entry,) = night["entries"]
+    assert (entry["verdict"], entry["degraded"]) == ("degraded", 1.0)
+    assert state.name == "Amber" and "had stages that fell back" in state.message
+    sentence = "forward_link: 4 of 4 replies could not be read: nothing was linked."
+    assert sentence in entry["degradation"]
+    assert sentence in nights.page("degraded").read_text(encoding="utf-8")
+    state, _ = await nights(
+        "tolerated", Gate(degraded_share=1.0), pipelines=["few-shot"], limit=4, overrides=overrides
+    )
+    assert state.name == "No baseline yet"
+
+
+async def test_nights_stay_green_on_noise_and_turn_red_on_a_real_regression(
+    nights: Nights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, first = await nights("first")
+    assert state.is_completed(), state.message
+    (entry,) = first["entries"]
+    assert entry["verdict"] == "no baseline"
+    right = nights.right(entry["run_id"])
+    assert len(right) == QUESTIONS
+
+    nights.wrong_on(right[:3])
+    state, second = await nights("second")
+    (entry,) = second["entries"]
+    assert state.is_completed(), state.message
+    assert entry["baseline"] == first["entries"][0]["run_id"]
+    assert (entry["verdict"], len(entry["comparison"]["broken"]), entry["comparison"]["fixed"]) == (
+        "no worse",
+        3,
+        [],
+    )
+    assert entry["cost"]["calls"] == QUESTIONS
+
+    nights.wrong_on(right[3:8])
+    state, third = await nights("third")
+    (entry,) = third["entries"]
+    assert state.is_completed(), state.message
+    assert (len(entry["comparison"]["broken"]), len(entry["comparison"]["fixed"])) == (5, 3)
+
+    nights.wrong_on(right)
+    with receiving() as webhook:
+        monkeypatch.setenv(WEBHOOK, webhook.url)
+        state, fourth = await nights("fourth")
+    (entry,) = fourth["entries"]
+    ((_, posted),) = [webhook.received.get_nowait() for _ in range(webhook.received.qsize())]
+    assert posted["state"] == state.name == "Red"
+    assert f"{entry['backbone']} | {entry['pipeline']} (−" in posted["text"] and "points" in posted["text"]
+    assert "s3cret" not in json.dumps(posted)
+    assert state.is_failed()
+    assert "significantly worse" in state.message
+    assert entry["verdict"] == "regression"
+    assert entry["adjusted_p"] < 0.01
+    assert entry["baseline"] == third["entries"][0]["run_id"]
+    told = await artifact(state.state_details.flow_run_id)
+    assert told.startswith("# Red: nightly run fourth")
+    assert "**regression**" in told
+    assert f"crosscheck compare {entry['baseline']} {entry['run_id']}" in told
+    assert str(nights.page("fourth")) in told
+    assert [past["run_id"] for past in entry["trend"]] == [
+        night["entries"][0]["run_id"] for night in (first, second, third, fourth)
+    ]
+    red = nights.page("fourth").read_text(encoding="utf-8")
+    assert '<h1 class="bad">Red</h1>' in red and escape(fourth["verdict"]) in red
+    assert red.count('<li class="flip"') == min(20, len(entry["comparison"]["broken"]))
+    assert "&#39;wrong&#39;" in red, "the SQL that was answered tonight is shown"
+    green = nights.page("third").read_text(encoding="utf-8")
+    assert '<h1 class="good">Green</h1>' in green
+    assert green.count('<li class="flip"') == 5 + 3
+
+    tolerant, _ = await nights(
+        "fifth", Gate(threshold=95), baselines={fourth_name(fourth): entry["baseline"]}
+    )
+    assert tolerant.is_completed(), "a significant loss below the threshold is no reason to fail"
+
+
+def fourth_name(night: dict) -> str:
+    entry = night["entries"][0]
+    return f"{entry['benchmark']} | {entry['backbone']} | {entry['pipeline']}"
+
+
+async def test_a_night_without_asking_again_pays_nothing_and_one_of_the_same_name_continues(
+    nights: Nights,
+) -> None:
+    await nights("a", limit=6)
+    asked = len(nights.model.requests)
+    assert asked == 6
+    assert "epoch" not in json.dumps([request.body for request in nights.model.requests])
+    _, again = await nights("a", limit=6)
+    assert len(nights.model.requests) == asked
+    assert again["entries"][0]["verdict"] == "no baseline", "it is not compared with itself"
+    await nights("b", limit=6)
+    assert len(nights.model.requests) == 2 * asked
+    await nights("c", limit=6, ask_again=False)
+    await nights("d", limit=6, ask_again=False)
+    assert len(nights.model.requests) == 3 * asked
+
+
+def traces(nights: Nights, run_id: str) -> dict[str, Any]:
+    """Return MLflow's traces of a run, by question."""
+    client = find_store(nights.home).client()
+    tracked = Warehouse(nights.home.warehouse).read_run(run_id).record.mlflow
+    assert tracked.experiment_id is not None
+    found = client.search_traces(locations=[tracked.experiment_id], max_results=100)
+    of_run = [each for each in found if each.info.trace_metadata["mlflow.sourceRun"] == tracked.run_id]
+    return {each.info.tags["question_id"]: each for each in of_run}
+
+
+async def test_an_answer_with_the_verdict_of_the_night_before_is_traced_without_its_stages(
+    nights: Nights,
+) -> None:
+    _, first = await nights("a", limit=6)
+    before = first["entries"][0]["run_id"]
+    assert {len(each.data.spans) for each in traces(nights, before).values()} == {3}
+    nights.wrong_on(nights.right(before)[:1])
+    _, second = await nights("b", limit=6)
+    after = traces(nights, second["entries"][0]["run_id"])
+    (broken,) = (each for each in after.values() if each.info.tags.get("flipped") == "broken")
+    assert len(broken.data.spans) == 3
+    assert [len(each.data.spans) for each in after.values() if "unchanged" in each.info.tags] == [1] * 5
+
+
+async def test_failed_infrastructure_fails_the_night_but_not_its_other_evaluations(nights: Nights) -> None:
+    nights.model.always(unauthorized())
+    state, night = await nights("refused", backbones=[nights.backbone, "offline"], limit=5)
+    assert state.is_failed()
+    refused, offline = night["entries"]
+    assert refused["verdict"] == "infrastructure"
+    assert "key" in refused["problem"].lower()
+    assert offline["verdict"] == "no baseline"
+    assert offline["ex"]["total"] == 5
+    assert refused["continue_with"] == (
+        f"crosscheck evaluate --benchmark demo --backbone {nights.backbone} --pipeline zero-shot --limit 5 "
+        "--set backbone.epoch=refused"
+    )
+    page = nights.page("refused").read_text(encoding="utf-8")
+    assert escape(refused["continue_with"]) in page and escape(refused["problem"]) in page
+
+
+async def test_a_night_that_sees_the_gold_is_compared_with_nothing_and_no_night_is_compared_with_it(
+    nights: Nights,
+) -> None:
+    plain = {"backbones": ["offline"], "pipelines": ["dac"], "limit": 6}
+    _, before = await nights("before", ask_again=False, **plain)
+    state, oracle = await nights("oracle", ask_again=False, overrides=["pipeline.dac.oracle=both"], **plain)
+    (entry,) = oracle["entries"]
+    assert state.is_completed(), state.message
+    assert (entry["verdict"], entry["baseline"], entry["comparison"]) == ("not ranked", None, None)
+    assert "saw parts of the gold SQL" in nights.page("oracle").read_text(encoding="utf-8")
+    _, after = await nights("after", ask_again=False, overrides=["benchmark.efficiency=true"], **plain)
+    (last,) = after["entries"]
+    assert last["baseline"] == before["entries"][0]["run_id"]
+    assert (list(last["efficiency"]), before["entries"][0]["efficiency"]) == (
+        ["VES", "VES with fetching", "R-VES", "ves_steps"],
+        {},
+    )
+    assert 0 < last["efficiency"]["R-VES"] < 125
+    assert "R-VES" in nights.page("after").read_text(encoding="utf-8")
+    baselines = {fourth_name(oracle): entry["run_id"]}
+    with pytest.raises(CrosscheckError, match="saw parts of the gold SQL"):
+        await nightly(Matrix(**plain, baselines=baselines), night="refused")
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Repeat tasks without a pause, and forget the tasks that were made so."""
+    monkeypatch.setattr(flows.prefect.stage_task_runs, "TASK_RETRY_DELAYS_S", (0.0, 0.0))
+    flows.prefect.stage_task_runs.task_of.cache_clear()
+    yield
+    flows.prefect.stage_task_runs.task_of.cache_clear()
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_few_unanswered_questions_are_tolerated_many_are_not_and_the_command_to_continue_is_given(
+    nights: Nights,
+) -> None:
+    _, before = await nights("before", limit=10)
+    lost = nights.right(before["entries"][0]["run_id"])[:2]
+
+    def drop(body: Body) -> str:
+        if any(text in question_of(body) for text in lost):
+            raise ConnectionError
+        return nights.good(body)
+
+    nights.model.answer = drop
+    state, night = await nights("lossy", Gate(tolerated_failures=0.1), limit=10, overrides=NO_RETRY)
+    (entry,) = night["entries"]
+    assert state.is_failed()
+    assert entry["verdict"] == "infrastructure"
+    assert "10 % are tolerated" in entry["problem"]
+    assert entry["retryable"] >= 2
+    assert entry["comparison"]["broken"] == [], "what nobody answered says nothing about the model"
+    assert entry["ex"]["total"] == 10
+    assert entry["continue_with"] == f"crosscheck rerun {entry['run_id']}"
+    found = Entry("demo", "local", "zero-shot", run_id=entry["run_id"], retryable=entry["retryable"])
+    tolerant = compared(found, Baselines(), Warehouse(nights.home.warehouse), Gate(tolerated_failures=0.9))
+    assert judge(Gate(), [tolerant])[0].colour != "Red"
+    nights.model.answer = nights.good
+    _, after = await nights("after", Gate(tolerated_failures=0.1), limit=10)
+    assert after["entries"][0]["baseline"] == before["entries"][0]["run_id"]
+
+
+async def test_a_baseline_that_the_matrix_or_the_warehouse_does_not_know_is_refused_before_anything_is_paid(
+    nights: Nights,
+) -> None:
+    for baselines in (
+        {"demo | nobody | zero-shot": "latest"},
+        {"demo | local | zero-shot": "nothing"},
+    ):
+        with pytest.raises(CrosscheckError):
+            await nightly(
+                Matrix(backbones=[nights.backbone], pipelines=["zero-shot"], baselines=baselines),
+                night="refused",
+            )
+    assert nights.model.requests == []
+
+
+def test_the_form_offers_the_names_there_are() -> None:
+    schema = json.dumps(Matrix.model_json_schema())
+    folder = Path(__file__).parents[3] / "conf" / "benchmarks"
+    names = sorted(path.stem for path in folder.glob("*.yaml"))
+    assert f'"enum": {json.dumps(names)}' in schema
+    assert "percentage points" in json.dumps(Gate.model_json_schema()).lower()
+
+
+async def test_a_night_cleans_the_folder_and_keeps_its_own_runs(nights: Nights) -> None:
+    old = nights.home.values / "old.sqlite"
+    old.parent.mkdir(exist_ok=True)
+    old.write_bytes(bytes(1000))
+    os.utime(old, (0, 0))
+    keep = Cleaning(age="30d", runs=1)
+    _, night = await nights("cleaned", keep=keep, limit=2, tags={"team": "search"}, note="tonight")
+    assert night["cleaned"].startswith("Freed ")
+    assert night["keep"] == keep.model_dump()
+    assert not old.exists()
+    (run,) = Warehouse(nights.home.warehouse).runs()
+    assert (run.tags["team"], run.tags["note"]) == ("search", "tonight")
+    assert Warehouse(nights.home.warehouse).read_run(run.run_id).rows
+    assert "Freed" in nights.page("cleaned").read_text(encoding="utf-8")
+
+
+async def test_a_night_writes_candidates_and_the_same_night_pays_for_none_again(nights: Nights) -> None:
+    overrides = ["pipeline.candidates.n=2", "pipeline.candidates.temperature=0.7"]
+    for _ in range(2):
+        _, night = await nights("several", limit=2, overrides=overrides)
+        assert len(nights.model.requests) == 4
+        (entry,) = night["entries"]
+        stored = Warehouse(nights.home.warehouse).read_run(entry["run_id"])
+        assert stored.record.metrics["candidates"]["n"] == 2
+
+
+PRICED = ["backbone.prices={input: 100, output: 100, as_of: 2026-11-01}", "backbone.concurrency=1"]
+
+
+async def test_a_night_keeps_its_budget_and_says_what_it_left_out(nights: Nights) -> None:
+    given = {"pipelines": ["zero-shot", "few-shot"], "limit": 12, "overrides": PRICED}
+    _, night = await nights("poor", budget_usd=0.5, **given)
+    first, second = night["entries"]
+    assert f"Everything answered is kept. {CONTINUES}." in first["problem"]
+    assert 0 < first["retryable"] < 12 and 0 < second["retryable"] < 12
+    spent = [entry["cost"]["cost_usd"] for entry in night["entries"]]
+    largest = max(spent) / min(entry["cost"]["calls"] for entry in night["entries"])
+    assert sum(spent) <= 0.5 + 2 * largest
+    assert night["budget_usd"] == 0.5
+    paid = len(nights.model.requests)
+    _, night = await nights("poor", budget_usd=50.0, **given)
+    assert [entry["retryable"] for entry in night["entries"]] == [0, 0]
+    assert len(nights.model.requests) == 24
+    assert night["entries"][0]["cost"]["calls"] + night["entries"][1]["cost"]["calls"] == 24 - paid
+    assert night["earlier"] == {"usd": pytest.approx(sum(spent)), "least_usd": pytest.approx(sum(spent))}
+    again = [entry["cost"]["cost_usd"] for entry in night["entries"]]
+    assert night["paid_usd"] == pytest.approx(sum(spent) + sum(again))
+
+
+async def test_a_budget_of_unknown_prices_and_a_time_for_nothing_are_refused(nights: Nights) -> None:
+    for limits, message in [
+        ({"budget_usd": 5.0}, "no budget can be kept"),
+        ({"finish_by": "07:00"}, "standard tier already"),
+        ({"finish_by": "later"}, "neither a time of day"),
+    ]:
+        matrix = Matrix(backbones=[nights.backbone], overrides=["backbone.prices=null"])
+        state = await nightly(matrix, night="refused", return_state=True, **limits)  # type: ignore[arg-type]
+        assert state.is_failed() and message in str(state.message)
+    assert nights.model.requests == []
+
+
+def test_the_time_and_the_budget_are_split_over_the_evaluations() -> None:
+    now = datetime.datetime.now(datetime.UTC)
+    limits = NightLimits(now + datetime.timedelta(hours=6), 9.0)
+    settings = evaluation_settings(
+        EvaluationChoice(
+            benchmark="demo", backbone="openai", pipeline="zero-shot", overrides=["backbone.tier=flex"]
+        )
+    )
+    end = datetime.datetime.fromisoformat(limits.limited(settings, 3).backbone.finish_by or "")
+    assert abs(end - now - datetime.timedelta(hours=2)) < datetime.timedelta(seconds=5)
+    budget = limits.budget(3)
+    assert budget is not None and budget.limit_usd == 3.0
+    budget.spent_usd = 1.0
+    limits.count(budget)
+    assert (limits.left_usd, limits.spent) == (8.0, False)
+
+
+async def test_changed_data_is_said_in_the_verdict_before_anything_is_paid(
+    nights: Nights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, before = await nights("before", limit=6)
+    asked = len(nights.model.requests)
+
+    def prepare_changed(*given: Any) -> Preparation:
+        prepared = prepare(*given)
+        databases = {name: replace(each, digest="0" * 64) for name, each in prepared.databases.items()}
+        return replace(prepared, databases=databases)
+
+    monkeypatch.setattr(flow, "prepare", prepare_changed)
+    state, night = await nights("changed", limit=6)
+    (entry,) = night["entries"]
+    baseline = before["entries"][0]["run_id"]
+    assert state.name == "Red" and entry["verdict"] == "infrastructure"
+    assert f"1 database changed since the baseline {baseline} was evaluated: city_library" in state.message
+    assert len(nights.model.requests) == asked

@@ -1,0 +1,315 @@
+"""`crosscheck nights`: the user's file, and its deployment to a real server of Prefect."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+from prefect import Flow
+from prefect.utilities.callables import parameter_schema
+from prefect.utilities.schema_tools.validation import validate
+
+from flows.cli.commands.nights import NAME
+from flows.evaluate.deployed import DEPLOYED_HOME, named_evaluations, open_home, use_deployed_home
+from flows.evaluate.deployment import evaluate_by_name
+from flows.evaluate.forms import Cleaning, EvaluationForm, Matrix, RerunForm, offering
+from flows.evaluate.rerun_deployment import rerun_by_name
+from flows.matrix.nightly import nightly
+from flows.matrix.nights_file import TEMPLATE, NightsFile, read_nights
+from flows.prefect.up import POOL
+from flows.runtime import running_servers
+from tasks.core.errors import ConfigurationError
+from tasks.settings.evaluation import Keep
+from tests.support.command_line import CommandLine, Ran
+from tests.support.refusing import refusing_server
+from tests.support.schedule import ask
+
+
+def written(folder: Path, text: str) -> Path:
+    file = folder / NAME
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def test_the_file_to_begin_with_is_valid_and_holds_only_parameters_of_the_flow(tmp_path: Path) -> None:
+    nights = read_nights(written(tmp_path, TEMPLATE))
+    assert nights.schedule == "30 1 * * *" and nights.matrix.pipelines == ["few-shot", "rsl-sql"]
+    assert set(nights.parameters) == {"matrix", "ask_again", "gate", "keep"}
+    commented = TEMPLATE.replace("# budget_usd", "budget_usd").replace("# finish_by", "finish_by")
+    assert read_nights(written(tmp_path, commented)).budget_usd == 50
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("matrx: {}", 'there is no key "matrx". Did you mean "matrix"?'),
+        ("timezone: Europe/Brlin", '"Europe/Brlin" is no time zone'),
+        ("budget_usd: -1", "greater than 0"),
+        ("schedule: 5", "valid string"),
+        ("schedule: [", "is not YAML"),
+    ],
+)
+def test_wrong_files_are_named_with_the_key(change: str, message: str, tmp_path: Path) -> None:
+    key = change.partition(":")[0]
+    lines = [line for line in TEMPLATE.splitlines() if not line.startswith(f"{key}:")]
+    file = written(tmp_path, "\n".join([*lines, change]))
+    with pytest.raises(ConfigurationError, match=r"nights\.yaml") as caught:
+        read_nights(file)
+    assert message in str(caught.value)
+
+
+def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
+    text = TEMPLATE.replace("[offline]", "[offline, ./mine.yaml, code.py:kind]").replace(
+        "# overrides: [pipeline.demonstrations.k=5]",
+        "overrides: [backbone.reply=form.py:Mine, pipeline.votes=2]",
+    )
+    nights = read_nights(written(tmp_path, text))
+    assert nights.matrix.backbones == ["offline", str(tmp_path / "mine.yaml"), f"{tmp_path / 'code.py'}:kind"]
+    assert nights.matrix.overrides == [f'backbone.reply="{tmp_path / "form.py"}:Mine"', "pipeline.votes=2"]
+    assert nights.files == {"benchmark": [], "backbone": nights.matrix.backbones[1:], "pipeline": []}
+
+
+def test_a_matrix_names_evaluations_as_their_files_do_and_each_once(tmp_path: Path) -> None:
+    def matrix(**texts: str) -> Matrix:
+        for folder, text in texts.items():
+            (tmp_path / folder).mkdir(exist_ok=True)
+            (tmp_path / folder / "model.yaml").write_text(text, encoding="utf-8")
+        return Matrix(
+            backbones=[str(tmp_path / folder / "model.yaml") for folder in texts], pipelines=["zero-shot"]
+        )
+
+    named = named_evaluations(matrix(a="name: ours\nmodel: m\n", b="unreadable"))
+    assert [backbone for _, backbone, _ in named] == ["ours", "model"]
+    with pytest.raises(ConfigurationError, match=r"are named .demo \| model \| zero-shot") as caught:
+        named_evaluations(matrix(a="model: m\n", b="model: m\n"))
+    assert f"{tmp_path / 'a' / 'model.yaml'} and {tmp_path / 'b' / 'model.yaml'}" in str(caught.value)
+    with pytest.raises(ConfigurationError, match="Name it once"):
+        named_evaluations(Matrix(backbones=["offline", "offline"]))
+
+
+def test_a_missing_file_and_an_existing_one_are_said(run_here: Callable[..., Ran], tmp_path: Path) -> None:
+    missing = run_here("nights", "deploy", str(tmp_path / "none.yaml"))
+    assert missing.code == 2 and "`crosscheck nights init` writes one" in missing.err
+    file = tmp_path / "mine.yaml"
+    assert run_here("nights", "init", str(file)).code == 0
+    again = run_here("nights", "init", str(file))
+    assert again.code == 2 and "exists" in again.err
+    assert NightsFile.model_validate(yaml.safe_load(file.read_text(encoding="utf-8")))
+
+
+def test_forms_begin_with_what_is_chosen_and_show_no_null() -> None:
+    for form, first in ((Matrix, "benchmarks"), (EvaluationForm, "benchmark"), (RerunForm, "run")):
+        properties = form.model_json_schema()["properties"]
+        assert next(iter(properties)) == first and list(properties)[-3:] == ["name", "tags", "note"]
+        assert not [name for name, each in properties.items() if "null" in str(each)]
+    assert RerunForm.model_json_schema()["properties"]["only"]["enum"][0] == "errors"
+
+
+def test_a_field_for_a_name_keeps_the_path_that_is_typed_and_a_list_says_its_names() -> None:
+    """Prefect's UI shows a text by the first choice that has its type, at each letter."""
+    with offering({"backbone": ["/team/ours.yaml"]}):
+        one, several = (form.model_json_schema()["properties"] for form in (EvaluationForm, Matrix))
+    typed, listed = one["backbone"]["anyOf"]
+    assert typed["type"] == "string" and "enum" not in typed
+    assert "type" not in listed and {"/team/ours.yaml", "offline"} <= set(listed["enum"])
+    assert several["backbones"]["items"]["enum"] == listed["enum"]
+
+
+def fields_of(schema: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the fields of a schema, at any depth."""
+    if isinstance(schema, dict):
+        yield from schema.get("properties", {}).items()
+        for part in schema.values():
+            yield from fields_of(part)
+
+
+@pytest.mark.parametrize("flow", [nightly, evaluate_by_name, rerun_by_name], ids=lambda flow: flow.name)
+def test_no_field_of_a_deployed_form_may_be_null_or_is_by_default(flow: Flow[..., Any]) -> None:
+    fields = list(fields_of(parameter_schema(flow).model_dump()))
+    assert len(fields) > 8
+    for name, field in fields:
+        assert {"type": "null"} not in field.get("anyOf", []), f'{name} shows: Property is type "None"'
+        assert field.get("default", "") is not None, f"Prefect refuses the untouched field {name}"
+
+
+@pytest.mark.parametrize("flow", [nightly, evaluate_by_name, rerun_by_name], ids=lambda flow: flow.name)
+def test_a_form_can_be_submitted_as_it_opens(flow: Flow[..., Any]) -> None:
+    schema = parameter_schema(flow).model_dump()
+    defaults = {name: field["default"] for name, field in schema["properties"].items()}
+    assert defaults
+    validate(defaults, schema, raise_on_error=True)  # what Prefect's server does with what the form sends
+
+
+def test_what_a_file_leaves_empty_is_no_value_that_the_form_refuses(tmp_path: Path) -> None:
+    file = written(
+        tmp_path, TEMPLATE.replace("  pipelines:", "  limit: null\n  questions: null\n  pipelines:")
+    )
+    parameters = read_nights(file).parameters
+    assert "limit" not in parameters["matrix"]
+    validate(parameters, parameter_schema(nightly).model_dump(), raise_on_error=True)
+
+
+def test_a_night_that_is_started_from_the_form_cleans_only_where_an_age_is_given() -> None:
+    assert Cleaning().keep is None
+    assert Cleaning(age="30d", runs=3).keep == Keep(age="30d", runs=3)
+    with pytest.raises(ValueError, match="write a number and d, h or m"):
+        Cleaning(age="soon").keep  # noqa: B018  # the property checks it
+
+
+async def test_a_worker_without_a_working_folder_uses_that_of_the_deployment_or_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CROSSCHECK_HOME", "")
+    monkeypatch.setenv(DEPLOYED_HOME, str(tmp_path / "elsewhere"))
+    use_deployed_home()
+    with pytest.raises(ConfigurationError, match="Set CROSSCHECK_HOME where the worker is started"):
+        await open_home()
+    (tmp_path / "elsewhere").mkdir()
+    use_deployed_home()
+    assert os.environ["CROSSCHECK_HOME"] == str(tmp_path / "elsewhere")
+    monkeypatch.setenv("CROSSCHECK_HOME", "mine")
+    use_deployed_home()
+    assert os.environ["CROSSCHECK_HOME"] == "mine"
+
+
+@pytest.mark.slow
+def test_a_refusal_is_one_sentence(crosscheck: CommandLine) -> None:
+    script = (
+        "import asyncio\n"
+        "from flows.prefect.schedule import deploy_nights\n"
+        "asyncio.run(deploy_nights('refused', '30 1 * * *', 'UTC', {'matrix': {'backbones': ['offlin']}}, {}))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script], env=crosscheck.all_of_environment, capture_output=True, text=True
+    )
+    message = ran.stderr.strip().splitlines()[-1].removeprefix("tasks.core.errors.CrosscheckError: ")
+    assert message.startswith("Prefect's server at http://127.0.0.1:")
+    assert 'refused the deployment "nightly" (HTTP 4' in message, "422 for a new deployment, 409 for another"
+    assert "Validation failed for field 'matrix.backbones[0]'" in message
+    assert "'offlin' is not one of ['anthropic', " in message and len(message) < 450
+
+
+@pytest.mark.slow
+def test_a_file_is_deployed_and_its_schedule_replaced(
+    crosscheck: CommandLine, prefect_server: str, tmp_path: Path
+) -> None:
+    crosscheck.environment = {**crosscheck.environment, "PREFECT_API_URL": prefect_server}
+    if not any(each["name"] == "nightly" for each in ask(f"{prefect_server}/deployments/filter", {})):
+        none = crosscheck.run("nights", "run")
+        assert none.code == 2 and "No nightly run is deployed" in none.err
+    file = written(tmp_path, TEMPLATE)
+    for cron in ("0 1 * * *", "30 1 * * *"):
+        file.write_text(TEMPLATE.replace("30 1 * * *", cron), encoding="utf-8")
+        first = crosscheck.run("nights", "deploy", str(file), "--json")
+    assert first.code == 0, first.err
+    assert first.json["deployed"] and "T01:30:00" in first.json["expected"]
+    file.write_text(TEMPLATE.replace("30 1 * * *", "15 4 * * *"), encoding="utf-8")
+    assert crosscheck.run("nights", "deploy", str(file)).code == 0
+    shown = crosscheck.run("nights", "status", "--json").json
+    assert shown["schedule"] == "15 4 * * * (UTC)" and "T04:15:00" in shown["expected"]
+    found = {each["name"]: each for each in ask(f"{prefect_server}/deployments/filter", {})}
+    assert {"nightly", "evaluate", "rerun", "shard"} <= set(found)
+    assert (
+        found["nightly"]["work_pool_name"] == POOL
+        and found["nightly"]["global_concurrency_limit"]["limit"] == 1
+    )
+    assert found["nightly"]["parameters"]["matrix"]["pipelines"] == ["few-shot", "rsl-sql"]
+    nightly_id = found["nightly"]["id"]
+    assert crosscheck.run("nights", "status", "--json").json["without_result"] == ""
+    crashed = ask(
+        f"{prefect_server}/deployments/{nightly_id}/create_flow_run",
+        {"parameters": {"night": "2026-12-04T01:30Z"}},
+    )
+    state = {"type": "CRASHED", "name": "Crashed", "message": "Its process is gone."}
+    ask(f"{prefect_server}/flow_runs/{crashed['id']}/set_state", {"state": state, "force": True})
+    told = crosscheck.run("nights", "status").out
+    assert "2026-12-04T01:30Z ended without a result: Crashed. Its process is gone." in told
+    assert "crosscheck nights run 2026-12-04T01:30Z" in told
+    for words, parameters in (((), {}), (("2026-12-04T01:30Z",), {"night": "2026-12-04T01:30Z"})):
+        started = crosscheck.run("nights", "run", *words, "--json").json
+        (begun,) = ask(
+            f"{prefect_server}/flow_runs/filter", {"flow_runs": {"id": {"any_": [started["flow_run"]]}}}
+        )
+        assert (
+            begun["parameters"].get("night") == parameters.get("night")
+            and started["flow_run"] in started["page"]
+        )
+    variables = {name: each["job_variables"] for name, each in found.items()}
+    assert variables["shard"] == {"env": {DEPLOYED_HOME: str(crosscheck.home)}}
+    (tmp_path / "mine.yaml").write_text(
+        "name: ours\nmodel: m\nbase_url: http://127.0.0.1:1/v1\n", encoding="utf-8"
+    )
+    own = written(tmp_path, TEMPLATE.replace("[offline]", "[mine.yaml]"))
+    assert crosscheck.run("nights", "deploy", str(own)).code == 0
+    path = str(tmp_path / "mine.yaml")
+    found = {each["name"]: each for each in ask(f"{prefect_server}/deployments/filter", {})}
+    assert found["nightly"]["parameters"]["matrix"]["backbones"] == [path]
+    form = found["evaluate"]["parameter_openapi_schema"]["definitions"]["EvaluationForm"]["properties"]
+    assert {path, "offline"} <= set(form["backbone"]["else"]["enum"])
+    for name, backbone in (("evaluate", path), ("evaluate", "/else/where.yaml"), ("evaluate", "offlin")):
+        chosen = {"parameters": {"evaluation": {"backbone": backbone}}, "state": {"type": "SCHEDULED"}}
+        url = f"{prefect_server}/deployments/{found[name]['id']}/create_flow_run"
+        assert httpx.post(url, json=chosen).is_success == backbone.startswith("/")
+    wrong = written(tmp_path, TEMPLATE.replace("30 1", "99 1"))
+    refused = crosscheck.run("nights", "deploy", str(wrong))
+    assert refused.code == 2 and "no cron expression" in refused.err
+    never = written(tmp_path, TEMPLATE.replace("30 1 * * *", "0 0 30 2 *"))
+    refused = crosscheck.run("nights", "deploy", str(never))
+    assert refused.code == 2 and 'schedule: "0 0 30 2 *" never occurs' in refused.err
+    unknown = written(tmp_path, TEMPLATE.replace("rsl-sql", "rsl-sq"))
+    assert "rsl-sq" in crosscheck.run("nights", "deploy", str(unknown)).err
+    with refusing_server() as address:
+        crosscheck.environment = {**crosscheck.environment, "PREFECT_API_URL": f"{address}/api"}
+        for command in (("nights", "status"), ("evaluate", "--limit", "1", "--pipeline", "zero-shot")):
+            refused = crosscheck.run(*command)
+            assert refused.code == 2 and "PREFECT_API_AUTH_STRING" in refused.err, refused.err
+            assert "Correct PREFECT_API_URL" not in refused.err
+    crosscheck.environment = {**crosscheck.environment, "PREFECT_API_URL": "http://127.0.0.1:1/api"}
+    away = crosscheck.run("nights", "status")
+    assert away.code == 2 and "Prefect's server does not answer" in away.err and "Traceback" not in away.err
+
+
+def test_a_baseline_that_is_not_in_the_folder_of_the_nights_is_refused_when_it_is_deployed(
+    run_here: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = running_servers.RunningServers(os.getpid(), prefect_port=1, mlflow_port=2)
+    monkeypatch.setenv("PREFECT_API_URL", running.addresses.prefect_api)
+    monkeypatch.setattr(running_servers, "find_running_servers", lambda home: running)
+    baseline = 'baselines: {"demo | offline | rsl-sql": 20261121-020000-3f9a1c}'
+    file = written(tmp_path, TEMPLATE.replace("  # limit", f"  {baseline}\n  # limit"))
+    ran = run_here("nights", "deploy", str(file))
+    assert ran.code == 2 and 'There is no run "20261121-020000-3f9a1c"' in ran.err, ran.err
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ('finish_by: "25:99"', '"25:99" is neither a time of day, 07:00, nor an ISO 8601 time'),
+        ('finish_by: "07:00"', "send their requests in the standard tier already"),
+        ("overrides: [pipeline.vots=2]", "vots"),
+        (
+            'baselines: {"demo | offline | no-such": 20261121-020000-3f9a1c}',
+            "which the matrix does not contain",
+        ),
+    ],
+)
+def test_what_a_night_would_refuse_is_refused_when_it_is_deployed(
+    change: str,
+    message: str,
+    run_here: Callable[..., Ran],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:1/api")
+    indent = "" if change.startswith("finish_by") else "  "
+    file = written(
+        tmp_path,
+        TEMPLATE.replace("  # limit", f"{indent}{change}\n  # limit") if indent else f"{TEMPLATE}{change}\n",
+    )
+    ran = run_here("nights", "deploy", str(file))
+    assert ran.code == 2 and message in ran.err, ran.err

@@ -1,0 +1,152 @@
+"""How the cells of a sweep stand: significant differences are said, all others are not ranked."""
+
+import io
+import re
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from flows.matrix.sweep import CellResult, Sweep, standings
+from flows.pages.sweep import sweep_document
+from tasks.backbone.pricing import Budget
+from tasks.core.outcome import Failure, Outcome
+from tasks.core.records import Question
+from tasks.documents.terminal import print_document
+from tasks.results.run_record import record_of
+from tasks.scoring.build_report import build_report
+from tasks.scoring.cost import Estimate
+from tasks.scoring.report import QuestionScore, Report, Verdict
+from tests.tasks.results.samples import make_run
+
+UNKNOWN = Estimate(100, None, None, None, None)
+
+
+def report(right: int, *, executable: bool = True, first: int = 0, lost: int = 0) -> Report:
+    failure = Failure("backbone_error", "", "It did not answer.", retryable=True)
+    scores = [
+        QuestionScore(
+            Question(str(first + n), "?", "db"),
+            Outcome(str(first + n), "SELECT 1", failure=failure if n >= 100 - lost else None),
+            Verdict({"bird": n < right}, "ok"),
+            {},
+            "SELECT 1",
+            executable=executable,
+        )
+        for n in range(100)
+    ]
+    return build_report(scores, rule="bird", schemas={})
+
+
+def done(
+    name: str, right: int, problem: str = "", *, unranked: str = "", free: bool = False, **scored: Any
+) -> CellResult:
+    cell = SimpleNamespace(name=name, varied=(), unranked=unranked, free=free)
+    found_report = report(right, **scored)
+    record = record_of(make_run(run_id=f"run-{name}"), found_report)
+    found = SimpleNamespace(report=found_report, record=record, mlflow=SimpleNamespace(served=True))
+    return CellResult(cell, UNKNOWN, found, problem)  # type: ignore[arg-type]
+
+
+def test_a_cell_that_is_clearly_worse_is_said_to_be_lower_and_one_close_by_is_not_ranked() -> None:
+    said = standings([done("a", 80), done("b", 78), done("c", 50)]).against_best
+    assert said["a"] == "best; 1 of 2 others statistically tied"
+    assert said["b"].startswith("statistically tied")
+    assert said["c"].startswith("lower, p = ")
+
+
+def test_nothing_is_best_where_everything_is_noise() -> None:
+    assert (
+        standings([done("a", 80), done("b", 79)]).against_best["a"] == "best; 1 of 1 other statistically tied"
+    )
+
+
+@pytest.mark.parametrize(("second", "words"), [(78, "a is best"), (80, "a and 1 other are best")])
+def test_the_headline_names_how_many_have_the_best_score(second: int, words: str) -> None:
+    cells = (done("a", 80), done("b", second), done("c", 50))
+    document = sweep_document(Sweep("s1", cells, standings=standings(cells)))
+    assert f": {words} of 3 combinations with 80.00 %" in str(document.title)
+
+
+def test_a_combination_that_is_not_ranked_is_not_among_the_best() -> None:
+    found = standings([done("a", 80), done("b", 50), done("c", 80, unranked="it has read the gold SQL")])
+    assert found.best == ("a",)
+
+
+def test_the_table_has_an_interval_in_percent_and_costs_as_in_the_estimate() -> None:
+    stream = io.StringIO()
+    print_document(sweep_document(Sweep("s1", (done("a", 80, free=True),))), stream)
+    assert re.search(
+        r"^a +80\.00 % +80 of 100 +71\.1 to 86\.7 % +\S+ +\$0\.0000 +\$0\.0000 +run-a$",
+        stream.getvalue(),
+        re.MULTILINE,
+    )
+
+
+@pytest.mark.parametrize(
+    ("refused", "spent", "said"),
+    [
+        (
+            False,
+            0.2,
+            "Spent $0.2000 of $0.1000. The last calls were in flight when it was spent: none was refused",
+        ),
+        (True, 0.2, "Spent $0.2000 of $0.1000.\n"),
+        (False, 0.05, "Spent $0.0500 of $0.1000.\n"),
+    ],
+)
+def test_a_budget_that_the_last_calls_exceeded_is_said(refused: bool, spent: float, said: str) -> None:
+    stream, budget = io.StringIO(), Budget(0.1, spent_usd=spent, refused=refused)
+    print_document(sweep_document(Sweep("s1", (done("a", 80),), budget)), stream)
+    assert said in stream.getvalue()
+
+
+def test_p_values_are_adjusted_for_their_number() -> None:
+    # 8 questions differ, all in one direction: p = 0.0078 alone, more than 0.05 beside nine others like it.
+    assert standings([done("a", 80), done("b", 72)]).against_best["b"].startswith("lower")
+    many = standings([done("a", 80), *(done(f"b{n}", 72) for n in range(9))]).against_best
+    assert many["b0"].startswith("statistically tied")
+
+
+def test_a_cell_that_was_stopped_does_not_stand_for_its_settings() -> None:
+    said = standings([done("a", 80), done("b", 10, "the budget is spent"), done("c", 80)])
+    assert set(said.against_best) == set(said.letters) == {"a", "c"}
+
+
+def test_a_cell_that_saw_the_gold_is_not_ranked_and_nothing_is_ranked_against_it() -> None:
+    gold = done("gold", 99, unranked="saw the gold")
+    said = standings([done("a", 80), gold, done("b", 50)]).against_best
+    assert said["a"] == "best; 0 of 1 other statistically tied"
+    assert said["gold"] == "not ranked: saw the gold"
+    assert standings([done("a", 80), gold]).against_best == {"gold": "not ranked: saw the gold"}
+
+
+def test_a_cell_without_a_scored_question_is_not_ranked() -> None:
+    said = standings([done("a", 80), done("lost", 0, executable=False), done("c", 50)]).against_best
+    assert said["a"] == "best; 0 of 1 other statistically tied" and said["c"].startswith("lower")
+    assert said["lost"] == "not ranked: no question is scored"
+    none = standings([done("a", 0, executable=False), done("b", 0, executable=False)]).against_best
+    assert set(none.values()) == {"not ranked: no question is scored"}
+
+
+def test_a_cell_that_shares_no_scored_question_with_the_best_is_not_ranked() -> None:
+    said = standings([done("a", 80), done("b", 50), done("other", 10, first=1000)]).against_best
+    assert said["a"] == "best; 0 of 1 other statistically tied" and said["b"].startswith("lower")
+    assert said["other"] == "not ranked: it shares no scored question with the best"
+
+
+def test_a_cell_is_not_lower_by_what_was_not_answered() -> None:
+    said = standings([done("a", 80), done("lost", 50, lost=40), done("few", 50, lost=5)]).against_best
+    assert said["lost"] == "not ranked: 40 questions without an answer"
+    assert said["few"].startswith("lower, p = ")
+
+
+@pytest.mark.parametrize("worst", [70, 73, 74, 76])
+def test_letters_and_words_come_from_the_same_tests(worst: int) -> None:
+    cells = (done("a", 80), done("b", 78), done("c", 77), done("d", worst))
+    found = standings(cells)
+    for name in "bcd":
+        apart = set(found.letters[name]).isdisjoint(found.letters["a"])
+        assert found.against_best[name].startswith("lower") == apart
+    document = sweep_document(Sweep("s1", cells[:1], standings=found))
+    assert "6 exact McNemar tests on the same questions, one of each pair" in str(document)

@@ -1,0 +1,44 @@
+"""What the address of a webhook has to be; `tests/flows/prefect/test_up_command.py` has one called."""
+
+import datetime
+from uuid import UUID
+
+import pytest
+from prefect._internal.uuid7 import uuid7
+from prefect.client.schemas.schedules import CronSchedule
+from prefect.server.events.ordering import EventArrivedEarly, get_triggers_causal_ordering
+from prefect.server.events.schemas.events import ReceivedEvent
+from prefect.settings import PREFECT_SERVER_EVENTS_CAUSAL_ORDERING, temporary_settings
+from prefect.types._datetime import now
+
+from flows.prefect.automations import WEBHOOK, notify_of_nights
+from flows.prefect.schedule import dates_of
+from tasks.core.errors import ConfigurationError
+
+
+async def test_what_is_no_address_is_refused_without_repeating_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(WEBHOOK, "hooks.example.com/s3cret")
+    with pytest.raises(ConfigurationError, match="begins with http") as refused:
+        await notify_of_nights()
+    assert "s3cret" not in str(refused.value)
+
+
+async def test_a_schedule_that_never_occurs_has_no_dates() -> None:
+    now = datetime.datetime(2026, 11, 1, tzinfo=datetime.UTC)
+    never, daily = CronSchedule(cron="0 0 30 2 *"), CronSchedule(cron="0 1 * * *")
+    assert await dates_of([never, daily], now, None, 1) == [now.replace(hour=1)]
+
+
+async def test_an_event_that_follows_one_from_before_the_start_of_the_server_does_not_wait() -> None:
+    def event(follows: UUID) -> ReceivedEvent:
+        return ReceivedEvent(
+            occurred=now("UTC"), event="prefect.flow-run.Crashed", id=uuid7(), follows=follows,
+            resource={"prefect.resource.id": "prefect.flow-run.x"},
+        )  # fmt: skip
+
+    with temporary_settings({PREFECT_SERVER_EVENTS_CAUSAL_ORDERING: "flows.prefect.event_ordering"}):
+        ordering = get_triggers_causal_ordering()
+    minute_ago = UUID(int=(uuid7().int - (60_000 << 80)))
+    await ordering.wait_for_leader(event(minute_ago))
+    with pytest.raises(EventArrivedEarly):
+        await ordering.wait_for_leader(event(uuid7()))

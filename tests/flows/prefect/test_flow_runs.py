@@ -1,0 +1,56 @@
+"""States of more flow runs than Prefect's server gives at a time, and their end, on a real Prefect server."""
+
+from collections.abc import Sequence
+from uuid import UUID, uuid4
+
+import pytest
+from prefect import flow
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.actions import ArtifactCreate
+from prefect.runtime import flow_run
+
+from flows.prefect.flow_runs import FlowRunState, cancel_launched_by, launch, states_of
+from tasks.settings.home import Home
+from tests.support.prefect_home import in_flow, prefect_api, prefect_home
+
+pytestmark = pytest.mark.slow
+
+__all__ = ["prefect_api", "prefect_home"]
+
+MANY = 205
+"""The server gives 200 at a time."""
+
+
+@flow(name="child")
+async def child() -> None:
+    """A flow to have runs of."""
+
+
+async def launch_many() -> tuple[UUID, list[UUID]]:
+    """Launch a deployment that no worker takes, as the children of a flow run; return its id and theirs."""
+    async with get_client() as client:
+        await client.create_deployment(await client.create_flow(child), "idle", paused=True)
+
+    async def work() -> tuple[UUID, list[UUID]]:
+        made = [await launch("child/idle", {}, f"child {number}") for number in range(MANY)]
+        return UUID(flow_run.id), made
+
+    return await in_flow(work)
+
+
+async def show_progress(flow_runs: Sequence[UUID], percent: float) -> None:
+    async with get_client() as client:
+        for id_ in flow_runs:
+            await client.create_artifact(ArtifactCreate(type="progress", flow_run_id=id_, data=percent))
+
+
+@pytest.mark.slow
+async def test_of_more_flow_runs_than_the_server_gives_at_a_time_none_is_missed(prefect_home: Home) -> None:
+    parent, launched = await launch_many()
+    await show_progress(launched, 40.0)
+    gone = uuid4()
+    states = await states_of([gone, *launched])
+    assert states.pop(gone) == FlowRunState("CRASHED", "It was deleted.")
+    assert states == dict.fromkeys(launched, FlowRunState("SCHEDULED", "", 40.0))
+    await cancel_launched_by(parent)
+    assert {state.state for state in (await states_of(launched)).values()} == {"CANCELLED"}

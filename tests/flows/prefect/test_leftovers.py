@@ -1,0 +1,197 @@
+"""What a killed run leaves: marked as ended in a real Prefect, a real MLflow and a real warehouse, or left alone."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from mlflow import MlflowClient
+from prefect import flow
+from prefect.client.orchestration import get_client
+from prefect.states import Completed, Crashed, Running
+
+from flows.prefect.killed_runs import clear_leftovers, registered
+from flows.prefect.settings import CLIENT, apply, local_settings
+from flows.runtime.control import Control
+from tasks.results.mlflow.tracker import Tracker
+from tasks.results.warehouse.runs import Warehouse
+from tasks.settings.home import Home
+from tests.tasks.results.samples import make_report, make_run
+
+pytestmark = pytest.mark.slow
+
+HOST = socket.gethostname()
+
+
+@pytest.fixture
+def home(prefect_server: str, tmp_path: Path) -> Iterator[Home]:
+    """A working folder; Prefect, in this process, talks to the shared server."""
+    made = Home(tmp_path / "home")
+    made.runs.mkdir(parents=True)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"PREFECT_API_URL": prefect_server, **local_settings(made), **CLIENT}.items():
+            patch.setenv(name, value)
+        apply({})
+        yield made
+    apply({})
+
+
+@pytest.fixture
+def dead() -> int:
+    """Id of a process that is gone."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+@flow(name="left")
+async def left() -> None:
+    """A flow to have runs of."""
+
+
+async def running_flow() -> UUID:
+    async with get_client() as client:
+        run = await client.create_flow_run(left, state=Running())
+    return run.id
+
+
+async def state_of(flow_run: UUID) -> str:
+    async with get_client() as client:
+        run = await client.read_flow_run(flow_run)
+    assert run.state
+    return run.state.type.value
+
+
+def leave(home: Home, host: str, pid: int, **ids: str) -> Path:
+    path = home.runs / f"{host}-{pid}.json"
+    path.write_text(json.dumps({"host": host, "pid": pid, **ids}), encoding="utf-8")
+    return path
+
+
+async def test_a_killed_run_is_ended_everywhere_and_its_file_is_gone(home: Home, dead: int) -> None:
+    run = make_run()
+    tracked = Tracker(home).start(run)
+    Warehouse(home.warehouse).start(run)
+    flow_run = await running_flow()
+    path = leave(
+        home, HOST, dead, run=run.run_id, flow_run=str(flow_run), mlflow_run=str(tracked.run_id),
+        tracking_uri=home.mlflow_uri,
+    )  # fmt: skip
+    assert await clear_leftovers(home) == 1
+    assert not path.exists()
+    assert await state_of(flow_run) == "CRASHED"
+    assert MlflowClient(home.mlflow_uri).get_run(str(tracked.run_id)).info.status == "KILLED"
+    assert Warehouse(home.warehouse).read_run(run.run_id).status == "killed"
+    assert await clear_leftovers(home) == 0
+
+
+async def test_what_had_ended_before_the_kill_stays_as_it_ended(home: Home, dead: int) -> None:
+    run, warehouse = make_run(), Warehouse(home.warehouse)
+    warehouse.start(run)
+    warehouse.finish(run, make_report(3))
+    flow_run = await running_flow()
+    async with get_client() as client:
+        await client.set_flow_run_state(flow_run, Completed(), force=True)
+    leave(home, HOST, dead, run=run.run_id, flow_run=str(flow_run))
+    assert await clear_leftovers(home) == 1
+    assert await state_of(flow_run) == "COMPLETED"
+    assert warehouse.read_run(run.run_id).status == "complete"
+
+
+async def test_runs_of_living_processes_and_of_other_machines_are_left_alone(home: Home, dead: int) -> None:
+    ours, theirs = await running_flow(), await running_flow()
+    living = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        alive = leave(home, HOST, living.pid, flow_run=str(ours))
+        elsewhere = leave(home, "another-machine", dead, flow_run=str(theirs))
+        assert await clear_leftovers(home) == 0
+    finally:
+        living.communicate(b"\n")
+    assert alive.exists()
+    assert elsewhere.exists()
+    assert await state_of(ours) == await state_of(theirs) == "RUNNING"
+
+
+async def test_what_another_machine_left_is_cleared_once_prefect_has_it_as_crashed(
+    home: Home, dead: int
+) -> None:
+    flow_run = await running_flow()
+    (home.runs / "elsewhere-1.json").write_text(
+        json.dumps({"host": "elsewhere", "pid": 1, "flow_run": str(flow_run)}), encoding="utf-8"
+    )
+    assert await clear_leftovers(home) == 0
+    async with get_client() as client:
+        await client.set_flow_run_state(flow_run, Crashed(), force=True)
+    assert await clear_leftovers(home) == 1
+    assert not list(home.runs.iterdir())
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b'{"pid": 1',
+        b"\xff\xfe{",
+        b"[1]",
+        b"{}",
+        b'{"host": "HERE", "pid": "x"}',
+        b'{"host": "HERE", "pid": null}',
+        b'{"host": "HERE", "pid": -1}',
+        b'{"host": "HERE", "pid": 99999999999999999999}',
+        b'{"host": "elsewhere", "pid": 1, "flow_run": "x"}',
+        b'{"host": "elsewhere", "pid": 1, "parent": 5}',
+        b'{"host": "HERE", "pid": 1, "run": ["x"]}',
+    ],
+)
+async def test_a_damaged_file_is_set_aside_and_the_others_are_cleared(
+    home: Home, dead: int, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    content = content.replace(b"HERE", HOST.encode())
+    (home.runs / "0.json").write_bytes(content)
+    leave(home, HOST, dead)
+    assert await clear_leftovers(home) == 1
+    (aside,) = home.runs.iterdir()
+    assert (aside.name, aside.read_bytes()) == ("0.json.damaged", content)
+    (line,) = caplog.messages
+    assert str(home.runs / "0.json") in line and "0.json.damaged" in line and "\n" not in line
+    assert await clear_leftovers(home) == 0
+
+
+async def test_what_cannot_be_read_is_left_alone(
+    home: Home, dead: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    (home.runs / "0.json").mkdir()
+    leave(home, HOST, dead)
+    assert await clear_leftovers(home) == 1
+    assert [path.name for path in home.runs.iterdir()] == ["0.json"]
+    assert "Is a directory" in caplog.text
+
+
+async def test_what_a_later_release_adds_to_a_file_does_not_matter(home: Home, dead: int) -> None:
+    leave(home, HOST, dead, colour="red", mlflow_run="without its store")
+    assert await clear_leftovers(home) == 1
+    assert not list(home.runs.iterdir())
+
+
+async def test_a_run_that_prefect_never_heard_of_is_cleared_all_the_same(home: Home, dead: int) -> None:
+    leave(home, HOST, dead, flow_run="00000000-0000-0000-0000-000000000000")
+    assert await clear_leftovers(home) == 1
+
+
+def test_a_run_is_registered_as_long_as_it_runs_and_adds_its_ids(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    path = home.runs / f"{HOST}-{os.getpid()}.json"
+    control = Control()
+    with registered(home, control):
+        control.register(flow_run="a")
+        control.register(run="b")
+        said = json.loads(path.read_text(encoding="utf-8"))
+        assert said == {"host": HOST, "pid": os.getpid(), "flow_run": "a", "run": "b"}
+    assert list(home.runs.iterdir()) == []
+    control.register(run="after the end")
+    assert list(home.runs.iterdir()) == []

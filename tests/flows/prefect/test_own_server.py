@@ -1,0 +1,102 @@
+"""An evaluation's own Prefect server that the system kills, or somebody stops, in the middle of a run."""
+
+import os
+import signal
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from urllib.request import urlopen
+
+import psutil
+import pytest
+import yaml
+
+from flows.prefect.server import MAX_RESTARTS, LocalServer
+from tasks.settings.home import Home
+from tests.support.command_line import CommandLine, built_demo, finish, wait_until
+from tests.support.fake_openai import FakeOpenAI, fake_openai
+
+__all__ = ["built_demo", "fake_openai"]
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_it_is_started_again_at_the_same_address(
+    how: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in os.environ if name.startswith("PREFECT_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
+
+    def servers() -> list[psutil.Process]:
+        return [each for each in psutil.Process().children() if "flows.prefect.server" in each.cmdline()]
+
+    def answers() -> bool:
+        try:
+            with urlopen(f"{url}/health", timeout=2) as response:
+                return servers() != [first] and response.status == 200
+        except OSError:
+            return False
+
+    before = servers()
+    with LocalServer(Home(tmp_path)) as server:
+        url = server.wait()
+        (first,) = (each for each in servers() if each not in before)
+        first.send_signal(how)
+        wait_until(lambda: not first.is_running() or first.status() == psutil.STATUS_ZOMBIE)
+        wait_until(answers)
+        assert len(servers()) == len(before) + 1
+    assert servers() == before
+
+
+def test_servers_on_this_machine_are_reached_without_the_proxy_of_the_environment(demo: CommandLine) -> None:
+    proxies = dict.fromkeys(("http_proxy", "HTTP_PROXY", "https_proxy", "all_proxy"), "http://127.0.0.1:9")
+    without = {**demo.environment, "no_proxy": "", "NO_PROXY": "intranet.example", **proxies}
+    ran = replace(demo, environment=without).run(
+        "evaluate", "--pipeline", "zero-shot", "--limit", "2", timeout=100
+    )
+    assert ran.code == 0, ran.err
+    assert "Prefect has recorded 2 of 2 task runs" in ran.err
+
+
+def own_servers(pid: int) -> list[psutil.Process]:
+    """Return the processes of Prefect's server that an evaluation has started."""
+    found = []
+    for each in psutil.Process(pid).children():
+        with suppress(psutil.Error):
+            if "flows.prefect.server" in each.cmdline():
+                found.append(each)
+    return found
+
+
+def test_one_that_is_killed_again_and_again_is_given_up_and_the_score_is_shown(
+    tmp_path: Path, built_demo: Path, fake_openai: FakeOpenAI
+) -> None:
+    fake_openai.delay = lambda body: 2.0
+    backbone = tmp_path / "fake.yaml"
+    backbone.write_text(
+        yaml.safe_dump(
+            {
+                "model": "m",
+                "base_url": fake_openai.base_url,
+                "response_mode": "json_object",
+                "concurrency": 1,
+            }
+        )
+    )
+    line = CommandLine(built_demo)
+    process = line.start(
+        "evaluate", "--benchmark", "demo", "--backbone", str(backbone), "--pipeline", "zero-shot", "--limit", "5",
+        "--json",
+    )  # fmt: skip
+    wait_until(lambda: bool(fake_openai.requests), timeout=120)
+    for _ in range(MAX_RESTARTS + 1):
+        wait_until(lambda: bool(own_servers(process.pid)), timeout=60)
+        (server,) = own_servers(process.pid)
+        server.kill()
+        wait_until(lambda pid=server.pid: pid not in [each.pid for each in own_servers(process.pid)])
+    ran = finish(process, timeout=90)
+    assert ran.code == 0, ran.err
+    assert ran.json["questions"] == 5
+    assert "EventsWorker" not in ran.err

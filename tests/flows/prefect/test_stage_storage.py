@@ -1,0 +1,412 @@
+"""Results of stages in remote storage: found by everybody, awaited by nobody else, and never taken for missing."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
+
+from flows.evaluate import runner as question_module
+from flows.evaluate.demonstrations import QuestionExtras
+from flows.evaluate.pool import restore_answers
+from flows.evaluate.runner import Persistence, QuestionInputs, QuestionRunner, Tools
+from flows.prefect import stage_results as results_module
+from flows.prefect.settings import apply
+from flows.prefect.stage_results import is_absence, open_results
+from flows.prefect.stage_task_runs import TaskRuns
+from flows.prefect.storage import BLOCK, StageStorage, use_stage_storage
+from tasks.core.errors import ConfigurationError, StoreError
+from tasks.core.outcome import Outcome
+from tasks.core.records import Question
+from tasks.settings.home import Home
+from tasks.settings.pipeline import CandidateSettings
+from tasks.stages.question_run import QuestionRun, in_question_run
+from tasks.stages.stage import stage
+from tests.support.command_line import ROOT
+from tests.support.prefect_home import in_flow, prefect_api, prefect_home
+from tests.support.question_runs import stages_run
+from tests.support.slow_storage import FarFileSystem, Network, network
+
+__all__ = ["network", "prefect_api", "prefect_home"]
+
+pytestmark = pytest.mark.slow
+
+URL = "far://bucket/stages"
+QUESTION = Question("1", "How many?", "shop")
+RAN: list[str] = []
+
+
+@stage()
+async def counted(question: Question) -> str:
+    """Note that it ran."""
+    RAN.append(question.text)
+    return question.text.upper()
+
+
+@pytest.fixture(autouse=True)
+def nothing_ran() -> None:
+    RAN.clear()
+
+
+@pytest.fixture
+def named(prefect_home: Home, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Name a place in CROSSCHECK_STAGES, as the user does, and have this process use it, as commands do."""
+
+    def name(place: str) -> None:
+        monkeypatch.setenv("CROSSCHECK_STAGES", place)
+        use_stage_storage(prefect_home)
+
+    monkeypatch.setenv(BLOCK, "removed again when the test ends")
+    monkeypatch.delenv(BLOCK)
+    yield name
+    monkeypatch.delenv(BLOCK, raising=False)
+    apply({})
+
+
+@pytest.fixture
+def far(named: Callable[[str], None], network: Network) -> Network:
+    """The network to the storage that is named."""
+    named(URL)
+    return network
+
+
+async def answer(home: Home, question: Question = QUESTION) -> tuple[str, QuestionRun]:
+    """Run the stage in a flow, with a store that remembers nothing but what is persisted."""
+
+    async def work() -> tuple[str, QuestionRun]:
+        results = open_results(home)
+        with in_question_run(QuestionRun(question, results, TaskRuns(results))) as question_run:
+            return await counted(question), question_run
+
+    return await in_flow(work)
+
+
+@pytest.mark.slow
+async def test_what_one_machine_persisted_another_restores(
+    far: Network, prefect_home: Home, tmp_path: Path
+) -> None:
+    first, asked = await answer(prefect_home)
+    other = Home(tmp_path / "another")
+    again, restored = await answer(other)
+    assert first == again == "HOW MANY?"
+    assert (stages_run(asked), stages_run(restored)) == (1, 0)
+    assert restored.records[0].restored
+    assert not prefect_home.stage_results.exists()
+
+
+async def test_neither_reading_nor_writing_keeps_the_event_loop_waiting(
+    far: Network, prefect_home: Home
+) -> None:
+    """Were the loop kept waiting, nobody would ever open the network again."""
+
+    async def work() -> str:
+        store = open_results(prefect_home)
+        far.open.clear()
+        with in_question_run(QuestionRun(QUESTION, store, TaskRuns(store))):
+            running = asyncio.ensure_future(counted(QUESTION))
+            before = -1
+            while not running.done():
+                if far.calls > before and far.waiting:  # each round trip in turn
+                    before = far.calls
+                    far.open.set()
+                    await asyncio.sleep(0)
+                    far.open.clear()
+                await asyncio.sleep(0.01)
+        far.open.set()
+        return await running
+
+    assert await in_flow(work) == "HOW MANY?"
+
+
+async def test_many_questions_are_restored_at_a_time(far: Network, prefect_home: Home) -> None:
+    questions = [Question(str(number), f"Question {number}?", "shop") for number in range(200)]
+
+    class Restorer:
+        """Restores as a `QuestionRunner` does, with one stage for a pipeline."""
+
+        def __init__(self) -> None:
+            self.store = open_results(prefect_home)
+
+        async def restore(self, question: Question) -> Outcome | None:
+            key = counted.key({"question": question})  # type: ignore[attr-defined]
+            return Outcome(question.id, "SELECT 1") if await self.store.read(key) else None
+
+    async def fill() -> None:
+        with in_question_run(QuestionRun(QUESTION, None, TaskRuns(open_results(prefect_home)))):
+            for question in questions[:20]:
+                await counted(question)
+
+    async def restore() -> dict[str, Outcome]:
+        runner: Any = Restorer()
+        far.open.clear()
+        restoring = asyncio.ensure_future(restore_answers(questions, runner))
+        while far.waiting < 20:
+            await asyncio.sleep(0.01)
+        far.open.set()
+        return await restoring
+
+    await in_flow(fill)
+    found = await in_flow(restore)
+    assert set(found) == {question.id for question in questions[:20]}
+
+
+async def test_storage_that_cannot_be_reached_is_said_before_anything_is_asked(
+    far: Network, prefect_home: Home
+) -> None:
+    far.cut = True
+    with pytest.raises(ConfigurationError, match="network is down") as caught:
+        await answer(prefect_home)
+    assert URL in str(caught.value) and "No request was sent" in str(caught.value)
+    assert RAN == []
+
+
+async def test_storage_that_goes_away_is_an_error_and_no_missing_result(
+    far: Network, prefect_home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results_module, "RETRY_DELAYS_S", (0.0, 0.0))
+    await answer(prefect_home)
+    key = counted.key({"question": QUESTION})  # type: ignore[attr-defined]
+
+    async def work() -> None:
+        store = open_results(prefect_home)
+        assert await store.read("counted/absent") is None
+        far.cut, before = True, far.calls
+        with pytest.raises(StoreError, match="run the same command again to continue"):
+            await store.read(key)
+        assert far.calls == before + 3
+        with in_question_run(QuestionRun(QUESTION, store, TaskRuns(store))), pytest.raises(StoreError):
+            await counted(QUESTION)
+        far.cut = False
+        assert await store.read(key) is not None
+
+    await in_flow(work)
+    assert RAN == ["How many?"]
+
+
+async def test_a_question_whose_results_cannot_be_read_ends_the_run_and_is_not_taken_for_restored(
+    far: Network, prefect_home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results_module, "RETRY_DELAYS_S", ())
+    one_stage = SimpleNamespace(answer=lambda question, context: counted(question))
+    monkeypatch.setattr(question_module, "pipeline_of", lambda settings: one_stage)
+    pipeline = SimpleNamespace(kind="one-stage", candidates=CandidateSettings())
+    benchmark = SimpleNamespace(timeout_s=1.0)
+    settings: Any = SimpleNamespace(
+        pipeline=pipeline,
+        benchmark=benchmark,
+        backbone=SimpleNamespace(context_tokens=None),
+        home=str(prefect_home.path),
+    )
+    nothing: Any = None
+
+    async def work() -> None:
+        store = open_results(prefect_home)
+        inputs = QuestionInputs({"shop": nothing}, {"1": QuestionExtras()})
+        runner = QuestionRunner(
+            settings, inputs, Tools(nothing, nothing), Persistence(store, TaskRuns(store))
+        )
+        far.cut = True
+        with pytest.raises(StoreError):
+            await runner.restore(QUESTION)
+        question_run = runner.question_run(QUESTION)
+        outcome = await runner.run(question_run)
+        assert outcome.failure is not None and stages_run(question_run) == 0
+        assert outcome.failure.kind == "store_error"
+        assert outcome.failure.retryable and outcome.failure.fatal
+
+    await in_flow(work)
+    assert RAN == []
+
+
+async def test_a_short_interruption_is_waited_for(
+    far: Network, prefect_home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results_module, "RETRY_DELAYS_S", (0.05,) * 100)
+    await answer(prefect_home)
+
+    async def work() -> Any:
+        store = open_results(prefect_home)
+        far.cut, before = True, far.calls
+        reading = asyncio.ensure_future(store.read(counted.key({"question": QUESTION})))  # type: ignore[attr-defined]
+        while far.calls < before + 2:
+            await asyncio.sleep(0.01)
+        far.cut = False
+        return await reading
+
+    assert (await in_flow(work))["value"] == "HOW MANY?"
+
+
+async def test_a_record_that_was_cut_off_is_made_anew(far: Network, prefect_home: Home) -> None:
+    await answer(prefect_home)
+    path = f"{URL}/{counted.key({'question': QUESTION})}"  # type: ignore[attr-defined]
+    whole = FarFileSystem().cat_file(path)
+    FarFileSystem().pipe_file(path, whole[: len(whole) // 2])
+    _, question_run = await answer(prefect_home)
+    assert stages_run(question_run) == 1
+    _, question_run = await answer(prefect_home)
+    assert stages_run(question_run) == 0
+
+
+class Status(Exception):  # noqa: N818
+    """An error as storage libraries raise them."""
+
+    def __init__(self, text: str = "", **more: Any) -> None:
+        super().__init__(text)
+        vars(self).update(more)
+
+
+@pytest.mark.parametrize(
+    ("error", "absent"),
+    [
+        (FileNotFoundError("no"), True),
+        (ValueError("Path /x does not exist."), True),
+        (Status(response={"Error": {"Code": "NoSuchKey"}}), True),
+        (Status(code=404), True),
+        (Status(status_code=404), True),
+        (Status(response={"Error": {"Code": "NoSuchBucket"}}), False),
+        (Status(response={"Error": {"Code": "AccessDenied"}}), False),
+        (Status(code=503), False),
+        (PermissionError("no"), False),
+        (ConnectionError("no"), False),
+        (TimeoutError("no"), False),
+        (ValueError("not valid"), False),
+    ],
+)
+def test_what_is_not_there_is_told_from_what_cannot_be_reached(error: Exception, absent: bool) -> None:
+    assert is_absence(error) is absent
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("nowhere://bucket/stages", "nowhere"),
+        ("s3://bucket/stages", "s3fs"),
+        ("ftp://127.0.0.1:1/stages", "refused"),
+        ("remote-file-system/absent", "write ./remote-file-system/absent if a folder is meant"),
+        ("some-type/absent", "cannot be loaded"),
+        ("s3://user:secret@bucket/stages", "has a password in it"),
+        ("s3:///stages", "names no bucket or host"),
+    ],
+)
+def test_a_place_that_cannot_be_used_is_said_with_what_to_do(
+    named: Callable[[str], None], place: str, said: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=said) as caught:
+        named(place)
+    assert "CROSSCHECK_STAGES" in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+async def test_a_block_that_is_saved_in_prefect_is_used(
+    named: Callable[[str], None], network: Network, prefect_home: Home
+) -> None:
+    saving: Any = StageStorage(basepath="far://other/folder").save
+    saving("of-the-team", overwrite=True, _sync=True)
+    named("crosscheck-stages/of-the-team")
+    await answer(prefect_home)
+    assert FarFileSystem().exists(f"far://other/folder/{counted.key({'question': QUESTION})}")  # type: ignore[attr-defined]
+
+
+@pytest.mark.slow
+async def test_a_storage_that_prefects_server_has_for_everybody_is_read_too(
+    server_default: None, network: Network, prefect_home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await answer(prefect_home)
+    _, question_run = await answer(prefect_home)
+    assert stages_run(question_run) == 0
+    assert FarFileSystem().exists(f"far://everybody/stages/{counted.key({'question': QUESTION})}")  # type: ignore[attr-defined]
+    monkeypatch.setenv("CROSSCHECK_STAGES", str(prefect_home.path / "stages"))
+    with pytest.raises(ConfigurationError, match="result storage of its own for everybody"):
+        await answer(prefect_home)
+
+
+@pytest.fixture
+def server_default(prefect_home: Home, network: Network) -> Iterator[None]:
+    from prefect.client.orchestration import get_client
+
+    saving: Any = StageStorage(basepath="far://everybody/stages").save
+    with get_client(sync_client=True) as client:
+        client.update_server_default_result_storage(saving("everybody", overwrite=True, _sync=True))
+        yield
+        client.clear_server_default_result_storage()
+
+
+@pytest.mark.parametrize(
+    ("place", "setting", "value"),
+    [
+        (URL, BLOCK, "remote-file-system/another"),
+        ("/tmp/here", BLOCK, "remote-file-system/another"),
+        ("/tmp/here", "PREFECT_RESULTS_LOCAL_STORAGE_PATH", "/tmp/there"),
+    ],
+)
+def test_two_settings_that_name_two_places_are_an_error(
+    named: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, place: str, setting: str, value: str
+) -> None:
+    monkeypatch.setenv(setting, value)
+    apply({})
+    with pytest.raises(ConfigurationError, match="Unset one of them"):
+        named(place)
+
+
+def test_a_block_that_another_process_saves_at_the_same_time_is_used(
+    named: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every request of Prefect's client that creates something comes after that of another process."""
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as client:
+        with suppress(ObjectNotFound):
+            client.delete_block_type(client.read_block_type_by_slug(StageStorage.get_block_type_slug()).id)
+        lost: list[str] = []
+
+        def second(method: str) -> None:
+            first = getattr(type(client), method)
+
+            def create(self: Any, *arguments: Any, **more: Any) -> Any:
+                first(self, *arguments, **more)  # the other process
+                try:
+                    return first(self, *arguments, **more)
+                except ObjectAlreadyExists:
+                    lost.append(method)
+                    raise
+
+            monkeypatch.setattr(type(client), method, create)
+
+        for method in ("create_block_type", "create_block_schema", "create_block_document"):
+            second(method)
+        named("memory://bucket/second")
+        assert "create_block_type" in lost and "create_block_document" in lost
+    assert os.environ[BLOCK].startswith("crosscheck-stages/stages-")
+
+
+@pytest.mark.slow
+def test_processes_that_name_one_url_at_the_same_time_save_one_block(prefect_home: Home) -> None:
+    code = (
+        "import os, sys, pathlib\n"
+        "from flows.prefect.storage import BLOCK, use_stage_storage\n"
+        "from tasks.settings.home import Home\n"
+        "use_stage_storage(Home(pathlib.Path(sys.argv[1])))\n"
+        "print(os.environ[BLOCK])\n"
+    )
+    environment = {**os.environ, "CROSSCHECK_STAGES": "memory://bucket/at/once"}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(prefect_home.path)],
+            cwd=ROOT,
+            env=environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        for _ in range(4)
+    ]
+    told = [process.communicate(timeout=300) for process in processes]
+    assert [process.returncode for process in processes] == [0] * 4, told
+    assert len({out for out, _ in told}) == 1

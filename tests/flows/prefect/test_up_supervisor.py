@@ -1,0 +1,161 @@
+"""Keeping processes running, with real processes."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from flows.prefect.up import MAX_EARLY_EXITS, Service, ServiceFailedError, stopping
+from flows.runtime.signals import stopped_by_signals
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[3]
+
+
+def service(tmp_path: Path, script: str, **changes: object) -> Service:
+    plain = {
+        "name": "thing",
+        "command": (sys.executable, "-c", script),
+        "environment": {**os.environ, "PYTHONPATH": str(ROOT)},
+        "log": tmp_path / "thing.log",
+        "is_healthy": lambda: True,
+    }
+    return Service(**(plain | changes))
+
+
+def update_until(
+    condition: Callable[[], bool], *services: Service, report: Callable[[str], None] = print
+) -> None:
+    deadline = time.monotonic() + 300
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        for service in services:
+            service.update(report)
+        time.sleep(0.02)
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return (
+        "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text() if Path("/proc/self").exists() else True
+    )
+
+
+def gone(pid: int, timeout: float = 300) -> bool:
+    deadline = time.monotonic() + timeout
+    while alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not alive(pid)
+
+
+def numbers(path: Path, count: int) -> list[int]:
+    deadline = time.monotonic() + 300
+    while not path.exists() or len(path.read_text().split()) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return [int(number) for number in path.read_text().split()]
+
+
+def test_it_is_said_when_a_service_is_ready(tmp_path: Path) -> None:
+    reported: list[str] = []
+    sleeping = service(tmp_path, "import time; time.sleep(600)")
+    with stopping([sleeping]):
+        update_until(lambda: sleeping.healthy, sleeping, report=reported.append)
+        sleeping.update(reported.append)
+    assert [text.partition(" after ")[0] for text in reported] == ["thing is ready"]
+
+
+def test_a_service_that_always_crashes_fails_with_the_end_of_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flows.prefect.up.RESTART_DELAY_S", 0.01)
+    reported: list[str] = []
+    crashing = service(tmp_path, "print('the disk is full'); raise SystemExit(7)")
+    with (
+        stopping([crashing]),
+        pytest.raises(ServiceFailedError, match=r"not started again(.|\n)*the disk is full") as ended,
+    ):
+        update_until(lambda: False, crashing, report=reported.append)
+    assert str(crashing.log) in str(ended.value)
+    reported = [text for text in reported if "is ready" not in text]
+    assert len(reported) == MAX_EARLY_EXITS - 1
+    assert "status 7" in reported[0]
+
+
+def test_a_service_starts_only_when_the_one_it_needs_is_healthy(tmp_path: Path) -> None:
+    sleeping = "import time; time.sleep(3600)"
+    first = service(tmp_path, sleeping, name="first", is_healthy=(tmp_path / "ready").exists)
+    second = service(
+        tmp_path,
+        f"import pathlib; pathlib.Path({str(tmp_path / 'second')!r}).touch(); {sleeping}",
+        name="second",
+        after=first,
+    )
+    with stopping([first, second]):
+        for _ in range(40):
+            first.update(print)
+            second.update(print)
+            time.sleep(0.02)
+        assert not (tmp_path / "second").exists()
+        (tmp_path / "ready").touch()
+        update_until((tmp_path / "second").exists, first, second)
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="orphans in sessions of their own are only found on Linux"
+)
+@pytest.mark.parametrize("how", ["standard input closes", "the command ends"])
+def test_nothing_outlives_a_process_tree_not_even_an_orphan_with_a_session_of_its_own(
+    tmp_path: Path, how: str
+) -> None:
+    pids = tmp_path / "pids"
+    orphan = (
+        f"import os, signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+        f"open({str(pids)!r}, 'a').write(f'{{os.getpid()}} '); time.sleep(3600)"
+    )
+    middle = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {orphan!r}], start_new_session=True)"
+    begun = f"pathlib.Path({str(pids)!r}).exists()"
+    child = (
+        f"import subprocess, sys, time, pathlib\nsubprocess.run([sys.executable, '-c', {middle!r}])\n"
+        f"while {'True' if how == 'standard input closes' else f'not {begun}'}: time.sleep(0.1)"
+    )
+    wrapper = subprocess.Popen(
+        [sys.executable, "-c",
+         "import flows.prefect.process_tree as p, sys; p.GRACE_PERIOD_S = 0.3; sys.exit(p.run(sys.argv[1:]))",
+         sys.executable, "-c", child],
+        cwd=ROOT, stdin=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    (pid,) = numbers(pids, 1)
+    assert alive(pid)
+    if how == "standard input closes":
+        wrapper.stdin.close()
+    assert wrapper.wait(timeout=300) == (0 if how == "the command ends" else 128 + 15)
+    assert gone(pid)
+
+
+def test_a_log_that_has_grown_large_is_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flows.prefect.up.MAX_LOG_BYTES", 10)
+    thing = service(tmp_path, "import time; time.sleep(3600)")
+    thing.log.write_text("old and long enough")
+    with stopping([thing]):
+        update_until(lambda: thing.healthy, thing)
+    assert (tmp_path / "thing.log.1").read_text() == "old and long enough"
+
+
+def test_under_nohup_a_closing_terminal_stops_nothing() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stopped_by_signals() as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not stop.is_set() and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)

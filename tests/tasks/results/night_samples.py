@@ -1,0 +1,93 @@
+"""Nights on runs that are made up of which questions are right."""
+
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tasks.core.outcome import Failure
+from tasks.results.night import Night, judge
+from tasks.results.night_baseline import Baselines, compared
+from tasks.results.night_entry import Entry
+from tasks.results.run_record import record_of
+from tasks.results.warehouse.runs import Warehouse
+from tasks.results.warehouse.stored import StoredRun
+from tasks.scoring.build_report import build_report
+from tasks.scoring.report import Report
+from tasks.scoring.score import Accuracy
+from tasks.settings.evaluation import Gate
+from tests.tasks.results.comparison_samples import with_row
+
+START = datetime.datetime(2026, 11, 21, 1, 30, tzinfo=datetime.UTC)
+CAUSES = {"wrong_column": 3, "no_answer": 1}
+REFUSED = Entry(
+    "demo",
+    "closed",
+    "zero-shot",
+    problem="The key was refused.",
+    continue_with="crosscheck evaluate --backbone closed",
+)
+
+
+def keep(warehouse: Warehouse, runs: Sequence[StoredRun]) -> list[tuple[StoredRun, Report]]:
+    """Write runs as evaluations do, each an hour after the one before."""
+    kept = []
+    for hour, stored in enumerate(runs):
+        run = replace(
+            stored.run,
+            run_id=f"2026112{hour}-013000-00000{hour}",
+            started=START + datetime.timedelta(hours=hour),
+        )
+        report = build_report(stored.rows, rule=run.rule, schemas={})
+        warehouse.finish(run, report, record_of(run, report, stored.status, metrics={"errors": CAUSES}))
+        kept.append((replace(stored, run=run), report))
+    return kept
+
+
+def entry_of(stored: StoredRun, report: Report, **changes: Any) -> Entry:
+    """What a night's evaluation leaves."""
+    run = stored.run
+    plain = Entry(
+        run.benchmark,
+        run.backbone,
+        run.pipeline,
+        continue_with=f"crosscheck rerun {run.run_id}" if report.retryable else "",
+        run_id=run.run_id,
+        ex=Accuracy(report.score.correct, report.score.total),
+        variants=report.variants,
+        retryable=report.retryable,
+        failures=report.failures,
+        cost=report.cost,
+        seconds=75.0,
+    )
+    return replace(plain, **changes)
+
+
+def a_night(
+    warehouse: Warehouse,
+    runs: Sequence[StoredRun],
+    gate: Gate | None = None,
+    name: str = "2026-11-21T01:30Z",
+    others: Sequence[Entry] = (),
+    matrix: Mapping[str, Any] | None = None,
+    **changes: Any,
+) -> Night:
+    """A night whose one run is the last of these; the others came before it."""
+    stored, report = keep(warehouse, runs)[-1]
+    gate = gate or Gate()
+    entry = compared(entry_of(stored, report, **changes), Baselines(), warehouse, gate)
+    end = START + datetime.timedelta(minutes=40)
+    names = {f"{kind}s": [getattr(entry, kind)] for kind in ("benchmark", "backbone", "pipeline")}
+    return Night(name, gate, judge(gate, [entry, *others]), START, end, matrix or names)
+
+
+def unanswered(stored: StoredRun, place: int, message: str) -> StoredRun:
+    """The same run in which an endpoint left one question unanswered."""
+    row = stored.rows[place]
+    failure = Failure("backbone_error", "preliminary_sql", message, retryable=True)
+    return with_row(
+        stored,
+        place,
+        outcome=replace(row.outcome, sql=None, failure=failure),
+        final=replace(row.final, correct=dict.fromkeys(row.final.correct, False), status="no_answer"),
+    )

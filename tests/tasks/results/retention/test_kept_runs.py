@@ -1,0 +1,117 @@
+"""Which runs are kept, and which keep their scores alone."""
+
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from tasks.results.night import Night
+from tasks.results.night_baseline import Pin
+from tasks.results.night_entry import Entry
+from tasks.results.retention import Retention, retention
+from tasks.results.run_record import RunHeader
+from tasks.settings.evaluation import Gate, Keep, age
+
+NOW = datetime.datetime(2026, 11, 22, tzinfo=datetime.UTC)
+KEEP = Keep(age="30d", runs=1)
+
+
+def run(name: str, days: int, pipeline: str = "rsl-sql", status: str = "complete", **tags: str) -> RunHeader:
+    started = (NOW - datetime.timedelta(days=days)).replace(tzinfo=None)
+    return RunHeader(
+        run_id=name,
+        benchmark="demo",
+        revision="1",
+        backbone="weak-1",
+        pipeline=pipeline,
+        rule="bird",
+        status=status,
+        started=started,
+        seconds=60.0,
+        tags=tags,
+    )
+
+
+def night(days: int, baseline: str | None = None, baselines: Mapping[str, str] | None = None) -> Night:
+    started = NOW - datetime.timedelta(days=days)
+    judged = Entry("demo", "weak-1", "rsl-sql", run_id="x", baseline=baseline, verdict="no worse")
+    matrix: dict[str, Any] = {"baselines": dict(baselines or {})}
+    return Night(f"night {days}", Gate(), (judged,), started, started, matrix)
+
+
+def kept(
+    *runs: RunHeader, nights: tuple[Night, ...] = (), keep: Keep = KEEP, pins: tuple[Pin, ...] = ()
+) -> Retention:
+    return retention(keep, runs, nights, pins, NOW)
+
+
+def test_a_pinned_baseline_is_kept() -> None:
+    pin = Pin("demo | weak-1 | rsl-sql", "old", "Release 4", NOW)
+    found = kept(*(run(name, 40 + days) for days, name in enumerate(("a", "b", "old", "older"))), pins=(pin,))
+    assert found.kept == {"a", "old"}
+
+
+def test_young_runs_running_ones_and_the_latest_of_each_combination_are_kept() -> None:
+    found = kept(
+        run("young", 3),
+        run("running", 90, status="running"),
+        run("old", 40),
+        run("latest-of-dac", 50, "dac"),
+        run("killed", 55, "dac", "killed"),
+        run("older-dac", 60, "dac"),
+    )
+    assert found.kept == {"young", "running", "latest-of-dac"}
+    assert found.removable == {"old", "killed", "older-dac"}
+
+
+def test_pinned_runs_baselines_and_what_a_kept_run_was_merged_from_are_kept() -> None:
+    found = kept(
+        run("rerun", 3, parent_run_id="once"),
+        run("once", 40, parent_run_id="first"),
+        run("first", 41),
+        run("baseline", 100),
+        run("named", 110),
+        run("pinned", 200, pinned="before the new prompt"),
+        run("baseline-of-an-old-night", 300),
+        nights=(
+            night(2, "baseline", {"demo | weak-1 | rsl-sql": "named"}),
+            night(100, "baseline-of-an-old-night"),
+        ),
+    )
+    assert found.removable == {"baseline-of-an-old-night"}
+
+
+def test_the_baselines_of_the_latest_night_are_kept_whatever_its_age() -> None:
+    runs = (run("latest", 90), run("before", 91), run("long-ago", 200))
+    found = kept(*runs, nights=(night(90, "before", {"x": "no such run"}), night(91, "long-ago")))
+    assert found.kept == {"latest", "before"}
+
+
+def test_the_latest_baseline_of_each_combination_is_kept_whatever_its_age() -> None:
+    """Of a combination that is evaluated rarely, or that could not be evaluated since; in part or in whole."""
+    runs = (
+        run("latest", 50).model_copy(update={"question_set": "a part"}),
+        run("worse", 60),
+        run("baseline", 80),
+        run("baseline-of-part", 90).model_copy(update={"question_set": "a part"}),
+        run("older", 100),
+    )
+    nights = (night(1), night(50, "baseline-of-part"), night(60, "baseline"), night(91, "older"))
+    assert kept(*runs, nights=nights).kept == {"latest", "baseline", "baseline-of-part"}
+
+
+def test_what_an_old_kept_run_has_used_stays() -> None:
+    found = kept(run("pinned", 200, pinned="true"), run("latest", 150))
+    during, between = NOW - datetime.timedelta(days=200, seconds=-30), NOW - datetime.timedelta(days=170)
+    assert found.keeps(during)
+    assert not found.keeps(between)
+    assert found.keeps(NOW - datetime.timedelta(days=29))
+
+
+@pytest.mark.parametrize("text", ["30", "d", "-3d", "3w", ""])
+def test_an_age_is_a_number_and_a_unit(text: str) -> None:
+    with pytest.raises(Exception, match="for example 90d"):
+        age(text)
+    with pytest.raises(ValueError, match="for example 90d"):
+        Keep(age=text)

@@ -1,0 +1,317 @@
+"""Two runs against each other: the right verdict, on the right questions, with what a reader must know."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scipy.stats import binomtest
+
+from tasks.core.errors import ConfigurationError
+from tasks.core.outcome import Failure
+from tasks.results.compare import compare
+from tasks.results.predictions import answer_in_words
+from tasks.results.run_record import json_of
+from tasks.scoring.report import Verdict
+from tasks.scoring.score import Accuracy
+from tests.tasks.results.comparison_samples import (
+    score,
+    stored,
+    two_runs,
+    with_benchmark,
+    with_row,
+    with_status,
+)
+
+
+@pytest.mark.parametrize(("fixed", "broken", "verdict"), [
+    (0, 0, "No difference: both runs are right on the same 100 and wrong on the same 100 of 200 questions."),
+    (1, 0, "Inside the noise: +0.50 points"),
+    (5, 0, "Inside the noise: +2.50 points"),
+    (6, 0, "B beats A by 3.00 points"),
+    (40, 5, "B beats A by 17.50 points"),
+    (5, 40, "A beats B by 17.50 points"),
+    (20, 20, "Inside the noise: 0.00 points"),
+])  # fmt: skip
+def test_the_verdict_follows_from_what_flipped(fixed: int, broken: int, verdict: str) -> None:
+    found = compare(*two_runs(fixed, broken, 200))
+    assert found.result.verdict.startswith(verdict)
+    assert [flip.change for flip in found.flips] == ["fixed"] * fixed + ["broken"] * broken
+    expected = binomtest(fixed, fixed + broken).pvalue if fixed + broken else 1.0
+    assert found.result.p_value == pytest.approx(expected, rel=1e-9)
+
+
+def test_inside_the_noise_says_what_it_would_take() -> None:
+    assert "40 answers differ, so p < 0.05 needs a net of 14 (7.00 points); this is 4." in (
+        compare(*two_runs(22, 18, 200)).result.verdict
+    )
+    assert "Only 1 answer differs: too few for p < 0.05" in compare(*two_runs(1, 0, 200)).result.verdict
+
+
+def test_the_four_ways_a_question_can_go_add_up() -> None:
+    result = compare(*two_runs(7, 3, 50)).result
+    assert (result.both_right, len(result.fixed), len(result.broken), result.both_wrong) == (20, 7, 3, 20)
+
+
+def test_parts_are_tested_by_themselves_and_adjusted_for_their_number() -> None:
+    found = compare(*two_runs(30, 4, 120))
+    for parts in (found.by_difficulty, found.by_database):
+        assert sum(part.fixed or 0 for part in parts) == 30
+        assert sum(part.a.total for part in parts if part.a) == 120
+        for part in parts:
+            assert part.fixed is not None and part.broken is not None
+            assert part.p_value == pytest.approx(binomtest(part.fixed, part.fixed + part.broken).pvalue)
+            assert part.p_value <= (part.adjusted_p or 0) <= 1
+    assert [part.name for part in found.by_difficulty] == ["simple", "moderate", "challenging"]
+    assert [part.name for part in found.by_database] == ["db0", "db1", "db2", "db3"]
+
+
+def test_questions_without_a_grade_are_graded_by_their_gold_under_spiders_rule() -> None:
+    a, b = two_runs(2, 0, 6)
+    ungraded = [
+        replace(
+            run, rows=tuple(replace(row, question=replace(row.question, difficulty=None)) for row in run.rows)
+        )
+        for run in (a, b)
+    ]
+    assert compare(*ungraded).by_difficulty == ()
+    assert [part.name for part in compare(*ungraded, rule="spider").by_difficulty] == ["easy"]
+    of_spider = [replace(each, run=replace(each.run, rule="spider")) for each in ungraded]
+    assert [part.name for part in compare(*of_spider, rule="bird").by_difficulty] == ["easy"]
+
+
+def test_runs_on_other_questions_are_compared_on_what_they_share() -> None:
+    a = stored(score(number, True) for number in range(8))
+    b = stored((score(number, number > 5, "b") for number in range(3, 15)), "b")
+    found = compare(a, b)
+    assert found.result.questions == 5
+    assert (found.a.ex, found.b.ex) == (Accuracy(5, 5), Accuracy(2, 5))
+    assert (found.a.left_out, len(found.b.left_out)) == (("0", "1", "2"), 7)
+    assert [line.split(" are left out")[0] for line in found.left_out] == [
+        "3 questions that only A scored", "7 questions that only B scored",
+    ]  # fmt: skip
+
+
+def test_a_question_whose_database_is_missing_is_counted_apart() -> None:
+    a, b = two_runs(3, 0, 10)
+    found = compare(with_row(a, 4, executable=False), with_row(b, 4, executable=False))
+    assert found.result.questions == 9
+    assert (found.a.not_executable, found.b.not_executable) == (1, 1)
+    assert any("database was missing" in line for line in found.left_out)
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    ({"benchmark": "spider-dev"}, "the benchmark differs"),
+    ({"revision": "20231101"}, "the revision differs"),
+    ({"question_sha256": "b2" * 32}, "the question file's sha256 differs"),
+    ({"rule": "spider"}, r'"bird".*"spider".*--rule bird or spider or strict'),
+])  # fmt: skip
+def test_runs_that_do_not_mean_the_same_are_refused(change: dict[str, str], message: str) -> None:
+    a, b = two_runs(3, 0, 10)
+    with pytest.raises(ConfigurationError, match=message):
+        compare(a, replace(b, run=replace(b.run, **change)))  # type: ignore[arg-type]
+
+
+def test_runs_on_databases_with_other_content_are_refused_and_said_to_be_where_the_engine_differs_too() -> (
+    None
+):
+    a, b = two_runs(3, 0, 10)
+    a = replace(a, run=replace(a.run, databases={"shop": "a1" * 32, "zoo": "c3" * 32}))
+    b = replace(b, run=replace(b.run, databases={"shop": "b2" * 32, "zoo": "c3" * 32}))
+    with pytest.raises(ConfigurationError, match=r"1 database changed between them \(shop\).*"):
+        compare(a, b)
+    other = replace(b, run=replace(b.run, engine="PostgreSQL 15.6"))
+    assert "The content of 1 database is not the same in A and B: shop." in compare(a, other).warnings
+    unknown = replace(b, run=replace(b.run, databases={}))
+    assert compare(a, unknown).warnings == ()
+
+
+def test_another_rule_can_be_chosen_where_both_were_judged_by_it() -> None:
+    a, b = two_runs(3, 0, 10)
+    strict = {"bird": True, "spider": True, "strict": False}
+    b = with_row(b, 0, final=replace(b.rows[0].final, correct=strict))
+    assert len(compare(a, b).flips) == 3
+    assert len(compare(a, b, rule="strict").flips) == 2
+    assert compare(a, replace(b, run=replace(b.run, rule="spider")), rule="strict").rule == "strict"
+    other = compare(a, replace(b, run=replace(b.run, rule="spider")), rule="strict")
+    assert "by the rule bird in A and spider in B, not by strict" in other.warnings[0]
+    with pytest.raises(ConfigurationError, match='Did you mean "strict"'):
+        compare(a, b, rule="strickt")
+
+
+def test_a_run_that_scored_nothing_is_refused() -> None:
+    a, _ = two_runs(1, 0, 10)
+    with pytest.raises(ConfigurationError, match=r"running.*scored no question"):
+        compare(a, stored((), "b", status="running"))
+
+
+def test_equal_runs_in_good_order_give_no_warning() -> None:
+    assert compare(*two_runs(6, 2, 50)).warnings == ()
+
+
+def test_what_a_reader_must_know_is_said() -> None:
+    a, b = two_runs(6, 2, 50)
+    lost = Failure("backbone_error", "1", "It did not answer.", retryable=True)
+    changed = {
+        "executed by SQLite 3.45.1, B by SQLite 3.0.0": replace(b, run=replace(b.run, engine="SQLite 3.0.0")),
+        "is partial": with_status(b, "partial"),
+        "is still running": with_status(b, "running"),
+        "was stopped before its end": with_status(b, "interrupted"),
+        "is re-rolled": replace(b, run=replace(b.run, tags={"rerolled": "12"})),
+        "stopped after 30.0 s in A and after 5.0 s in B": with_benchmark(b, timeout_s=5.0),
+        "no answer to 1 question because": with_row(
+            b, 0, outcome=replace(b.rows[0].outcome, sql=None, failure=lost), final=Verdict({}, "no_answer")
+        ),
+        "flipped although both runs answered with the same SQL": with_row(b, 0, outcome=a.rows[0].outcome),
+        "had different results in the two runs: 30": with_row(
+            b, 30, final=replace(b.rows[30].final, gold_status="timeout")
+        ),
+        "judged by different golds on 1 question: 3.": with_row(b, 3, gold_sql="SELECT 0"),
+    }
+    for phrase, other in changed.items():
+        assert [line for line in compare(a, other).warnings if phrase in line], phrase
+    assert "A and B are the same run." in compare(a, a).warnings
+
+
+@pytest.mark.parametrize("change", [
+    {"tags": {"oracle": "both"}},
+    {"settings": {"pipeline": {"kind": "dac", "dac": {"oracle": "skeleton"}}}},
+])  # fmt: skip
+def test_a_run_that_saw_gold_is_never_ranked(change: dict[str, Any]) -> None:
+    a, b = two_runs(40, 5, 200)
+    found = compare(a, replace(b, run=replace(b.run, **change)))
+    assert (found.result.better, found.result.headline) == (None, "Not ranked")
+    assert (
+        found.result.reason.startswith("B saw parts of the gold SQL")
+        and "+17.50 points" in found.result.reason
+    )
+    assert json_of(found)["result"]["better"] is None
+    assert json_of(found)["result"]["verdict"].startswith("Not ranked: B saw")
+    plain = replace(b, run=replace(b.run, settings={"pipeline": {"kind": "dac", "dac": {"oracle": "none"}}}))
+    assert compare(a, plain).result.better == "B"
+
+
+def test_a_fault_of_the_benchmark_is_told_from_a_fault_of_the_runs() -> None:
+    runs = [
+        with_row(run, 0, final=Verdict({"bird": False}, "ok", gold_status="error"))
+        for run in two_runs(0, 0, 10)
+    ]
+    assert any("a fault of the benchmark" in line for line in compare(*runs).warnings)
+
+
+def test_quarantined_questions_count_and_are_also_left_out() -> None:
+    a, b = (with_benchmark(run, quarantine=["0", "1", "99"]) for run in two_runs(6, 0, 50))
+    found = compare(a, b)
+    assert found.result.headline == "B beats A by 12.00 points"
+    (without,) = found.variants.values()
+    assert (without.name, without.b and without.b.differs.withdrawn) == ("without_quarantine", ("0", "1"))
+    assert without.result is not None
+    assert (without.result.questions, without.result.headline) == (48, "Inside the noise")
+    assert any("different quarantine lists" in line for line in compare(a, two_runs(6, 0, 50)[1]).warnings)
+
+
+def test_stages_that_only_one_run_has_are_shown_without_a_test() -> None:
+    stages = ("1_preliminary_sql", "2_augmented_sql", "10_late")
+    a = stored(score(number, number > 5) for number in range(10))
+    b = stored((score(number, number > 2, "b", stages) for number in range(10)), "b")
+    first, second, last = compare(a, b).stages
+    assert (first.name, first.fixed, first.broken) == ("1_preliminary_sql", 3, 0)
+    assert (second.name, second.a, second.b, second.p_value) == (
+        "2_augmented_sql",
+        None,
+        Accuracy(7, 10),
+        None,
+    )
+    assert last.name == "10_late"
+    other = stored((score(number, number > 2, "b", ("1_other", "2_other")) for number in range(10)), "b")
+    assert [each.name for each in compare(b, other).stages] == [*stages, "1_other", "2_other"]
+
+
+def test_a_question_that_did_not_reach_a_stage_is_wrong_there() -> None:
+    a, b = two_runs(0, 0, 10)
+    found = compare(a, with_row(b, 1, stages={}))
+    assert (found.stages[0].a, found.stages[0].b) == (Accuracy(5, 10), Accuracy(4, 10))
+
+
+def test_the_bill_tells_what_was_paid_from_what_was_used() -> None:
+    a, b = two_runs(1, 0, 4)
+    free = [replace(record, restored=True) for record in b.rows[0].outcome.stages]
+    b = with_row(b, 0, outcome=replace(b.rows[0].outcome, stages=tuple(free)))
+    found = compare(a, b)
+    assert (found.a.cost.calls, found.a.cost.cost_usd, found.a.input_tokens) == (4, 1.0, 400)
+    assert (found.b.cost.calls, found.b.cost.cached_calls, found.b.cost.cost_usd) == (3, 1, 0.75)
+    assert found.b.input_tokens == 400
+    silent = [replace(record, calls=(replace(record.calls[0], cost_usd=None),)) for record in free]
+    paid = [replace(record, restored=False) for record in silent]
+    b = with_row(b, 0, outcome=replace(b.rows[0].outcome, stages=tuple(paid)))
+    assert compare(a, b).b.cost.cost_usd is None
+
+
+def test_what_differs_in_the_settings_is_listed() -> None:
+    a, b = two_runs(1, 0, 4)
+    settings = {
+        **b.run.settings,
+        "pipeline": {"name": "rsl-sql", "selection": {"enabled": False, "rows_shown": 5}},
+    }
+    found = compare(a, replace(b, run=replace(b.run, settings=settings, git_commit="c0ffee" * 6 + "-dirty")))
+    assert [(change.key, change.a, change.b) for change in found.settings] == [
+        ("pipeline.selection.enabled", "true", "false"),
+        ("crosscheck.git_commit", "0464afb", "c0ffeec0ffee-dirty"),
+    ]
+
+
+def test_the_object_is_json_and_holds_every_flip() -> None:
+    found = json.loads(json.dumps(json_of(compare(*two_runs(6, 2, 50)))))
+    result = found["result"]
+    assert (result["better"], len(result["fixed"]), len(result["broken"]), result["both_wrong"]) == (
+        None,
+        6,
+        2,
+        21,
+    )
+    assert result["needed_net"] == 8
+    assert found["a"]["ex"]["correct"] + 4 == found["b"]["ex"]["correct"]
+    assert [flip["question_id"] for flip in found["flips"]] == [str(number) for number in range(8)]
+    assert found["flips"][0]["a"] == {
+        "sql": "SELECT 0 FROM a", "correct": False, "status": "ok", "error": None, "row_count": 0, "failure": None,
+        "stages": {"1_preliminary_sql": False}, "in_words": "wrong, 0 rows",
+    }  # fmt: skip
+
+
+def test_how_an_answer_fared_is_said_in_words() -> None:
+    row = score(1, True)
+    judged = {
+        "right, 1 row": row,
+        "wrong, 1,200 rows": replace(row, final=Verdict({"bird": False}, "ok", row_count=1200)),
+        "wrong, does not run: no such column: x": replace(
+            row, final=Verdict({}, "error", "no such column: x")
+        ),
+        "wrong, stopped at the time limit": replace(row, final=Verdict({}, "timeout")),
+        "no answer": replace(row, final=Verdict({}, "no_answer")),
+    }
+    for words, each in judged.items():
+        assert answer_in_words(each, "bird") == words
+
+
+def test_hardness_needs_no_schema_on_spider(shared_data: Path) -> None:
+    """Without a schema, which the warehouse has not, every query of Spider's dev split has the grade it has with it."""
+    from tasks.benchmarks.schemas import read_schemas
+    from tasks.database.schema import Schema
+    from tasks.sql.clauses import hardness
+
+    questions = json.loads((shared_data / "spider" / "dev.json").read_text())
+    schemas = read_schemas(shared_data / "spider" / "tables.json")
+    for each in questions[::5]:
+        name = each["db_id"]
+        assert hardness(each["query"], Schema(name, (), dialect="sqlite")) == hardness(
+            each["query"], schemas[name]
+        )
+
+
+def test_the_winner_is_named_and_its_difference_is_positive() -> None:
+    a, b = two_runs(2, 14, 60)
+    named = replace(b, run=replace(b.run, backbone="small"))
+    found = compare(replace(a, run=replace(a.run, backbone="large")), named).result
+    assert found.headline == "large beats small by 20.00 points"
+    assert "interval +" in found.reason and "p = 0.0042" in found.reason

@@ -1,0 +1,496 @@
+"""What a night says of its runs, how it is kept and found again, and how it reads as Markdown."""
+
+import datetime
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tasks.core.errors import DataError
+from tasks.core.wording import duration
+from tasks.documents.html import html
+from tasks.documents.markdown import markdown
+from tasks.documents.text import visible
+from tasks.pages.leaderboard import write_leaderboard
+from tasks.pages.night import night_document
+from tasks.pages.night_evaluation import decline, earlier, facts, paid
+from tasks.results.evaluation import NIGHT
+from tasks.results.night import (
+    Earlier,
+    Night,
+    all_nights,
+    find_night,
+    judge,
+    place,
+    read,
+    write,
+)
+from tasks.results.night_baseline import (
+    Baselines,
+    Pin,
+    compared,
+    found_worse,
+    named_run,
+    paid_before,
+    pin_history,
+    pins_file,
+    write_pin,
+)
+from tasks.results.night_entry import Trend
+from tasks.results.retention import Retention, WarehouseRows
+from tasks.results.run_record import json_of
+from tasks.results.warehouse.runs import Warehouse
+from tasks.results.warehouse.stored import StoredRun
+from tasks.scoring.score import Accuracy
+from tasks.settings.evaluation import Gate
+from tasks.settings.home import Home
+from tests.support.disk import Disk, disk
+from tests.tasks.results.comparison_samples import score, stored, two_runs, with_status
+from tests.tasks.results.night_samples import REFUSED, START, a_night, entry_of, keep, unanswered
+from tests.tasks.results.page_parts import EVIL, hostile_runs
+
+__all__ = ["disk"]
+
+
+def test_a_seeded_regression_is_red_and_noise_is_green(warehouse: Warehouse) -> None:
+    red = a_night(warehouse, two_runs(1, 20, 100))
+    assert (red.colour, red.entries[0].verdict) == ("Red", "regression")
+    assert (
+        "1 of 1 evaluation is significantly worse than its baseline: bird-dev | weak-1 | rsl-sql"
+        in red.verdict
+    )
+    green = a_night(warehouse, two_runs(4, 7, 100))
+    assert (green.colour, green.entries[0].verdict) == ("Green", "no worse")
+    assert green.verdict == "1 evaluation, no significant loss."
+
+
+def test_a_night_on_other_databases_is_compared_with_nothing_and_says_so(warehouse: Warehouse) -> None:
+    a, b = two_runs(0, 40, 100)
+    a = replace(a, run=replace(a.run, databases={"shop": "a1" * 32}))
+    b = replace(b, run=replace(b.run, databases={"shop": "b2" * 32}))
+    night = a_night(warehouse, [a, b])
+    assert night.entries[0].comparison is None
+    assert "1 database changed between them (shop)" in night.entries[0].problem
+
+
+def test_a_regression_below_the_threshold_or_the_level_is_green(warehouse: Warehouse) -> None:
+    runs = two_runs(1, 20, 100)
+    assert not a_night(warehouse, runs, Gate(threshold=20)).red
+    assert not a_night(warehouse, runs, Gate(level=1e-9)).red
+
+
+def test_many_comparisons_are_many_chances_to_be_unlucky(warehouse: Warehouse) -> None:
+    (alone,) = a_night(warehouse, two_runs(1, 10, 100), Gate(level=0.02)).entries
+    assert alone.verdict == "regression"
+    twice = judge(Gate(level=0.02), [alone] * 2)
+    assert [each.verdict for each in twice] == ["possibly worse", "possibly worse"]
+    assert twice[0].adjusted_p == pytest.approx(2 * (alone.adjusted_p or 0))
+
+
+def test_a_loss_that_is_not_proven_is_amber_and_no_failure(warehouse: Warehouse) -> None:
+    night = a_night(warehouse, two_runs(2, 10, 100))
+    (judged,) = night.entries
+    assert judged.adjusted_p is not None and 0.01 < judged.adjusted_p < 0.05
+    assert (night.colour, judged.verdict, night.red) == ("Amber", "possibly worse", ())
+    assert "1 of 1 evaluation is worse than its baseline, which is not proven" in night.verdict
+    assert json_of(night)["colour"] == "Amber"
+    for gate in (Gate(doubt_level=0.03), Gate(threshold=8.1)):
+        assert judge(gate, [judged])[0].colour == "Green"
+
+
+def losing(nights: int, each: int = 2, questions: int = 100) -> list[StoredRun]:
+    """Runs of which each has a few questions fewer right than the one before."""
+    return [
+        stored(score(number, number < 60 - each * night) for number in range(questions))
+        for night in range(nights)
+    ]
+
+
+def test_scores_that_decline_night_by_night_are_amber_although_no_night_is_worse_than_the_one_before(
+    warehouse: Warehouse,
+) -> None:
+    (judged,) = a_night(warehouse, losing(9, each=1)).entries
+    assert judged.comparison is not None and len(judged.comparison.broken) == 1
+    assert judged.verdict == "declining" and judged.trend_p is not None and judged.trend_p < 0.001
+    assert "−8.00 points over the last 9 scores (Sen's slope)" in decline(judged)
+    assert judge(Gate(threshold=8.5), [judged])[0].colour == "Green"
+    assert judge(Gate(trend_level=1e-6), [judged])[0].colour == "Green"
+
+
+def test_a_night_that_was_killed_and_continued_is_compared_with_the_night_before_and_counts_once(
+    warehouse: Warehouse,
+) -> None:
+    good, bad = two_runs(1, 20, 100)
+
+    def of(night: str, run: StoredRun) -> StoredRun:
+        return replace(run, run=replace(run.run, tags={"night": night}))
+
+    killed, continued = of("second", bad), of("second", bad)
+    (judged,) = a_night(warehouse, [of("first", good), killed, continued]).entries
+    runs = warehouse.runs()
+    assert (judged.verdict, judged.baseline) == ("regression", runs[-1].run_id)
+    assert [past.run_id for past in judged.trend] == [runs[-1].run_id, runs[0].run_id]
+    (judged,) = a_night(warehouse, [of("first", good), killed, continued, of("third", bad)]).entries
+    runs = warehouse.runs()
+    assert judged.baseline == runs[1].run_id, "the last run of the night before"
+    assert [past.run_id for past in judged.trend] == [runs[each].run_id for each in (3, 1, 0)]
+
+
+def test_a_run_that_was_worse_is_no_baseline_until_somebody_moves_it_there(warehouse: Warehouse) -> None:
+    good, bad = two_runs(1, 20, 100)
+    red = a_night(warehouse, [good, bad])
+    first, second = (run.run_id for run in reversed(warehouse.runs()))
+    worse = found_worse([red], warehouse.runs())
+    assert worse == {second}
+    kept = keep(warehouse, [good, bad, bad])[-1]
+    entry = compared(entry_of(*kept), Baselines(worse=worse), warehouse, Gate())
+    assert (entry.baseline, judge(Gate(), [entry])[0].verdict) == (first, "regression")
+    pin = Pin(entry.name, second, "The new prompt is cheaper.", START, "ann")
+    pinned = Baselines({entry.name: named_run(second, warehouse)}, {entry.name: pin}, worse)
+    entry = compared(entry_of(*kept), pinned, warehouse, Gate())
+    assert (entry.baseline, judge(Gate(), [entry])[0].verdict) == (second, "no worse")
+    assert entry.pinned == "pinned on 2026-11-21 by ann: The new prompt is cheaper."
+
+
+def test_a_run_merged_from_one_that_was_worse_is_no_baseline_either(warehouse: Warehouse) -> None:
+    good, bad = two_runs(1, 20, 100)
+    red = a_night(warehouse, [good, bad])
+    parent = red.entries[0].run_id
+    merged = replace(bad, run=replace(bad.run, tags={"parent_run_id": str(parent)}))
+    keep(warehouse, [good, bad, merged])
+    assert found_worse([red], warehouse.runs()) == {parent, warehouse.runs()[0].run_id}
+
+
+@pytest.mark.slow
+def test_a_run_with_too_many_unanswered_questions_is_no_baseline_but_what_it_was_merged_into_is(
+    warehouse: Warehouse,
+) -> None:
+    good, bad = two_runs(1, 20, 100)
+    lost = good
+    for number in range(1, 41):
+        lost = unanswered(lost, number, "The endpoint did not answer.")
+    (judged,) = a_night(warehouse, [good, lost, bad]).entries
+    assert (judged.verdict, judged.baseline) == ("regression", "20261120-013000-000000")
+    mended = replace(good, run=replace(good.run, tags={"parent_run_id": "20261121-013000-000001"}))
+    (judged,) = a_night(warehouse, [good, lost, mended, bad]).entries
+    assert (judged.verdict, judged.baseline) == ("regression", "20261122-013000-000002")
+    (judged,) = a_night(warehouse, [good, lost, bad], Gate(tolerated_failures=0.5)).entries
+    assert judged.baseline == "20261121-013000-000001"
+
+
+def test_no_attempt_of_a_night_that_was_worse_is_a_baseline(warehouse: Warehouse) -> None:
+    good, bad = two_runs(1, 20, 100)
+
+    def of(night: str, run: StoredRun) -> StoredRun:
+        return replace(run, run=replace(run.run, tags={"night": night}))
+
+    runs = [of("first", good), of("second", bad), of("second", bad)]
+    again = a_night(warehouse, runs, name="second")
+    assert again.entries[0].verdict == "regression"
+    kept = keep(warehouse, [*runs, of("third", bad)])[-1]
+    worse = found_worse([again], warehouse.runs())
+    entry = compared(entry_of(*kept), Baselines(worse=worse), warehouse, Gate())
+    assert (entry.baseline, judge(Gate(), [entry])[0].verdict) == ("20261120-013000-000000", "regression")
+
+
+def test_a_run_in_which_infrastructure_failed_too_was_worse_where_its_answers_are(
+    warehouse: Warehouse,
+) -> None:
+    good, bad = two_runs(2, 10, 100)
+    for number in (21, 23):
+        bad = unanswered(bad, number, "The endpoint did not answer.")
+    night = a_night(warehouse, [good, bad])
+    assert night.entries[0].verdict == "infrastructure"
+    assert found_worse([night], warehouse.runs()) == {warehouse.runs()[0].run_id}
+    lost = unanswered(unanswered(good, 1, "No answer."), 3, "No answer.")
+    night = a_night(warehouse, [good, lost])
+    assert night.entries[0].verdict == "infrastructure" and not night.worse
+
+
+@pytest.mark.slow
+def test_the_trend_begins_at_the_pinned_baseline(warehouse: Warehouse) -> None:
+    kept = keep(warehouse, losing(9))
+    name = entry_of(*kept[-1]).name
+    for number, scores in ((1, 8), (4, None)):
+        named = warehouse.read_run(kept[number][0].run.run_id)
+        entry = compared(entry_of(*kept[-1]), Baselines({name: named}), warehouse, Gate())
+        assert (entry.decline and entry.decline.scores) == scores
+        assert len(entry.trend) == 9, "the page shows all of them"
+
+
+def test_runs_of_nights_are_compared_with_runs_of_nights(warehouse: Warehouse) -> None:
+    good, bad = two_runs(1, 20, 100)
+    nightly = replace(good, run=replace(good.run, tags={"night": "last"}))
+    tonight = replace(bad, run=replace(bad.run, tags={"night": "this"}))
+    (judged,) = a_night(warehouse, [nightly, bad, tonight]).entries
+    assert judged.baseline == warehouse.runs()[-1].run_id
+    assert [past.ex.correct for past in judged.trend] == [60, 41]
+
+
+def test_nights_that_were_missed_are_said(warehouse: Warehouse) -> None:
+    night = replace(a_night(warehouse, two_runs(4, 7, 100)), missed=(START,))
+    assert night.verdict.endswith("1 nightly run was missed since the one before: 2026-11-21 01:30 UTC.")
+    many = replace(night, missed=tuple(START + datetime.timedelta(days=day) for day in range(9)))
+    assert (
+        "9 nightly runs were missed since the one before: the last of them 2026-11-23 01:30" in many.verdict
+    )
+    assert night.verdict in html(night_document(night, warehouse))
+
+
+def test_the_first_night_has_nothing_to_compare_with(warehouse: Warehouse) -> None:
+    night = a_night(warehouse, two_runs(4, 7, 100)[1:])
+    assert night.entries[0].verdict == "no baseline"
+    assert night.colour == "No baseline yet", "not green: nothing was compared"
+    assert night.verdict.startswith("1 evaluation, none compared.")
+
+
+def test_a_run_that_saw_the_gold_is_compared_with_nothing(warehouse: Warehouse) -> None:
+    before, tonight = two_runs(1, 20, 100)
+    night = a_night(warehouse, [before, replace(tonight, run=replace(tonight.run, tags={"oracle": "both"}))])
+    (judged,) = night.entries
+    assert (judged.verdict, judged.comparison, judged.baseline) == ("not ranked", None, None)
+    assert "saw parts of the gold" in judged.not_ranked
+    assert "1 is not ranked" in night.verdict
+
+
+def test_failed_infrastructure_is_red_whatever_else_is_well(warehouse: Warehouse) -> None:
+    night = a_night(warehouse, two_runs(4, 7, 100), others=[REFUSED])
+    assert [each.verdict for each in night.entries] == ["no worse", "infrastructure"]
+    assert "1 of 2 evaluations was not completed: demo | closed | zero-shot" in night.verdict
+
+
+def test_what_nobody_answered_is_no_regression_but_too_much_of_it_is_red(warehouse: Warehouse) -> None:
+    before, tonight = two_runs(0, 0, 100)
+    for number in (1, 3, 5):
+        tonight = unanswered(tonight, number, "The endpoint did not answer.")
+    night = a_night(warehouse, [before, tonight])
+    (judged,) = night.entries
+    assert judged.comparison is not None
+    assert (judged.verdict, judged.comparison.broken) == ("infrastructure", ())
+    assert "3 of 100 questions have no answer (3.0 %; 1 % are tolerated)" in judged.problem
+    assert judged.ex == Accuracy(47, 100)
+    assert judged.failures == {"backbone_error": 3}
+
+
+def test_the_trend_is_of_the_same_combination_without_what_was_mended_or_is_not_ranked(
+    warehouse: Warehouse,
+) -> None:
+    _, plain = two_runs(3, 1, 20)
+    other = replace(plain, run=replace(plain.run, pipeline="other"))
+    oracle = replace(plain, run=replace(plain.run, tags={"oracle": "both"}))
+    mended = replace(plain, run=replace(plain.run, tags={"parent_run_id": "20261121-013000-000001"}))
+    (judged,) = a_night(
+        warehouse, [plain, plain, other, oracle, with_status(plain, "partial"), mended, plain]
+    ).entries
+    hours = [past.started.hour for past in judged.trend]
+    assert hours == [1, 6, 7], "the second was mended by the sixth"
+    assert all(past.ex == Accuracy(11, 20) for past in judged.trend)
+
+
+@pytest.mark.parametrize("removed", [False, True])
+def test_the_trend_begins_where_other_questions_were_asked_or_another_rule_was_chosen(
+    warehouse: Warehouse, *, removed: bool
+) -> None:
+    _, plain = two_runs(3, 1, 20)
+    before, after = (replace(plain, rows=rows) for rows in (plain.rows[:10], plain.rows[10:]))
+    strict = replace(after, run=replace(after.run, rule="strict"))
+    runs = [*[before] * 3, *[strict] * 2, *[after] * 2]
+    kept = keep(warehouse, runs)[-1]
+    if removed:
+        old = frozenset(run.run_id for run in warehouse.runs()[1:])
+        store = WarehouseRows(warehouse._file.path)
+        store.remove(Retention(START, frozenset(), old, (), rows=False))
+    entry = compared(entry_of(*kept), Baselines(), warehouse, Gate())
+    assert [past.started.hour for past in entry.trend] == [6, 7]
+
+
+def test_what_is_kept_of_a_night_is_all_of_it(warehouse: Warehouse, tmp_path: Path) -> None:
+    before, tonight = two_runs(1, 20, 100)
+    tonight = unanswered(tonight, 99, "No.")
+    night = a_night(warehouse, [before, tonight], others=[REFUSED], notes=("A note.",), matrix={"limit": 5})
+    trend = replace(night.entries[0], decline=Trend(8, -0.01, 0.004), pinned="pinned by ann: why")
+    night = replace(night, entries=judge(night.gate, [trend, REFUSED]), missed=(START,), expected=START)
+    file = write(night, Home(tmp_path))
+    assert file == tmp_path / "nights" / "2026-11-21T01-30Z.json"
+    assert read(file) == night
+    told = json.loads(file.read_text(encoding="utf-8"))
+    assert told == json_of(night)
+    (entry, refused) = told["entries"]
+    assert entry["ex"]["low"] < entry["ex"]["ex"] < entry["ex"]["high"]
+    comparison = entry["comparison"]
+    assert comparison["confidence"] == 0.99 and comparison["low"] < comparison["difference"]
+    assert refused["ex"] is None and refused["cost"]["calls"] is None and refused["cost"]["cost_usd"] is None
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"night": "n"}', "null", "{"])
+def test_a_file_that_is_no_night_is_said_to_be_none(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "n.json"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match="cannot be read"):
+        read(file)
+
+
+def test_what_a_killed_attempt_paid_is_known_at_least(warehouse: Warehouse) -> None:
+    first, second = (
+        replace(each, run=replace(each.run, tags={NIGHT: "tonight"})) for each in two_runs(1, 2, 4)
+    )
+    warehouse.start(first.run)
+    warehouse.append_questions(first.run, first.rows[:3])  # of four
+    warehouse.abandon(first.run.run_id, "killed")
+    (night,) = nights("tonight")
+    assert (earlier(night), paid(night)) == ("", "$0.0000")
+    killed = replace(night, earlier=paid_before("tonight", [], warehouse))
+    assert killed.earlier == Earlier(None, 0.75)
+    assert "at least $0.7500 more; the cost of their last calls is unknown" in earlier(killed)
+    assert (killed.paid_usd, paid(killed)) == (None, "at least $0.7500")
+    assert paid_before("another", [], warehouse) == Earlier()
+    keep(warehouse, [second])
+    assert paid_before("tonight", [], warehouse) == Earlier(None, 1.75)
+    assert paid(replace(night, earlier=Earlier(None))) == "unknown"
+
+
+def nights(*names: str) -> list[Night]:
+    return [
+        Night(name, Gate(), (), START + datetime.timedelta(days=day), START) for day, name in enumerate(names)
+    ][::-1]
+
+
+@pytest.mark.parametrize(("reference", "meant"), [
+    ("latest", "2026-11-22T01:30Z"),
+    ("latest~1", "2026-11-21T01:30Z"),
+    ("2026-11-21T01:30Z", "2026-11-21T01:30Z"),
+    ("2026-11-21T01-30Z", "2026-11-21T01:30Z"),
+    ("2026-11-21", "2026-11-21T01:30Z"),
+    ("2026", "2026"),
+])  # fmt: skip
+def test_a_night_goes_by_many_names(reference: str, meant: str) -> None:
+    known = nights("2026", "2026-11-21T01:30Z", "2026-11-22T01:30Z")
+    assert find_night(reference, known).name == meant
+
+
+@pytest.mark.parametrize(("reference", "message"), [
+    ("latest~7", "there are 3 so far"),
+    ("2026-11-2", "the beginning of 2 nightly runs: 2026-11-22T01:30Z, 2026-11-21T01:30Z"),
+    ("2026-11-21T01:31Z", 'Did you mean "2026-11-21T01:30Z"'),
+    ("", "There is no night"),
+])  # fmt: skip
+def test_a_night_that_is_not_there_is_said_not_to_be(reference: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        find_night(reference, nights("2026", "2026-11-21T01:30Z", "2026-11-22T01:30Z"))
+    with pytest.raises(DataError, match="none has finished in this folder yet"):
+        find_night("latest", [])
+
+
+def test_nights_are_read_the_latest_first(tmp_path: Path) -> None:
+    for night in nights("b", "a", "c"):
+        write(night, Home(tmp_path))
+    assert [night.name for night in all_nights(Home(tmp_path))] == ["c", "a", "b"]
+    assert all_nights(Home(tmp_path / "elsewhere")) == ()
+
+
+def test_a_night_on_a_full_disk_leaves_the_earlier_ones_readable(disk: Disk) -> None:
+    home = Home(disk.folder)
+    earlier, tonight = nights("2026-11-22", "2026-11-21")[::-1]
+    write(earlier, home)
+    with disk.full(), pytest.raises(OSError, match="No space left"):
+        write(tonight, home)
+    assert [night.name for night in all_nights(home)] == [earlier.name]
+
+
+def test_the_leaderboard_on_a_full_disk_leaves_no_half_page(disk: Disk) -> None:
+    with disk.full(), pytest.raises(OSError, match="No space left"):
+        write_leaderboard((), Home(disk.folder))
+    assert list((disk.folder / "reports").iterdir()) == []
+
+
+def test_the_name_of_a_night_cannot_leave_its_folder(tmp_path: Path) -> None:
+    assert place(Home(tmp_path), "../../etc/x y").parent == tmp_path / "nights"
+
+
+def test_the_artifact_has_the_verdict_the_numbers_and_the_commands(warehouse: Warehouse) -> None:
+    before, tonight = two_runs(3, 20, 100)
+    night = a_night(warehouse, [before, unanswered(tonight, 99, "No.")], others=[REFUSED])
+    text = markdown(night_document(night, warehouse, page="/home/nights/n.html"))
+    assert text.startswith("# Red: nightly run 2026-11-21T01:30Z\n")
+    entry = night.entries[0]
+    for part in (
+        "**regression**", "**infrastructure**", "The key was refused.", "crosscheck evaluate --backbone closed",
+        f"crosscheck rerun {entry.run_id}", f"crosscheck compare {entry.baseline} {entry.run_id} --html",
+        "`/home/nights/n.html`", "crosscheck nights show 2026-11-21T01:30Z --html", "1 backbone error", "0.50 s",
+    ):  # fmt: skip
+        assert part in text
+    assert "**3** (db3 · simple) What is 3?\n\nbaseline right, 3 rows\n\n```sql\nSELECT 3\n```" in text
+    assert "\nthis run wrong, 3 rows\n\n```sql\nSELECT 3 FROM b\n```" in text
+    assert text.count("```sql") == 2 * 5, "five of the 20"
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert [line.count("|") - line.count("\\|") for line in rows] == [14] * 4 + [13] * 5
+
+
+def test_nothing_in_the_artifact_acts(warehouse: Warehouse) -> None:
+    trap = f"{EVIL} | `x` ```\n# not a heading\n[link](http://example.com) \x1b[31m"
+    hostile = [replace(run, run=replace(run.run, backbone=trap)) for run in hostile_runs(0, 5)]
+    gate = Gate(level=0.99, threshold=0)
+    night = a_night(
+        warehouse, hostile, gate, name=trap, problem=f"```\n# {trap}", matrix={"backbones": [trap]}
+    )
+    assert night.entries[0].verdict == "regression"
+    text = markdown(night_document(night, warehouse, page="/home/n.html"))
+    outside = []
+    fence = ""
+    for line in text.splitlines():
+        if fence:
+            fence = "" if line == fence else fence
+        elif line.startswith("```"):
+            fence = line.removesuffix("sql")
+        else:
+            outside.append(line)
+    assert fence == ""
+    assert not [line for line in outside if "not a heading" in line and line.lstrip().startswith("# not")]
+    for line in outside:
+        for sign in ("<script", "[link]"):
+            assert sign not in line.replace("\\<", "").replace("\\[", "")
+    assert "\x1b" not in text
+    assert visible("\x1b[31m") in text.replace("\\", "")
+
+
+def test_the_facts_say_when_what_and_how(warehouse: Warehouse) -> None:
+    matrix = {
+        "benchmarks": ["bird-dev"],
+        "backbones": ["/home/us/weak-1.yaml"],
+        "pipelines": ["rsl-sql"],
+        "limit": 20,
+        "overrides": ["x.y=1"],
+    }
+    told = dict(facts(replace(a_night(warehouse, two_runs(1, 2, 10), matrix=matrix), new_replies=True)))
+    assert told == {
+        "when": "2026-11-21 01:30 to 02:10 UTC (40 min)",
+        "matrix": "1 benchmark × 1 backbone × 1 pipeline: bird-dev; weak-1; rsl-sql",
+        "files": "/home/us/weak-1.yaml",
+        "questions": "the first 20",
+        "settings changed": "x.y=1",
+        "answers": "new replies were requested",
+    }
+
+
+@pytest.mark.parametrize(("seconds", "told"), [
+    (None, "–"), (0.2, "0 s"), (59.6, "1 min"), (200, "3 min 20 s"), (9000, "2 h 30 min"), (7200, "2 h"),
+])  # fmt: skip
+def test_durations_are_told_as_people_do(seconds: float | None, told: str) -> None:
+    assert duration(seconds) == told
+
+
+@pytest.mark.parametrize("line", [b'{"name": "a\xff"}', b"\xff\xfe", b""])
+def test_a_damaged_line_of_the_pinned_baselines_is_named(tmp_path: Path, line: bytes) -> None:
+    home = Home(tmp_path)
+    write_pin(Pin("a | b | c", "r1", "Release 4", START), home)
+    with pins_file(home).open("ab") as file:
+        file.write(line + b"\n")
+    with pytest.raises(DataError, match="line 2, is no pinned baseline"):
+        pin_history(home)
+
+
+def test_a_reason_may_hold_any_separator_of_lines(tmp_path: Path) -> None:
+    pin = Pin("a | b | c", "r1", "Release 4\u2028agreed\x85\r\nby all", START)
+    write_pin(pin, Home(tmp_path))
+    assert pin_history(Home(tmp_path)) == (pin,)

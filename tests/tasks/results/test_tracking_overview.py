@@ -1,0 +1,161 @@
+"""The first screen of a run: at most 40 lines of 100 columns, whatever has happened, and each thing once."""
+
+import io
+import re
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from tasks.documents.model import Sentence, plain
+from tasks.documents.terminal import print_blocks, print_document
+from tasks.pages.run import BAR, bar, run_document
+from tasks.results.compare import compare
+from tasks.results.run_record import RunRecord, record_of
+from tasks.scoring.build_report import build_report
+from tasks.scoring.report import StageScore
+from tasks.scoring.score import Score
+from tests.tasks.results.comparison_samples import two_runs
+from tests.tasks.results.samples import make_report, make_run
+
+LONG = "a sentence of a server that goes on and on " * 12
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def on_terminal(record: RunRecord, monkeypatch: pytest.MonkeyPatch, compared: bool = True) -> list[str]:
+    monkeypatch.setenv("COLUMNS", "100")
+    stream = Terminal()
+    before = compare(*two_runs(13, 3, 60)) if compared else None
+    document = run_document(record, before, (), [Sentence("x" * 95)] * 4, seconds=41.5, brief=True)
+    print_document(document, stream)
+    plain_text = Console(file=io.StringIO(), width=100)  # as a terminal wraps: at the last column
+    plain_text.print(_without_codes(stream.getvalue()), markup=False, highlight=False)
+    return plain_text.file.getvalue().splitlines()  # type: ignore[attr-defined]
+
+
+def _without_codes(text: str) -> str:
+    from rich.text import Text
+
+    return Text.from_ansi(text).plain
+
+
+def test_the_worst_run_fits_forty_lines_of_a_hundred_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    stages = tuple(f"{place}_{'stage' * 5}" for place in range(1, 12))
+    report = make_report(400, stages)
+    more = {
+        "stages": tuple(
+            StageScore(200, 400, name=name, fixed=min(place, 1), broken=0)
+            for place, name in enumerate(stages)
+        ),
+        "fatal": LONG,
+        "failures": {f"kind_{n}": n + 1 for n in range(5)},
+        "failure_messages": {f"kind_{n}": LONG for n in range(5)},
+        "notes": (LONG,) * 9,
+        "changes": tuple(f"pipeline.{'setting' * 9}={n}" for n in range(30)),
+        "tags": {"name": LONG},
+        "translations": (LONG,),
+        "scores": {
+            "bird": Score(200, 400, rule="bird"),
+            **{f"v{n}": Score(1, 400, rule="bird", variant=f"v{n}", title=LONG) for n in range(5)},
+        },
+    }
+    lines = on_terminal(record_of(make_run(), report, seconds=19.9).model_copy(update=more), monkeypatch)
+    assert len(lines) <= 40, "\n".join(lines)
+    assert max(map(len, lines)) <= 100
+    assert any("and 5 more stages" in line for line in lines)
+    assert any("more remarks" in line for line in lines)
+
+
+def test_score_problems_stages_cost_and_comparison_are_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = make_report(30)
+    record = record_of(make_run(), report, seconds=19.9)
+    cost = replace(record.cost, cost_usd=0.25, from_scratch_usd=0.75)
+    record = record.model_copy(update={"cost": cost})
+    text = " ".join(" ".join(on_terminal(record, monkeypatch)).split())
+    score, stage = record.score, record.stages[1]
+    for expected in (
+        f"({score.correct} of {score.total}, rule bird, 95 % interval ",
+        f"{stage.correct} of {stage.total}",
+        f"+{stage.fixed}",
+        "paid $0.2500, $0.7500 from scratch (120 calls paid, 7 from the cache)",
+        "20 s answering, 41.5 s total",
+        "This run beats the run before by 16.67 points",
+        "13 fixed and 3 broken of 60 questions",
+    ):
+        assert expected in text, (expected, text)
+
+
+def test_a_failed_question_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = make_report(11).rows  # the last one has no answer
+    record = record_of(make_run(), build_report(rows, rule="bird", schemas={}))
+    text = " ".join(" ".join(on_terminal(record, monkeypatch, compared=False)).split())
+    assert text.count("no answer") == 1 and text.count("did not answer in time") == 1
+    assert "1 of 11 questions has no answer (backbone_error) and counts as wrong" in text
+    assert f"crosscheck rerun {record.run_id} retries only those" in text
+    assert "without SQL" not in text
+
+
+def test_a_run_without_a_problem_says_so_and_an_unknown_cost_is_not_zero(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = make_report(9).rows
+    record = record_of(make_run(), build_report(rows, rule="bird", schemas={}))
+    assert not record.failures
+    text = " ".join(" ".join(on_terminal(record, monkeypatch, compared=False)).split())
+    assert "✓ 9 questions answered" in text
+    unknown = record.model_copy(update={"cost": replace(record.cost, cost_usd=None, from_scratch_usd=None)})
+    assert "paid unknown (" in "\n".join(on_terminal(unknown, monkeypatch))
+    elsewhere = record.model_copy(update={"cost": replace(record.cost, calls=None)})
+    free = record.model_copy(update={"cost": replace(record.cost, cost_usd=0.0, from_scratch_usd=0.0)})
+    assert "21 calls, free of charge, 15 from the cache" in (
+        text := "\n".join(on_terminal(free, monkeypatch))
+    )
+    assert "paid" not in text
+    assert "cost unknown: the answers were made elsewhere" in "\n".join(on_terminal(elsewhere, monkeypatch))
+
+
+def test_successive_stages_without_a_change_share_a_row_and_the_last_stage_is_always_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def stage(place: int, *changes: int) -> StageScore:
+        fixed, broken = changes or (None, None)
+        return StageScore(20 + place, 40, name=f"{place}_stage", fixed=fixed, broken=broken)
+
+    def rows(*stages: StageScore) -> list[str]:
+        record = record_of(make_run(), make_report(9)).model_copy(update={"stages": stages})
+        lines = on_terminal(record, monkeypatch, compared=False)
+        names = re.compile(r"(\d_stage.*|and \d+ more stages?)")
+        return [" ".join(line.split()) for line in lines if names.match(line)]
+
+    bar = "█" * 16
+    assert rows(stage(1), stage(2, 0, 0), stage(3, 0, 0), stage(4, 3, 1), stage(5, 0, 0)) == [
+        f"1_stage 52.50 % 21 of 40 {bar}",
+        "2_stage to 3_stage no change",
+        f"4_stage 60.00 % 24 of 40 {bar}++× +3 −1",
+        "5_stage no change",
+    ]
+    first, *_, left_out, last = rows(stage(1), *(stage(place, 1, 0) for place in range(2, 10)))
+    assert first.startswith("1_stage") and left_out == "and 3 more stages" and last.startswith("9_stage")
+    assert (
+        rows(*(stage(place, *(() if place == 1 else (1, 0))) for place in range(1, 8)))[-2]
+        == "and 1 more stage"
+    )
+
+
+@pytest.mark.parametrize(("stage", "parts"), [
+    (StageScore(20, 40, name="first"), ("█" * 15, "", "")),
+    (StageScore(24, 40, name="s", fixed=8, broken=4), ("█" * 12, "+" * 6, "×" * 3)),
+    (StageScore(1000, 2000, name="s", fixed=1, broken=1), ("█" * 15, "+", "×")),
+    (StageScore(0, 40, name="s", fixed=0, broken=0), ("", "", "")),
+])  # fmt: skip
+def test_a_bar_is_what_was_kept_then_fixed_then_broken(stage: StageScore, parts: tuple[str, ...]) -> None:
+    drawn = bar(stage)
+    assert tuple(plain(part) for part in drawn) == parts
+    assert len(plain(drawn)) <= BAR + 2
+    stream = io.StringIO()
+    print_blocks(Console(file=stream, width=100), [Sentence(drawn)])
+    assert stream.getvalue().strip() == "".join(parts)

@@ -1,0 +1,156 @@
+"""Figures of runs: what is drawn equals the records, and equal figures are equal files."""
+
+import datetime
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from matplotlib import image
+from matplotlib.figure import Figure
+
+from flows.cli.commands.plot import KINDS as OFFERED
+from tasks.core.errors import ConfigurationError, DataError
+from tasks.pages.plots import KINDS, labels, plot, save
+from tasks.results.run_record import RunRecord, record_of
+from tasks.scoring.cost import Cost
+from tests.tasks.results.samples import make_report, make_run
+
+DAY = datetime.timedelta(days=1)
+
+
+def record(number: int = 0, usd: float | None = 1.0, **changes: Any) -> RunRecord:
+    run = make_run()
+    run = replace(
+        run, run_id=f"20261120-01000{number}-00000{number}", started=run.started + number * DAY, **changes
+    )
+    report = make_report(60, shift=number)
+    return record_of(run, replace(report, cost=Cost(calls=1, from_scratch_usd=usd)))
+
+
+def heights(figure: Figure, label: str) -> list[float]:
+    return [
+        float(bar.get_height())
+        for axis in figure.axes
+        for group in axis.containers
+        if group.get_label() == label
+        for bar in group
+    ]
+
+
+def test_the_offered_kinds_are_those_that_can_be_drawn() -> None:
+    assert tuple(KINDS) == OFFERED
+
+
+def test_a_waterfall_has_what_each_stage_fixed_and_broke() -> None:
+    one, other = record(), record(1)
+    figure = plot((one, other), "stages", 2)
+    total = one.stages[0].total
+    for run, axis in zip((one, other), figure.axes, strict=True):
+        fixed = [
+            float(bar.get_height())
+            for group in axis.containers
+            if group.get_label() == "fixed"
+            for bar in group
+        ]
+        broken = [
+            float(bar.get_height())
+            for group in axis.containers
+            if group.get_label() == "broken"
+            for bar in group
+        ]
+        assert fixed == pytest.approx([100 * (stage.fixed or 0) / total for stage in run.stages[1:]])
+        assert broken == pytest.approx([-100 * (stage.broken or 0) / total for stage in run.stages[1:]])
+        for (before, after), gained, lost in zip(pairwise(run.stages), fixed, broken, strict=True):
+            assert 100 * (before.ex or 0) + gained + lost == pytest.approx(100 * (after.ex or 0))
+    assert any(heights(figure, "fixed")) and any(heights(figure, "broken"))
+
+
+def test_causes_are_shares_of_the_scored_questions_and_the_most_frequent_comes_first() -> None:
+    runs = [record().model_copy(update={"scored": scored, "metrics": {"errors": each}}) for scored, each in (
+        (50, {"wrong_table": 2, "timeout": 0, "wrong_value": 5}), (1000, {"wrong_table": 10, "extra_rows": 110}),
+    )]  # fmt: skip
+    (axis,) = plot(runs, "causes").axes
+    assert [each.get_text() for each in axis.get_yticklabels()] == [
+        "extra rows",
+        "wrong value",
+        "wrong table",
+    ]
+    assert [[float(bar.get_width()) for bar in group] for group in axis.containers] == [
+        [0, 10, 4], [11, 0, 1]
+    ]  # fmt: skip
+    assert "% of the scored questions" in axis.get_xlabel()
+
+
+def test_the_line_of_the_pareto_figure_joins_the_systems_that_no_other_beats() -> None:
+    cheap, dear, beaten = record(0, 1.0), record(0, 2.0), record(0, 3.0)
+    better = {"bird": replace(dear.score, correct=dear.score.correct + 5)}
+    dear = dear.model_copy(update={"scores": better, "run_id": "20261120-020000-000009"})
+    (axis,) = plot((beaten, dear, cheap), "pareto").axes
+    front = axis.lines[0].get_xydata()
+    assert np.asarray(front).tolist() == [
+        [1.0, pytest.approx(100 * (cheap.score.ex or 0))], [2.0, pytest.approx(100 * (dear.score.ex or 0))],
+    ]  # fmt: skip
+
+
+def test_a_trend_is_a_line_for_each_combination_by_date() -> None:
+    runs = [record(2), record(0), record(1, backbone="another")]
+    (axis,) = plot(runs, "trend").axes
+    lines = [group[0] for group in axis.containers if group[0] is not None]
+    dates = sorted([np.asarray(line.get_xdata()).size for line in lines])
+    assert dates == [1, 2]
+    (longer,) = [line for line in lines if np.asarray(line.get_xdata()).size == 2]
+    first, last = np.asarray(longer.get_xdata()).tolist()
+    assert first < last
+
+
+def test_equal_figures_are_equal_files_in_each_format(tmp_path: Path) -> None:
+    for kind in ("svg", "pdf", "png"):
+        files = [tmp_path / f"{number}.{kind}" for number in range(2)]
+        for file in files:
+            save(plot((record(), record(1)), "stages", 2), file)
+        assert files[0].read_bytes() == files[1].read_bytes() != b""
+    texts = {each.text for each in ElementTree.parse(tmp_path / "0.svg").iter() if each.text}
+    assert {"execution accuracy (%)", "augmented sql"} <= texts  # text, not paths
+    assert image.imread(tmp_path / "0.png").shape[1] == pytest.approx(7 * 300, abs=2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "runs", "message"),
+    [
+        ("stages", [record().model_copy(update={"stages": ()})], "has no stages"),
+        ("stages", [record()] * 5, "at most 4 runs"),
+        ("causes", [record().model_copy(update={"metrics": {}})], "for a known cause"),
+        ("pareto", [record(0, None)], "The cost of the run .* is unknown"),
+        ("pareto", [record(0, 0.0)], "All of these runs are free"),
+        (
+            "pareto",
+            [record(), record(1).model_copy(update={"benchmark": "other"})],
+            "not of the same questions",
+        ),
+        ("trend", [record().model_copy(update={"correct": None})], "has no score yet"),
+    ],
+)
+def test_what_cannot_be_drawn_is_said(kind: str, runs: list[RunRecord], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        plot(runs, kind)
+
+
+def test_an_unknown_kind_and_an_unknown_format_are_said(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match='no figure "pie"'):
+        plot([record()], "pie")
+    with pytest.raises(ConfigurationError, match=r"must end in \.pdf, \.svg or \.png"):
+        save(plot([record()], "stages"), tmp_path / "figure.gif")
+    with pytest.raises(ConfigurationError, match="cannot be written"):
+        save(plot([record()], "stages"), tmp_path / "no folder" / "figure.pdf")
+
+
+def test_runs_are_named_by_what_distinguishes_them() -> None:
+    assert labels([record()]) == ["rsl-sql, weak-1"]
+    two = [record(0, backbone="one"), record(1, backbone="two")]
+    assert labels(two) == ["one", "two"]
+    same = labels([record(0), record(1)])
+    assert len(set(same)) == 2 and same[0] == "rsl-sql, weak-1 (20261120-010000-000000)"

@@ -1,0 +1,182 @@
+"""The record of a run, its metrics and its description in MLflow."""
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.documents.markdown import markdown
+from tasks.pages.run import run_document
+from tasks.results.mlflow.package import measures
+from tasks.results.predictions import table
+from tasks.results.run_record import (
+    RunRecord,
+    TaskRunCounts,
+    Tracked,
+    json_of,
+    read_record,
+    record_of,
+    started_record,
+)
+from tasks.results.warehouse.runs import Warehouse
+from tasks.results.warehouse.views import query
+from tasks.scoring.build_report import build_report
+from tasks.scoring.cost import Cost
+from tasks.scoring.report import QuestionScore, is_right
+from tasks.scoring.score import Score
+from tasks.scoring.variants import FINDERS, Variant
+from tasks.settings.assemble import evaluation_settings
+from tasks.settings.backbone import BackboneSettings
+from tasks.settings.evaluation import EvaluationChoice
+from tests.tasks.results.samples import STAGES, make_report, make_run, report_of
+
+SCHEMA = Path(__file__).parents[3] / "docs/run-record.schema.json"
+
+
+def test_the_published_schema_is_that_of_the_record() -> None:
+    assert json.loads(SCHEMA.read_text(encoding="utf-8")) == RunRecord.model_json_schema(mode="serialization")
+
+
+def test_the_record_is_plain_json_and_reads_back_as_it_was() -> None:
+    mlflow = Tracked("sqlite:///x", "abc", "7")
+    record = record_of(make_run(), make_report(), seconds=1.235, prefect=TaskRunCounts(9, 8), mlflow=mlflow)
+    found = json.loads(json.dumps(json_of(record), allow_nan=False))
+    assert RunRecord.model_validate(found) == record
+    assert (found["ex"], found["schema_version"]) == (found["correct"] / found["total"], 1)
+    assert found["low"] < found["ex"] < found["high"]
+    assert found["prefect"] == {"task_runs": 9, "recorded": 8}
+    assert (found["mlflow"]["experiment_id"], found["mlflow_run_id"]) == ("7", "abc")
+    assert next(iter(found["scores"])) == found["rule"] == "bird"
+
+
+def test_of_a_backbone_file_every_setting_that_is_no_default_is_listed() -> None:
+    chosen = evaluation_settings(EvaluationChoice(benchmark="demo", backbone="offline", pipeline="zero-shot"))
+    mine = BackboneSettings(name="mine", model="tiny", base_url="http://127.0.0.1:8000/v1", seed=0)
+    settings = chosen.model_copy(update={"backbone": mine}).model_dump(mode="json")
+    run = make_run(benchmark="demo", backbone="mine", pipeline="zero-shot", settings=settings)
+    assert started_record(run).changes == (
+        "backbone.base_url=http://127.0.0.1:8000/v1",
+        "backbone.model=tiny",
+        "backbone.seed=0",
+    )
+    assert started_record(replace(run, pipeline="mine")).changes is None
+
+
+def test_the_parts_of_a_mapping_that_nobody_set_are_no_changes() -> None:
+    priced = "backbone.prices={input: 1, output: 2, as_of: 2026-11-21}"
+
+    def changes(backbone: str, override: str) -> tuple[str, ...] | None:
+        choice = EvaluationChoice(
+            benchmark="demo", backbone=backbone, pipeline="zero-shot", overrides=(override,)
+        )
+        settings = evaluation_settings(choice).model_dump(mode="json")
+        run = make_run(benchmark="demo", backbone=backbone, pipeline="zero-shot", settings=settings)
+        return started_record(run).changes
+
+    found = changes("vllm", priced)
+    assert found is not None and "backbone.prices.input=1.0" in found
+    assert not [each for each in found if each.endswith("=null")]
+
+
+def test_texts_that_no_store_can_hold_become_replacement_characters() -> None:
+    run = make_run(tags={"note": "a\ud800b"})
+    record = record_of(run, make_report(3))
+    assert record.tags == {"note": "a\ufffdb"}
+    assert read_record(record.model_dump_json()) == record
+
+
+def test_stages_say_what_they_fixed_and_broke() -> None:
+    found = record_of(make_run(), make_report(200)).stages
+    assert [stage.name for stage in found] == list(STAGES)
+    assert (found[0].fixed, found[0].broken) == (None, None)
+    for before, stage in itertools.pairwise(found):
+        assert stage.fixed is not None and stage.broken is not None
+        assert stage.correct - before.correct == stage.fixed - stage.broken
+
+
+def test_what_is_unknown_is_null_and_never_zero() -> None:
+    found = json_of(record_of(make_run(), replace(make_report(), cost=Cost(calls=3), linking=())))
+    assert (found["cost"]["calls"], found["cost"]["input_tokens"], found["cost"]["cost_usd"]) == (
+        3,
+        None,
+        None,
+    )
+    assert (found["links"], found["seconds"]) == ([], None)
+    assert found["mlflow"]["tracking_uri"] is found["mlflow_run_id"] is None
+    assert found["prefect"] == {"task_runs": None, "recorded": None}
+    begun = json_of(started_record(make_run()))
+    assert all(
+        begun[name] is None for name in ("ex", "correct", "total", "low", "high", "questions", "finished")
+    )
+
+
+def test_a_run_with_nothing_to_score_has_no_share() -> None:
+    record = record_of(make_run(), report_of(()))
+    assert (record.ex, record.correct, record.total, record.low) == (None, 0, 0, None)
+    assert not [
+        measure for measure in measures(report_of(())) if measure.name.startswith(("ex_by", "stage_ex"))
+    ]
+    assert "execution accuracy **–** (0 of 0" in markdown(run_document(record))
+
+
+def test_a_variant_is_in_every_display_that_is_made_from_the_record(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def only_first(benchmark: Mapping[str, Any], rows: Sequence[QuestionScore]) -> Iterator[Variant]:
+        def judge(row: QuestionScore, rule: str) -> bool | None:
+            return is_right(row.final, rule) if row is rows[0] else None
+
+        yield Variant("only_first", "Of the first question", judge)
+
+    monkeypatch.setattr("tasks.scoring.variants.FINDERS", [*FINDERS, only_first])
+    report = build_report(make_report(20).rows, rule="bird", schemas={})
+    record = record_of(make_run(), report)
+    assert record.scores["only_first"].total == 1
+    text = markdown(run_document(record))
+    assert "Of the first question: " in text and "| Of the first question " in text
+    assert "ex_only_first" in {measure.name for measure in measures(report)}
+    assert "ex_only_first" in json.loads(table(report))["columns"]
+    warehouse = Warehouse(tmp_path / "warehouse.duckdb")
+    warehouse.finish(make_run(), report, record)
+    (row,) = query(tmp_path / "warehouse.duckdb", "SELECT scores['only_first'].ex FROM runs").rows
+    assert row == (record.scores["only_first"].ex,)
+    sql = "SELECT question_id FROM questions WHERE correct_by_variant['only_first'] IS NOT NULL"
+    assert query(tmp_path / "warehouse.duckdb", sql).rows == ((report.rows[0].question.id,),)
+
+
+def test_ex_is_the_first_metric_and_the_first_by_name() -> None:
+    names = [measure.name for measure in measures(make_report(), 12.5)]
+    assert names[0] == "ex"
+    assert min(names) == "ex"
+
+
+def test_stages_are_metrics_of_their_own_and_a_stepped_series() -> None:
+    report = make_report(200)
+    found = measures(report)
+    series = [(measure.step, measure.value) for measure in found if measure.name == "ex_by_stage"]
+    assert [step for step, _ in series] == [1, 2, 3, 4]
+    single = {measure.name: measure.value for measure in found}
+    assert [value for _, value in series] == [single[f"stage_ex/{name}"] for name in STAGES]
+    assert single["stage_fixed/2_augmented_sql"] == report.stages[1].fixed
+    assert "stage_fixed/1_preliminary_sql" not in single
+
+
+def test_unknown_money_is_no_metric_and_a_price_of_nothing_is_one() -> None:
+    report = make_report()
+    assert "usage/cost_usd" not in {measure.name for measure in measures(report)}
+    free = replace(report, cost=replace(report.cost, cost_usd=0.0))
+    assert {measure.name: measure.value for measure in measures(free)}["usage/cost_usd"] == 0.0
+
+
+def test_the_description_states_rule_numerator_and_denominator() -> None:
+    scores = {"bird": Score(128, 200, rule="bird")}
+    report = replace(make_report(200), scores=scores, missing_databases={"wta_1": 62})
+    text = markdown(run_document(record_of(make_run(), report, seconds=12.5)))
+    assert "execution accuracy **64.00 %** (128 of 200, rule bird" in text
+    assert "wta" in text and "(62)" in text
+    assert "paid unknown" in text
+    assert "| 2\\_augmented\\_sql |" in text

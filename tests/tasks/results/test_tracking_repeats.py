@@ -1,0 +1,303 @@
+"""Repeats of a run: how they are found, what is measured on them, and comparisons of several runs."""
+
+import datetime
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tasks.core.errors import ConfigurationError, DataError
+from tasks.documents.html import html
+from tasks.documents.markdown import markdown
+from tasks.pages.comparison import comparison_document
+from tasks.pages.night import night_document
+from tasks.pages.repeats import noise_document
+from tasks.results.compare import compare
+from tasks.results.comparison import gated
+from tasks.results.evaluation import NOISE, ORACLE, REPEAT
+from tasks.results.leaderboard import leaderboard
+from tasks.results.night import judge
+from tasks.results.night_baseline import Baselines, compared
+from tasks.results.night_entry import Entry
+from tasks.results.noise import measure, read_side, repeated_run, repeats_of
+from tasks.results.run_record import json_of, record_of
+from tasks.results.warehouse.runs import Warehouse
+from tasks.results.warehouse.stored import StoredRun
+from tasks.scoring.build_report import build_report
+from tasks.settings.evaluation import Gate
+from tests.tasks.results.comparison_samples import score, stored
+from tests.tasks.results.night_samples import unanswered as without_answer
+
+pytestmark = pytest.mark.slow
+
+START = datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC)
+QUESTIONS = 60
+Rights = Callable[[int], bool]
+
+
+def run_of(number: int, right: Rights, questions: int = QUESTIONS, **tags: str) -> StoredRun:
+    """A run, the later the higher its number, in which some questions are right."""
+    made = stored((score(name, right(name)) for name in range(questions)), "a")
+    run = replace(
+        made.run,
+        run_id=f"20261121-02{number:04d}-00000a",
+        started=START + datetime.timedelta(minutes=number),
+        tags=tags,
+    )
+    report = build_report(made.rows, rule=run.rule, schemas={})
+    return StoredRun(run, record_of(run, report, "complete"), made.rows)
+
+
+def repeats(counts: Sequence[int], parent: str, runs: int = 4, first: int = 1) -> list[StoredRun]:
+    """Repeats of a run, in which the question of a place is right as often as its count says."""
+    return [
+        run_of(
+            first + place,
+            lambda name, place=place: place < counts[name % len(counts)],  # type: ignore[misc]
+            **{NOISE: parent, REPEAT: str(place + 1)},
+        )
+        for place in range(runs)
+    ]
+
+
+def unanswered(run: StoredRun, count: int) -> StoredRun:
+    """The same run without an answer to its first questions."""
+    for place in range(count):
+        run = without_answer(run, place, "no reply")
+    return run
+
+
+def keep(path: Path, runs: Sequence[StoredRun]) -> Warehouse:
+    warehouse = Warehouse(path / "warehouse.duckdb")
+    for each in runs:
+        report = build_report(each.rows, rule=each.run.rule, schemas={})
+        warehouse.finish(each.run, report, record_of(each.run, report, each.status))
+    return warehouse
+
+
+def test_the_figures_are_those_of_all_pairs_of_repeats() -> None:
+    parent = run_of(0, lambda name: name % 2 == 0)
+    found = measure(parent, repeats([4, 0, 2, 1, 3], parent.run.run_id))
+    rights = [[place < count for place in range(4)] for count in [4, 0, 2, 1, 3]]
+    flips = [one != other for each in rights for one, other in combinations(each, 2)]
+    assert found.flip_rate == pytest.approx(sum(flips) / len(flips))
+    scores = [each.ex.ex for each in found.repeats]
+    assert scores == [0.8, 0.6, 0.4, 0.2]
+    assert (found.ex_mean, found.ex_sd) == (pytest.approx(0.5), pytest.approx(np.std(scores, ddof=1)))
+    assert (found.always_right, found.always_wrong, len(found.unstable)) == (12, 12, 36)
+    assert found.majority.correct == 24  # a tie is no majority
+    assert found.pass_k[4] == pytest.approx(0.2)
+    assert found.unstable[0].right == 2
+    assert found.original.correct == 30
+    assert found.text_rate == pytest.approx(found.flip_rate)  # the sample's SQL is another where it is wrong
+
+
+def test_questions_that_a_repeat_could_not_answer_are_left_out_and_named() -> None:
+    parent = run_of(0, lambda name: True)
+    one, *others = repeats([4], parent.run.run_id)
+    found = measure(parent, [unanswered(one, 3), *others])
+    assert (found.questions, len(found.left_out), found.flip_rate) == (QUESTIONS - 3, 3, 0.0)
+
+
+def test_one_repeat_measures_nothing() -> None:
+    parent = run_of(0, lambda name: True)
+    with pytest.raises(DataError, match=r"1 repeat of .*: 2 are the least"):
+        measure(parent, repeats([4], parent.run.run_id, runs=1))
+
+
+def test_terminal_markdown_page_and_json_have_the_same_figures() -> None:
+    parent = run_of(0, lambda name: name % 2 == 0)
+    found = measure(parent, repeats([4, 0, 2, 1, 3], parent.run.run_id))
+    document = noise_document(found)
+    for text in (html(document), markdown(document)):
+        for figure in ("33.33 %", "50.00 %", found.repeats[0].run_id, "sign-flip test"):
+            assert figure in text.replace("\\", "")
+    written = json.loads(json.dumps(json_of(found)))
+    assert written["flip_rate"] == found.flip_rate and written["pass_k"]["4"] == pytest.approx(0.2)
+    assert 0 < written["model_share"] < 1
+
+
+def test_the_repeats_of_a_run_are_its_whole_ones_and_stand_for_it(tmp_path: Path) -> None:
+    parent = run_of(0, lambda name: True)
+    made = repeats([2], parent.run.run_id)
+    later = replace(
+        made[1], run=replace(made[1].run, run_id="20261121-030000-00000a", started=START.replace(hour=3))
+    )
+    broken = unanswered(made[2], 1)
+    warehouse = keep(tmp_path, [parent, made[0], made[1], later, broken])
+    runs = warehouse.runs()
+    assert [each.run_id for each in repeats_of(parent.run.run_id, runs)] == [
+        made[0].run.run_id, later.run.run_id,
+    ]  # fmt: skip
+    assert repeated_run("latest", runs).run_id == parent.run.run_id
+    assert [each.run.run_id for each in read_side(f"{parent.run.run_id}:repeats", warehouse)] == [
+        made[0].run.run_id, later.run.run_id,
+    ]  # fmt: skip
+    with pytest.raises(DataError, match="is named twice"):
+        read_side("latest,latest", warehouse)
+
+
+def test_a_run_without_repeats_is_named(tmp_path: Path) -> None:
+    warehouse = keep(tmp_path, [run_of(0, lambda name: True)])
+    with pytest.raises(DataError, match="has no repeats"):
+        read_side("latest:repeats", warehouse)
+
+
+def test_repeats_are_on_no_board(tmp_path: Path) -> None:
+    parent = run_of(0, lambda name: name % 2 == 0)
+    (board,) = leaderboard(keep(tmp_path, [parent, *repeats([4], parent.run.run_id)]))
+    assert [row.run_id for row in (*board.ranked, *board.not_ranked)] == [parent.run.run_id]
+
+
+def side(rates: np.ndarray, random: np.random.Generator, runs: int, first: int) -> list[StoredRun]:
+    drawn = random.random((runs, len(rates))) < rates
+    return [
+        run_of(first + place, lambda name, place=place: bool(drawn[place][name]), len(rates))  # type: ignore[misc]
+        for place in range(runs)
+    ]
+
+
+def test_several_runs_prove_a_difference_that_single_runs_do_not() -> None:
+    random = np.random.default_rng(0)
+    rates = np.where(np.arange(200) < 120, 0.5, 1.0)
+    better = np.where((np.arange(200) >= 100) & (np.arange(200) < 120), 1.0, rates)
+    a, b = side(rates, random, 5, 0), side(better, random, 5, 10)
+    found = compare(a, b)
+    assert found.result.better == "B"
+    assert found.result.p_value < compare(a[0], b[0]).result.p_value
+    assert (found.result.runs_a, found.result.runs_b, found.warnings) == (5, 5, ())
+    text = html(comparison_document(found))
+    assert "inside the noise" not in text, "the difference is significant"
+    assert found.result.headline in text and found.a.runs[0].run_id in text
+    assert json.loads(json.dumps(json_of(found)))["result"]["better"] == "B"
+
+
+def test_of_single_runs_it_is_the_comparison_of_both() -> None:
+    a, b = run_of(0, lambda name: name % 3 == 0), run_of(1, lambda name: name % 2 == 0)
+    one, several = compare(a, b).result, compare([a], [b]).result
+    assert (several.p_value, several.difference) == (
+        pytest.approx(one.p_value),
+        pytest.approx(one.difference),
+    )
+
+
+def test_the_object_has_the_same_fields_for_one_run_and_for_several() -> None:
+    runs = [run_of(place, lambda name: name % 3 == 0) for place in range(3)]
+    one, several = json_of(compare(runs[0], runs[1])), json_of(compare(runs[:2], runs[2:]))
+    assert (one.keys(), one["a"].keys()) == (several.keys(), several["a"].keys())
+    assert (one["a"]["run_id"], one["a"]["sd"]) == (runs[0].run.run_id, None)
+    assert several["a"]["run_id"] == f"{runs[0].run.run_id},{runs[1].run.run_id}"
+    assert (several["a"]["ex"], several["a"]["sd"], several["same_sql"]) == (None, 0.0, None)
+    assert several["a"]["cost"]["calls"] == 2 * one["a"]["cost"]["calls"]
+
+
+def test_sides_that_are_not_of_one_system_or_size_are_warned_of() -> None:
+    a = [run_of(0, lambda name: True), run_of(1, lambda name: True)]
+    other = replace(
+        a[1],
+        run=replace(
+            a[1].run,
+            settings={**a[1].run.settings, "pipeline": {**a[1].run.settings["pipeline"], "k": 9}},
+        ),
+    )
+    found = compare([a[0], other], [run_of(2, lambda name: True)])
+    assert any("The runs of A are not identical: pipeline.k differ" in each for each in found.warnings)
+    assert any("A has 2 runs and B 1" in each for each in found.warnings)
+
+
+@pytest.mark.parametrize(("broken", "margin", "failed"), [
+    (0, None, False), (20, None, True), (0, 0.1, False), (0, 0.01, True), (20, 0.1, True),
+])  # fmt: skip
+def test_the_gate_of_several_runs(broken: int, margin: float | None, failed: bool) -> None:
+    a = [run_of(place, lambda name: True) for place in range(2)]
+    b = [run_of(5 + place, lambda name: name >= broken) for place in range(2)]
+    found = gated(compare(a, b, margin=margin))
+    assert found.gate is not None and found.gate.failed is failed
+    assert ("failed" if failed else "passed") in html(comparison_document(found))
+
+
+def test_runs_that_saw_the_gold_or_have_no_answers_decide_nothing() -> None:
+    a, b = run_of(0, lambda name: True), run_of(1, lambda name: name > 30)
+    seen = replace(b, run=replace(b.run, tags={ORACLE: "both"}))
+    for wrong, why in ((seen, "saw parts of the gold SQL"), (unanswered(b, 4), "no answer to 4 questions")):
+        found = compare([a, run_of(2, lambda name: True)], [wrong])
+        assert found.result.better is None and why in found.result.not_ranked
+        with pytest.raises(ConfigurationError, match="cannot decide"):
+            gated(found)
+
+
+def test_a_run_is_on_one_side_only() -> None:
+    a, b = run_of(0, lambda name: True), run_of(1, lambda name: True)
+    with pytest.raises(ConfigurationError, match="on both sides"):
+        compare([a, b], [a])
+
+
+def judged(tmp_path: Path, runs: Sequence[StoredRun], **given: Any) -> tuple[Entry, Warehouse]:
+    """The last run as a night judges it."""
+    warehouse, last = keep(tmp_path, runs), runs[-1].run
+    entry = Entry(last.benchmark, last.backbone, last.pipeline, run_id=last.run_id)
+    (found,) = judge(Gate(), [compared(entry, Baselines(), warehouse, Gate(), **given)])
+    return found, warehouse
+
+
+def test_a_night_is_judged_by_the_measured_flip_rate_where_replies_are_new(tmp_path: Path) -> None:
+    parent = run_of(0, lambda name: name % 2 == 0)
+    baseline, worse = (
+        run_of(20, lambda name: name % 2 == 0),
+        run_of(21, lambda name: name % 2 == 0 and name >= 14),
+    )
+    runs = [parent, *repeats([4, 0], parent.run.run_id), baseline, worse]
+    found, warehouse = judged(tmp_path / "a", runs, new_replies=True)
+    assert found.baseline == baseline.run.run_id  # no repeat is a baseline
+    assert found.comparison is not None and len(found.comparison.broken) == 7
+    assert found.noise is not None and found.noise.decides and found.noise.runs == 4
+    assert found.p_value is not None and found.p_value < 0.01 < found.comparison.p_value
+    assert found.verdict == "regression"
+    assert [past.run_id for past in found.trend] == [each.run.run_id for each in (parent, baseline, worse)]
+    from tasks.results.night import Night
+
+    night = Night("n", Gate(), (found,), START, START)
+    assert "0.00 % of the verdicts flip between identical runs, measured on 4 repeats" in html(
+        night_document(night, warehouse)
+    )
+    cached, _ = judged(tmp_path / "b", runs)
+    assert (cached.noise, cached.verdict) == (None, "possibly worse")
+
+
+def test_where_mcnemar_proves_more_it_decides(tmp_path: Path) -> None:
+    parent = run_of(0, lambda name: name % 2 == 0)
+    runs = [
+        parent,
+        *repeats([4, 4, 4, 4, 2], parent.run.run_id),
+        run_of(20, lambda name: True),
+        run_of(21, lambda name: True),
+    ]
+    found, _ = judged(tmp_path, runs, new_replies=True)
+    assert found.noise is not None and not found.noise.decides
+    assert found.comparison is not None and found.p_value == found.comparison.p_value
+
+
+@pytest.mark.parametrize("change", ["settings", "few", "questions"])
+def test_a_measurement_of_another_system_or_of_few_repeats_is_not_used(tmp_path: Path, change: str) -> None:
+    parent = run_of(0, lambda name: True)
+    made = repeats([4], parent.run.run_id, runs=2 if change == "few" else 4)
+    last = run_of(21, lambda name: True, QUESTIONS - 1 if change == "questions" else QUESTIONS)
+    if change == "settings":
+        settings = {**last.run.settings, "pipeline": {**last.run.settings["pipeline"], "k": 9}}
+        last = replace(last, run=replace(last.run, settings=settings))
+    found, _ = judged(tmp_path, [parent, *made, last], new_replies=True)
+    assert found.noise is None
+
+
+def test_the_epoch_and_the_concurrency_make_no_other_system(tmp_path: Path) -> None:
+    parent = run_of(0, lambda name: True)
+    last = run_of(21, lambda name: True)
+    backbone = {**last.run.settings["backbone"], "epoch": "2026-11-21", "concurrency": 64}
+    last = replace(last, run=replace(last.run, settings={**last.run.settings, "backbone": backbone}))
+    found, _ = judged(tmp_path, [parent, *repeats([4], parent.run.run_id), last], new_replies=True)
+    assert found.noise is not None and found.noise.flip_rate == 0

@@ -1,0 +1,212 @@
+"""Where MLflow's store is, how it is opened, and that nothing of it reaches the terminal."""
+
+import json
+import os
+import re
+import shlex
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from tasks.core.errors import ConfigurationError
+from tasks.results.mlflow.store import (
+    SERVER,
+    Store,
+    check,
+    find_store,
+    reason_of,
+    server_words,
+    ui_command,
+    ui_url,
+)
+from tasks.results.mlflow.tracker import Tracker
+from tasks.settings.home import Home
+from tests.support.ports import free_ports
+from tests.support.postgres import postgres_database
+from tests.support.refusing import refusing_server
+from tests.tasks.results.samples import make_report, make_run
+
+__all__ = ["postgres_database"]
+
+EVALUATE = """
+import logging, sys
+from pathlib import Path
+logging.basicConfig(level=logging.INFO)
+from tasks.settings.home import Home
+from tasks.results.mlflow.tracker import Tracker
+from tests.tasks.results.samples import make_report, make_run
+tracker = Tracker(Home(Path(sys.argv[1])))
+tracker.check()
+tracker.start(make_run())
+assert tracker.finish(make_report(30)).problem == ""
+"""
+
+
+@pytest.mark.slow
+def test_the_first_use_of_a_store_says_nothing(tmp_path: Path) -> None:
+    home = tmp_path / "a home of 'ours'"
+    done = subprocess.run([sys.executable, "-c", EVALUATE, str(home)], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (home / "mlflow.db").is_file()
+
+
+def test_nothing_of_mlflow_is_imported_before_it_is_used() -> None:
+    code = (
+        "import sys, tasks.results.mlflow.tracker, tasks.results.warehouse.runs\n"
+        "import tasks.pages.run\n"
+        "print(*sorted({'mlflow', 'duckdb', 'pandas', 'pyarrow', 'matplotlib', 'yaml'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
+
+
+def test_a_new_store_waits_for_the_disk(tmp_path: Path) -> None:
+    from sqlalchemy import text
+
+    store = find_store(Home(tmp_path / "new"))
+    engine = store.client()._tracking_client.store.engine
+    with engine.connect() as connection:
+        assert connection.execute(text("PRAGMA synchronous")).scalar() == 2
+
+
+@pytest.mark.parametrize(
+    ("uri", "said"),
+    [
+        ("nonsense://x", "unsupported URI"),
+        ("http://127.0.0.1:9", "no server answers at 127.0.0.1:9"),
+        ("http://me:hunter22@127.0.0.1:9", "no server answers at 127.0.0.1:9"),
+        ("sqlite:////proc/no/such/store.db", "No such file or directory"),
+    ],
+)
+def test_a_store_that_cannot_be_used_is_said_at_once(
+    uri: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    with pytest.raises(ConfigurationError) as caught:
+        check(find_store(Home(tmp_path)))
+    assert said in str(caught.value)
+    assert "unset it to log to a file" in str(caught.value)
+    assert "hunter22" not in str(caught.value)
+
+
+@pytest.mark.parametrize("body", [b"You are not authenticated.", b'{"detail": "no token"}'])
+def test_a_server_that_wants_a_login_names_the_variables_of_it(body: bytes) -> None:
+    with refusing_server(body) as url, pytest.raises(ConfigurationError) as refused:
+        check(Store(url))
+    assert "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD" in str(refused.value)
+    assert "Correct MLFLOW_TRACKING_URI" not in str(refused.value)
+
+
+def test_a_good_store_is_found_good(store: Store) -> None:
+    check(store)
+
+
+def test_reasons_are_one_sentence() -> None:
+    assert reason_of(ValueError("first line\nsecond line")) == "first line."
+    assert reason_of(ValueError()) == "ValueError."
+    assert reason_of(ValueError("x" * 1000)) == f"{'x' * 300} ..."
+
+
+def test_a_server_needs_no_command(tmp_path: Path) -> None:
+    served = Store("https://me:pw@mlflow.example/base/")
+    assert ui_command(served) is None
+    assert ui_url(served, "7").startswith("https://***@mlflow.example/base/#/experiments/7/runs?")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="the command is for a POSIX shell")
+def test_the_printed_command_opens_the_store_when_copied(store: Store, tmp_path: Path) -> None:
+    port = free_port()
+    command = ui_command(store, port)
+    assert command is not None
+    assert " " in str(store.sqlite_file)
+    words = shlex.split(command)
+    assert words[words.index("--backend-store-uri") + 1] == store.uri
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    process = subprocess.Popen(
+        ["sh", "-c", f"exec env {command}"],
+        cwd=tmp_path,
+        env=os.environ | {"PATH": path},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        page = wait_for(f"http://127.0.0.1:{port}/")
+        assert re.search(r"<title>\s*MLflow", page)
+        assert '"Default"' in wait_for(
+            f"http://127.0.0.1:{port}/api/2.0/mlflow/experiments/get?experiment_id=0"
+        )
+        assert [each.name for each in tmp_path.iterdir()] == ["the home"], (
+            "it writes nothing where it is started"
+        )
+    finally:
+        process.terminate()
+        process.wait(300)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("served_first", [True, False])
+def test_runs_with_and_without_the_server_of_a_folder_meet_in_one_experiment(
+    store: Store, tmp_path: Path, served_first: bool
+) -> None:
+    port = free_port()
+    served = Store(f"http://127.0.0.1:{port}")
+    process = subprocess.Popen(
+        server_words(store, port),
+        cwd=tmp_path,
+        env=os.environ | SERVER,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        wait_for(f"{served.uri}/health")
+        made = []
+        for used in (served, store) if served_first else (store, served):
+            tracker = Tracker(Home(tmp_path), used)
+            tracker.start(make_run())
+            made.append(tracker.finish(make_report(5)))
+        assert [tracked.problem for tracked in made] == ["", ""]
+        assert made[0].experiment_id == made[1].experiment_id
+        for tracked in made:
+            for client in (served.client(), store.client()):
+                assert client.get_run(str(tracked.run_id)).info.status == "FINISHED"
+                assert client.list_artifacts(str(tracked.run_id))
+            shown = f"{served.uri}/get-artifact?path=predictions.json&run_uuid={tracked.run_id}"
+            assert json.loads(wait_for(shown))["columns"]
+    finally:
+        process.terminate()
+        process.wait(300)
+
+
+def wait_for(url: str) -> str:
+    for _ in range(480):
+        try:
+            with urllib.request.urlopen(url, timeout=60) as answer:
+                return str(answer.read().decode())
+        except OSError:
+            time.sleep(0.25)
+    raise AssertionError(f"nobody answered at {url}")
+
+
+def test_a_server_that_restarts_costs_a_deployed_evaluation_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = Store(f"http://127.0.0.1:{free_ports(1)[0]}")
+    monkeypatch.setenv("PREFECT__FLOW_RUN_ID", "01a21773-8d7b-76b3-b25b-b43e7e200d5c")
+    check(store)
+    assert "runs are logged later" in caplog.text
+    monkeypatch.delenv("PREFECT__FLOW_RUN_ID")
+    with pytest.raises(ConfigurationError, match="Correct MLFLOW_TRACKING_URI"):
+        check(store)

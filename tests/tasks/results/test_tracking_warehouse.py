@@ -1,0 +1,351 @@
+"""The warehouse: nothing lost, nothing twice, whoever writes at the same time or dies meanwhile."""
+
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import fields, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from tasks.core.errors import DataError
+from tasks.core.outcome import Failure, Usage
+from tasks.results.retention import Retention, WarehouseRows
+from tasks.results.run_record import record_of
+from tasks.results.warehouse import runs
+from tasks.results.warehouse.duckdb_file import WarehouseBusyError
+from tasks.results.warehouse.runs import Warehouse
+from tasks.scoring.report import QuestionScore, Verdict
+from tests.tasks.results.samples import make_report, make_run, report_of, verdict
+
+RUN = make_run()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "the home" / "warehouse.duckdb"
+
+
+def count(path: Path, table: str) -> int:
+    with duckdb.connect(str(path), read_only=True) as connection:
+        return connection.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0]
+
+
+def test_the_last_sampling_is_known_after_the_questions_of_its_run_were_removed(path: Path) -> None:
+    warehouse = Warehouse(path)
+    (row,) = make_report(1).rows
+    fresh = replace(row, outcome=replace(row.outcome, samples=(3,)))
+    warehouse.finish(make_run(run_id="fresh", tags={"attempt": "3"}), report_of((fresh,)))
+    warehouse.finish(RUN, report_of((row,)))
+    later = replace(RUN, run_id="later", tags={"attempt": "4"})
+    warehouse.start(later)
+    found = warehouse.last_sampled(RUN)
+    assert found and found.run.run_id == "fresh", "one that has not finished is continued"
+    WarehouseRows(path).remove(
+        Retention(RUN.started, frozenset({RUN.run_id}), frozenset({"fresh"}), (), rows=False)
+    )
+    assert warehouse.last_sampled(RUN) == found
+    assert warehouse.last_sampled(replace(RUN, pipeline="dac")) is None
+
+
+def full_row() -> QuestionScore:
+    """A question with something in every field that a record has."""
+    row = make_report(5).rows[4]
+    call = replace(
+        row.outcome.stages[0].calls[0],
+        usage=Usage(1, 2, 3, 4, 5),
+        cost_usd=0.25,
+        retries=3,
+        cached=True,
+        cost_source="endpoint",
+        from_scratch_usd=0.5,
+        list_usd=0.75,
+        prompt_cache_usd=0.125,
+    )
+    stages = (
+        replace(
+            row.outcome.stages[0],
+            calls=(call, call),
+            notes=("a", "b"),
+            error="it broke",
+            value={"a": [None, 1.5]},
+            replies=3,
+            unreadable=2,
+            fallback="nothing was linked",
+            skipped="no eliminator",
+        ),
+        *row.outcome.stages[1:],
+    )
+    failure = Failure("backbone_error", "2", "Its quota is gone.", retryable=True, fatal=True)
+    outcome = replace(row.outcome, stages=stages, failure=failure, notes=("n", "\N{SNOWMAN} 'quoted'"))
+    return replace(
+        row,
+        outcome=outcome,
+        final=Verdict(
+            {"bird": True, "subset": False}, "timeout", "stopped", 7, "gold_error", 1.5, 9, "missing_rows"
+        ),
+        stages={**row.stages, "9_unreached": verdict(False, "error")},
+        executable=False,
+    )
+
+
+def test_a_run_comes_back_as_it_was(path: Path) -> None:
+    report = report_of((*make_report(40).rows, replace(full_row(), question=replace(full_row().question, id="40"),
+        outcome=replace(full_row().outcome, question_id="40"))))  # fmt: skip
+    record = record_of(RUN, report, seconds=1.5)
+    Warehouse(path).finish(RUN, report, record)
+    stored = Warehouse(path).read_run(RUN.run_id)
+    assert stored.rows == report.rows
+    assert stored.run == RUN
+    assert stored.status == "complete"
+    assert stored.record == record
+
+
+def test_no_field_of_a_verdict_or_an_outcome_is_forgotten(path: Path) -> None:
+    row = full_row()
+    for record in (
+        row.final,
+        row.outcome,
+        row.outcome.failure,
+        row.outcome.stages[0],
+        row.outcome.stages[0].calls[0],
+    ):
+        for field in fields(record):  # type: ignore[arg-type]
+            assert getattr(record, field.name) not in (None, "", (), {}), (
+                f"full_row leaves {field.name} empty"
+            )
+    Warehouse(path).finish(RUN, report_of((row,)))
+    assert Warehouse(path).read_run(RUN.run_id).rows == (row,)
+
+
+def test_questions_written_again_replace_themselves(path: Path) -> None:
+    warehouse, rows = Warehouse(path), make_report(20).rows
+    warehouse.start(RUN)
+    warehouse.append_questions(RUN, rows[:12])
+    changed = replace(
+        rows[3], outcome=replace(rows[3].outcome, sql="SELECT 2", stages=rows[3].outcome.stages[:1])
+    )
+    warehouse.append_questions(RUN, [changed, *rows[12:]])
+    stored = warehouse.read_run(RUN.run_id)
+    assert stored.rows == (*rows[:3], changed, *rows[4:])
+    assert stored.status == "running"
+    assert (stored.record.total, stored.record.scores) == (None, {})
+
+
+@pytest.mark.parametrize("at_a_time", [1, 7, 20, 21])
+def test_all_batches_of_a_run_are_written_in_benchmark_order(
+    at_a_time: int, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "QUESTIONS_AT_A_TIME", at_a_time)
+    warehouse, report = Warehouse(path), make_report(20)
+    warehouse.start(RUN)
+    warehouse.append_questions(RUN, report.rows[5:])
+    assert count(path, "questions") == 15
+    warehouse.finish(RUN, report)
+    assert warehouse.read_run(RUN.run_id).rows == report.rows
+
+
+def test_a_batch_that_fails_leaves_what_was_there(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "QUESTIONS_AT_A_TIME", 7)
+    warehouse, report = Warehouse(path), make_report(20)
+    warehouse.finish(RUN, report)
+    broken = replace(report.rows[12], outcome=replace(report.rows[12].outcome, attempts="many"))  # type: ignore[arg-type]
+    with pytest.raises(Exception, match="many"):
+        warehouse.finish(RUN, replace(report, rows=(*report.rows[:12], broken)))
+    assert warehouse.read_run(RUN.run_id).rows == report.rows
+
+
+def test_finishing_twice_changes_nothing(path: Path) -> None:
+    warehouse, report = Warehouse(path), make_report(20)
+    for _ in range(2):
+        warehouse.finish(RUN, report)
+    assert warehouse.read_run(RUN.run_id).rows == report.rows
+    assert [header.run_id for header in warehouse.runs()] == [RUN.run_id]
+    assert count(path, "calls") == sum(
+        len(stage.calls) for row in report.rows for stage in row.outcome.stages
+    )
+
+
+def test_runs_do_not_mix(path: Path) -> None:
+    warehouse = Warehouse(path)
+    other = make_run(run_id="another")
+    warehouse.finish(RUN, make_report(10))
+    warehouse.finish(other, make_report(10, shift=3))
+    warehouse.finish(RUN, make_report(8))
+    assert warehouse.read_run("another").rows == make_report(10, shift=3).rows
+    assert warehouse.read_run(RUN.run_id).rows == make_report(8).rows
+
+
+def test_the_verdicts_before_a_run_are_those_of_the_last_one_of_the_same_kind(path: Path) -> None:
+    warehouse, now = Warehouse(path), make_run(run_id="now", started=RUN.started + timedelta(days=3))
+    assert warehouse.verdicts_before(now) == {}, "there is no file"
+    report = make_report(10)
+    warehouse.finish(RUN, report)
+    later = {"run_id": "another", "started": RUN.started + timedelta(days=1)}
+    for number, change in enumerate(({"rule": "spider"}, {"pipeline": "dac"}, {"revision": "2"})):
+        warehouse.finish(
+            make_run(**later | {"run_id": f"another-{number}"} | change), make_report(10, shift=3)
+        )
+    expected = {row.question.id: row.final.correct["bird"] for row in report.rows if row.final.correct}
+    assert warehouse.verdicts_before(now) == expected and expected
+
+
+def test_questions_keep_the_order_of_the_benchmark(path: Path) -> None:
+    rows = tuple(reversed(make_report(12).rows))
+    Warehouse(path).finish(RUN, report_of(rows))
+    assert Warehouse(path).read_run(RUN.run_id).rows == rows
+
+
+def test_half_a_surrogate_pair_in_a_reply_does_not_stop_the_night(path: Path) -> None:
+    row = make_report(1).rows[0]
+    odd = replace(row, outcome=replace(row.outcome, sql="SELECT '\ud83d'", notes=("\udc00",)))
+    Warehouse(path).finish(RUN, report_of((odd,)), {})
+    assert Warehouse(path).read_run(RUN.run_id).rows[0].outcome.sql == "SELECT '?'"
+
+
+def test_an_unknown_run_is_named_with_the_nearest_one(path: Path) -> None:
+    with pytest.raises(DataError, match="has not been written yet"):
+        Warehouse(path).read_run("x")
+    assert Warehouse(path).runs() == ()
+    Warehouse(path).start(RUN)
+    with pytest.raises(DataError, match=f'Did you mean "{RUN.run_id}"'):
+        Warehouse(path).read_run(RUN.run_id[:-1])
+
+
+def test_an_interrupted_run_keeps_its_questions(path: Path) -> None:
+    warehouse = Warehouse(path)
+    warehouse.start(RUN)
+    warehouse.append_questions(RUN, make_report(3).rows)
+    warehouse.abandon(RUN.run_id, "interrupted")
+    assert warehouse.read_run(RUN.run_id).status == "interrupted"
+    assert len(warehouse.read_run(RUN.run_id).rows) == 3
+
+
+HOLDER = """
+import duckdb, sys
+held = duckdb.connect(sys.argv[1])
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def holder(path: Path) -> subprocess.Popen[str]:
+    """Start a process that holds the file until its standard input is closed."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+def test_a_writer_waits_for_its_turn(path: Path) -> None:
+    Warehouse(path).start(RUN)
+    with holder(path) as process:
+        with pytest.raises(WarehouseBusyError):
+            Warehouse(path, wait_s=0.0).append_questions(RUN, make_report(3).rows)
+        assert process.stdin is not None
+        threading.Timer(0.5, process.stdin.close).start()
+        Warehouse(path, wait_s=300).append_questions(RUN, make_report(3).rows)
+    assert len(Warehouse(path).read_run(RUN.run_id).rows) == 3
+
+
+def test_whoever_holds_the_file_too_long_is_named(path: Path) -> None:
+    Warehouse(path).start(RUN)
+    with holder(path) as process:
+        try:
+            with pytest.raises(WarehouseBusyError, match=rf"PID {process.pid}\)"):
+                Warehouse(path, wait_s=0.2).start(RUN)
+        finally:
+            process.kill()
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from tasks.results.warehouse.runs import Warehouse
+from tests.tasks.results.samples import make_report, make_run
+run, warehouse = make_run(run_id=sys.argv[2]), Warehouse(Path(sys.argv[1]))
+warehouse.start(run)
+rows = make_report(60).rows
+for start in range(0, 60, 10):
+    warehouse.append_questions(run, rows[start:start + 10])
+    print(start, flush=True)
+"""
+
+
+def writer(path: Path, run_id: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path), run_id], stdout=subprocess.PIPE, text=True
+    )
+
+
+@pytest.mark.slow
+def test_several_processes_write_at_once(path: Path) -> None:
+    processes = [writer(path, name) for name in ("a", "b", "c")]
+    assert [process.wait() for process in processes] == [0, 0, 0]
+    for name in "abc":
+        assert Warehouse(path).read_run(name).rows == make_report(60).rows
+
+
+def test_no_other_process_sees_the_file_before_it_is_whole(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect = duckdb.connect
+
+    def creating(name: str = ":memory:", **options: Any) -> duckdb.DuckDBPyConnection:
+        assert name != str(path) or path.stat().st_size > 0, (
+            "DuckDB locks a file only after it has created it"
+        )
+        return connect(name, **options)
+
+    monkeypatch.setattr(duckdb, "connect", creating)
+    Warehouse(path).start(RUN)
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_a_removed_file_leaves_nothing_to_the_one_that_follows(path: Path) -> None:
+    Warehouse(path).start(RUN)
+    path.unlink()
+    path.with_name(f"{path.name}.wal").write_bytes(b"changes of the removed file")
+    Warehouse(path).start(RUN)
+    assert len(Warehouse(path).runs()) == 1
+
+
+def test_a_killed_writer_leaves_whole_questions_behind(path: Path) -> None:
+    process = writer(path, "killed")
+    assert process.stdout is not None
+    for _ in range(3):
+        process.stdout.readline()
+    process.kill()
+    process.wait()
+    found = Warehouse(path).read_run("killed").rows
+    assert len(found) >= 30
+    assert len(found) % 10 == 0
+    assert found == make_report(60).rows[: len(found)]
+
+
+def test_a_file_of_somebody_else_is_left_alone(path: Path) -> None:
+    path.parent.mkdir()
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("CREATE TABLE runs (a INTEGER)")
+    with pytest.raises(DataError, match="was not written by Crosscheck"):
+        Warehouse(path).start(RUN)
+    path.write_bytes(b"not a database" * 1000)
+    with pytest.raises(DataError, match="cannot be opened"):
+        Warehouse(path).runs()
+
+
+@pytest.mark.slow
+def test_a_whole_benchmark_is_written_fast(path: Path) -> None:
+    names = tuple(f"{number}_stage" for number in range(1, 10))
+    report = make_report(1534, names)
+    Warehouse(path).start(RUN)
+    begun = time.process_time()
+    Warehouse(path).finish(RUN, report)
+    assert time.process_time() - begun < 10, "0.5 s on two idle cores"
+    assert count(path, "stages") == 9 * sum(row.outcome.failure is None for row in report.rows)

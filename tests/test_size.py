@@ -1,0 +1,79 @@
+"""Size is a feature: flows/ and tasks/ stay within a budget of lines for each folder, and of modules.
+
+Lower a budget with every change that takes lines out. New functionality is an extension unless the mission needs it
+(CONTRIBUTING.md).
+"""
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SUFFIXES = (".py", ".sql", ".jinja")
+BUDGETS = {
+    "flows/api": 1_139,
+    "flows/cli": 3_991,
+    "flows/evaluate": 7_744,
+    "flows/matrix": 1_068,
+    "flows/pages": 1_636,
+    "flows/pipelines": 956,
+    "flows/prefect": 2_701,
+    "flows/runtime": 912,
+    "tasks/backbone": 8_290,
+    "tasks/benchmarks": 4_193,
+    "tasks/core": 1_321,
+    "tasks/database": 6_051,
+    "tasks/documents": 1_469,
+    "tasks/pages": 2_614,
+    "tasks/results": 7_359,
+    "tasks/retrieval": 1_651,
+    "tasks/scoring": 5_798,
+    "tasks/settings": 2_236,
+    "tasks/sql": 2_620,
+    "tasks/stages": 3_412,
+}
+"""Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
+MAX_MODULES = 381
+MAX_LINES = 500
+"""Lines of one module: as many as its subject needs, up to these."""
+SLACK = 0.02
+"""Share by which a budget may exceed the lines; a budget above that is to be lowered."""
+
+
+def lines_of(path: Path) -> int:
+    return len(path.read_text(encoding="utf-8").splitlines())
+
+
+def files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.suffix in SUFFIXES and "__pycache__" not in path.parts]
+
+
+def folders() -> dict[str, int]:
+    return {
+        folder.relative_to(ROOT).as_posix(): sum(map(lines_of, files(folder)))
+        for top in ("flows", "tasks")
+        for folder in sorted((ROOT / top).iterdir())
+        if (folder / "__init__.py").exists()
+    }
+
+
+def test_every_folder_has_a_budget() -> None:
+    assert set(folders()) == set(BUDGETS)
+
+
+@pytest.mark.parametrize("folder", BUDGETS)
+def test_a_folder_stays_within_its_budget_and_the_budget_close_to_it(folder: str) -> None:
+    lines = folders()[folder]
+    assert lines <= BUDGETS[folder], f"{folder} has {lines} lines: take some out, or make it an extension"
+    assert BUDGETS[folder] <= lines * (1 + SLACK) + 20, f"lower the budget of {folder} to {lines}"
+
+
+def test_the_number_of_modules_stays_within_its_budget() -> None:
+    modules = [path for top in ("flows", "tasks") for path in files(ROOT / top) if path.suffix == ".py"]
+    assert len(modules) <= MAX_MODULES
+    assert len(modules) * (1 + SLACK) >= MAX_MODULES, f"lower MAX_MODULES to {len(modules)}"
+
+
+def test_no_module_is_longer_than_its_subject_needs() -> None:
+    modules = (path for top in ("flows", "tasks") for path in files(ROOT / top))
+    assert {path.name: lines_of(path) for path in modules if lines_of(path) > MAX_LINES} == {}
