@@ -7,19 +7,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from flows.prefect.flow_runs import check_shards, import_engines, result_of
+from flows.prefect.flow_runs import check_shards, import_engines
 from flows.prefect.killed_runs import clear_leftovers, registered
 from flows.prefect.server import LocalServer
 from flows.prefect.settings import CLIENT, apply
 from flows.runtime.control import Control
 from flows.runtime.folder_use import watched
 from flows.runtime.process import importing
-from flows.runtime.result import EvaluationResult
 from flows.runtime.signals import logging_to, stopping_on_signals
 from tasks.backbone.kinds.kind import check_backbone, kind_of
-from tasks.settings.base import Settings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
 
@@ -37,25 +35,20 @@ class Launched:
     loop: asyncio.Runner
     control: Control
 
-    def run(self, flow: Any, settings: Settings) -> EvaluationResult:
-        """Run a flow to its end, and return its result.
-
-        Of a run that is logged, the result is returned also if Prefect cannot be told that the flow has ended.
-        """
+    @contextmanager
+    def keeping_result(self) -> Iterator[None]:
+        """Go on behind the block, where `control.result` is, if Prefect cannot be told that a logged run has ended."""
         self.control.result = None
         try:
-            state = self.loop.run(flow(settings, return_state=True))
-            return self.loop.run(result_of(state))
+            yield
         except Exception as error:
-            logged: EvaluationResult | None = self.control.result
-            if logged is None:
+            if self.control.result is None:
                 raise
             log.warning("Prefect does not know that the run has ended: %s", error)
             self.control.progress.step(
                 f"Prefect's server does not answer any more ({error}): it does not show the end of this run, which is "
                 "complete and logged."
             )
-            return logged
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from flows.evaluate.rerun_plan import RerunPlan, check_data
 from flows.evaluate.runner import RerunSpec
 from flows.evaluate.scorer import Scorer
 from flows.evaluate.session import Session
-from flows.prefect.flow_runs import final_state
+from flows.prefect.flow_runs import final_state, result_of
 from flows.runtime.control import Control
 from flows.runtime.result import EvaluationResult
 from tasks.core.outcome import FAILED_ATTEMPT, Outcome, StageRecord
@@ -229,5 +229,9 @@ def summary(facts: dict[str, Any], questions: int) -> list[str]:
 
 def run_rerun(plan: RerunPlan, control: Control) -> EvaluationResult:
     """Send the questions of a plan again, in the present thread."""
-    with launched(plan.settings, control, flow="flows.evaluate.rerun") as prefect:
-        return prefect.run(rerun_flow(plan, control, prefect.preparation), plan.asked_for)
+    with launched(plan.settings, control, flow="flows.evaluate.rerun") as prefect, prefect.keeping_result():
+        rerun: Any = rerun_flow(plan, control, prefect.preparation)
+        state = prefect.loop.run(rerun(plan.asked_for, return_state=True))
+        control.result = prefect.loop.run(result_of(state))
+    result: EvaluationResult = control.result
+    return result

@@ -3,9 +3,10 @@
 import asyncio
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flows.evaluate.launch import launched
+from flows.prefect.flow_runs import result_of
 from flows.prefect.killed_runs import registered
 from flows.prefect.server import LocalServer
 from flows.runtime.control import Control
@@ -52,7 +53,12 @@ def run_evaluation(
     with launched(settings, control, server, flow="flows.evaluate.flow", preparation=preparation) as prefect:
         from flows.evaluate.flow import evaluation_flow
 
-        return prefect.run(evaluation_flow(control, prefect.preparation), settings)
+        with prefect.keeping_result():
+            flow: Any = evaluation_flow(control, prefect.preparation)
+            state = prefect.loop.run(flow(settings, return_state=True))
+            control.result = prefect.loop.run(result_of(state))
+    result: EvaluationResult = control.result
+    return result
 
 
 def _prepare(settings: EvaluationSettings, control: Control) -> "Preparation":

@@ -17,6 +17,7 @@ from flows.evaluate.score_keys import check_keys
 from flows.evaluate.scorer import Scorable, Scorer
 from flows.evaluate.tracking import Tracking
 from flows.prefect.artifacts import show_result
+from flows.prefect.task_runs import server_answers
 from flows.runtime.control import Control
 from flows.runtime.result import EvaluationResult
 from tasks.core.errors import (
@@ -153,7 +154,7 @@ class Session:
             tags={**tags, DATABASES_CHANGED: shorten(changed, 5)} if changed else tags,
         )
         result = self.resources.control.result = await self.tracking.finish(report, answers, completion)
-        if self.resources.control.flow_run:
+        if self.resources.control.flow_run and await server_answers():
             await show_result(result)
         return result
 

@@ -11,6 +11,7 @@ from flows.evaluate.preparation import check_budget
 from flows.evaluate.rerun_plan import check_data, settings_of_run
 from flows.evaluate.resources import check_candidates
 from flows.matrix.sweep import Cell
+from flows.prefect.flow_runs import result_of
 from flows.prefect.server import LocalServer
 from flows.runtime.control import Control
 from flows.runtime.folder_use import watched
@@ -196,12 +197,14 @@ def _repeat(plan: NoisePlan, number: int, control: Control, server: LocalServer)
         from flows.evaluate.flow import evaluation_flow
 
         check_data(plan.parent.run, prefect.preparation.benchmark, prefect.preparation.databases)
-        flow = evaluation_flow(control, prefect.preparation)
+        flow: Any = evaluation_flow(control, prefect.preparation)
         try:
-            evaluated = prefect.run(flow, settings)
+            with prefect.keeping_result():
+                state = prefect.loop.run(flow(settings, return_state=True))
+                control.result = prefect.loop.run(result_of(state))
         except BackboneError as error:
             return str(error), False
-    record = evaluated.record
+    record = control.result.record
     if record.fatal:
         return str(record.fatal), False
     left = f"{counted(record.retryable, 'question')} without an answer." if record.retryable else ""

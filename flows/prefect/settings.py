@@ -49,6 +49,12 @@ CLIENT = {
     "PREFECT_CLI_PROMPT": "false",
 }
 
+WITHOUT_SERVER = {
+    # Once the server is gone, each call would be tried for a minute.
+    "PREFECT_CLIENT_MAX_RETRIES": "0",
+    "PREFECT_LOGGING_TO_API_ENABLED": "false",
+}
+
 DEPLOYED = {
     # From these the server detects that the process of a flow run has ended (`flows.prefect.automations`).
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",

@@ -2,12 +2,14 @@
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from flows.prefect.flow_runs import ENDED
+from flows.prefect.settings import WITHOUT_SERVER, apply
 from flows.runtime.control import Control
 
 if TYPE_CHECKING:
@@ -18,6 +20,8 @@ log = logging.getLogger(__name__)
 RECORDING_S = 60.0
 """Seconds without a new recorded task run after which the missing ones count as dropped."""
 MAX_UNRECORDED = 2_000
+HEALTH_PAUSES_S = (0, 1, 2)
+"""Seconds to wait before each look whether the server answers."""
 
 
 async def in_task_run(name: str, label: str, work: Callable[[], Awaitable[None]]) -> None:
@@ -35,6 +39,22 @@ async def in_task_run(name: str, label: str, work: Callable[[], Awaitable[None]]
     await task(name=name, task_run_name=label, cache_policy=NO_CACHE, persist_result=False)(run)(work)
 
 
+async def server_answers() -> bool:
+    """Return whether Prefect's server answers; where it does not, no further call to it is repeated."""
+    from prefect.client.orchestration import get_client
+    from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
+
+    with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}):
+        for pause_s in HEALTH_PAUSES_S:
+            await asyncio.sleep(pause_s)
+            async with get_client() as client:
+                if await client.api_healthcheck() is None:
+                    return True
+    os.environ.update(WITHOUT_SERVER)
+    apply({})
+    return False
+
+
 async def wait_until_recorded(flow_run_id: UUID, executed: int, control: Control) -> int:
     """Wait until Prefect has recorded the end of as many task runs as were executed; return how many it has.
 
@@ -44,6 +64,8 @@ async def wait_until_recorded(flow_run_id: UUID, executed: int, control: Control
     """
     from prefect.client.orchestration import get_client
 
+    if not await server_answers():
+        return 0
     recorded, since = 0, time.monotonic()
     async with get_client() as client:
         while recorded < executed and time.monotonic() - since < RECORDING_S and not control.stop.is_set():

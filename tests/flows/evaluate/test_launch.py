@@ -22,17 +22,18 @@ class Steps(Progress):
 def test_the_result_of_a_logged_run_survives_a_server_that_is_gone(logged: Any) -> None:
     control = Control(Steps(), result="of an earlier run")
 
-    async def flow(settings: Any, *, return_state: bool) -> Any:
-        control.result = logged or control.result
-        raise httpx.ConnectError("All connection attempts failed")
+    def run() -> None:
+        with Launched(cast(Any, None), loop, control).keeping_result():
+            control.result = logged
+            raise httpx.ConnectError("All connection attempts failed")
 
     with asyncio.Runner() as loop:
-        launched = Launched(cast(Any, None), loop, control)
         if logged is None:
             with pytest.raises(httpx.ConnectError):
-                launched.run(flow, cast(Any, None))
+                run()
             assert cast(Steps, control.progress).texts == []
         else:
-            assert launched.run(flow, cast(Any, None)) == logged
+            run()
+            assert control.result == logged
             (note,) = cast(Steps, control.progress).texts
             assert "does not answer any more (All connection attempts failed)" in note
