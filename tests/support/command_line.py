@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -127,7 +128,13 @@ def read_until(process: "Forked | subprocess.Popen[str]", text: str) -> str:
 @pytest.fixture(scope="session")
 def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Address of a real Prefect server, the same for all tests of a session; it takes seconds to start."""
-    home = tmp_path_factory.mktemp("prefect-server")
+    with started_prefect_server(tmp_path_factory.mktemp("prefect-server")) as (url, _):
+        yield url
+
+
+@contextmanager
+def started_prefect_server(home: Path) -> "Iterator[tuple[str, subprocess.Popen[str]]]":
+    """Start a real Prefect server with its files in a folder; give its address, and the process that it ends with."""
     environment = {
         "PREFECT_HOME": str(home),
         "PREFECT_LOCAL_STORAGE_PATH": str(home / "storage"),
@@ -152,7 +159,7 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     assert process.stdout is not None and process.stdin is not None
     url = process.stdout.readline().strip()
     assert url.startswith("http"), "Prefect's server did not start"
-    yield url
+    yield url, process
     process.stdin.close()
     process.wait(timeout=300)
 

@@ -11,7 +11,16 @@ from mlflow.entities import Run
 
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.home import Home
-from tests.support.command_line import ROOT, CommandLine, Ran, end, read_until, wait_until
+from tests.support.command_line import (
+    ROOT,
+    CommandLine,
+    Ran,
+    end,
+    finish,
+    read_until,
+    started_prefect_server,
+    wait_until,
+)
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.kept_results import kept_results, replace_result
 from tests.support.schedule import ask
@@ -156,6 +165,26 @@ def test_a_prefect_server_that_is_not_there_is_found_before_anything_is_asked(
     assert "PREFECT_API_URL" in ran.err
     assert "secret" not in ran.err
     assert model.requests == []
+
+
+def test_a_prefect_server_that_dies_during_a_run_takes_away_neither_the_score_nor_minutes(
+    demo: CommandLine, backbone_file: str, model: FakeOpenAI, tmp_path: Path
+) -> None:
+    model.latency = 1.0
+    (home := tmp_path / "server").mkdir()
+    with started_prefect_server(home) as (url, server):
+        demo.environment = {**demo.environment, "PREFECT_API_URL": url}
+        process = demo.start("evaluate", "--backbone", backbone_file, "--limit", "2", "--json", *RSL)
+        wait_until(lambda: len(model.requests) > 0)
+        server.kill()
+        server.wait()
+        ended = finish(
+            process, timeout=120
+        )  # Prefect's client alone would try its last calls for five minutes
+    assert ended.code == 0, ended.err
+    assert ended.json["answered"] == ended.json["total"] == 2
+    assert ended.err.count("Prefect's server does not answer any more") == 1
+    assert "Error logging" not in ended.err and "Traceback" not in ended.err
 
 
 @pytest.mark.parametrize("pipeline", ["few-shot"])
