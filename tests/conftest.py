@@ -2,7 +2,9 @@
 
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -39,6 +41,13 @@ def pytest_configure(config: pytest.Config) -> None:
         from tests.support.counting import Collector
 
         config.pluginmanager.register(Collector(path))
+
+
+@pytest.fixture(autouse=True)
+def environment() -> Iterator[None]:
+    """Forget what a test has set in the environment, or code that it runs in this process: others inherit it."""
+    with mock.patch.dict(os.environ):
+        yield
 
 
 def pytest_xdist_auto_num_workers() -> int:
