@@ -11,13 +11,13 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
-    "flows/api": 1_139,
+    "flows/api": 1_140,
     "flows/cli": 3_991,
     "flows/evaluate": 7_748,
-    "flows/matrix": 1_071,
-    "flows/pages": 1_636,
+    "flows/matrix": 1_121,
+    "flows/pages": 1_637,
     "flows/pipelines": 956,
-    "flows/prefect": 2_729,
+    "flows/prefect": 2_739,
     "flows/runtime": 912,
     "tasks/backbone": 8_290,
     "tasks/benchmarks": 4_193,
@@ -33,7 +33,7 @@ BUDGETS = {
     "tasks/stages": 3_412,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 381
+MAX_MODULES = 382
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02

@@ -40,7 +40,8 @@ from tasks.settings.home import (
 )
 
 if TYPE_CHECKING:
-    from flows.matrix.sweep import Cell, SweepOptions
+    from flows.matrix.matrix import Cell
+    from flows.matrix.sweep import SweepOptions
     from tasks.settings.evaluation import EvaluationSettings
 
 

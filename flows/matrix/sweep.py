@@ -2,22 +2,18 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from flows.evaluate.estimate import JsonFormats, Part, backbones_of, is_free, measure, priced
+from flows.evaluate.estimate import JsonFormats, Part, backbones_of, measure, priced
 from flows.evaluate.preparation import prepare
 from flows.evaluate.resources import check_candidates
-from flows.evaluate.run import run_evaluation
-from flows.prefect.server import LocalServer
-from flows.runtime.control import Control, Interrupted, Progress
-from flows.runtime.folder_use import watched
+from flows.matrix.matrix import Cell, Opened, run_cells
+from flows.runtime.control import Progress
 from flows.runtime.result import EvaluationResult
-from flows.runtime.signals import logging_to
-from tasks.backbone.kinds.kind import check_backbone, kind_of
+from tasks.backbone.kinds.kind import check_backbone
 from tasks.backbone.pricing import Budget
 from tasks.core.errors import ConfigurationError, CrosscheckError, ExitCode
 from tasks.core.wording import counted
@@ -33,32 +29,6 @@ from tasks.scoring.statistics.letters import letters_of, pairwise_p_values
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
 from tasks.settings.load import parse_override
-from tasks.settings.pipeline import has_oracle
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One evaluation of a sweep."""
-
-    settings: EvaluationSettings = field(repr=False)  # what is evaluated
-    varied: tuple[str, ...] = ()  # the grid's settings, `pipeline.demonstrations.k=3`, of this cell
-
-    @property
-    def name(self) -> str:
-        """Label of the settings, unique within the sweep."""
-        return " | ".join((self.settings.label, *self.varied))
-
-    @property
-    def unranked(self) -> str:
-        """Why it is not ranked; "" where it is."""
-        if has_oracle(self.settings.pipeline):
-            return "saw the gold"
-        return "gold translated by sqlglot" if self.settings.benchmark.transpile_gold else ""
-
-    @property
-    def free(self) -> bool:
-        """Whether all its calls are free."""
-        return is_free(self.settings)
 
 
 def plan_sweep(
@@ -80,7 +50,8 @@ def plan_sweep(
     cells = []
     for backbone, pipeline, varied in product(backbones, pipelines, product(*grid)):
         try:
-            cells.append(Cell(settings_of(backbone, pipeline, varied), varied))
+            tags = {"sweep_set": ", ".join(varied)} if varied else {}
+            cells.append(Cell(settings_of(backbone, pipeline, varied), varied, tags))
         except ConfigurationError as error:
             raise ConfigurationError(f"{backbone} with {pipeline}: {error}") from None
     names = [cell.name for cell in cells]
@@ -146,6 +117,13 @@ class CellResult:
     estimated: Estimate  # its estimate
     evaluated: EvaluationResult | None = None  # its evaluation; None if it did not start or failed
     problem: str = ""  # error message if it was not evaluated in full, else ""
+
+    @classmethod
+    def of(cls, cell: Cell, estimated: Estimate, ran: EvaluationResult | CrosscheckError) -> "CellResult":
+        """Return the result of what a cell came to, as `run_cells` yields it."""
+        if isinstance(ran, CrosscheckError):
+            return cls(cell, estimated, None, str(ran))
+        return cls(cell, estimated, ran, ran.record.fatal)
 
 
 @dataclass(frozen=True)
@@ -314,43 +292,23 @@ def run_sweep(
     start: SweepOptions,
     cells: Sequence[Cell],
     estimates: Sequence[Estimate],
-    opened: Callable[[str], AbstractContextManager[Control]],
+    opened: Opened,
 ) -> Sweep:
     """Evaluate every cell in order, each with a control of its own; the others continue if one fails.
 
     `opened` opens the control of a cell, by its place among all, with its display of progress.
     """
     budget = None if start.budget_usd is None else Budget(start.budget_usd)
-    home = Home(Path(cells[0].settings.home))
-    done: list[CellResult] = []
-    with watched(home), logging_to(home), LocalServer(home) as server:
-        server.wait()
-        for place, (cell, estimated) in enumerate(zip(cells, estimates, strict=True), 1):
-            with opened(f"{place} of {len(cells)}") as control:
-                control.progress.step(cell.name)
-                control.tags = {**start.labels, "sweep": start.sweep_id} | (
-                    {"sweep_set": ", ".join(cell.varied)} if cell.varied else {}
-                )
-                control.budget = budget
-                done.append(_run_cell(cell, estimated, control, server))
-    return Sweep(start.sweep_id, tuple(done), budget, standings(done), _page(home, start.sweep_id, done))
+    tagged = [replace(cell, tags={**start.labels, "sweep": start.sweep_id, **cell.tags}) for cell in cells]
+    done = [
+        CellResult.of(cell, estimated, ran)
+        for cell, estimated, ran in zip(cells, estimates, run_cells(tagged, opened, budget), strict=True)
+    ]
+    return Sweep(start.sweep_id, tuple(done), budget, standings(done), _page(start.sweep_id, done))
 
 
-def _run_cell(cell: Cell, estimated: Estimate, control: Control, server: LocalServer) -> CellResult:
-    budget = control.budget
-    if budget and budget.spent_usd >= budget.limit_usd and kind_of(cell.settings.backbone).paid:
-        budget.refused = True
-        return CellResult(cell, estimated, None, "not begun: the budget is spent")
-    try:
-        evaluated = run_evaluation(cell.settings, control, server)
-    except Interrupted:
-        raise
-    except CrosscheckError as error:  # a refused key of one backbone does not affect the others
-        return CellResult(cell, estimated, None, str(error))
-    return CellResult(cell, estimated, evaluated, evaluated.record.fatal)
-
-
-def _page(home: Home, sweep_id: str, cells: Sequence[CellResult]) -> str:
-    known = (done.evaluated.record.mlflow_run_id for done in cells if done.evaluated)
-    run_id = next((one for one in known if one), None)
-    return show_sweep(find_store(home), run_id, sweep_id) if run_id else ""
+def _page(sweep_id: str, cells: Sequence[CellResult]) -> str:
+    store = find_store(Home(Path(cells[0].cell.settings.home)))
+    runs = (done.evaluated.record.mlflow_run_id for done in cells if done.evaluated)
+    run_id = next((run for run in runs if run), None)
+    return show_sweep(store, run_id, sweep_id) if run_id else ""

@@ -1,6 +1,6 @@
 """The documents of a noise measurement beside its result: the estimate, and what is missing."""
 
-from flows.matrix.noise import Measured, NoisePlan
+from flows.matrix.repeats import Measured, NoisePlan
 from tasks.core.wording import counted, money, number
 from tasks.documents.model import Block, Bullets, Document, Sentence, Span
 

@@ -5,7 +5,7 @@ import logging
 import os
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from flows.prefect.flow_runs import ENDED
@@ -60,8 +60,9 @@ def _try_events_once() -> None:
     """Have every event tried once: the process would end only after ten seconds for each that no server takes."""
     from prefect.events.worker import EventsWorker
 
-    for worker in tuple(EventsWorker._instances.values()):
-        vars(worker._client)["_reconnection_attempts"] = 0
+    workers: Any = EventsWorker  # Prefect has no public setting for this
+    for worker in tuple(workers._instances.values()):
+        worker._client._reconnection_attempts = 0
 
 
 async def wait_until_recorded(flow_run_id: UUID, executed: int, control: Control) -> int:

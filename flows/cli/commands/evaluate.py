@@ -130,7 +130,7 @@ def command(given: EvaluateOptions) -> int:
 
 def _repeat(run_id: str, repeats: int, given: EvaluateOptions) -> int:
     """Make the missing repeats of a run, and print what they measure."""
-    from flows.matrix.noise import make_repeats, plan_noise
+    from flows.matrix.repeats import make_repeats, plan_noise
     from flows.pages.noise import estimate_document, problems_document
     from flows.runtime.output import write_page
     from tasks.documents.html import html

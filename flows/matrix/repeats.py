@@ -1,25 +1,20 @@
 """A noise measurement: the run, the repeats that are missing, their cost, and how they are made."""
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from flows.evaluate.launch import launched
-from flows.evaluate.preparation import check_budget
+from flows.evaluate.preparation import Preparation, check_budget
 from flows.evaluate.rerun_plan import check_data, settings_of_run
 from flows.evaluate.resources import check_candidates
-from flows.matrix.sweep import Cell
-from flows.prefect.flow_runs import result_of
-from flows.prefect.server import LocalServer
-from flows.runtime.control import Control
-from flows.runtime.folder_use import watched
+from flows.matrix.matrix import Cell, Opened, run_cells
 from flows.runtime.folders import Folders
-from flows.runtime.signals import logging_to
+from flows.runtime.result import EvaluationResult
 from tasks.backbone.kinds.kind import check_backbone, kind_of
 from tasks.backbone.pricing import Budget
-from tasks.core.errors import BackboneError, ConfigurationError, DataError, ExitCode
+from tasks.core.errors import BackboneError, ConfigurationError, CrosscheckError, DataError, ExitCode
 from tasks.core.outcome import Call
 from tasks.core.wording import counted
 from tasks.results.evaluation import NOISE, REPEAT
@@ -158,54 +153,62 @@ def estimate_as_object(plan: NoisePlan) -> dict[str, Any]:
 
 def make_repeats(
     plan: NoisePlan,
-    opened: Callable[[str], AbstractContextManager[Control]],
+    opened: Opened,
     *,
     labels: Mapping[str, str] | None = None,
     budget_usd: float | None = None,
 ) -> Measured:
     """Make the missing repeats of a plan, and measure the noise of those that are whole.
 
-    `opened` opens the control of a repeat, by its place among all, with its display of progress.
+    `opened` opens the control of a repeat, by its place among the missing ones, with its display of progress.
     """
-    home, budget = Home(Path(plan.settings.home)), None if budget_usd is None else Budget(budget_usd)
-    problems = []
-    if plan.missing:
-        with watched(home), logging_to(home), LocalServer(home) as server:
-            server.wait()
-            for number in plan.missing:
-                with opened(f"repeat {number} of {plan.wanted}") as control:
-                    control.tags = {**(labels or {}), NOISE: plan.parent.run.run_id, REPEAT: str(number)}
-                    control.budget = budget
-                    problem, goes_on = _repeat(plan, number, control, server)
-                if problem:
-                    problems.append(f"Repeat {number}: {problem}")
-                if not goes_on:
-                    break
-    warehouse = Warehouse(home.warehouse)
-    found = repeats_of(plan.parent.run.run_id, warehouse.runs())[: plan.wanted]
-    if len(found) < plan.wanted and not problems:
-        problems.append(f"{len(found)} of {plan.wanted} repeats are whole.")
-    runs = [warehouse.read_run(each.run_id) for each in found]
-    noise = measure(plan.parent, runs) if len(runs) >= MIN_REPEATS else None
+    budget = None if budget_usd is None else Budget(budget_usd)
+    problems = _run_missing(plan, opened, labels or {}, budget)
+    warehouse, parent = Warehouse(Home(Path(plan.settings.home)).warehouse), plan.parent
+    repeats = repeats_of(parent.run.run_id, warehouse.runs())[: plan.wanted]
+    if len(repeats) < plan.wanted and not problems:
+        problems.append(f"{len(repeats)} of {plan.wanted} repeats are whole.")
+    runs = [warehouse.read_run(repeat.run_id) for repeat in repeats]
+    noise = measure(parent, runs) if len(runs) >= MIN_REPEATS else None
     return Measured(plan, noise, tuple(problems), budget)
 
 
-def _repeat(plan: NoisePlan, number: int, control: Control, server: LocalServer) -> tuple[str, bool]:
-    """Make one repeat; return why it is not whole, or "", and whether the next one can be made."""
-    settings = plan.of_repeat(number)
-    with launched(settings, control, server, flow="flows.evaluate.flow") as prefect:
-        from flows.evaluate.flow import evaluation_flow
+def _run_missing(
+    plan: NoisePlan, opened: Opened, labels: Mapping[str, str], budget: Budget | None
+) -> list[str]:
+    """Make the missing repeats; return why some are not whole. The first one that gets no result is the last."""
+    if not plan.missing:
+        return []
+    cells = [
+        Cell(
+            plan.of_repeat(number),
+            (f"repeat {number}",),
+            {**labels, NOISE: plan.parent.run.run_id, REPEAT: str(number)},
+        )
+        for number in plan.missing
+    ]
 
-        check_data(plan.parent.run, prefect.preparation.benchmark, prefect.preparation.databases)
-        flow: Any = evaluation_flow(control, prefect.preparation)
-        try:
-            with prefect.keeping_result():
-                state = prefect.loop.run(flow(settings, return_state=True))
-                control.result = prefect.loop.run(result_of(state))
-        except BackboneError as error:
-            return str(error), False
-    record = control.result.record
-    if record.fatal:
-        return str(record.fatal), False
-    left = f"{counted(record.retryable, 'question')} without an answer." if record.retryable else ""
-    return left, True
+    def check(preparation: Preparation) -> None:
+        check_data(plan.parent.run, preparation.benchmark, preparation.databases)
+
+    problems = []
+    with closing(run_cells(cells, opened, budget, check)) as results:
+        for number, ran in zip(plan.missing, results, strict=False):
+            if isinstance(ran, CrosscheckError) and not isinstance(ran, BackboneError):
+                raise ran
+            problem, goes_on = _problem(ran)
+            if problem:
+                problems.append(f"Repeat {number}: {problem}")
+            if not goes_on:
+                break
+    return problems
+
+
+def _problem(ran: EvaluationResult | CrosscheckError) -> tuple[str, bool]:
+    """Return why a repeat is not whole, or "", and whether the next one can be made."""
+    if isinstance(ran, CrosscheckError):
+        return str(ran), False
+    if ran.record.fatal:
+        return ran.record.fatal, False
+    left = ran.record.retryable
+    return f"{counted(left, 'question')} without an answer." if left else "", True
