@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from flows.evaluate.gold_check import open_databases
 from flows.runtime.control import Progress
 from flows.runtime.folders import Folders
-from tasks.benchmarks.answer_key import AnswerKey, Entry
+from tasks.benchmarks.answer_key import AnswerKey, KeyEntry
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.core.records import Execution, Question
 from tasks.database.database import Database
@@ -34,7 +34,7 @@ class CheckedSql:
 class CheckedEntry:
     """What a key changes of one question, with each of its SQLs in order."""
 
-    entry: Entry
+    entry: KeyEntry
     question: Question  # as the benchmark has it
     sqls: tuple[CheckedSql, ...]
     golds: tuple[str, ...] = ()  # the official golds
@@ -120,7 +120,7 @@ def check_key(
         async with SqlWorkers() as workers:
             judge = Judge(workers, (plain.rule,), plain.timeout_s)
 
-            async def one(entry: Entry) -> CheckedEntry:
+            async def one(entry: KeyEntry) -> CheckedEntry:
                 nonlocal done
                 question = of[entry.question_id]
                 suite = suites.get(question.database_id, ())
@@ -135,7 +135,12 @@ def check_key(
 
 
 async def _check(
-    entry: Entry, question: Question, benchmark: Benchmark, suite: Sequence[Database], judge: Judge, rows: int
+    entry: KeyEntry,
+    question: Question,
+    benchmark: Benchmark,
+    suite: Sequence[Database],
+    judge: Judge,
+    rows: int,
 ) -> CheckedEntry:
     gold = benchmark.gold.get(entry.question_id)
     golds = (*([gold] if gold else []), *benchmark.further_gold.get(entry.question_id, ()))

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from flows.runtime.control import Progress
-from tasks.benchmarks.answer_key import AnswerKey, Entry
+from tasks.benchmarks.answer_key import AnswerKey, KeyEntry
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.core.records import Question
 from tasks.database.database import Database
@@ -42,7 +42,7 @@ class KeyJudge:
             return KeyVerdict("other_text", entry.sql, {}, entry.reason, entry.source, *texts)
         return KeyVerdict(CHANGES[entry.action], self._golds(entry), {}, entry.reason, entry.source)
 
-    def _golds(self, entry: Entry) -> tuple[str, ...]:
+    def _golds(self, entry: KeyEntry) -> tuple[str, ...]:
         if entry.action != "add":
             return entry.sql
         official = self.benchmark.gold.get(entry.question_id)

@@ -60,7 +60,7 @@ from tasks.results.night_baseline import (
     paid_before,
     pin_history,
 )
-from tasks.results.night_entry import Entry
+from tasks.results.night_entry import NightEntry
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.score import Accuracy
 from tasks.settings.evaluation import EvaluationSettings, Gate, Keep
@@ -284,7 +284,7 @@ async def _evaluate(
     changed: Callable[[Mapping[str, Database]], str],
     *,
     ask_again: bool,
-) -> Entry:
+) -> NightEntry:
     """Run one evaluation; an error becomes part of the entry and does not affect the others.
 
     `share` is what is left of the night's limits, and the number of evaluations from this one on. `changed` says which
@@ -296,12 +296,14 @@ async def _evaluate(
     try:
         settings = limits.limited(settings_of(evaluation, epoch=epoch), left)
         if limits.spent and kind_of(settings.backbone).paid:
-            return Entry(*names, problem=f"{OVER}. {CONTINUES}.", continue_with=evaluation.command(epoch))
+            return NightEntry(
+                *names, problem=f"{OVER}. {CONTINUES}.", continue_with=evaluation.command(epoch)
+            )
         control = Control(tags=evaluation.as_tags | {NIGHT: night}, budget=budget)
         with deployed_run(home, control, nightly=str(flow_run.id)):
             preparation = prepare(settings, control.progress)
             if problem := changed(preparation.databases):
-                return Entry(*names, problem=problem, continue_with=evaluation.command(epoch))
+                return NightEntry(*names, problem=problem, continue_with=evaluation.command(epoch))
             state = await evaluation_flow(control, preparation)(settings, return_state=True)
             result = await state.aresult(raise_on_failure=False)
     except Exception as error:  # also one that nobody expects: the other evaluations go on
@@ -314,10 +316,10 @@ async def _evaluate(
         kind = "" if isinstance(result, CrosscheckError) else f"{type(result).__name__}: "
         if kind:
             log.error("%s: %s", " | ".join(names), result, exc_info=result)
-        return Entry(*names, problem=f"{kind}{result}", continue_with=evaluation.command(epoch))
+        return NightEntry(*names, problem=f"{kind}{result}", continue_with=evaluation.command(epoch))
     evaluated: EvaluationResult = result.unquote()
     record = evaluated.record
-    return Entry(
+    return NightEntry(
         *names,
         problem=record.fatal,
         continue_with=f"crosscheck rerun {record.run_id}" if record.retryable else "",
@@ -335,8 +337,8 @@ async def _evaluate(
 
 
 def _compared(
-    entry: Entry, baselines: Baselines, warehouse: Warehouse, gate: Gate, *, new_replies: bool
-) -> Entry:
+    entry: NightEntry, baselines: Baselines, warehouse: Warehouse, gate: Gate, *, new_replies: bool
+) -> NightEntry:
     """Compare an entry with its baseline; an error becomes part of the entry and does not affect the others."""
     try:
         return compared(entry, baselines, warehouse, gate, new_replies=new_replies)

@@ -7,7 +7,7 @@ from flows.evaluate.key_check import CheckedEntry, CheckedKey, CheckedSql
 from tasks.core.records import Execution
 from tasks.core.wording import counted, shorten
 from tasks.documents.model import (
-    Answer,
+    AnswerBlock,
     Block,
     Bullets,
     Code,
@@ -147,8 +147,8 @@ def _item(each: CheckedEntry, name: str) -> QuestionItem:
         question.text,
         question.evidence,
         (
-            Answer(f"official gold{ran}", official, own, blocks=more),
-            Answer(
+            AnswerBlock(f"official gold{ran}", official, own, blocks=more),
+            AnswerBlock(
                 f"{name}: {entry.action}{_ran(each.sqls[:1])}", own, official, blocks=tuple(_blocks(each))
             ),
         ),

@@ -20,7 +20,7 @@ from tasks.core.outcome import TURN, is_turn, split_label
 from tasks.core.wording import counted, counts, duration, interval, money, number, p_value, percent, points
 from tasks.documents.html import html
 from tasks.documents.model import (
-    Answer,
+    AnswerBlock,
     Block,
     Bullets,
     Card,
@@ -113,7 +113,7 @@ MAX_COLUMNS = 6
 """Columns of a table that has half of the page's width."""
 TONES: dict[str, Tone] = {"wrong": "bad", "unanswered": "doubt", "right": "better", "not scored": "quiet"}
 FILTERS = {
-    "status": "Answer", "database": "Database", "difficulty": "Difficulty", "cause": "Cause", "stage": "Stage"
+    "status": "AnswerBlock", "database": "Database", "difficulty": "Difficulty", "cause": "Cause", "stage": "Stage"
 }  # fmt: skip
 _READING = (
     "A question without an answer counts as wrong. A stage has fixed a question that was wrong before it and right "
@@ -281,13 +281,13 @@ def _item(view: RunView, row: QuestionScore, variants: Mapping[str, Variant], pa
         question.text,
         question.evidence,
         (
-            Answer(
+            AnswerBlock(
                 answer_in_words(row, rule),
                 row.outcome.sql,
                 gold if kind == "wrong" else None,
                 blocks=_opinion(row),
             ),
-            *([Answer("gold", gold)] if gold else ()),
+            *([AnswerBlock("gold", gold)] if gold else ()),
             *_keys(row),
         ),
         {
@@ -309,7 +309,7 @@ def _opinion(row: QuestionScore) -> tuple[Block, ...]:
     return (Sentence(said, "note"),)
 
 
-def _keys(row: QuestionScore) -> Iterator[Answer]:
+def _keys(row: QuestionScore) -> Iterator[AnswerBlock]:
     for name, found in row.keys.items():
         if found.change == "absent":
             continue
@@ -318,7 +318,9 @@ def _keys(row: QuestionScore) -> Iterator[Answer]:
         if found.change == "other_text":
             more.append(Sentence(f"its text: {found.question} {found.evidence}".rstrip(), "note"))
         more += [Code(sql, "sql") for sql in others if sql]
-        yield Answer(f"gold by the key {name}: {CHANGES_IN_WORDS[found.change]}", first, blocks=tuple(more))
+        yield AnswerBlock(
+            f"gold by the key {name}: {CHANGES_IN_WORDS[found.change]}", first, blocks=tuple(more)
+        )
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ _Texts = Annotated[
 ]
 
 
-class Entry(Settings):
+class KeyEntry(Settings):
     """What a key changes of one question."""
 
     question_id: QuestionId
@@ -68,7 +68,7 @@ class AnswerKey:
     file: Path  # the file that it was read from; of several, the first
     sha256: str  # its checksum; of several files, that of their checksums
     # by question id, in file order: the questions of which it changes something
-    entries: Mapping[str, Entry] = field(repr=False)
+    entries: Mapping[str, KeyEntry] = field(repr=False)
     # ids of questions to which it has no answer. A file of corrections has none: it keeps the other golds.
     absent: frozenset[str] = field(default=frozenset(), repr=False)
     # everything that is wrong with it, in sentences; entries that are named there are left out

@@ -22,7 +22,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tasks.benchmarks.answer_key import AnswerKey, Entry, Official, same_sql
+from tasks.benchmarks.answer_key import AnswerKey, KeyEntry, Official, same_sql
 from tasks.benchmarks.expected_files import demand_questions, notes_on_revision
 from tasks.benchmarks.layouts.base import SearchPaths, Split, layout_of
 from tasks.benchmarks.rows import DATABASE_NAMES, ID_NAMES, Row, files_digest, read_json, read_objects
@@ -116,7 +116,7 @@ def _profile(
 def _read_corrections(name: str, file: Path, content: Mapping[str, Any], official: Official) -> AnswerKey:
     """Read the content of a file of corrections, and note whatever is wrong with it."""
     listed: Sequence[Any] = content["corrections"]
-    entries: dict[str, Entry] = {}
+    entries: dict[str, KeyEntry] = {}
     problems = [
         f'there is no key "{key}" beside "corrections"' for key in content if key not in KEYS_OF_CORRECTIONS
     ]
@@ -125,7 +125,7 @@ def _read_corrections(name: str, file: Path, content: Mapping[str, Any], officia
         if isinstance(item, dict) and "question_id" in item:
             where += f", question {item['question_id']}"
         try:
-            entry = Entry.model_validate(item)
+            entry = KeyEntry.model_validate(item)
         except ValidationError as error:
             problems += [f"{where}: {problem}" for problem in _problems_in_words(error, item)]
             continue
@@ -142,7 +142,7 @@ def _problems_in_words(error: ValidationError, item: Any) -> Iterator[str]:
     for problem in error.errors(include_url=False):
         key = str(problem["loc"][0]) if problem["loc"] else ""
         if problem["type"] == "extra_forbidden":
-            yield f'there is no key "{key}". {did_you_mean(key, Entry.model_fields)}'
+            yield f'there is no key "{key}". {did_you_mean(key, KeyEntry.model_fields)}'
         elif problem["type"] == "missing":
             yield f'the key "{key}" is missing'
         elif not key:
@@ -151,7 +151,7 @@ def _problems_in_words(error: ValidationError, item: Any) -> Iterator[str]:
             yield f'"{key}": {problem["msg"]}, not {problem["input"]!r}'
 
 
-def _problems(entry: Entry, official: Official) -> Iterator[str]:
+def _problems(entry: KeyEntry, official: Official) -> Iterator[str]:
     if entry.question_id not in official.questions:
         # All ids would be a list of hundreds.
         near = did_you_mean(entry.question_id, official.questions)
@@ -168,7 +168,7 @@ def _problems(entry: Entry, official: Official) -> Iterator[str]:
 
 
 @dataclass
-class Answer:
+class KeyAnswer:
     """What a key says of one question."""
 
     sqls: tuple[str, ...]
@@ -180,7 +180,7 @@ class Answer:
 
 def _read_file(name: str, file: Path, official: Official) -> AnswerKey:
     """Read a JSON list, JSON lines or CSV of objects with an id and a SQL; several rows of one id are several SQLs."""
-    answers: dict[str, Answer] = {}
+    answers: dict[str, KeyAnswer] = {}
     for row in read_objects(file):
         value = row.first(ID_NAMES)
         if value is None:
@@ -201,7 +201,7 @@ def _read_split(name: str, files: Sequence[Path], split: Split, official: Offici
     """Return the key that a benchmark's questions and golds are. It may have more questions than the benchmark."""
     reasons = dict(_reasons(files))
     answers = {
-        question.id: Answer(
+        question.id: KeyAnswer(
             (split.gold[question.id], *split.further_gold.get(question.id, ())),
             question.database_id,
             question.text,
@@ -214,8 +214,8 @@ def _read_split(name: str, files: Sequence[Path], split: Split, official: Offici
     return _key(name, files, answers, official, unknown_allowed=True)
 
 
-def _answer(row: Row) -> Answer:
-    return Answer(
+def _answer(row: Row) -> KeyAnswer:
+    return KeyAnswer(
         row.texts(SQL_NAMES),
         str(row.first(DATABASE_NAMES) or ""),
         row.optional_text("question"),
@@ -234,12 +234,12 @@ def _reasons(files: Sequence[Path]) -> Iterator[tuple[str, str]]:
 def _key(
     name: str,
     files: Sequence[Path],
-    answers: Mapping[str, Answer],
+    answers: Mapping[str, KeyAnswer],
     official: Official,
     *,
     unknown_allowed: bool,
 ) -> AnswerKey:
-    entries: dict[str, Entry] = {}
+    entries: dict[str, KeyEntry] = {}
     absent, elsewhere = set(), []
     for identity, question in official.questions.items():
         # of a question that is repeated word for word, the key has the first
@@ -249,7 +249,7 @@ def _key(
         elif answer.database_id and answer.database_id.lower() != question.database_id.lower():
             elsewhere.append(f"question {identity} ({answer.database_id} for {question.database_id})")
         else:
-            entry = Entry(
+            entry = KeyEntry(
                 question_id=identity,
                 action="replace",
                 sql=answer.sqls,
@@ -269,7 +269,7 @@ def _key(
 def _about(
     unknown: Sequence[str],
     elsewhere: Sequence[str],
-    answers: Mapping[str, Answer],
+    answers: Mapping[str, KeyAnswer],
     official: Official,
     unknown_allowed: bool,
 ) -> Iterator[str]:

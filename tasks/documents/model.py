@@ -201,7 +201,7 @@ class Only:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AnswerBlock:
     """One of the SQLs of a question."""
 
     title: Inline  # whose it is, and whether it is right
@@ -229,7 +229,7 @@ class QuestionItem:
     about: str  # its database, difficulty, and the like
     text: str
     evidence: str  # the benchmark's hint; "" for none
-    answers: tuple[Answer, ...]
+    answers: tuple[AnswerBlock, ...]
     # values by which a page filters, by the name of the filter; several are separated by line breaks
     keys: Mapping[str, str] = field(default_factory=dict)
     packed: str = ""  # further facts, compressed, that a page unfolds on demand; "" for none

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from tasks.core.wording import MINUS, counted, counts, money, number, p_value, percent, points, seconds
 from tasks.documents.charts import Intervals, TwoSided
 from tasks.documents.model import (
-    Answer,
+    AnswerBlock,
     Block,
     Bullets,
     Card,
@@ -85,8 +85,8 @@ def question_item(
         gold: whether the gold is shown.
     """
 
-    def answer(name: str, tone: Tone, own: Answered, other: Answered) -> Answer:
-        return Answer((Span(name, tone, "letter"), f" {own.in_words}"), own.sql, other.sql, own.stages)
+    def answer(name: str, tone: Tone, own: Answered, other: Answered) -> AnswerBlock:
+        return AnswerBlock((Span(name, tone, "letter"), f" {own.in_words}"), own.sql, other.sql, own.stages)
 
     return QuestionItem(
         flip.question_id,
@@ -97,7 +97,7 @@ def question_item(
         (
             answer(names[0], "bad" if names[0] == "A" else "quiet", flip.a, flip.b),
             answer(names[1], "better", flip.b, flip.a),
-            *([Answer("gold", flip.gold_sql, fold=fold)] if gold else ()),
+            *([AnswerBlock("gold", flip.gold_sql, fold=fold)] if gold else ()),
         ),
         {"change": flip.change, "database": flip.database, "difficulty": flip.difficulty or ""},
     )

@@ -45,7 +45,7 @@ from tasks.pages.night_evaluation import badge, evaluation_section, kind, trend_
 from tasks.pages.scores import RANGE, axis_around, in_words, score_plot
 from tasks.results.night import Night
 from tasks.results.night_detail import Detail, details
-from tasks.results.night_entry import Colour, Entry
+from tasks.results.night_entry import Colour, NightEntry
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.score import CONFIDENCE
 
@@ -86,7 +86,7 @@ _NAMES = (
 )
 
 
-def _difference(entry: Entry, level: float) -> tuple[Cell, ...]:
+def _difference(entry: NightEntry, level: float) -> tuple[Cell, ...]:
     found = entry.comparison
     if not found:
         return DASH, "", "", DASH, "", DASH
@@ -99,7 +99,7 @@ def _difference(entry: Entry, level: float) -> tuple[Cell, ...]:
     return points(found.difference), f"{low} to {high}", plot, *flipped, p
 
 
-def _around_zero(entries: Sequence[Entry]) -> tuple[float, float]:
+def _around_zero(entries: Sequence[NightEntry]) -> tuple[float, float]:
     """Return an axis of points to both sides of 0 that has the intervals of all differences."""
     ends = [
         abs(100 * end) for each in entries if (found := each.comparison) for end in (found.low, found.high)
@@ -108,7 +108,7 @@ def _around_zero(entries: Sequence[Entry]) -> tuple[float, float]:
     return -reach, reach
 
 
-def _trend(entry: Entry) -> Sparkline | str:
+def _trend(entry: NightEntry) -> Sparkline | str:
     if len(entry.trend) < 2:
         return ""
     values = tuple(100 * (past.ex.ex or 0.0) for past in entry.trend)

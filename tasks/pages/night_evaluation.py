@@ -37,7 +37,7 @@ from tasks.pages.comparison import FLIP_FILTERS, question_item, settings_table
 from tasks.pages.scores import in_words
 from tasks.results.night import Night
 from tasks.results.night_detail import Detail
-from tasks.results.night_entry import WORSE, Entry, NightVerdict, Past
+from tasks.results.night_entry import WORSE, NightEntry, NightVerdict, Past
 from tasks.scoring.cost import Cost
 from tasks.scoring.score import CONFIDENCE
 from tasks.scoring.statistics.noise import POWER
@@ -153,7 +153,7 @@ def todo(night: Night) -> Iterator[tuple[str, str]]:
         yield "Nothing.", ""
 
 
-def decline(entry: Entry) -> str:
+def decline(entry: NightEntry) -> str:
     """Describe the trend of an evaluation's last scores; "" where there are too few."""
     found = entry.decline
     if found is None:
@@ -164,7 +164,7 @@ def decline(entry: Entry) -> str:
     )
 
 
-def noise(entry: Entry) -> str:
+def noise(entry: NightEntry) -> str:
     """Describe the measured flip rate by which an evaluation is judged; "" without one."""
     found = entry.noise
     if found is None or entry.comparison is None:
@@ -184,7 +184,7 @@ def noise(entry: Entry) -> str:
     )
 
 
-def compare_command(entry: Entry) -> str:
+def compare_command(entry: NightEntry) -> str:
     """Return the command that shows every question on which two runs differ."""
     return f"crosscheck compare {entry.baseline} {entry.run_id} --html comparison.html"
 
@@ -202,7 +202,7 @@ def night_command(night: Night) -> str:
     return f"crosscheck nights show {shlex.quote(night.name)} --html night.html"
 
 
-def what_continues(entry: Entry) -> str:
+def what_continues(entry: NightEntry) -> str:
     """Describe what `continue_with` of an entry does."""
     if entry.run_id:
         left = counted(entry.retryable, "question")
@@ -210,7 +210,7 @@ def what_continues(entry: Entry) -> str:
     return "This evaluates it again; what was paid for is reused:"
 
 
-def failures(entry: Entry) -> str:
+def failures(entry: NightEntry) -> str:
     """List how many questions have no answer, by kind of failure; a dash for none."""
     kinds = [f"{count:,} {kind.replace('_', ' ')}" for kind, count in entry.failures.items() if count]
     return ", ".join(kinds) or DASH
@@ -283,12 +283,12 @@ _TONES: dict[NightVerdict, Tone] = {
 }  # fmt: skip
 
 
-def badge(entry: Entry) -> Span:
+def badge(entry: NightEntry) -> Span:
     """Return the verdict of an evaluation."""
     return Span(entry.verdict or "", _TONES[entry.verdict] if entry.verdict else "", "badge")
 
 
-def kind(entry: Entry) -> str:
+def kind(entry: NightEntry) -> str:
     """Return how charts draw an evaluation."""
     return "worse" if entry.verdict == "regression" else "doubt" if entry.colour == "Amber" else "now"
 
@@ -350,7 +350,7 @@ def _blocks(detail: Detail) -> Iterator[Block]:
     yield from _changes(detail)
 
 
-def _runs(entry: Entry) -> Inline:
+def _runs(entry: NightEntry) -> Inline:
     if entry.run_id is None:
         return "no run was made"
     rule = (", rule ", Span(entry.rule, "code")) if entry.rule else ()
@@ -414,7 +414,7 @@ def _count(value: int | None) -> str:
     return DASH if value is None else f"{value:,}"
 
 
-def _trend_chart(entry: Entry) -> Lines:
+def _trend_chart(entry: NightEntry) -> Lines:
     trend, shapes = entry.trend, []
     for place, past in enumerate(trend, 1):
         last = place == len(trend)

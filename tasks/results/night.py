@@ -14,7 +14,7 @@ from tasks.core.errors import DataError, did_you_mean, first_problem
 from tasks.core.files import atomic_write_text
 from tasks.core.wording import counted, shorten, storable
 from tasks.documents.text import visible
-from tasks.results.night_entry import WORSE, Colour, Entry, NightVerdict
+from tasks.results.night_entry import WORSE, Colour, NightEntry, NightVerdict
 from tasks.results.run_record import adapter_of, json_of
 from tasks.scoring.cost import Cost, total
 from tasks.scoring.significance import holm_of_known
@@ -62,7 +62,7 @@ class Night:
 
     name: str
     gate: Gate  # when it fails
-    entries: tuple[Entry, ...]  # in the order of the matrix
+    entries: tuple[NightEntry, ...]  # in the order of the matrix
     # started, finished: when, in UTC
     started: datetime.datetime
     finished: datetime.datetime
@@ -81,12 +81,12 @@ class Night:
     expected: datetime.datetime | None = None
 
     @property
-    def red(self) -> tuple[Entry, ...]:
+    def red(self) -> tuple[NightEntry, ...]:
         """Entries that fail the nightly run."""
         return tuple(each for each in self.entries if each.colour == "Red")
 
     @property
-    def worst_first(self) -> tuple[tuple[int, Entry], ...]:
+    def worst_first(self) -> tuple[tuple[int, NightEntry], ...]:
         """Entries with their places in the matrix, from 1, the worst colour first."""
         return tuple(sorted(enumerate(self.entries, 1), key=lambda each: _WORST_FIRST.index(each[1].colour)))
 
@@ -197,7 +197,7 @@ class Night:
         return "".join(f"; {each}" for each in counts)
 
 
-def judge(gate: Gate, entries: Sequence[Entry]) -> tuple[Entry, ...]:
+def judge(gate: Gate, entries: Sequence[NightEntry]) -> tuple[NightEntry, ...]:
     """Judge every entry; p-values of comparisons and of trends are adjusted for the number of each (Holm)."""
     compared = holm_of_known([entry.p_value for entry in entries])
     trends = holm_of_known([entry.decline.p_value if entry.decline else None for entry in entries])
@@ -208,7 +208,7 @@ def judge(gate: Gate, entries: Sequence[Entry]) -> tuple[Entry, ...]:
     return tuple(replace(entry, verdict=_verdict(entry, gate)) for entry in adjusted)
 
 
-def _verdict(entry: Entry, gate: Gate) -> NightVerdict:
+def _verdict(entry: NightEntry, gate: Gate) -> NightVerdict:
     # A regression on the answered questions comes before an infrastructure failure.
     found, points = entry.comparison, 100 * entry.comparison.difference if entry.comparison else 0.0
     proven = entry.adjusted_p is not None and entry.adjusted_p < gate.level

@@ -14,7 +14,7 @@ from tasks.database.database import Database, digests_of, product_of
 from tasks.results.comparability import common_rule
 from tasks.results.evaluation import DATABASES_CHANGED, NIGHT, NOISE, ORACLE, REROLLED
 from tasks.results.night import Earlier, Night
-from tasks.results.night_entry import Entry, Past, Trend, trend_of
+from tasks.results.night_entry import NightEntry, Past, Trend, trend_of
 from tasks.results.noise import measured_noise
 from tasks.results.run_record import RunHeader, adapter_of, json_of
 from tasks.results.warehouse.run_names import find_run
@@ -119,8 +119,8 @@ def found_worse(nights: Iterable[Night], runs: Sequence[RunHeader]) -> frozenset
 
 
 def compared(
-    entry: Entry, baselines: Baselines, warehouse: Warehouse, gate: Gate, *, new_replies: bool = False
-) -> Entry:
+    entry: NightEntry, baselines: Baselines, warehouse: Warehouse, gate: Gate, *, new_replies: bool = False
+) -> NightEntry:
     """Add the comparison with the baseline, the trend, and the problem of too many questions without an answer.
 
     With new replies, the comparison is judged by the measured flip rate, where there is one. Cached replies flip less.
@@ -218,7 +218,7 @@ def previous_run(
     return None
 
 
-def paid_before(night: str, entries: Sequence[Entry], warehouse: Warehouse) -> Earlier:
+def paid_before(night: str, entries: Sequence[NightEntry], warehouse: Warehouse) -> Earlier:
     """Return what earlier attempts of a nightly run paid; of one that was killed, the questions that it had written."""
     ours = {entry.run_id for entry in entries}
     earlier = [run for run in warehouse.runs() if run.tags.get(NIGHT) == night and run.run_id not in ours]

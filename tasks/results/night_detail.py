@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from tasks.core.errors import CrosscheckError
 from tasks.results.compare import compare
 from tasks.results.comparison import Comparison, Flip
-from tasks.results.night_entry import Entry
+from tasks.results.night_entry import NightEntry
 from tasks.results.warehouse.runs import Warehouse
 from tasks.results.warehouse.stored import StoredRun
 from tasks.scoring.report import QuestionScore, StageScore
@@ -34,7 +34,7 @@ class CauseChange:
 class Detail:
     """Details of one entry."""
 
-    entry: Entry  # the evaluation
+    entry: NightEntry  # the evaluation
     missing: str = ""  # why there are no details, "" when there are
     # with the baseline, over all scored questions; None where there is none
     comparison: Comparison | None = None
@@ -46,7 +46,7 @@ class Detail:
     retryable: tuple[QuestionScore, ...] = ()  # questions without an answer after a retryable failure
 
 
-def details(entries: Iterable[Entry], warehouse: Warehouse) -> Iterator[Detail]:
+def details(entries: Iterable[NightEntry], warehouse: Warehouse) -> Iterator[Detail]:
     """Yield the details of each entry, in their order; one pair of runs is read at a time."""
     for entry in entries:
         try:
@@ -55,7 +55,7 @@ def details(entries: Iterable[Entry], warehouse: Warehouse) -> Iterator[Detail]:
             yield Detail(entry, missing=str(error))
 
 
-def _detail(entry: Entry, warehouse: Warehouse) -> Detail:
+def _detail(entry: NightEntry, warehouse: Warehouse) -> Detail:
     if entry.run_id is None:
         return Detail(entry)
     current = warehouse.read_run(entry.run_id)

@@ -92,7 +92,7 @@ class Past:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class NightEntry:
     """One evaluation of a nightly run."""
 
     benchmark: str

@@ -50,7 +50,7 @@ class Bridge:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class WordSpan:
     """Words in a row of a question."""
 
     text: str  # the words, in lower case
@@ -69,7 +69,7 @@ class BridgedQuestion:
         for start, _ in self._words:
             self._starting_with.setdefault(self.text[start : start + SHORTEST_RUN], []).append(start)
 
-    def spans(self, longest: int) -> Iterator[Span]:
+    def spans(self, longest: int) -> Iterator[WordSpan]:
         """Return the words in which a value of at most so many characters may be found, with and without a last 's.
 
         >>> [span.text for span in BridgedQuestion("Is Bob's car red?").spans(10)]
@@ -85,7 +85,7 @@ class BridgedQuestion:
                     if len(text) >= SHORTEST_RUN and not is_skipped(text):
                         # the common run reaches into the last word and leaves out little of it
                         run = max(SHORTEST_RUN, len(text) - OVERHANG, last - start + 1)
-                        yield Span(text, text[:run])
+                        yield WordSpan(text, text[:run])
 
     def bridge(self, value: str) -> Bridge | None:
         """Return how the question mentions a value, None when it does not.

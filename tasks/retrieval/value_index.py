@@ -38,7 +38,7 @@ from tasks.retrieval import value_index_builder as builder
 from tasks.retrieval.bridging import (
     LIKENESS,
     BridgedQuestion,
-    Span,
+    WordSpan,
     column_requires,
     like_lengths,
     without_stop_words,
@@ -59,7 +59,7 @@ class ValueMatches:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class IndexedColumn:
     """A column of the index."""
 
     name: ColumnName  # the column
@@ -176,7 +176,7 @@ class ValueIndex:
         self._connection.text_factory = tolerant_text
         self._connection.executescript(_QUESTION)
         self._columns = {
-            place: Column(ColumnName(table, column), first_id, texts, blanks, tuple(json.loads(first)))
+            place: IndexedColumn(ColumnName(table, column), first_id, texts, blanks, tuple(json.loads(first)))
             for place, table, column, first_id, texts, blanks, first in self._connection.execute(
                 "SELECT * FROM place ORDER BY id"
             )
@@ -351,7 +351,7 @@ _open: OrderedDict[Path, ValueIndex] = OrderedDict()
 _opening = threading.Lock()
 
 
-def _ranges(span: Span) -> list[tuple[int, str]]:
+def _ranges(span: WordSpan) -> list[tuple[int, str]]:
     """Return the buckets and beginnings under which texts similar to a span are indexed."""
     length = len(span.text)
     shortest, longest = (min(one, LAST_BUCKET) for one in like_lengths(length))

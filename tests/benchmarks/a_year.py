@@ -38,7 +38,7 @@ from tasks.results.mlflow.trace_choice import choose
 from tasks.results.mlflow.tracker import Tracker
 from tasks.results.night import Night, all_nights, judge, write
 from tasks.results.night_baseline import Baselines, compared
-from tasks.results.night_entry import Entry
+from tasks.results.night_entry import NightEntry
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.execution.accuracy import VerdictKey
 from tasks.scoring.execution.verdict_cache import VerdictCache
@@ -90,7 +90,7 @@ def write_nights(home: Home, questions: int) -> None:
             assert not problem, problem
             tracker.finish(report, Completion(seconds=60.0))
             warehouse.finish(run, report, tracker.finished())
-            entry = Entry(
+            entry = NightEntry(
                 run.benchmark,
                 run.backbone,
                 pipeline,

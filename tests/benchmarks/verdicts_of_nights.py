@@ -28,7 +28,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tasks.results.night import judge
-from tasks.results.night_entry import AMBER, WORSE, Entry, trend_of
+from tasks.results.night_entry import AMBER, WORSE, NightEntry, trend_of
 from tasks.results.noise import MeasuredNoise, measured_rate
 from tasks.scoring.significance import compare_runs
 from tasks.settings.evaluation import Gate
@@ -96,7 +96,7 @@ class Evaluation:
         self.tonight: dict[str, bool] = {}
         self.scores: list[float] = []
 
-    def ask(self, nights: int) -> Entry:
+    def ask(self, nights: int) -> NightEntry:
         """Ask the questions of one night, so many nights after the change began."""
         rates = self.rates.copy()
         rates[self.order[: round(self.change.lost(nights) * len(rates) / 100)]] = 0.0
@@ -108,7 +108,7 @@ class Evaluation:
             if self.baseline
             else None
         )
-        return Entry(
+        return NightEntry(
             "b",
             "m",
             "p",

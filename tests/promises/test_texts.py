@@ -35,7 +35,7 @@ from tasks.results.leaderboard import leaderboard
 from tasks.results.mlflow.package import Completion
 from tasks.results.mlflow.store import check, find_store
 from tasks.results.mlflow.tracker import Tracker
-from tasks.results.night_entry import Entry
+from tasks.results.night_entry import NightEntry
 from tasks.results.predictions import table
 from tasks.results.warehouse.runs import Warehouse
 from tasks.results.warehouse.stored import StoredRun
@@ -145,7 +145,7 @@ def of_run(text: str, folder: Path) -> str:
 def of_night(text: str, folder: Path) -> str:
     store = Warehouse(folder / "night.duckdb")
     a, b = hostile(text)
-    other = Entry(text, text, text, problem=text, continue_with=text, not_ranked=text)
+    other = NightEntry(text, text, text, problem=text, continue_with=text, not_ranked=text)
     found = a_night(store, [a, b], name=text, others=[other], notes=(text,), matrix={"overrides": [text]})
     return html(night_document(found, store))
 

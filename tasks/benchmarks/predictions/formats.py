@@ -47,7 +47,7 @@ BIRD_MARK = "----- bird -----"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PredictionEntry:
     """One prediction as the file has it."""
 
     place: str  # where it stands, for messages
@@ -65,7 +65,7 @@ class PredictionFile:
     path: Path  # the file
     format: Format  # which of `FORMATS`
     sha256: str  # of the file
-    entries: tuple[Entry, ...]  # in file order; for "lines" one per line, blank lines included
+    entries: tuple[PredictionEntry, ...]  # in file order; for "lines" one per line, blank lines included
     reading: Reading = field(default_factory=Reading)  # what the user says about the file
 
 
@@ -77,7 +77,8 @@ def _read_folder(folder: Path, reading: Reading) -> PredictionFile:
     texts = [read_text(file) for file in files]
     digest = hashlib.sha256("\0".join((*(file.name for file in files), *texts)).encode()).hexdigest()
     entries = (
-        Entry(str(file), file.stem, text.strip() or None) for file, text in zip(files, texts, strict=True)
+        PredictionEntry(str(file), file.stem, text.strip() or None)
+        for file, text in zip(files, texts, strict=True)
     )
     return PredictionFile(folder, "folder", digest, tuple(entries), reading)
 
@@ -96,7 +97,7 @@ def read_predictions(path: Path, reading: Reading | None = None) -> PredictionFi
     return PredictionFile(path, kind, files_digest([path]), entries, reading)
 
 
-def _read(path: Path, text: str, reading: Reading) -> tuple[Format, Iterator[Entry]]:
+def _read(path: Path, text: str, reading: Reading) -> tuple[Format, Iterator[PredictionEntry]]:
     ending = path.suffix.lower()
     start = text.lstrip()[0]
     if ending in (".jsonl", ".ndjson"):
@@ -116,7 +117,7 @@ def _read(path: Path, text: str, reading: Reading) -> tuple[Format, Iterator[Ent
     return "lines", _lines(text)
 
 
-def _read_json(path: Path, text: str, reading: Reading) -> tuple[Format, Iterator[Entry]]:
+def _read_json(path: Path, text: str, reading: Reading) -> tuple[Format, Iterator[PredictionEntry]]:
     try:
         content = parse_json(text, lambda pairs: _unique(pairs, path))
     except json.JSONDecodeError as error:
@@ -132,7 +133,7 @@ def _read_json(path: Path, text: str, reading: Reading) -> tuple[Format, Iterato
     return "bird", _bird(path, content)
 
 
-def _bird(path: Path, content: Mapping[str, Any]) -> Iterator[Entry]:
+def _bird(path: Path, content: Mapping[str, Any]) -> Iterator[PredictionEntry]:
     for key, value in content.items():
         place = f'key "{key}"'
         written = _text(path, place, "the prediction", value)
@@ -141,10 +142,10 @@ def _bird(path: Path, content: Mapping[str, Any]) -> Iterator[Entry]:
             raise DataError(
                 f"{path}, {place}: write the SQL, a tab, {BIRD_MARK}, a tab and the database, each once."
             )
-        yield Entry(place, key.strip(), sql_or_none(sql), database.strip() or None)
+        yield PredictionEntry(place, key.strip(), sql_or_none(sql), database.strip() or None)
 
 
-def _table(path: Path, content: Mapping[str, Any], reading: Reading) -> Iterator[Entry]:
+def _table(path: Path, content: Mapping[str, Any], reading: Reading) -> Iterator[PredictionEntry]:
     columns, data = content["columns"], content["data"]
     if not (isinstance(columns, list) and isinstance(data, list)):
         raise DataError(f'{path}: "columns" and "data" of a table of predictions must be lists.')
@@ -157,7 +158,7 @@ def _table(path: Path, content: Mapping[str, Any], reading: Reading) -> Iterator
     return _rows(path, rows, reading)
 
 
-def _json_lines(path: Path, text: str, reading: Reading) -> Iterator[Entry]:
+def _json_lines(path: Path, text: str, reading: Reading) -> Iterator[PredictionEntry]:
     rows = []
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
@@ -177,7 +178,7 @@ def _rows(
     rows: Sequence[tuple[str, Any]],
     reading: Reading,
     header: Sequence[str] | None = None,
-) -> Iterator[Entry]:
+) -> Iterator[PredictionEntry]:
     """Read objects with an id and a SQL, under any of the names in use."""
     for place, row in rows:
         if not isinstance(row, dict):
@@ -195,7 +196,7 @@ def _rows(
             raise DataError(f"{path}, {place}: lacks {' and '.join(absent)}, which other rows have.")
         database = row.get(columns.database) if columns.database else None
         identity = row.get(columns.identity) if columns.identity else None
-        yield Entry(
+        yield PredictionEntry(
             place,
             _identity(path, place, identity) if columns.identity in needed else str(identity or ""),
             sql_or_none(_text(path, place, f'"{columns.sql}"', row[columns.sql])),
@@ -205,12 +206,12 @@ def _rows(
         )
 
 
-def _lines(text: str) -> Iterator[Entry]:
+def _lines(text: str) -> Iterator[PredictionEntry]:
     lines = text.split("\n")
     if not lines[-1].strip():
         lines.pop()  # the file ends with a line break
     for number, line in enumerate(lines, start=1):
-        yield Entry(f"line {number}", None, line if line.strip() else None)
+        yield PredictionEntry(f"line {number}", None, line if line.strip() else None)
 
 
 def sql_or_none(text: str | None) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from tasks.backbone.replies.sql_text import read_sql
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.predictions.columns import says_predicted
-from tasks.benchmarks.predictions.formats import Entry, PredictionFile, sql_or_none
+from tasks.benchmarks.predictions.formats import PredictionEntry, PredictionFile, sql_or_none
 from tasks.benchmarks.rows import Row, json_line_rows, json_rows, read_text
 from tasks.core.errors import DataError
 from tasks.core.records import Question
@@ -126,7 +126,7 @@ def _keys_are_positions(file: PredictionFile, benchmark: Benchmark) -> bool:
     if len(entries) != len(questions) or entries.keys() != set(map(str, range(len(questions)))):
         return False
 
-    def agree(pairs: Iterable[tuple[Question, Entry | None]]) -> bool:
+    def agree(pairs: Iterable[tuple[Question, PredictionEntry | None]]) -> bool:
         return all(entry and (entry.database_id or "").lower() == q.database_id.lower() for q, entry in pairs)
 
     ids = ((question, entries.get(question.id)) for question in questions)
@@ -238,7 +238,7 @@ def _by_line(file: PredictionFile, benchmark: Benchmark) -> Predictions:
     if all(entry.database_id for entry in split if entry.sql or entry.database_id):
         for entry, question in zip(split, questions, strict=True):
             _demand_database(file, entry, question, benchmark)
-        chosen: Sequence[Entry] = split
+        chosen: Sequence[PredictionEntry] = split
     else:  # a tab within a SQL, except where the question's own database follows it
         pairs = zip(split, entries, questions, strict=True)
         chosen = [one if one.database_id == q.database_id else whole for one, whole, q in pairs]
@@ -246,16 +246,18 @@ def _by_line(file: PredictionFile, benchmark: Benchmark) -> Predictions:
     return Predictions(file, {identity: sql for identity, sql in sqls.items() if sql})
 
 
-def _without_database(entry: Entry, question: Question, benchmark: Benchmark) -> Entry:
+def _without_database(entry: PredictionEntry, question: Question, benchmark: Benchmark) -> PredictionEntry:
     """Take the database from the end of a line, if what stands after its last tab is one."""
     sql, tab, name = (entry.sql or "").rpartition("\t")
     name = name.strip()
     if tab and (name == question.database_id or name in benchmark.schemas):
-        return Entry(entry.place, None, sql.strip() or None, name)
+        return PredictionEntry(entry.place, None, sql.strip() or None, name)
     return entry
 
 
-def _demand_database(file: PredictionFile, entry: Entry, question: Question, benchmark: Benchmark) -> None:
+def _demand_database(
+    file: PredictionFile, entry: PredictionEntry, question: Question, benchmark: Benchmark
+) -> None:
     named = entry.database_id
     if named is not None and named.lower() != question.database_id.lower():
         raise DataError(

@@ -18,7 +18,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from tasks.benchmarks.predictions import opentelemetry
-from tasks.benchmarks.predictions.formats import Entry, Format, PredictionFile, sql_or_none
+from tasks.benchmarks.predictions.formats import Format, PredictionEntry, PredictionFile, sql_or_none
 from tasks.benchmarks.predictions.trajectory import (
     AgentTurn,
     Amount,
@@ -54,7 +54,8 @@ class TrajectoryFile:
     def predictions(self) -> PredictionFile:
         """The answers alone, which are paired with questions as those of any file are."""
         entries = (
-            Entry(each.place, each.question_id, each.answer, each.database_id) for each in self.trajectories
+            PredictionEntry(each.place, each.question_id, each.answer, each.database_id)
+            for each in self.trajectories
         )
         return PredictionFile(self.path, self.format, self.sha256, tuple(entries))
 

@@ -22,7 +22,7 @@ from flows.pages.question import print_lists
 from flows.pages.sweep import sweep_document
 from flows.runtime.result import EvaluationResult, Ui
 from flows.runtime.summary import print_summary
-from tasks.benchmarks.answer_key import AnswerKey, Entry
+from tasks.benchmarks.answer_key import AnswerKey, KeyEntry
 from tasks.benchmarks.gold_files import Gold, Golds
 from tasks.core.outcome import Failure, Outcome
 from tasks.core.records import Execution, Question
@@ -72,7 +72,7 @@ def golds(stream: TextIO) -> None:
 
 
 def answer_key(stream: TextIO) -> None:
-    entry = Entry(question_id="1", action="replace", sql="SELECT 1", reason="r", source="s")
+    entry = KeyEntry(question_id="1", action="replace", sql="SELECT 1", reason="r", source="s")
     found = CheckedEntry(
         entry, Question(EVIL, EVIL, "db"), (CheckedSql(EVIL, Execution("error", error=EVIL), None),)
     )

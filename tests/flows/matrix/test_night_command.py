@@ -11,7 +11,7 @@ from tasks.documents.html import html
 from tasks.pages.night import night_document
 from tasks.pages.night_evaluation import overdue
 from tasks.results.night import Night, all_nights, write
-from tasks.results.night_entry import Entry
+from tasks.results.night_entry import NightEntry
 from tasks.results.run_record import json_of
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.home import Home
@@ -19,7 +19,7 @@ from tests.support.in_process import run
 from tests.tasks.results.comparison_samples import two_runs, with_row
 from tests.tasks.results.night_samples import a_night
 
-REFUSED = Entry(
+REFUSED = NightEntry(
     "demo",
     "closed",
     "zero-shot",

@@ -23,7 +23,7 @@ from tasks.core.errors import CrosscheckError
 from tasks.results.mlflow.store import find_store
 from tasks.results.night import judge
 from tasks.results.night_baseline import Baselines, compared
-from tasks.results.night_entry import Entry
+from tasks.results.night_entry import NightEntry
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.assemble import evaluation_settings
 from tasks.settings.evaluation import EvaluationChoice, Gate
@@ -110,7 +110,7 @@ async def test_a_run_that_cannot_be_compared_is_a_problem_of_its_own(
 ) -> None:
     evaluate, lost = flow._evaluate, []
 
-    async def lose_the_first(*given: Any, **asked: Any) -> Entry:
+    async def lose_the_first(*given: Any, **asked: Any) -> NightEntry:
         entry = await evaluate(*given, **asked)
         if not lost:
             lost.append(entry.run_id)
@@ -336,7 +336,7 @@ async def test_a_few_unanswered_questions_are_tolerated_many_are_not_and_the_com
     assert entry["comparison"]["broken"] == [], "what nobody answered says nothing about the model"
     assert entry["ex"]["total"] == 10
     assert entry["continue_with"] == f"crosscheck rerun {entry['run_id']}"
-    found = Entry("demo", "local", "zero-shot", run_id=entry["run_id"], retryable=entry["retryable"])
+    found = NightEntry("demo", "local", "zero-shot", run_id=entry["run_id"], retryable=entry["retryable"])
     tolerant = compared(found, Baselines(), Warehouse(nights.home.warehouse), Gate(tolerated_failures=0.9))
     assert judge(Gate(), [tolerant])[0].colour != "Red"
     nights.model.answer = nights.good

@@ -19,7 +19,7 @@ from tasks.documents.charts import (
 from tasks.documents.html import html
 from tasks.documents.markdown import markdown
 from tasks.documents.model import (
-    Answer,
+    AnswerBlock,
     Block,
     Bullets,
     Card,
@@ -67,8 +67,8 @@ def blocks(text: str) -> tuple[Block, ...]:
         text,
         text,
         (
-            Answer((Span("A", "bad", "letter"), text), text, "SELECT 1", {text: True, "last": False}),
-            Answer(text, None, fold=True, blocks=(Sentence(text),)),
+            AnswerBlock((Span("A", "bad", "letter"), text), text, "SELECT 1", {text: True, "last": False}),
+            AnswerBlock(text, None, fold=True, blocks=(Sentence(text),)),
         ),
         {"database": text},
     )
@@ -175,7 +175,7 @@ def test_a_narrow_screen_folds_the_rows_of_a_table_with_brief_columns() -> None:
 
 def test_successive_stages_that_are_alike_are_one_on_a_page() -> None:
     stages = {"1_a": False, "2_b": True, "3_c": True, "4_d": True, "5_e": False}
-    trail = Answer("A", "SELECT 1", stages=stages).trail
+    trail = AnswerBlock("A", "SELECT 1", stages=stages).trail
     assert trail == [("1_a", False), ("2_b to 4_d", True), ("5_e", False)]
 
 

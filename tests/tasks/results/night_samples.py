@@ -8,7 +8,7 @@ from typing import Any
 from tasks.core.outcome import Failure
 from tasks.results.night import Night, judge
 from tasks.results.night_baseline import Baselines, compared
-from tasks.results.night_entry import Entry
+from tasks.results.night_entry import NightEntry
 from tasks.results.run_record import record_of
 from tasks.results.warehouse.runs import Warehouse
 from tasks.results.warehouse.stored import StoredRun
@@ -20,7 +20,7 @@ from tests.tasks.results.comparison_samples import with_row
 
 START = datetime.datetime(2026, 11, 21, 1, 30, tzinfo=datetime.UTC)
 CAUSES = {"wrong_column": 3, "no_answer": 1}
-REFUSED = Entry(
+REFUSED = NightEntry(
     "demo",
     "closed",
     "zero-shot",
@@ -44,10 +44,10 @@ def keep(warehouse: Warehouse, runs: Sequence[StoredRun]) -> list[tuple[StoredRu
     return kept
 
 
-def entry_of(stored: StoredRun, report: Report, **changes: Any) -> Entry:
+def entry_of(stored: StoredRun, report: Report, **changes: Any) -> NightEntry:
     """What a night's evaluation leaves."""
     run = stored.run
-    plain = Entry(
+    plain = NightEntry(
         run.benchmark,
         run.backbone,
         run.pipeline,
@@ -68,7 +68,7 @@ def a_night(
     runs: Sequence[StoredRun],
     gate: Gate | None = None,
     name: str = "2026-11-21T01:30Z",
-    others: Sequence[Entry] = (),
+    others: Sequence[NightEntry] = (),
     matrix: Mapping[str, Any] | None = None,
     **changes: Any,
 ) -> Night:

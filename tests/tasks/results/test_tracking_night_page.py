@@ -17,7 +17,7 @@ from tasks.pages.night import night_document
 from tasks.pages.night_evaluation import MAX_BROKEN, MAX_FIXED, MAX_UNANSWERED
 from tasks.results.night import Night
 from tasks.results.night_detail import details
-from tasks.results.night_entry import Entry
+from tasks.results.night_entry import NightEntry
 from tasks.results.warehouse.runs import Warehouse
 from tasks.results.warehouse.stored import StoredRun
 from tasks.scoring.cost import Cost
@@ -50,14 +50,14 @@ def staged(letter: str, rights: tuple[int, int]) -> StoredRun:
 def hostile_night(warehouse: Warehouse) -> Night:
     a, b = hostile_runs()
     b = unanswered(b, 3, EVIL)
-    other = Entry(EVIL, EVIL, EVIL, problem=EVIL, continue_with=EVIL, not_ranked=EVIL)
+    other = NightEntry(EVIL, EVIL, EVIL, problem=EVIL, continue_with=EVIL, not_ranked=EVIL)
     matrix = {"benchmarks": [EVIL], "overrides": [EVIL], "questions": EVIL}
     return a_night(warehouse, [a, a, b], name=EVIL, others=[other], notes=(EVIL,), matrix=matrix)
 
 
 def plain_night(warehouse: Warehouse) -> Night:
     a, b = two_runs(3, 2, 12)
-    other = Entry("x", "y", "z", problem="p", continue_with="c", not_ranked="n")
+    other = NightEntry("x", "y", "z", problem="p", continue_with="c", not_ranked="n")
     matrix = {"benchmarks": ["x"], "overrides": ["a.b=1"], "questions": "1"}
     return a_night(warehouse, [a, a, unanswered(b, 3, "m")], others=[other], notes=("n",), matrix=matrix)
 

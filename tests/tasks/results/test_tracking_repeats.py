@@ -23,7 +23,7 @@ from tasks.results.evaluation import NOISE, ORACLE, REPEAT
 from tasks.results.leaderboard import leaderboard
 from tasks.results.night import judge
 from tasks.results.night_baseline import Baselines, compared
-from tasks.results.night_entry import Entry
+from tasks.results.night_entry import NightEntry
 from tasks.results.noise import measure, read_side, repeated_run, repeats_of
 from tasks.results.run_record import json_of, record_of
 from tasks.results.warehouse.runs import Warehouse
@@ -237,10 +237,10 @@ def test_a_run_is_on_one_side_only() -> None:
         compare([a, b], [a])
 
 
-def judged(tmp_path: Path, runs: Sequence[StoredRun], **given: Any) -> tuple[Entry, Warehouse]:
+def judged(tmp_path: Path, runs: Sequence[StoredRun], **given: Any) -> tuple[NightEntry, Warehouse]:
     """The last run as a night judges it."""
     warehouse, last = keep(tmp_path, runs), runs[-1].run
-    entry = Entry(last.benchmark, last.backbone, last.pipeline, run_id=last.run_id)
+    entry = NightEntry(last.benchmark, last.backbone, last.pipeline, run_id=last.run_id)
     (found,) = judge(Gate(), [compared(entry, Baselines(), warehouse, Gate(), **given)])
     return found, warehouse
 

@@ -8,7 +8,7 @@ import pytest
 
 from tasks.results.night import Night
 from tasks.results.night_baseline import Pin
-from tasks.results.night_entry import Entry
+from tasks.results.night_entry import NightEntry
 from tasks.results.retention import Retention, retention
 from tasks.results.run_record import RunHeader
 from tasks.settings.evaluation import Gate, Keep, age
@@ -35,7 +35,7 @@ def run(name: str, days: int, pipeline: str = "rsl-sql", status: str = "complete
 
 def night(days: int, baseline: str | None = None, baselines: Mapping[str, str] | None = None) -> Night:
     started = NOW - datetime.timedelta(days=days)
-    judged = Entry("demo", "weak-1", "rsl-sql", run_id="x", baseline=baseline, verdict="no worse")
+    judged = NightEntry("demo", "weak-1", "rsl-sql", run_id="x", baseline=baseline, verdict="no worse")
     matrix: dict[str, Any] = {"baselines": dict(baselines or {})}
     return Night(f"night {days}", Gate(), (judged,), started, started, matrix)
 
