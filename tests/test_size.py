@@ -21,19 +21,19 @@ BUDGETS = {
     "flows/runtime": 912,
     "tasks/backbone": 8_290,
     "tasks/benchmarks": 4_193,
-    "tasks/core": 1_321,
-    "tasks/database": 6_051,
+    "tasks/core": 1_337,
+    "tasks/database": 6_035,
     "tasks/documents": 1_469,
     "tasks/pages": 2_614,
     "tasks/results": 7_359,
     "tasks/retrieval": 1_651,
     "tasks/scoring": 5_798,
     "tasks/settings": 2_236,
-    "tasks/sql": 2_620,
+    "tasks/sql": 2_536,
     "tasks/stages": 3_412,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 381
+MAX_MODULES = 380
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02

@@ -4,16 +4,13 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from tasks.core.records import ColumnName
 from tasks.database.schema import Schema
 from tasks.settings.stages import Match
-from tasks.sql.parsing import parse
+from tasks.sql.parsing import exp, parse
 from tasks.sql.resolution import Home, resolve
-
-if TYPE_CHECKING:
-    from sqlglot import exp
 
 GoldElements = Literal["cross", "resolved"]
 
@@ -44,8 +41,6 @@ def cross_elements(sql: str, schema: Schema) -> Elements:
     >>> [str(c) for c in cross_elements("SELECT a.id FROM a JOIN b ON x = 1", schema).columns]
     ['a.id', 'a.x', 'b.id']
     """
-    from sqlglot import exp
-
     parsed = parse(sql, schema.dialect)
     if parsed.tree is None:
         return _by_words(sql, schema, parsed.reason)
@@ -68,8 +63,6 @@ def resolved_elements(sql: str, schema: Schema) -> Elements:
     >>> [str(c) for c in resolved_elements("SELECT t.id FROM a AS t JOIN b ON x = 1", schema).columns]
     ['a.id', 'a.x']
     """
-    from sqlglot import exp
-
     parsed = parse(sql, schema.dialect)
     if not isinstance(parsed.tree, exp.Query):
         return _by_words(sql, schema, parsed.reason or "not a query")
@@ -95,8 +88,6 @@ def used_elements(sql: str, schema: Schema) -> Elements:
     >>> [str(c) for c in used_elements("SELECT t.x FROM a AS t JOIN b ON t.id = b.id", schema).columns]
     ['a.x']
     """
-    from sqlglot import exp
-
     tree = parse(sql, schema.dialect).tree
     found = resolve(tree, schema) if isinstance(tree, exp.Query) else None
     if found is None:
@@ -175,8 +166,6 @@ def _word(name: str) -> re.Pattern[str]:
 
 def _joins(column: "exp.Column", homes: dict[int, Home]) -> bool:
     """Return whether a column is in a condition that joins two sources."""
-    from sqlglot import exp
-
     node: exp.Expr = column
     while node.parent is not None and not isinstance(
         node.parent,

@@ -3,16 +3,12 @@
 import re
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from tasks.database.dialects import SQLITE, dialect_of
 from tasks.database.schema import Schema
-from tasks.sql.parsing import parse
+from tasks.sql.parsing import exp, parse
 from tasks.sql.resolution import resolve
-
-if TYPE_CHECKING:
-    from sqlglot import exp
-
 
 Kind = Literal["integer", "real", ""]
 """Kind of an expression's values; "" where it is not known."""
@@ -31,8 +27,6 @@ def keep_results(tree: "exp.Expr", schema: Schema | None, *, typed_division: boo
         schema: the schema of its database; None: it is not known.
         typed_division: whether `/` of integers truncates in the other dialect as well.
     """
-    from sqlglot import exp
-
     kinds = _Kinds(tree, schema)
     divisions = [] if typed_division else list(tree.find_all(exp.Div))
     found = [(each, kinds.of(each.left), kinds.of(each.right)) for each in divisions]
@@ -55,8 +49,6 @@ class _Kinds:
     """Kinds of the expressions of one query."""
 
     def __init__(self, tree: "exp.Expr", schema: Schema | None) -> None:
-        from sqlglot import exp
-
         resolution = resolve(tree, schema) if schema and isinstance(tree, exp.Query) else None
         self._homes = {id(column): home for column, home in resolution.columns} if resolution else {}
         self._types = (
@@ -66,8 +58,6 @@ class _Kinds:
         )
 
     def of(self, node: "exp.Expr") -> Kind:
-        from sqlglot import exp
-
         if isinstance(node, exp.Literal):
             return "" if node.is_string else "integer" if node.is_int else "real"
         if isinstance(node, exp.Column):
@@ -93,8 +83,6 @@ class _Kinds:
 
     def _common(self, nodes: "list[exp.Expr | None]") -> Kind:
         """Return the kind of values of which each may take part; NULL and absent ones do not count."""
-        from sqlglot import exp
-
         kinds = {self.of(node) for node in nodes if node is not None and not isinstance(node, exp.Null)}
         if kinds == {"integer"}:
             return "integer"
@@ -132,7 +120,7 @@ def transpile(sql: str, source: str, target: str, schema: Schema | None = None) 
     >>> transpile("SELECT count(a) / 2 FROM t WHERE b LIKE 'x%'", "sqlite", "duckdb").sql
     "SELECT COUNT(a) // NULLIF(2, 0) FROM t WHERE b ILIKE 'x%'"
     """
-    from sqlglot import Dialect, exp
+    from sqlglot import Dialect
     from sqlglot.errors import SqlglotError
 
     parsed = parse(sql, source)

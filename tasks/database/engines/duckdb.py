@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tasks.core.errors import DataError
 from tasks.core.files import file_digest, file_state, shown_files
+from tasks.core.lazy import LazyModule
 from tasks.core.records import Status
 from tasks.database.dialects import quoted
 from tasks.database.engine import (
@@ -36,6 +37,8 @@ from tasks.database.schema import Column, ForeignKey, Table
 
 if TYPE_CHECKING:
     import duckdb
+else:
+    duckdb = LazyModule("duckdb")
 
 
 MAGIC = b"DUCK"
@@ -60,8 +63,6 @@ class DuckDb(Engine):
 
     def product(self, location: Location) -> str:
         """Return DuckDB with the version of its library."""
-        import duckdb
-
         return f"DuckDB {duckdb.__version__}"
 
     def has_file(self, path: Path) -> bool:
@@ -130,8 +131,6 @@ class DuckValues(StreamedValues):
     """The values of a DuckDB database."""
 
     def __init__(self, connection: "duckdb.DuckDBPyConnection") -> None:
-        import duckdb
-
         self.errors = (duckdb.Error,)
         self._connection = connection
 
@@ -193,8 +192,6 @@ def files_of(folder: Path) -> list[Path]:
 
 def open_restrained(path: Path, memory_mb: int = 256) -> "duckdb.DuckDBPyConnection":
     """Open a file or a folder for reading only, with so many MiB of memory for DuckDB."""
-    import duckdb
-
     settings: dict[str, str | bool | int | float | list[str]] = {
         "threads": 1,
         "memory_limit": f"{memory_mb}MiB",
@@ -221,8 +218,6 @@ def open_restrained(path: Path, memory_mb: int = 256) -> "duckdb.DuckDBPyConnect
 @contextmanager
 def reading(path: Path, database_id: str) -> Iterator["duckdb.DuckDBPyConnection"]:
     """Open a file or a folder for as long as the block runs; DuckDB's errors become `DataError`."""
-    import duckdb
-
     connection = open_restrained(path)
     try:
         yield connection
@@ -233,8 +228,6 @@ def reading(path: Path, database_id: str) -> Iterator["duckdb.DuckDBPyConnection
 
 
 def _create_views(connection: "duckdb.DuckDBPyConnection", folder: Path) -> None:
-    import duckdb
-
     files = files_of(folder)
     names: dict[str, Path] = {}
     for file in files:
@@ -322,8 +315,6 @@ class DuckConnection(Connection):
     """A connection to one file or folder. Every query gets a session of its own; `current` is False after a crash."""
 
     def __init__(self, path: Path, limits: Limits) -> None:
-        import duckdb
-
         self.errors = (duckdb.Error, RefusedError, UnicodeDecodeError)
         self._path = path
         self._crashed = False
@@ -340,8 +331,6 @@ class DuckConnection(Connection):
 
     def explain(self, error: BaseException) -> tuple[Status, str]:
         """Return the status of a failed query, and DuckDB's own message."""
-        import duckdb
-
         # a database is unusable after either error
         self._crashed = isinstance(error, duckdb.FatalException | duckdb.InternalException)
 
@@ -365,8 +354,6 @@ class DuckConnection(Connection):
 
 
 def _is_query(statement: Any) -> bool:
-    import duckdb
-
     try:
         return bool(statement.type == duckdb.StatementType.SELECT)
     except ValueError:  # the Python package does not know every kind (UPDATE EXTENSIONS)

@@ -133,7 +133,7 @@ def read_structure(session: Session, database_id: str, sample_rows: int) -> Stru
     """
     path = session.location.path
     try:
-        with _opened(path, session.limits) as connection:
+        with open_file(path, session.limits) as connection:
             tables = tuple(_table(connection, name, sample_rows) for name in _table_names(connection))
             declared = tuple(key for table in tables for key in _declared_keys(connection, table))
             views = tuple(_views(connection))
@@ -145,7 +145,8 @@ def read_structure(session: Session, database_id: str, sample_rows: int) -> Stru
 
 
 @contextlib.contextmanager
-def _opened(path: Path, limits: Limits) -> Iterator[sqlite3.Connection]:
+def open_file(path: Path, limits: Limits) -> Iterator[sqlite3.Connection]:
+    """Open a file for reading only, with these limits; inside a worker, because those of memory are the process's."""
     connection = sqlite3.connect(read_only_uri(path), uri=True, isolation_level=None)
     connection.text_factory = tolerant_text
     try:

@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 ONLY_QUERIES = "The sandbox only lets a query read this database: {} is not allowed."
 
@@ -129,8 +129,15 @@ def _folded(name: str) -> str:
 QUERIES = frozenset({"select", "with", "values", "table", "("})
 
 
+class Gate(Protocol):
+    """The check of SQL for one server."""
+
+    def check(self, sql: str) -> bool:
+        """Return whether there is a statement at all; refuse one that may do more than read data."""
+
+
 @dataclass(frozen=True, slots=True)
-class PostgresqlGate:
+class PostgresqlGate(Gate):
     """The check of PostgreSQL's SQL."""
 
     functions: Collection[str]  # names of functions that are refused
@@ -153,7 +160,7 @@ class PostgresqlGate:
 
 
 @dataclass(frozen=True, slots=True)
-class MysqlGate:
+class MysqlGate(Gate):
     """The check of MySQL's and MariaDB's SQL."""
 
     escapes: bool = True  # as in `mysql_tokens`
