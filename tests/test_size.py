@@ -22,18 +22,18 @@ BUDGETS = {
     "tasks/backbone": 8_290,
     "tasks/benchmarks": 4_193,
     "tasks/core": 1_337,
-    "tasks/database": 6_035,
+    "tasks/database": 5_892,
     "tasks/documents": 1_469,
     "tasks/pages": 2_614,
     "tasks/results": 7_359,
     "tasks/retrieval": 1_651,
     "tasks/scoring": 5_798,
     "tasks/settings": 2_236,
-    "tasks/sql": 2_536,
+    "tasks/sql": 2_524,
     "tasks/stages": 3_412,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 380
+MAX_MODULES = 379
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02

@@ -17,9 +17,10 @@ written, and again for the rows, in the process that sends them.
 
 import sqlite3
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -31,8 +32,7 @@ from tasks.core.wording import shorten
 from tasks.database.database import Database
 from tasks.database.dialects import SQLITE, dialect_of, quoted
 from tasks.database.engine import engine_of
-from tasks.database.engines import mysql as mysql_opening
-from tasks.database.engines import postgresql as postgresql_opening
+from tasks.database.engines import mysql, postgresql
 from tasks.database.engines.duckdb import DIALECT, HERE
 from tasks.database.engines.sqlite import open_file
 from tasks.database.limits import MIB, Limits
@@ -95,15 +95,13 @@ def copy_database(database: Database, to: Location) -> Copy:
         raise ConfigurationError(
             f"{to}: databases are copied into {', '.join(TARGETS)}, not into {to.engine}."
         )
+    read = partial(in_sandbox, limits=LIMITS)
+    where = database.location
     surveys = {
-        table.name: in_sandbox(
-            survey, database.location, database, table, timeout_s=LIMITS.timeout_s, limits=LIMITS
-        )
+        table.name: read(survey, where, database, table, timeout_s=LIMITS.timeout_s)
         for table in _tables_of(database)
     }
-    copy: Copy = in_sandbox(
-        copy_tables, database.location, database, surveys, to, timeout_s=COPY_S, limits=LIMITS
-    )
+    copy: Copy = read(copy_tables, where, database, surveys, to, timeout_s=COPY_S)
     return copy
 
 
@@ -126,10 +124,10 @@ def survey(session: Session, database: Database, table: Table) -> Survey:
     ((rows,),) = _read(session, database, f"SELECT count(*) FROM {source}")
     columns = {}
     for column in table.columns:
-        found = _read(session, database, _CLASSES.format(quoted(column.name, SQLITE), source))
-        classes = {"large" if large else name for name, _, large in found}
+        values = _read(session, database, _CLASSES.format(quoted(column.name, SQLITE), source))
+        classes = {"large" if large else name for name, _, large in values}
         # a number or a BLOB as text is longer than SQLite says
-        lengths = [2 * (length or 0) + 20 * (name != "text") for name, length, _ in found]
+        lengths = [2 * (length or 0) + 20 * (name != "text") for name, length, _ in values]
         columns[column.name] = classes, max([1, *lengths])
     return Survey(rows, columns)
 
@@ -286,12 +284,12 @@ def _declared_kind(declared: str) -> str:
 
 def _sql_type(kind: str, length: int | None) -> "sa.types.TypeEngine[Any]":
     """Return SQLAlchemy's type; a text in a key of MySQL needs a length."""
-    from sqlalchemy.dialects import mysql
+    from sqlalchemy.dialects.mysql import LONGBLOB, LONGTEXT, VARCHAR
 
     if kind == "text":
-        return sa.Text().with_variant(mysql.VARCHAR(length) if length else mysql.LONGTEXT(), "mysql")
+        return sa.Text().with_variant(VARCHAR(length) if length else LONGTEXT(), "mysql")
     if kind == "blob":
-        return sa.LargeBinary().with_variant(mysql.LONGBLOB(), "mysql")
+        return sa.LargeBinary().with_variant(LONGBLOB(), "mysql")
     return sa.BigInteger() if kind == "integer" else sa.Double()
 
 
@@ -317,10 +315,10 @@ def _is_copied(source: _Source, held: dict[str, int], to: Location) -> bool:
 
 
 def _copy_to_server(source: _Source, to: Location) -> bool:
-    postgresql = to.engine == "postgresql"
+    driver, connect = _DRIVERS[to.engine]
     engine = sa.create_engine(
-        "postgresql+psycopg://" if postgresql else "mysql+pymysql://",
-        creator=lambda: (_open_postgresql if postgresql else _open_mysql)(to),
+        f"{driver}://",
+        creator=lambda: connect(to),
         poolclass=sa.NullPool,
     )
     try:
@@ -329,11 +327,12 @@ def _copy_to_server(source: _Source, to: Location) -> bool:
             names = [*inspector.get_table_names(), *inspector.get_view_names()]
             if _is_copied(source, {name: _count(connection, name) for name in names}, to):
                 return False
+            created: list[sa.Table] = []
             try:
-                _fill(connection, source)
+                _fill(connection, source, created)
             except BaseException:
                 with suppress(sa.exc.SQLAlchemyError):  # MySQL commits each table that it creates
-                    source.metadata.drop_all(connection)
+                    source.metadata.drop_all(connection, created)
                 raise
     except sa.exc.SQLAlchemyError as error:
         reason = " ".join(str(getattr(error, "orig", error)).split())
@@ -344,20 +343,23 @@ def _copy_to_server(source: _Source, to: Location) -> bool:
     return True
 
 
-def _fill(connection: "sa.Connection", source: _Source) -> None:
+def _fill(connection: "sa.Connection", source: _Source, created: "list[sa.Table]") -> None:
     """Create the tables, insert the rows, and add the foreign keys that hold."""
-    if connection.dialect.name == "mysql":
-        collation = connection.execute(sa.text(_COLLATION)).scalar_one()
-        for table in source.metadata.tables.values():
-            table.dialect_options["mysql"].update(charset="utf8mb4", collate=collation)
-    source.metadata.create_all(connection, checkfirst=False)
+    is_mysql = connection.dialect.name == "mysql"
+    options = {}
+    if is_mysql:
+        options = {"charset": "utf8mb4", "collate": connection.execute(sa.text(_COLLATION)).scalar_one()}
+    for table in source.metadata.tables.values():
+        table.dialect_options["mysql"].update(options)
+        table.create(connection, checkfirst=False)
+        created.append(table)
     for table, rows in source.chunks():
         connection.execute(
             table.insert(), [dict(zip(table.columns.keys(), row, strict=True)) for row in rows]
         )
     for key in source.foreign_keys():
         # a statement of MySQL that changes a table ends every transaction
-        nested = connection.begin_nested() if connection.dialect.name == "postgresql" else nullcontext()
+        nested = nullcontext() if is_mysql else connection.begin_nested()
         try:
             with nested:
                 connection.execute(sa.schema.AddConstraint(key))
@@ -379,22 +381,22 @@ def _open_postgresql(to: Location) -> Any:
     """Open a database. One that is created has the locale C: texts are ordered by bytes, as in SQLite."""
     name = unquote(urlsplit(to.address).path.strip("/"))
     try:
-        connection = postgresql_opening.open_connection(to, options="")
-    except postgresql_opening.driver().OperationalError as error:
+        connection = postgresql.open_connection(to, options="")
+    except postgresql.driver().OperationalError as error:
         if f'database "{name}" does not exist' not in str(error):
             raise
-        with postgresql_opening.open_connection(to, options="", database="postgres") as server:
+        with postgresql.open_connection(to, options="", database="postgres") as server:
             database = quoted(name, "postgres")
             locale = "ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C'"
             server.execute(f"CREATE DATABASE {database} TEMPLATE template0 {locale}")
-        connection = postgresql_opening.open_connection(to, options="")
+        connection = postgresql.open_connection(to, options="")
     connection.autocommit = False
     return connection
 
 
 def _open_mysql(to: Location) -> Any:
-    name = quoted(mysql_opening.database_of(to), "mysql")
-    connection = mysql_opening.open_connection(to, None)
+    name = quoted(mysql.database_of(to), "mysql")
+    connection = mysql.open_connection(to, None)
     with connection.cursor() as cursor:
         cursor.execute(f"CREATE DATABASE IF NOT EXISTS {name} CHARACTER SET utf8mb4")
         cursor.execute(f"USE {name}")
@@ -403,11 +405,15 @@ def _open_mysql(to: Location) -> Any:
     return connection
 
 
+_DRIVERS: Mapping[str, tuple[str, Callable[[Location], Any]]] = {
+    "postgresql": ("postgresql+psycopg", _open_postgresql),
+    "mysql": ("mysql+pymysql", _open_mysql),
+}
+
+
 def _copy_to_duckdb(source: _Source, to: Location) -> bool:
     """Write a new file: SQLAlchemy has no dialect for DuckDB of its own."""
-    import duckdb
     from sqlalchemy.dialects.postgresql.base import PGDialect
-    from sqlalchemy.schema import CreateTable
 
     similar = PGDialect(paramstyle="named")  # type: ignore[no-untyped-call]
     try:
@@ -417,7 +423,7 @@ def _copy_to_duckdb(source: _Source, to: Location) -> bool:
         memory: dict[str, Any] = {"memory_limit": f"{LIMITS.memory_mb // 2}MiB"}
         with atomic_write(to.path) as draft, duckdb.connect(str(draft), config=memory) as connection:
             for table in source.metadata.tables.values():
-                connection.execute(str(CreateTable(table).compile(dialect=similar)))
+                connection.execute(str(sa.schema.CreateTable(table).compile(dialect=similar)))
             for table, rows in source.chunks():
                 types = [column.type.compile(similar) for column in table.columns]
                 values = ", ".join(f"unnest(?::{name}[])" for name in types)

@@ -27,7 +27,7 @@ from tasks.database.dialects import quoted
 from tasks.database.engine import Connection, Cursor, Deadline, Engine, StreamedValues, Structure, Values
 from tasks.database.limits import Limits
 from tasks.database.location import Location
-from tasks.database.plain import exact_row, plain, plain_row
+from tasks.database.plain import exact_row, plain_row
 from tasks.database.schema import Column, ForeignKey, Table
 from tasks.database.server_gate import Gate, RefusedError
 
@@ -381,16 +381,17 @@ class ServerEngine(Engine):
                     [[column.name, column.type, column.description] for column in table.columns],
                     table.primary_key,
                     table.description,
-                    None if location.version or table.view else self._count(connection, table),
+                    None
+                    if location.version or table.view
+                    else rows_of(connection, f"SELECT count(*) FROM {quoted(table.name, self.dialect)}")[0][
+                        0
+                    ],
                 ]
                 for table in structure.tables
             ]
         server = f"{name} {'.'.join(map(str, numbers[:-1]))}"
         content = [server, location.version, tables, [asdict(key) for key in structure.foreign_keys]]
         return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()
-
-    def _count(self, connection: Any, table: Table) -> int:
-        return int(rows_of(connection, f"SELECT count(*) FROM {quoted(table.name, self.dialect)}")[0][0])
 
     def read(self, location: Location, database_id: str, sample_rows: int) -> Structure:
         """Read tables, comments, keys and the first rows."""
@@ -415,48 +416,29 @@ class ServerEngine(Engine):
 class ServerValues(StreamedValues):
     """The values of a database on a server, read by a connection."""
 
-    dialect: ClassVar[str]
     column_type: ClassVar[str]  # SQL of a column's type, by the names of table and column
-    text_types: ClassVar[tuple[str, ...]]
-    number_types: ClassVar[tuple[str, ...]]
-    different_texts: ClassVar[str]  # SQL of the different texts of a column, and how often each occurs
+    text_types: ClassVar[frozenset[str]]
+    number_types: ClassVar[frozenset[str]]
+    texts: ClassVar[str]  # SQL of the different texts of a column, and how often each occurs
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
-
-    @abstractmethod
-    def _rows(self, sql: str) -> Iterator[Any]:
-        """Yield the rows of a query as the server sends them."""
 
     def _type(self, table: str, column: str) -> str:
         rows = rows_of(self._connection, self.column_type, [table, column])
         return str(rows[0][0]).lower() if rows else ""
 
-    def texts(self, table: str, column: str, longest: int) -> Iterator[tuple[str, int]]:
-        """Yield the different texts of a column of text or of an enum; other types have none."""
-        if self._type(table, column) in self.text_types:
-            sql = self.different_texts.format(
-                name=quoted(column, self.dialect), source=quoted(table, self.dialect), longest=longest
-            )
-            for raw, uses in self._rows(sql):
-                yield raw.decode("utf-8", "backslashreplace") if isinstance(raw, bytes) else raw, uses
+    def different_texts(self, table: str, column: str, longest: int) -> str | None:
+        """Return the SQL of the different texts of a column of text or of an enum."""
+        if self._type(table, column) not in self.text_types:
+            return None
+        name, source = quoted(column, self.dialect), quoted(table, self.dialect)
+        return self.texts.format(name=name, source=source, longest=longest)
 
-    def numbers(self, table: str, column: str, most: int) -> Iterator[int | float]:
-        """Yield different numbers of a column."""
-        if self._type(table, column) in self.number_types:
-            name, source = quoted(column, self.dialect), quoted(table, self.dialect)
-            rows = self._rows(f"SELECT DISTINCT {name} FROM {source} WHERE {name} IS NOT NULL LIMIT {most}")
-            yield from (plain(value) for (value,) in rows)
-
-    def frequent(self, table: str, column: str, among: int, most: int) -> Iterator[int | float]:
-        """Yield the most frequent numbers among the first of a column."""
-        if self._type(table, column) in self.number_types:
-            name, source = quoted(column, self.dialect), quoted(table, self.dialect)
-            first = f"(SELECT {name} FROM {source} WHERE {name} IS NOT NULL LIMIT {among}) AS first"
-            rows = self._rows(
-                f"SELECT {name} FROM {first} GROUP BY {name} ORDER BY count(*) DESC, {name} LIMIT {most}"
-            )
-            yield from (plain(value) for (value,) in rows)
+    def is_number(self, table: str, column: str) -> str | None:
+        """Return the condition that a value of a column of numbers is one."""
+        is_number = self._type(table, column) in self.number_types
+        return f"{quoted(column, self.dialect)} IS NOT NULL" if is_number else None
 
     def close(self) -> None:
         """Close the connection."""

@@ -94,10 +94,7 @@ def used_elements(sql: str, schema: Schema) -> Elements:
         return resolved_elements(sql, schema)
     homes = {id(node): home for node, home in found.columns if home is not None}
     used = {home for node, home in found.columns if home is not None and not _joins(node, homes)}
-    return Elements(
-        tuple(table.name for table in schema.tables if table.name.lower() in found.tables),
-        tuple(name for name in schema.column_names if (name.table.lower(), name.column.lower()) in used),
-    )
+    return _in_schema_order(schema, found.tables, used)
 
 
 def columns_mentioned(sql: str, schema: Schema, match: Match) -> tuple[ColumnName, ...]:

@@ -1,7 +1,6 @@
 """Translation of SQL from one dialect into another, by sqlglot."""
 
 import re
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Literal
 
@@ -131,12 +130,8 @@ def transpile(sql: str, source: str, target: str, schema: Schema | None = None) 
     unknown = False
     for name in list(tree.find_all(exp.Column)):
         text = name.this
-        if (
-            isinstance(text, exp.Identifier)
-            and text.quoted
-            and not name.table
-            and _is_text(sql, text.name, columns)
-        ):
+        is_quoted = isinstance(text, exp.Identifier) and text.quoted and not name.table
+        if is_quoted and columns and f'"{text.name}"' in sql and text.name.lower() not in columns:
             name.replace(exp.Literal.string(text.name))
     if source == SQLITE:
         unknown = keep_results(tree, schema, typed_division=Dialect.get_or_raise(target).TYPED_DIVISION)
@@ -150,10 +145,6 @@ def transpile(sql: str, source: str, target: str, schema: Schema | None = None) 
         return Transpiled(sql, problem=str(error).strip().split("\n")[0])
     bare, same = _bare(written), _bare(parsed.tree.sql(source))
     return Transpiled(written, changed=bare != same, unknown_division=unknown)
-
-
-def _is_text(sql: str, name: str, columns: AbstractSet[str]) -> bool:
-    return bool(columns) and f'"{name}"' in sql and name.lower() not in columns
 
 
 def _bare(sql: str) -> str:

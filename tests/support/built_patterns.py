@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from tasks.database import server_gate as tokens
 from tasks.database.dialects import dialect_of
-from tasks.database.engines.mysql import Mysql
-from tasks.database.engines.postgresql import Postgresql
+from tasks.database.engine import ENGINES
 
 NAMES = ("a", "(a+)+$", "a b")
 """Names of columns and parameters; the program has to escape them."""
@@ -22,7 +21,9 @@ BUILT: Mapping[str, Mapping[str, Sequence[str]]] = {
         "double": ('(?P<name_>"(?:[^"]|"")*")', r'(?P<string_>"(?:[^"\\]|\\.)*")', '(?P<string_>"[^"]*")'),
     },
     "tasks.database.server_engine:refusal": {
-        "pattern": tuple(pattern for engine in (Mysql, Postgresql) for pattern, _ in engine.refusals)
+        "pattern": tuple(
+            pattern for name in ("mysql", "postgresql") for pattern, _ in ENGINES.get(name).refusals
+        )
     },
     "tasks.sql.elements:_word": {"name": NAMES},
     "tasks.sql.same_query:_gaps": {"line_comment": LINE_COMMENTS},

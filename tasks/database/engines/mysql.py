@@ -120,12 +120,12 @@ def _moment(text: str) -> str:
 
 def _converters(pymysql: Any) -> dict[Any, Any]:
     """Return what turns a value's text into a plain value, by the server's type of it."""
-    found = dict(pymysql.converters.conversions)
+    converters = dict(pymysql.converters.conversions)
     for kind in _TIMES:
-        found[kind] = _moment
-    found[_BIT] = lambda raw: int.from_bytes(raw, "big")
-    found[_JSON] = reread_json
-    return found
+        converters[kind] = _moment
+    converters[_BIT] = lambda raw: int.from_bytes(raw, "big")
+    converters[_JSON] = reread_json
+    return converters
 
 
 COM_RESET_CONNECTION = 0x1F
@@ -229,25 +229,17 @@ class _Values(ServerValues):
 SELECT data_type FROM information_schema.columns
 WHERE table_schema = DATABASE() AND table_name = %s AND column_name = %s
 """
-    text_types = ("char", "varchar", "text", "tinytext", "mediumtext", "longtext", "enum", "set")
-    number_types = (
-        "tinyint",
-        "smallint",
-        "mediumint",
-        "int",
-        "bigint",
-        "decimal",
-        "float",
-        "double",
-        "year",
+    text_types = frozenset(["char", "varchar", "text", "tinytext", "mediumtext", "longtext", "enum", "set"])
+    number_types = frozenset(
+        ["tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double", "year"]
     )
     # by bytes: case and accents count
-    different_texts = (
+    texts = (
         "SELECT BINARY {name}, count(*) FROM {source} "
         "WHERE char_length({name}) BETWEEN 1 AND {longest} GROUP BY BINARY {name}"
     )
 
-    def _rows(self, sql: str) -> Iterator[Any]:
+    def rows(self, sql: str) -> Iterator[Any]:
         with self._connection.cursor(driver().cursors.SSCursor) as cursor:
             cursor.execute(sql)
             yield from cursor
@@ -263,7 +255,7 @@ _GRANTS = (
 )
 
 
-class Mysql(ServerEngine):
+class _Mysql(ServerEngine):
     """The engine of MySQL and MariaDB databases."""
 
     name = "mysql"
@@ -282,18 +274,15 @@ class Mysql(ServerEngine):
     refusals = (("using password", "login"), ("denied", "rights"), ("SSL|TLS|certificate", "encryption"))
 
     def is_absent(self, error: BaseException) -> bool:
-        """Return whether there is no such database."""
         return bool(error.args) and error.args[0] in ABSENT
 
     def release(self, connection: Any) -> tuple[str, list[int]]:
-        """Return MySQL or MariaDB with the server's version."""
         server = connection.get_server_info()
         # MariaDB may put a version of MySQL in front, for old clients
         numbers = re.findall(r"\d+", server.removeprefix("5.5.5-"))
         return "MariaDB" if "MariaDB" in server else "MySQL", [int(number) for number in numbers[:3]]
 
     def rights(self, connection: Any) -> tuple[str, str]:
-        """Return what the role may do beyond reading, and the name of the database."""
         grants = (_GRANT.match(str(grant)) for (grant,) in rows_of(connection, "SHOW GRANTS"))
         lists = (_COLUMN_LIST.sub("", grant[1]) for grant in grants if grant)
         granted = {right.strip() for listed in lists for right in listed.split(",")}
@@ -302,4 +291,4 @@ class Mysql(ServerEngine):
         return f"has more rights than to read: {beyond}" if beyond else "", database
 
 
-ENGINES.register("mysql")(Mysql())
+ENGINES.register("mysql")(_Mysql())

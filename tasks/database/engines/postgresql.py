@@ -311,14 +311,14 @@ class _Values(ServerValues):
 SELECT t.typcategory::text FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
 WHERE a.attrelid = quote_ident(%s)::regclass AND a.attname = %s
 """
-    text_types = ("s", "e")  # text and enum
-    number_types = ("n",)
-    different_texts = (
+    text_types = frozenset("se")  # categories: string, enum
+    number_types = frozenset("n")
+    texts = (
         "SELECT {name}::text, count(*) FROM {source} "
         "WHERE length({name}::text) BETWEEN 1 AND {longest} GROUP BY 1"
     )
 
-    def _rows(self, sql: str) -> Iterator[Any]:
+    def rows(self, sql: str) -> Iterator[Any]:
         with self._connection.transaction(), self._connection.cursor(name="values") as cursor:
             cursor.itersize = 10_000
             cursor.execute(sql)
@@ -349,7 +349,7 @@ SELECT 'may create schemas' WHERE has_database_privilege(current_database(), 'CR
 """
 
 
-class Postgresql(ServerEngine):
+class _Postgresql(ServerEngine):
     """The engine of PostgreSQL databases."""
 
     name = "postgresql"
@@ -372,16 +372,13 @@ class Postgresql(ServerEngine):
     )
 
     def is_absent(self, error: BaseException) -> bool:
-        """Return whether there is no such database."""
         return _ABSENT.search(str(error)) is not None
 
     def release(self, connection: Any) -> tuple[str, list[int]]:
-        """Return PostgreSQL with the server's version."""
         return "PostgreSQL", [*divmod(connection.info.server_version, 10000)]
 
     def rights(self, connection: Any) -> tuple[str, str]:
-        """Return what the role may do beyond reading, and the name of the database."""
         return ", ".join(right for (right,) in rows_of(connection, _RIGHTS)), connection.info.dbname
 
 
-ENGINES.register("postgresql")(Postgresql())
+ENGINES.register("postgresql")(_Postgresql())

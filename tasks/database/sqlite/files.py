@@ -35,6 +35,11 @@ def read_only_uri(path: Path) -> str:
     return f"{path.absolute().as_uri()}?mode=ro&immutable=1"
 
 
+def tolerant_text(raw: bytes) -> str:
+    r"""Read text that may not be UTF-8; a bad byte becomes `\xNN`, so different values stay different."""
+    return raw.decode("utf-8", "backslashreplace")
+
+
 def require_database(path: Path, database_id: str) -> None:
     """Make sure that the file can be read without a journal beside it."""
     if not path.is_file():
