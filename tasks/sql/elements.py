@@ -66,11 +66,11 @@ def resolved_elements(sql: str, schema: Schema) -> Elements:
     parsed = parse(sql, schema.dialect)
     if not isinstance(parsed.tree, exp.Query):
         return _by_words(sql, schema, parsed.reason or "not a query")
-    found = resolve(parsed.tree, schema)
-    if found is None:
+    resolution = resolve(parsed.tree, schema)
+    if resolution is None:
         return _by_words(sql, schema, "the same alias is used for two tables")
-    columns = {home for _, home in found.columns if home is not None}
-    return _in_schema_order(schema, found.tables, columns.union(found.using))
+    columns = {home for _, home in resolution.columns if home is not None}
+    return _in_schema_order(schema, resolution.tables, columns.union(resolution.using))
 
 
 @lru_cache(maxsize=4096)
@@ -89,12 +89,12 @@ def used_elements(sql: str, schema: Schema) -> Elements:
     ['a.x']
     """
     tree = parse(sql, schema.dialect).tree
-    found = resolve(tree, schema) if isinstance(tree, exp.Query) else None
-    if found is None:
+    resolution = resolve(tree, schema) if isinstance(tree, exp.Query) else None
+    if resolution is None:
         return resolved_elements(sql, schema)
-    homes = {id(node): home for node, home in found.columns if home is not None}
-    used = {home for node, home in found.columns if home is not None and not _joins(node, homes)}
-    return _in_schema_order(schema, found.tables, used)
+    homes = {id(node): home for node, home in resolution.columns if home is not None}
+    used = {home for node, home in resolution.columns if home is not None and not _joins(node, homes)}
+    return _in_schema_order(schema, resolution.tables, used)
 
 
 def columns_mentioned(sql: str, schema: Schema, match: Match) -> tuple[ColumnName, ...]:
@@ -112,8 +112,8 @@ def columns_mentioned(sql: str, schema: Schema, match: Match) -> tuple[ColumnNam
     """
     if match == "parsed":
         return resolved_elements(sql, schema).columns
-    found = mentions_substring if match == "substring" else mentions_word
-    hits = {name: found(sql, name) for name in {c.column.lower() for c in schema.column_names}}
+    mentions = mentions_substring if match == "substring" else mentions_word
+    hits = {name: mentions(sql, name) for name in {c.column.lower() for c in schema.column_names}}
     return tuple(c for c in schema.column_names if hits[c.column.lower()])
 
 

@@ -126,14 +126,14 @@ def remarks(sql: str | None) -> tuple[str, ...]:
     """
     if sql is None:
         return ()
-    found = []
+    sentences = []
     if "\x00" in sql:
-        found.append("the SQL holds a NUL character: it is kept as it is, and cannot be executed")
+        sentences.append("the SQL holds a NUL character: it is kept as it is, and cannot be executed")
     if len(sql) > MAX_SQL_CHARACTERS:
-        found.append(
+        sentences.append(
             f"the SQL is longer than {MAX_SQL_CHARACTERS:,} characters: it is executed, and not parsed"
         )
-    return tuple(found)
+    return tuple(sentences)
 
 
 @dataclass(frozen=True, slots=True)

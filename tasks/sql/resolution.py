@@ -108,8 +108,8 @@ class _Sources:
         """Find a column in this scope, then in the enclosing ones (correlated queries)."""
         sources: _Sources | None = self
         while sources is not None:
-            found, home = sources.find(column, by_query)
-            if found:
+            is_known, home = sources.find(column, by_query)
+            if is_known:
                 return home
             parent = sources.scope.parent
             sources = by_query.get(id(parent.expression.unnest())) if parent is not None else None
@@ -154,7 +154,7 @@ class _Sources:
             self.passed[name] = None  # a recursive CTE passes on nothing of its own
             aliases = (*self.tables, *self.derived)
             stars = (select.args.get("table") for select in self.scope.expression.selects if select.is_star)
-            named = [one for of in stars for one in aliases if not of or one == of.name.lower()]
+            named = [alias for of in stars for alias in aliases if not of or alias == of.name.lower()]
             self.passed[name] = self._among(name, named, by_query)
         return self.passed[name]
 
@@ -229,8 +229,8 @@ class QueryScope:
         return f"{table}.{name}" if table else name
 
     def _has(self, table: str, column: str) -> bool:
-        found = self.schema.table(table)
-        return found is not None and any(c.name.lower() == column for c in found.columns)
+        owner = self.schema.table(table)
+        return owner is not None and any(c.name.lower() == column for c in owner.columns)
 
 
 def sources(tree: "exp.Query") -> "Iterator[exp.Expression]":
@@ -263,11 +263,11 @@ def query_parts(sql: str, schema: Schema) -> QueryParts | None:
     (['a.x'], [['a.id', 'b.id']], ('5',))
     """
     tree = parse(sql, schema.dialect).tree
-    found = resolve(tree, schema) if isinstance(tree, exp.Query) else None
-    if tree is None or found is None:
+    resolution = resolve(tree, schema) if isinstance(tree, exp.Query) else None
+    if tree is None or resolution is None:
         return None
     equal = equal_columns(schema)
-    names = {id(node): f"{home[0]}.{home[1]}" for node, home in found.columns if home is not None}
+    names = {id(node): f"{home[0]}.{home[1]}" for node, home in resolution.columns if home is not None}
     pairs = [
         (node, {id(node.this), id(node.expression)})
         for node in tree.find_all(exp.EQ)
@@ -279,13 +279,13 @@ def query_parts(sql: str, schema: Schema) -> QueryParts | None:
     owned = {f"{c.table}.{c.column}".lower() for c in schema.column_names}
     quoted = [
         node.name
-        for node, _ in found.columns
+        for node, _ in resolution.columns
         # in SQLite a name in double quotes that means no column is a string
         if node.this.args.get("quoted") and not node.table and id(node) not in names
     ]
     literals = [literal.name for literal in tree.find_all(exp.Literal)]
     return QueryParts(
-        found.tables,
+        resolution.tables,
         frozenset(columns & (owned | set(equal.values()))),
         frozenset(joins),
         tuple(sorted([*literals, *quoted])),

@@ -151,10 +151,10 @@ def _by_words(sql: str, dialect: str) -> Ordering:
     read = tokens(sql, dialect)
     if read is None:
         return Ordering(*[re.search(r"\border\s+by\b", sql, re.IGNORECASE) is not None] * 2)
-    depth, found = 0, []
+    depth, depths = 0, []
     for token in read:
         word = token.text.upper()
         depth += (word == "(") - (word == ")")
         if token.token_type.name == "ORDER_BY":
-            found.append(depth)
-    return Ordering(bool(found), 0 in found)
+            depths.append(depth)
+    return Ordering(bool(depths), 0 in depths)

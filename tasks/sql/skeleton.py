@@ -81,7 +81,7 @@ def _bare(tree: "exp.Expr") -> "exp.Expr":
     for node in list(tree.find_all(exp.In, exp.Tuple, exp.Values, exp.Alias)):
         if isinstance(node, exp.Alias):
             node.replace(node.this)
-        elif isinstance(node, exp.Values) or all(_is_value(one) for one in node.expressions):
+        elif isinstance(node, exp.Values) or all(_is_value(item) for item in node.expressions):
             node.set("expressions", node.expressions[:1])
     emptied = tree.transform(_emptied, copy=False)
     assert emptied is not None, "a query is not emptied away"

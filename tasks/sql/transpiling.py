@@ -28,7 +28,7 @@ def keep_results(tree: "exp.Expr", schema: Schema | None, *, typed_division: boo
     """
     kinds = _Kinds(tree, schema)
     divisions = [] if typed_division else list(tree.find_all(exp.Div))
-    found = [(each, kinds.of(each.left), kinds.of(each.right)) for each in divisions]
+    operands = [(division, kinds.of(division.left), kinds.of(division.right)) for division in divisions]
     for cast in list(tree.find_all(exp.Cast)):
         if cast.to.is_type(*exp.DataType.INTEGER_TYPES) and kinds.of(cast.this) == "real":
             cast.set("this", exp.Trunc(this=cast.this))
@@ -37,11 +37,11 @@ def keep_results(tree: "exp.Expr", schema: Schema | None, *, typed_division: boo
             side.replace(exp.cast(exp.Trunc(this=side.copy()), "BIGINT"))
     for like in list(tree.find_all(exp.Like)):
         like.replace(exp.ILike(**like.args))
-    for division, left, right in found:
+    for division, left, right in operands:
         if left == right == "integer":
             divisor = exp.Nullif(this=division.right, expression=exp.Literal.number(0))
             division.replace(exp.IntDiv(this=division.left, expression=divisor))
-    return any("real" not in sides and "" in sides for _, *sides in found)
+    return any("real" not in sides and "" in sides for _, *sides in operands)
 
 
 class _Kinds:
@@ -73,7 +73,7 @@ class _Kinds:
         if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Mod):
             return self._common([node.left, node.right])
         if isinstance(node, exp.Case):
-            return self._common([*(each.args["true"] for each in node.args["ifs"]), node.args.get("default")])
+            return self._common([*(case.args["true"] for case in node.args["ifs"]), node.args.get("default")])
         if isinstance(node, exp.If):
             return self._common([node.args["true"], node.args.get("false")])
         if isinstance(node, exp.Subquery) and len(node.selects) == 1:

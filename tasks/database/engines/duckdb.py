@@ -342,7 +342,7 @@ class _Cursor(Cursor):
             raise
         described = session.description or []
         self.columns = tuple(entry[0] for entry in described)
-        self._json = [place for place, entry in enumerate(described) if str(entry[1]) == "JSON"]
+        self._json = [index for index, entry in enumerate(described) if str(entry[1]) == "JSON"]
 
     def fetch(self, rows: int) -> list[tuple[Any, ...]]:
         batch = [plain_row(row) for row in self._session.fetchmany(rows)]
@@ -354,9 +354,9 @@ class _Cursor(Cursor):
 
     def _with_json(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
         cells = list(row)
-        for place in self._json:
-            if isinstance(cells[place], str):
-                cells[place] = reread_json(cells[place])
+        for index in self._json:
+            if isinstance(cells[index], str):
+                cells[index] = reread_json(cells[index])
         return tuple(cells)
 
 

@@ -128,9 +128,9 @@ def _register_loaders(connection: "psycopg.Connection[Any]") -> None:
             return reread_json(bytes(data).decode())
 
     adapters = connection.adapters
-    known = {info.name for info in adapters.types}
+    registered = {info.name for info in adapters.types}
     for name in _AS_TEXT.split():
-        if name in known:
+        if name in registered:
             adapters.register_loader(name, TextLoader)
     adapters.register_loader("numeric", Number)
     adapters.register_loader("timestamptz", Moment)
@@ -201,7 +201,7 @@ class _Connection(ServerConnection):
         connection = self._connection.pgconn
         connection.prepare(b"", sql.encode())
         described = connection.describe_prepared(b"")
-        return tuple((described.fname(place) or b"").decode() for place in range(described.nfields))
+        return tuple((described.fname(index) or b"").decode() for index in range(described.nfields))
 
     def explain(self, error: BaseException) -> tuple[Status, str]:
         if "out of memory" in str(error) and self.code(error) not in TOO_LARGE:
@@ -227,10 +227,10 @@ def _padding(connection: "psycopg.Connection[Any]") -> str:
 
     Other sessions of the role, whose SQL a model may have written, do not see a gold there.
     """
-    shown = connection.execute(
+    length = connection.execute(
         "SELECT pg_size_bytes(current_setting('track_activity_query_size'))"
     ).fetchone()
-    return "." * shown[0] if shown else ""
+    return "." * length[0] if length else ""
 
 
 FUNCTIONS = """

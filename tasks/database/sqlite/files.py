@@ -97,10 +97,10 @@ def is_damage(error: sqlite3.Error) -> bool:
 def file_id(path: Path) -> tuple[int, int] | None:
     """Return device and number of the file at a path, which a rename keeps; None if there is none."""
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def renew_if_damaged(path: Path, loss: str) -> bool:
