@@ -22,14 +22,14 @@ BUDGETS = {
     "tasks/backbone": 8_290,
     "tasks/benchmarks": 4_193,
     "tasks/core": 1_337,
-    "tasks/database": 5_892,
+    "tasks/database": 5_894,
     "tasks/documents": 1_469,
     "tasks/pages": 2_614,
     "tasks/results": 7_359,
     "tasks/retrieval": 1_651,
     "tasks/scoring": 5_798,
     "tasks/settings": 2_236,
-    "tasks/sql": 2_524,
+    "tasks/sql": 2_527,
     "tasks/stages": 3_412,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""

@@ -53,7 +53,8 @@ _OPEN = frozenset({"'", '"', "`"})
 
 def postgresql_tokens(sql: str) -> Iterator[Token]:
     """Yield the tokens of PostgreSQL's SQL, where strings have no escapes unless they say so."""
-    position, after_escapes = 0, False
+    position = 0
+    after_escapes = False
     while match := _POSTGRESQL.match(sql, position):
         kind, text, position = str(match.lastgroup), match[0], match.end()
         if kind == "nested":
@@ -79,7 +80,8 @@ def mysql_tokens(sql: str, *, escapes: bool = True, ansi: bool = False) -> Itera
         escapes: whether a backslash in a string escapes what is behind it (`sql_mode` without NO_BACKSLASH_ESCAPES).
         ansi: whether double quotes are around names (ANSI_QUOTES).
     """
-    position, pattern = 0, _mysql(escapes, ansi)
+    pattern = _mysql(escapes, ansi)
+    position = 0
     while match := pattern.match(sql, position):
         yield from _plain(str(match.lastgroup).rstrip("_"), match[0], _folded)
         position = match.end()
@@ -224,7 +226,8 @@ def _refused_schema(tokens: Sequence[Token], index: int) -> str:
 
 def _is_allowed_before_parenthesis(tokens: Sequence[Token], index: int) -> bool:
     """Return whether a name before a parenthesis is an allowed function, a keyword, or a new name of a table."""
-    token, before = tokens[index], tokens[index - 1] if index else Token("sign", "")
+    token = tokens[index]
+    before = tokens[index - 1] if index else Token("sign", "")
     if before == Token("sign", "."):
         return False
     if token.text in FUNCTIONS or (token.kind == "word" and token.text in SYNTAX):

@@ -60,7 +60,8 @@ def without_distinct(sql: str, dialect: str) -> str:
     read = tokens(sql, dialect) if "distinct" in sql.lower() else None
     if read is None:
         return sql
-    kept, position = [], 0
+    kept = []
+    position = 0
     for index, token in enumerate(read):
         if token.token_type.name != "DISTINCT" or sql[token.start : token.end + 1].upper() != "DISTINCT":
             continue
@@ -151,7 +152,8 @@ def _by_words(sql: str, dialect: str) -> Ordering:
     read = tokens(sql, dialect)
     if read is None:
         return Ordering(*[re.search(r"\border\s+by\b", sql, re.IGNORECASE) is not None] * 2)
-    depth, depths = 0, []
+    depth = 0
+    depths = []
     for token in read:
         word = token.text.upper()
         depth += (word == "(") - (word == ")")

@@ -178,9 +178,6 @@ def damage(path: Path) -> str:
     return "it is cut off" if cut else ""
 
 
-log = logging.getLogger(__name__)
-
-
 @dataclass(frozen=True)
 class Template:
     """The empty database of the installed release of a library."""
