@@ -13,27 +13,27 @@ SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 1_140,
     "flows/cli": 3_991,
-    "flows/evaluate": 7_748,
-    "flows/matrix": 1_121,
-    "flows/pages": 1_637,
+    "flows/evaluate": 7_753,
+    "flows/matrix": 1_123,
+    "flows/pages": 1_639,
     "flows/pipelines": 956,
     "flows/prefect": 2_739,
     "flows/runtime": 912,
     "tasks/backbone": 8_290,
-    "tasks/benchmarks": 4_193,
-    "tasks/core": 1_321,
-    "tasks/database": 6_051,
+    "tasks/benchmarks": 4_197,
+    "tasks/core": 1_337,
+    "tasks/database": 5_894,
     "tasks/documents": 1_469,
     "tasks/pages": 2_614,
     "tasks/results": 7_359,
-    "tasks/retrieval": 1_651,
+    "tasks/retrieval": 1_650,
     "tasks/scoring": 5_798,
     "tasks/settings": 2_236,
-    "tasks/sql": 2_620,
+    "tasks/sql": 2_527,
     "tasks/stages": 3_412,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 382
+MAX_MODULES = 379
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02

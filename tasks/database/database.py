@@ -75,8 +75,8 @@ def open_database(
     engine = engine_of(location)
     engine.require(location, database_id)
     state = engine.state(location)
-    found = engine.read(location, database_id, sample_rows)
-    if not found.tables:
+    structure = engine.read(location, database_id, sample_rows)
+    if not structure.tables:
         raise DataError(
             f'Database "{database_id}": {location} has no tables. It may have been created by a program that '
             "opened a wrong path; fetch the file again, or check the benchmark's `databases` folder."
@@ -84,8 +84,8 @@ def open_database(
             else f'Database "{database_id}": {location} has no tables that its role may read. Check the name of the '
             "database, and what the role was granted; tables of another schema need ?schema=NAME at the end."
         )
-    keys = united(found.tables, found.foreign_keys, foreign_keys)
-    schema = Schema(database_id, tuple(found.tables), keys, dialect=engine.dialect).described(
+    keys = united(structure.tables, structure.foreign_keys, foreign_keys)
+    schema = Schema(database_id, tuple(structure.tables), keys, dialect=engine.dialect).described(
         descriptions or {}
     )
     return Database(database_id, location, schema, engine.digest(location), state)
@@ -143,7 +143,7 @@ def locate(text: str, *, writable: bool = False, version: str = "") -> Location:
     engines = [ENGINES.get(name) for name in ENGINES.names()]
     if not separator or not scheme.replace("+", "").replace("-", "").isalnum():
         path = Path(text).expanduser().absolute()
-        chosen = next((one for one in engines if one.has_file(path)), None) or ENGINES.get("sqlite")
+        chosen = next((engine for engine in engines if engine.has_file(path)), ENGINES.get("sqlite"))
         return Location(chosen.name, str(path), writable=writable, version=version)
     scheme = scheme.lower()
     for engine in engines:
@@ -154,12 +154,12 @@ def locate(text: str, *, writable: bool = False, version: str = "") -> Location:
             # sqlite:///relative.db, sqlite:////absolute.db
             path = Path(rest[1:] if rest.startswith("/") else rest).expanduser().absolute()
             return Location(engine.name, str(path), writable=writable, version=version)
-    known = [scheme for engine in engines for scheme in engine.schemes]
-    near = get_close_matches(scheme, known, n=1)
+    schemes = [scheme for engine in engines for scheme in engine.schemes]
+    near = get_close_matches(scheme, schemes, n=1)
     raise ConfigurationError(
         f'There is no engine for "{scheme}://" databases. '
         + (f'Did you mean "{near[0]}://"? ' if near else "")
-        + f"Known: {', '.join(f'{one}://' for one in sorted(known))}, and the path of a SQLite or DuckDB file, or "
+        + f"Known: {', '.join(f'{name}://' for name in sorted(schemes))}, and the path of a SQLite or DuckDB file, or "
         "of a folder of Parquet or CSV files."
     )
 
@@ -192,9 +192,9 @@ def _without_password(url: str) -> tuple[str, str]:
 
 def dialect_named(name: str) -> str:
     """Return sqlglot's name of a dialect that a user names: an engine, its dialect, or a beginning of its URLs."""
-    engines = [ENGINES.get(each) for each in ENGINES.names()]
+    engines = [ENGINES.get(engine_name) for engine_name in ENGINES.names()]
     for engine in engines:
         if name.lower() in (engine.name, engine.dialect, *engine.schemes):
             return engine.dialect
-    known = [engine.name for engine in engines]
-    raise ConfigurationError(f'There is no dialect "{name}". {did_you_mean(name, known)}')
+    names = [engine.name for engine in engines]
+    raise ConfigurationError(f'There is no dialect "{name}". {did_you_mean(name, names)}')

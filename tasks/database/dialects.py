@@ -142,7 +142,7 @@ def quoted_if_needed(name: str, dialect: str) -> str:
     >>> [quoted_if_needed(name, "postgres") for name in ("name", "Name", "user")]
     ['name', '"Name"', '"user"']
     """
-    known = dialect_of(dialect)
-    folded = known.folds and name != name.lower()
-    plain = PLAIN_NAME.match(name) and name.lower() not in known.reserved and not folded
+    rules = dialect_of(dialect)
+    folded = rules.folds and name != name.lower()
+    plain = PLAIN_NAME.match(name) and name.lower() not in rules.reserved and not folded
     return name if plain else quoted(name, dialect)

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tasks.core.records import Status
 from tasks.core.registry import Registry
+from tasks.database.dialects import quoted
 from tasks.database.limits import Limits
 from tasks.database.location import Location
+from tasks.database.plain import plain
 from tasks.database.schema import ForeignKey, Table
 
 if TYPE_CHECKING:
@@ -191,27 +193,38 @@ class Values(ABC):
 class StreamedValues(Values):
     """Values that Python reads from the database and writes into the index."""
 
-    @abstractmethod
-    def texts(self, table: str, column: str, longest: int) -> Iterator[tuple[str, int]]:
-        """Yield the different texts of a column, of at most so many characters, and how often each occurs."""
+    dialect: ClassVar[str]
+    count: ClassVar[str] = "count(*)"
 
     @abstractmethod
-    def numbers(self, table: str, column: str, most: int) -> Iterator[int | float]:
-        """Yield different numbers of a column, the first so many."""
+    def rows(self, sql: str) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a query as the database sends them."""
 
     @abstractmethod
-    def frequent(self, table: str, column: str, among: int, most: int) -> Iterator[int | float]:
-        """Yield the most frequent numbers among the first of a column."""
+    def different_texts(self, table: str, column: str, longest: int) -> str | None:
+        """Return the SQL of the different texts of a column, of at most so many characters, with how often each occurs.
+
+        None for a column of another type.
+        """
+
+    @abstractmethod
+    def is_number(self, table: str, column: str) -> str | None:
+        """Return the condition in SQL that a value of a column is a number, None for a column of another type."""
 
     def copy_texts(self, index: "sqlite3.Connection", table: str, column: str, longest: int) -> None:
         """Append the different texts of a column to the index, sorted by SQLite."""
+        sql = self.different_texts(table, column, longest)
+        if sql is None:
+            return
         index.execute(
             "CREATE TEMP TABLE IF NOT EXISTS incoming (value TEXT PRIMARY KEY, uses INTEGER) WITHOUT ROWID"
         )
-        found = (
-            (text, uses) for text, uses in self.texts(table, column, longest) if 0 < len(text) <= longest
+        decoded = (
+            (raw.decode("utf-8", "backslashreplace") if isinstance(raw, bytes) else raw, uses)
+            for raw, uses in self.rows(sql)
         )
-        index.executemany("INSERT OR IGNORE INTO incoming VALUES (?, ?)", found)
+        texts = ((text, uses) for text, uses in decoded if 0 < len(text) <= longest)
+        index.executemany("INSERT OR IGNORE INTO incoming VALUES (?, ?)", texts)
         index.execute("INSERT INTO text (value, uses) SELECT * FROM incoming ORDER BY value COLLATE BINARY")
         index.execute("DELETE FROM incoming")
 
@@ -219,14 +232,26 @@ class StreamedValues(Values):
         self, index: "sqlite3.Connection", place: int, table: str, column: str, most: int
     ) -> None:
         """Append different numbers of a column to the index."""
-        found = ((place, number) for number in self.numbers(table, column, most) if _fits(number))
-        index.executemany("INSERT OR IGNORE INTO number VALUES (?, ?)", found)
+        if condition := self.is_number(table, column):
+            name, source = quoted(column, self.dialect), quoted(table, self.dialect)
+            numbers = self._numbers(f"SELECT DISTINCT {name} FROM {source} WHERE {condition} LIMIT {most}")
+            rows = ((place, number) for number in numbers)
+            index.executemany("INSERT OR IGNORE INTO number VALUES (?, ?)", rows)
 
     def frequent_numbers(
         self, index: "sqlite3.Connection", table: str, column: str, *, among: int, most: int
     ) -> list[int | float]:
         """Return the most frequent numbers of a column."""
-        return [number for number in self.frequent(table, column, among, most) if _fits(number)]
+        condition = self.is_number(table, column)
+        if condition is None:
+            return []
+        name, source = quoted(column, self.dialect), quoted(table, self.dialect)
+        first = f"(SELECT {name} FROM {source} WHERE {condition} LIMIT {among}) AS first_numbers"
+        order = f"ORDER BY {self.count} DESC, {name} LIMIT {most}"
+        return [*self._numbers(f"SELECT {name} FROM {first} GROUP BY {name} {order}")]
+
+    def _numbers(self, sql: str) -> Iterator[int | float]:
+        return (number for (value,) in self.rows(sql) if _fits(number := plain(value)))
 
 
 def _fits(number: object) -> bool:

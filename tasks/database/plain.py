@@ -130,8 +130,10 @@ def _with_plain_keys(value: Any) -> Any:
 
 
 def _in_json(value: Any) -> Any:
-    found = plain(value)
-    return list(found) if isinstance(found, tuple) else found.hex() if isinstance(found, bytes) else found
+    value = plain(value)
+    if isinstance(value, tuple):
+        return list(value)
+    return value.hex() if isinstance(value, bytes) else value
 
 
 _KEYS = (str, int, float, type(None))

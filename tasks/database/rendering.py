@@ -86,14 +86,14 @@ def render(
             descriptions=described,
             sampled=sampled,
         )
-    shown = schema.with_samples(
+    sampled_schema = schema.with_samples(
         lambda _, column: tuple(literal(v, longest_value) for v in column.samples[:sample_rows])
     )
     if style == "m_schema":
-        lines = _m_schema(shown, keys, descriptions=descriptions)
+        lines = _m_schema(sampled_schema, keys, descriptions=descriptions)
     else:
-        ddl = _OmniSqlDdl(shown, descriptions) if style == "omnisql" else _Ddl(shown, descriptions)
-        lines = ddl.lines(keys)
+        ddl = _OmniSqlDdl if style == "omnisql" else _Ddl
+        lines = ddl(sampled_schema, descriptions).lines(keys)
     return PromptParts(_lines(lines), sampled=sampled)
 
 
@@ -132,8 +132,8 @@ def _sentence(column: Column) -> str:
 
 def _says_nothing_new(values: str, description: str) -> bool:
     """Whether every word, number and code of the values' description is in the column's description already."""
-    known = {word.lower() for word in _WORD.findall(description)} | _EMPTY_WORDS
-    return all(word.lower() in known for word in _WORD.findall(values))
+    words = {word.lower() for word in _WORD.findall(description)} | _EMPTY_WORDS
+    return all(word.lower() in words for word in _WORD.findall(values))
 
 
 def _comment_line(table: Table, dialect: str) -> str:
@@ -148,14 +148,14 @@ def _view(table: Table) -> str:
 
 def _comment_samples(schema: Schema, rows: int, longest: int) -> Iterator[str]:
     for table in schema.tables:
-        shown = [
+        samples = [
             f"{quoted_if_needed(column.name, schema.dialect)}: "
             + " | ".join(literal(value, longest) for value in column.samples[:rows])
             for column in table.columns
             if column.samples[:rows]
         ]
-        if shown:
-            yield f"# {quoted_if_needed(table.name, schema.dialect)}({', '.join(shown)})"
+        if samples:
+            yield f"# {quoted_if_needed(table.name, schema.dialect)}({', '.join(samples)})"
 
 
 def _comment_key(key: ForeignKey, dialect: str) -> str:
@@ -187,13 +187,13 @@ class _Ddl:
     between: ClassVar[str] = ""
 
     def lines(self, keys: Sequence[ForeignKey]) -> Iterator[str]:
-        for place, table in enumerate(self.schema.tables):
+        for index, table in enumerate(self.schema.tables):
             entries = [(self.definition(column), self.remark(column)) for column in table.columns]
             if table.primary_key and set(table.primary_key) <= {column.name for column in table.columns}:
                 entries.append((f"PRIMARY KEY ({self.names(table.primary_key)})", ""))
             entries += [(self.constraint(key), "") for key in keys if key.table == table.name]
             mark = " -- view" if table.view else ""
-            yield (self.between if place else "") + f"CREATE TABLE {self.names((table.name,))} ({mark}"
+            yield (self.between if index else "") + f"CREATE TABLE {self.names((table.name,))} ({mark}"
             for position, (definition, remark) in enumerate(entries, start=1):
                 comma = "," if position < len(entries) else ""
                 yield f"{self.indent}{definition}{comma}" + (f" -- {remark}" if remark else "")

@@ -129,8 +129,8 @@ class Schema:
 
     def limited_to(self, tables: Iterable[str]) -> "Schema":
         """Return the schema with these tables only, in full; the whole schema where it has none of them."""
-        wanted = {name.lower() for name in tables}
-        return self.reduced_to(Link(columns=tuple(c for c in self.column_names if c.table.lower() in wanted)))
+        names = {name.lower() for name in tables}
+        return self.reduced_to(Link(columns=tuple(c for c in self.column_names if c.table.lower() in names)))
 
     def with_samples(self, samples: Callable[[ColumnName, Column], tuple[Any, ...]]) -> "Schema":
         """Return the schema with other sample values, as a function of each column gives them.
@@ -161,8 +161,8 @@ class Schema:
         >>> [column.samples for column in shown.tables[0].columns]
         [(), ('x',)]
         """
-        found = {one.column: one.values for one in values}
-        return self.with_samples(lambda name, column: found.get(name, ()))
+        samples = {retrieved.column: retrieved.values for retrieved in values}
+        return self.with_samples(lambda name, column: samples.get(name, ()))
 
     def _with_columns(self, changed: Callable[[ColumnName, Column], Column]) -> "Schema":
         def columns(table: Table) -> tuple[Column, ...]:
@@ -206,5 +206,5 @@ def _spelled(key: ForeignKey, by_name: dict[str, Table]) -> ForeignKey | None:
 
 def _columns(table: Table, names: Iterable[str]) -> tuple[str, ...] | None:
     spelling = {column.name.lower(): column.name for column in table.columns}
-    found = tuple(spelling.get(name.lower()) for name in names)
-    return None if None in found else tuple(name for name in found if name is not None)
+    spelled = tuple(spelling.get(name.lower()) for name in names)
+    return None if None in spelled else tuple(name for name in spelled if name is not None)

@@ -46,7 +46,7 @@ def _own(node: exp.Expr) -> Iterator[exp.Expr]:
     skipped = (exp.Query, exp.Subquery, exp.Window)
     if isinstance(node, skipped):
         return
-    for inner in node.walk(prune=lambda each: isinstance(each, skipped)):
+    for inner in node.walk(prune=lambda part: isinstance(part, skipped)):
         if not isinstance(inner, skipped):
             yield inner
 
@@ -63,8 +63,8 @@ def _aggregates(select: exp.Select) -> list[exp.Expr]:
 
 def has_one_extreme(select: exp.Select) -> bool:
     """Return whether the only aggregate of a SELECT is one MIN or one MAX."""
-    found = {node.sql() for node in _aggregates(select) if isinstance(node, exp.Min | exp.Max)}
-    return len(found) == 1 and len({node.sql() for node in _aggregates(select)}) == 1
+    extremes = {node.sql() for node in _aggregates(select) if isinstance(node, exp.Min | exp.Max)}
+    return len(extremes) == 1 and len({node.sql() for node in _aggregates(select)}) == 1
 
 
 def bare_columns(select: exp.Select) -> list[exp.Column]:
@@ -72,36 +72,36 @@ def bare_columns(select: exp.Select) -> list[exp.Column]:
     group = select.args.get("group")
     if not group and not _aggregates(select):
         return []
-    aliases = {each.alias.lower(): each for each in select.expressions if each.alias}
-    keys = [_key(each, select, aliases) for each in (group.expressions if group else [])]
-    found = []
+    aliases = {expression.alias.lower(): expression for expression in select.expressions if expression.alias}
+    keys = [_key(expression, select, aliases) for expression in (group.expressions if group else [])]
+    columns = []
     for part in _parts(select):
         for node in _own(part):
             if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
                 continue
             above = _ancestors(node, part)
             is_alias = part not in select.expressions and not node.table and node.name.lower() in aliases
-            if is_alias or any(isinstance(each, exp.AggFunc) or _is_key(each, keys) for each in above):
+            if is_alias or any(isinstance(outer, exp.AggFunc) or _is_key(outer, keys) for outer in above):
                 continue
-            found.append(node)
-    return found
+            columns.append(node)
+    return columns
 
 
 def _ancestors(node: exp.Expr, top: exp.Expr) -> list[exp.Expr]:
-    found = [node]
-    while found[-1] is not top and found[-1].parent is not None:
-        found.append(found[-1].parent)
-    return found
+    path = [node]
+    while path[-1] is not top and path[-1].parent is not None:
+        path.append(path[-1].parent)
+    return path
 
 
-def _key(each: exp.Expr, select: exp.Select, aliases: dict[str, exp.Expr]) -> exp.Expr:
+def _key(term: exp.Expr, select: exp.Select, aliases: dict[str, exp.Expr]) -> exp.Expr:
     """Return the expression that a term of GROUP BY stands for: a number is a position, a name may be an alias."""
-    if isinstance(each, exp.Literal) and each.is_int and 0 < int(each.name) <= len(select.expressions):
-        output: exp.Expr = select.expressions[int(each.name) - 1].unalias()
+    if isinstance(term, exp.Literal) and term.is_int and 0 < int(term.name) <= len(select.expressions):
+        output: exp.Expr = select.expressions[int(term.name) - 1].unalias()
         return output
-    if isinstance(each, exp.Column) and not each.table and each.name.lower() in aliases:
-        return aliases[each.name.lower()].unalias()
-    return each
+    if isinstance(term, exp.Column) and not term.table and term.name.lower() in aliases:
+        return aliases[term.name.lower()].unalias()
+    return term
 
 
 def _is_key(node: exp.Expr, keys: Sequence[exp.Expr]) -> bool:
@@ -130,13 +130,13 @@ def ordered(tree: exp.Expr) -> Iterator[exp.Ordered]:
 
 def sort_keys(tree: exp.Expr) -> list[exp.Expr]:
     """Return the terms of ORDER BY and the arguments of MIN and MAX whose values can be looked at: plain columns."""
-    found: list[exp.Expr] = []
+    keys: list[exp.Expr] = []
     for node in tree.find_all(exp.Ordered, exp.Min, exp.Max):
         if isinstance(node, exp.Ordered) and not isinstance(node.parent, exp.Order):
             continue
         if isinstance(node.this, exp.Column) and node.find_ancestor(exp.Select) is not None:
-            found.append(node.this)
-    return found
+            keys.append(node.this)
+    return keys
 
 
 def probe(key: exp.Expr) -> exp.Select:
@@ -160,9 +160,9 @@ _ROWS = ("with_", "with", "from_", "from", "where")
 
 def _without_alias(key: exp.Expr, select: exp.Select) -> exp.Expr:
     if isinstance(key, exp.Column) and not key.table:
-        for each in select.expressions:
-            own = each.unalias()
-            if each.alias.lower() == key.name.lower() and isinstance(own, exp.Column):
+        for output in select.expressions:
+            own = output.unalias()
+            if output.alias.lower() == key.name.lower() and isinstance(own, exp.Column):
                 return own
     return key
 
@@ -186,12 +186,12 @@ def cast(tree: exp.Expr, wanted: Sequence[bool], *, inside: bool) -> None:
 
 def sum_in_parts(tree: exp.Expr) -> bool:
     """Write every sum and average as that of two parts; return whether there is one."""
-    found = [
+    sums = [
         node
         for node in tree.find_all(exp.Sum, exp.Avg)
         if not isinstance(node.this, exp.Distinct) and not isinstance(node.parent, exp.Window | exp.Filter)
     ]
-    for node in found:
+    for node in sums:
         value = node.this
         # odd where a digit after the point is: whole numbers, whose sums are exact, are all in one part
         digits = exp.Add(this=_whole(value, 10), expression=_whole(value, 1000))
@@ -211,7 +211,7 @@ def sum_in_parts(tree: exp.Expr) -> bool:
             total = exp.Div(this=exp.paren(real), expression=count.copy(), typed=True)
         some = exp.GT(this=count, expression=exp.Literal.number(0))
         node.replace(exp.Case(ifs=[exp.If(this=some, true=total)]))
-    return bool(found)
+    return bool(sums)
 
 
 def _whole(value: exp.Expr, times: int) -> exp.Expr:
@@ -245,13 +245,13 @@ def break_ties(node: exp.Query, width: int | None, *, downwards: bool) -> None:
     if not (_is_limited(node) or (order and width is not None)):
         return
     columns = node.selects
-    known = None if any(column.is_star for column in columns) else len(columns)
-    count = known or width
+    listed = None if any(column.is_star for column in columns) else len(columns)
+    count = listed or width
     if not count:
         return
     terms = [
-        exp.Ordered(this=exp.Literal.number(place), desc=downwards, nulls_first=not downwards)
-        for place in range(1, count + 1)
+        exp.Ordered(this=exp.Literal.number(position), desc=downwards, nulls_first=not downwards)
+        for position in range(1, count + 1)
     ]
     if order:
         order.set("expressions", [*order.expressions, *terms])
@@ -296,9 +296,9 @@ class Alternatives:
             if any(pick(self.tree, node) for node in queries(self.tree)):
                 yield Pair(kind, self._broken(self.tree, width), self._broken(self.tree, width, pick))
         bare, least, greatest = self.tree.copy(), self.tree.copy(), self.tree.copy()
-        found = [(select, bare_columns(select)) for select in selects(bare)]
-        if any(columns for _, columns in found):
-            extreme = all(has_one_extreme(select) for select, columns in found if columns)
+        bare_by_select = [(select, bare_columns(select)) for select in selects(bare)]
+        if any(columns for _, columns in bare_by_select):
+            extreme = all(has_one_extreme(select) for select, columns in bare_by_select if columns)
             for tree, name in ((least, "Min"), (greatest, "Max")):
                 for select in selects(tree):
                     wrap(bare_columns(select), name)

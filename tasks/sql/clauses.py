@@ -8,15 +8,12 @@ one. ORDER BY and LIMIT behind a set operation belong to its last query, as in S
 import hashlib
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from tasks.database.schema import Schema
-from tasks.sql.parsing import parse
+from tasks.sql.parsing import exp, parse
 from tasks.sql.resolution import QueryScope, sources
 from tasks.sql.rewriting import with_joined_operators
-
-if TYPE_CHECKING:
-    from sqlglot import exp
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +96,6 @@ def clauses(sql: str, schema: Schema) -> Clauses | None:
     >>> [term.text for term in taken.select], taken.where.terms[0].left.text
     (['pet.name'], 'pet.age')
     """
-    from sqlglot import exp
-
     tree = parse(with_joined_operators(sql), schema.dialect).tree
     if not isinstance(tree, exp.Query):
         return None
@@ -115,8 +110,6 @@ class _Reader:
     schema: Schema
 
     def query(self, tree: "exp.Query", outer: QueryScope | None) -> Clauses:
-        from sqlglot import exp
-
         while isinstance(tree, exp.Subquery) and not tree.args.get("order") and not tree.args.get("limit"):
             tree = tree.this
         if isinstance(tree, exp.SetOperation):
@@ -167,8 +160,6 @@ class _Reader:
         )
 
     def _source(self, source: "exp.Expression", outer: QueryScope | None) -> str | Clauses:
-        from sqlglot import exp
-
         if isinstance(source, exp.Subquery):
             return self.query(source.this, outer)
         return source.name.lower()
@@ -184,8 +175,6 @@ class _Reader:
         return tuple(Ordered(self._term(o.this, scope), bool(o.args.get("desc"))) for o in order.expressions)
 
     def _conditions(self, tree: "exp.Expression | None", scope: QueryScope) -> Conditions:
-        from sqlglot import exp
-
         if tree is None:
             return Conditions()
         while isinstance(tree, exp.Paren):
@@ -196,8 +185,6 @@ class _Reader:
         return Conditions((self._condition(tree, scope),))
 
     def _condition(self, tree: "exp.Expression", scope: QueryScope) -> Condition:
-        from sqlglot import exp
-
         negated = False
         while isinstance(tree, exp.Not | exp.Paren):
             negated ^= isinstance(tree, exp.Not)
@@ -218,16 +205,12 @@ class _Reader:
         return Condition(negated, tree.key, left, nested)
 
     def _term(self, tree: "exp.Expression", scope: QueryScope) -> Term:
-        from sqlglot import exp
-
         aggregated = any(
             isinstance(node, exp.AggFunc) for node in tree.walk(prune=lambda n: isinstance(n, exp.Query))
         )
         return Term(self._text(tree, scope), aggregated)
 
     def _text(self, tree: "exp.Expression", scope: QueryScope) -> str:
-        from sqlglot import exp
-
         if isinstance(tree, exp.Column):
             return "*" if isinstance(tree.this, exp.Star) else scope.name(tree) or tree.name.lower()
         if isinstance(tree, exp.Star):
@@ -252,8 +235,6 @@ def _kind(join: "exp.Join") -> str:
 
 
 def _last_select(tree: "exp.Query") -> "exp.Query":
-    from sqlglot import exp
-
     while isinstance(tree, exp.SetOperation | exp.Subquery):
         tree = tree.expression if isinstance(tree, exp.SetOperation) else tree.this
     return tree

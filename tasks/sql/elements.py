@@ -4,16 +4,13 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from tasks.core.records import ColumnName
 from tasks.database.schema import Schema
 from tasks.settings.stages import Match
-from tasks.sql.parsing import parse
+from tasks.sql.parsing import exp, parse
 from tasks.sql.resolution import Home, resolve
-
-if TYPE_CHECKING:
-    from sqlglot import exp
 
 GoldElements = Literal["cross", "resolved"]
 
@@ -44,8 +41,6 @@ def cross_elements(sql: str, schema: Schema) -> Elements:
     >>> [str(c) for c in cross_elements("SELECT a.id FROM a JOIN b ON x = 1", schema).columns]
     ['a.id', 'a.x', 'b.id']
     """
-    from sqlglot import exp
-
     parsed = parse(sql, schema.dialect)
     if parsed.tree is None:
         return _by_words(sql, schema, parsed.reason)
@@ -68,16 +63,14 @@ def resolved_elements(sql: str, schema: Schema) -> Elements:
     >>> [str(c) for c in resolved_elements("SELECT t.id FROM a AS t JOIN b ON x = 1", schema).columns]
     ['a.id', 'a.x']
     """
-    from sqlglot import exp
-
     parsed = parse(sql, schema.dialect)
     if not isinstance(parsed.tree, exp.Query):
         return _by_words(sql, schema, parsed.reason or "not a query")
-    found = resolve(parsed.tree, schema)
-    if found is None:
+    resolution = resolve(parsed.tree, schema)
+    if resolution is None:
         return _by_words(sql, schema, "the same alias is used for two tables")
-    columns = {home for _, home in found.columns if home is not None}
-    return _in_schema_order(schema, found.tables, columns.union(found.using))
+    columns = {home for _, home in resolution.columns if home is not None}
+    return _in_schema_order(schema, resolution.tables, columns.union(resolution.using))
 
 
 @lru_cache(maxsize=4096)
@@ -95,18 +88,13 @@ def used_elements(sql: str, schema: Schema) -> Elements:
     >>> [str(c) for c in used_elements("SELECT t.x FROM a AS t JOIN b ON t.id = b.id", schema).columns]
     ['a.x']
     """
-    from sqlglot import exp
-
     tree = parse(sql, schema.dialect).tree
-    found = resolve(tree, schema) if isinstance(tree, exp.Query) else None
-    if found is None:
+    resolution = resolve(tree, schema) if isinstance(tree, exp.Query) else None
+    if resolution is None:
         return resolved_elements(sql, schema)
-    homes = {id(node): home for node, home in found.columns if home is not None}
-    used = {home for node, home in found.columns if home is not None and not _joins(node, homes)}
-    return Elements(
-        tuple(table.name for table in schema.tables if table.name.lower() in found.tables),
-        tuple(name for name in schema.column_names if (name.table.lower(), name.column.lower()) in used),
-    )
+    homes = {id(node): home for node, home in resolution.columns if home is not None}
+    used = {home for node, home in resolution.columns if home is not None and not _joins(node, homes)}
+    return _in_schema_order(schema, resolution.tables, used)
 
 
 def columns_mentioned(sql: str, schema: Schema, match: Match) -> tuple[ColumnName, ...]:
@@ -124,8 +112,8 @@ def columns_mentioned(sql: str, schema: Schema, match: Match) -> tuple[ColumnNam
     """
     if match == "parsed":
         return resolved_elements(sql, schema).columns
-    found = mentions_substring if match == "substring" else mentions_word
-    hits = {name: found(sql, name) for name in {c.column.lower() for c in schema.column_names}}
+    mentions = mentions_substring if match == "substring" else mentions_word
+    hits = {name: mentions(sql, name) for name in {c.column.lower() for c in schema.column_names}}
     return tuple(c for c in schema.column_names if hits[c.column.lower()])
 
 
@@ -175,8 +163,6 @@ def _word(name: str) -> re.Pattern[str]:
 
 def _joins(column: "exp.Column", homes: dict[int, Home]) -> bool:
     """Return whether a column is in a condition that joins two sources."""
-    from sqlglot import exp
-
     node: exp.Expr = column
     while node.parent is not None and not isinstance(
         node.parent,

@@ -10,11 +10,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from tasks.core.lazy import LazyModule
 from tasks.sql.parse_process import OVER, ParseProcess
 
 if TYPE_CHECKING:
-    from sqlglot import exp
+    from sqlglot import exp as exp
     from sqlglot.tokenizer_core import Token
+else:
+    exp = LazyModule("sqlglot.expressions")
 
 MAX_SQL_CHARACTERS = 10_000
 """Characters of a SQL that is parsed; the longest gold of BIRD has 1,446, of Spider 577."""
@@ -73,7 +76,6 @@ def parse(sql: str, dialect: str) -> Parsed:
 
 def parse_here(sql: str, dialect: str) -> Parsed:
     """Parse the first statement of a SQL in this process, without a deadline."""
-    from sqlglot import exp
     from sqlglot.dialects.dialect import Dialect
     from sqlglot.errors import SqlglotError
 
@@ -124,14 +126,14 @@ def remarks(sql: str | None) -> tuple[str, ...]:
     """
     if sql is None:
         return ()
-    found = []
+    sentences = []
     if "\x00" in sql:
-        found.append("the SQL holds a NUL character: it is kept as it is, and cannot be executed")
+        sentences.append("the SQL holds a NUL character: it is kept as it is, and cannot be executed")
     if len(sql) > MAX_SQL_CHARACTERS:
-        found.append(
+        sentences.append(
             f"the SQL is longer than {MAX_SQL_CHARACTERS:,} characters: it is executed, and not parsed"
         )
-    return tuple(found)
+    return tuple(sentences)
 
 
 @dataclass(frozen=True, slots=True)

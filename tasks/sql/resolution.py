@@ -3,15 +3,11 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tasks.database.schema import Schema
-from tasks.sql.parsing import parse
+from tasks.sql.parsing import exp, parse
 from tasks.sql.skeleton import skeleton
-
-if TYPE_CHECKING:
-    from sqlglot import exp
-
 
 Home = tuple[str, str]
 """Table and column, both in lower case."""
@@ -78,8 +74,6 @@ class _Sources:
     @classmethod
     def of(cls, scope: Any, schema: Schema) -> "_Sources":
         """Read the FROM of a scope."""
-        from sqlglot import exp
-
         tables: dict[str, str] = {}
         derived: dict[str, frozenset[str]] = {}
         inner: dict[str, Any] = {}
@@ -97,7 +91,6 @@ class _Sources:
 
     def columns(self) -> "Iterator[exp.Column]":
         """Yield the columns written in this scope itself, not those of queries within it."""
-        from sqlglot import exp
         from sqlglot.optimizer.scope import walk_in_scope
 
         for node in walk_in_scope(self.scope.expression):
@@ -115,8 +108,8 @@ class _Sources:
         """Find a column in this scope, then in the enclosing ones (correlated queries)."""
         sources: _Sources | None = self
         while sources is not None:
-            found, home = sources.find(column, by_query)
-            if found:
+            is_known, home = sources.find(column, by_query)
+            if is_known:
                 return home
             parent = sources.scope.parent
             sources = by_query.get(id(parent.expression.unnest())) if parent is not None else None
@@ -148,8 +141,6 @@ class _Sources:
 
     def _behind(self, alias: str, name: str, by_query: "dict[int, _Sources]") -> Home | None:
         """Return the database column that a derived table passes on by `*`; None for its other columns."""
-        from sqlglot import exp
-
         if name in self.derived.get(alias, ()) or "*" not in self.derived.get(alias, ()):
             return None
         query = self.inner[alias].expression
@@ -163,14 +154,12 @@ class _Sources:
             self.passed[name] = None  # a recursive CTE passes on nothing of its own
             aliases = (*self.tables, *self.derived)
             stars = (select.args.get("table") for select in self.scope.expression.selects if select.is_star)
-            named = [one for of in stars for one in aliases if not of or one == of.name.lower()]
+            named = [alias for of in stars for alias in aliases if not of or alias == of.name.lower()]
             self.passed[name] = self._among(name, named, by_query)
         return self.passed[name]
 
     def _is_output_name(self, column: "exp.Column") -> bool:
         """Return whether ORDER BY names a column of the result, which then hides those of the tables."""
-        from sqlglot import exp
-
         ordered = column.parent
         if not isinstance(ordered, exp.Ordered) or not isinstance(self.scope.expression, exp.Select):
             return False
@@ -195,8 +184,6 @@ class QueryScope:
     @classmethod
     def of(cls, tree: "exp.Query", schema: Schema, outer: "QueryScope | None") -> "QueryScope":
         """Read the FROM of a query."""
-        from sqlglot import exp
-
         tables = {
             source.alias_or_name.lower(): source.name.lower() if isinstance(source, exp.Table) else None
             for source in sources(tree)
@@ -219,8 +206,6 @@ class QueryScope:
 
     def _equalities(self, tree: "exp.Query") -> Iterator[set[tuple[str, str]]]:
         """Yield the pairs of columns that inner joins demand to be equal."""
-        from sqlglot import exp
-
         for join in tree.args.get("joins") or []:
             condition = None if join.side or join.method else join.args.get("on")
             for part in condition.flatten() if isinstance(condition, exp.And) else (condition,):
@@ -244,8 +229,8 @@ class QueryScope:
         return f"{table}.{name}" if table else name
 
     def _has(self, table: str, column: str) -> bool:
-        found = self.schema.table(table)
-        return found is not None and any(c.name.lower() == column for c in found.columns)
+        owner = self.schema.table(table)
+        return owner is not None and any(c.name.lower() == column for c in owner.columns)
 
 
 def sources(tree: "exp.Query") -> "Iterator[exp.Expression]":
@@ -277,14 +262,12 @@ def query_parts(sql: str, schema: Schema) -> QueryParts | None:
     >>> sorted(found.columns), [sorted(pair) for pair in found.joins], found.values
     (['a.x'], [['a.id', 'b.id']], ('5',))
     """
-    from sqlglot import exp
-
     tree = parse(sql, schema.dialect).tree
-    found = resolve(tree, schema) if isinstance(tree, exp.Query) else None
-    if tree is None or found is None:
+    resolution = resolve(tree, schema) if isinstance(tree, exp.Query) else None
+    if tree is None or resolution is None:
         return None
     equal = equal_columns(schema)
-    names = {id(node): f"{home[0]}.{home[1]}" for node, home in found.columns if home is not None}
+    names = {id(node): f"{home[0]}.{home[1]}" for node, home in resolution.columns if home is not None}
     pairs = [
         (node, {id(node.this), id(node.expression)})
         for node in tree.find_all(exp.EQ)
@@ -296,13 +279,13 @@ def query_parts(sql: str, schema: Schema) -> QueryParts | None:
     owned = {f"{c.table}.{c.column}".lower() for c in schema.column_names}
     quoted = [
         node.name
-        for node, _ in found.columns
+        for node, _ in resolution.columns
         # in SQLite a name in double quotes that means no column is a string
         if node.this.args.get("quoted") and not node.table and id(node) not in names
     ]
     literals = [literal.name for literal in tree.find_all(exp.Literal)]
     return QueryParts(
-        found.tables,
+        resolution.tables,
         frozenset(columns & (owned | set(equal.values()))),
         frozenset(joins),
         tuple(sorted([*literals, *quoted])),

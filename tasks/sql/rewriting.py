@@ -3,12 +3,8 @@
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
-from tasks.sql.parsing import parse, tokens
-
-if TYPE_CHECKING:
-    from sqlglot import exp
+from tasks.sql.parsing import exp, parse, tokens
 
 SPIDER_OPERATORS = (("> =", ">="), ("< =", "<="), ("! =", "!="))
 """Operators that tokenised predictions write apart, and what Spider's evaluator makes of them, also within texts."""
@@ -64,7 +60,8 @@ def without_distinct(sql: str, dialect: str) -> str:
     read = tokens(sql, dialect) if "distinct" in sql.lower() else None
     if read is None:
         return sql
-    kept, position = [], 0
+    kept = []
+    position = 0
     for index, token in enumerate(read):
         if token.token_type.name != "DISTINCT" or sql[token.start : token.end + 1].upper() != "DISTINCT":
             continue
@@ -92,8 +89,6 @@ def without_concatenation(sql: str, dialect: str) -> str:
     >>> without_concatenation("SELECT 'Mr ' || last FROM person", "sqlite")
     "SELECT 'Mr ' || last FROM person"
     """
-    from sqlglot import exp
-
     tree = parse(sql, dialect).tree
     if not isinstance(tree, exp.Select) or tree.args.get("distinct") or tree.args.get("group"):
         return sql
@@ -107,8 +102,6 @@ def without_concatenation(sql: str, dialect: str) -> str:
 
 def _columns_of(expression: "exp.Expr") -> "list[exp.Expr]":
     """Return the columns of a concatenation, or the expression itself if it does not concatenate two columns."""
-    from sqlglot import exp
-
     inner = expression.this if isinstance(expression, exp.Alias) else expression
     operands = _operands(inner)
     columns = [operand for operand in operands if not isinstance(operand, exp.Literal)]
@@ -116,8 +109,6 @@ def _columns_of(expression: "exp.Expr") -> "list[exp.Expr]":
 
 
 def _operands(expression: "exp.Expr") -> "list[exp.Expr]":
-    from sqlglot import exp
-
     inner = expression.unnest()
     if isinstance(inner, exp.DPipe):
         return [*_operands(inner.left), *_operands(inner.right)]
@@ -147,8 +138,6 @@ def ordering(sql: str, dialect: str) -> Ordering:
     """
     if "order" not in sql.lower():  # most queries, and parsing takes a hundred times as long
         return Ordering(anywhere=False, outermost=False)
-    from sqlglot import exp
-
     tree = parse(sql, dialect).tree
     if tree is None:
         return _by_words(sql, dialect)
@@ -163,10 +152,11 @@ def _by_words(sql: str, dialect: str) -> Ordering:
     read = tokens(sql, dialect)
     if read is None:
         return Ordering(*[re.search(r"\border\s+by\b", sql, re.IGNORECASE) is not None] * 2)
-    depth, found = 0, []
+    depth = 0
+    depths = []
     for token in read:
         word = token.text.upper()
         depth += (word == "(") - (word == ")")
         if token.token_type.name == "ORDER_BY":
-            found.append(depth)
-    return Ordering(bool(found), 0 in found)
+            depths.append(depth)
+    return Ordering(bool(depths), 0 in depths)

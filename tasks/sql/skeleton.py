@@ -9,12 +9,8 @@ stay apart, and no word is replaced within another. What means the same is writt
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
-from tasks.sql.parsing import parse, tokens
-
-if TYPE_CHECKING:
-    from sqlglot import exp
+from tasks.sql.parsing import exp, parse, tokens
 
 SLOT = "_"
 _NEGATED = "__not"
@@ -48,7 +44,6 @@ def read_skeleton(sql: str, dialect: str) -> SkeletonReading:
     >>> read_skeleton("DROP TABLE t", "sqlite")
     SkeletonReading(text=None, reason='not a query: drop')
     """
-    from sqlglot import exp
     from sqlglot.errors import SqlglotError
 
     parsed = parse(sql, dialect)
@@ -82,13 +77,11 @@ def skeleton_length(text: str) -> int:
 
 
 def _bare(tree: "exp.Expr") -> "exp.Expr":
-    from sqlglot import exp
-
     tree = tree.copy()
     for node in list(tree.find_all(exp.In, exp.Tuple, exp.Values, exp.Alias)):
         if isinstance(node, exp.Alias):
             node.replace(node.this)
-        elif isinstance(node, exp.Values) or all(_is_value(one) for one in node.expressions):
+        elif isinstance(node, exp.Values) or all(_is_value(item) for item in node.expressions):
             node.set("expressions", node.expressions[:1])
     emptied = tree.transform(_emptied, copy=False)
     assert emptied is not None, "a query is not emptied away"
@@ -96,16 +89,12 @@ def _bare(tree: "exp.Expr") -> "exp.Expr":
 
 
 def _is_value(node: "exp.Expr") -> bool:
-    from sqlglot import exp
-
     inner = node.this if isinstance(node, exp.Neg | exp.Paren) else node
     return isinstance(inner, exp.Literal | exp.Boolean | exp.Null)
 
 
 def _emptied(node: "exp.Expr") -> "exp.Expr | None":
     """Take names and values out."""
-    from sqlglot import exp
-
     slot = exp.to_identifier(SLOT)
     if isinstance(node, exp.TableAlias):
         return exp.TableAlias(this=slot) if isinstance(node.parent, exp.CTE) else None
@@ -132,8 +121,6 @@ def _emptied(node: "exp.Expr") -> "exp.Expr | None":
 
 def _spelled_out(node: "exp.Expr") -> "exp.Expr":
     """Write in one way what can be written in two."""
-    from sqlglot import exp
-
     while (
         isinstance(node, exp.Paren)
         and isinstance(node.this, exp.Column | exp.Func | exp.Paren | exp.Subquery)
@@ -150,8 +137,6 @@ def _spelled_out(node: "exp.Expr") -> "exp.Expr":
 
 
 def _negated(node: "exp.Expr") -> "exp.Expr":
-    from sqlglot import exp
-
     inner = node
     while isinstance(inner, exp.Paren | exp.Escape):
         inner = inner.this

@@ -133,17 +133,17 @@ class _Parser:
     def more(self) -> bool:
         return self.i < len(self.words)
 
-    def at(self, *wanted: str) -> bool:
-        return self.more and self.words[self.i] in wanted
+    def at(self, *words: str) -> bool:
+        return self.more and self.words[self.i] in words
 
     def take(self) -> str:
         self.i += 1
         return self.words[self.i - 1]
 
-    def skip(self, *wanted: str) -> bool:
-        found = self.at(*wanted)
-        self.i += found
-        return found
+    def skip(self, *words: str) -> bool:
+        is_there = self.at(*words)
+        self.i += is_there
+        return is_there
 
     def demand(self, word: str) -> None:
         if self.take() != word:
@@ -238,7 +238,7 @@ class _Parser:
         return Ordering(direction, tuple(units))
 
     def conditions(self, names: list[str]) -> Conditions:
-        found: list[Condition | Literal["and", "or"]] = []
+        conditions: list[Condition | Literal["and", "or"]] = []
         while self.more:
             unit = self.unit(names)
             negated = self.skip("not")
@@ -249,44 +249,44 @@ class _Parser:
             if operator == "between":
                 self.demand("and")
                 second = self.value(names)
-            found.append(Condition(negated, operator, unit, value, second))
+            conditions.append(Condition(negated, operator, unit, value, second))
             if self.ends_clause() or self.at(*JOIN_WORDS):
                 break
             if self.more:
                 if not self.at("and", "or"):
                     raise UnreadableError
-                found.append(cast(Literal["and", "or"], self.take()))
-        return tuple(found)
+                conditions.append(cast(Literal["and", "or"], self.take()))
+        return tuple(conditions)
 
     def value(self, names: list[str]) -> Value:
         """Read a value: a query, a text, a number, or the first column of whatever else is there."""
         start = self.i
         block = self.skip("(")
-        found: Value
+        value: Value
         if self.words[self.i] == "select":
-            found = self.query()
+            value = self.query()
         elif '"' in self.words[self.i]:
-            found = self.take()
+            value = self.take()
         else:
             try:
-                found = float(self.words[self.i])
+                value = float(self.words[self.i])
                 self.i += 1
             except ValueError:
                 while self.more and not self.at(",", ")", "and", *CLAUSE_WORDS, *JOIN_WORDS):
                     self.i += 1
-                found = _Parser(self.words[start : self.i], self.columns, self.tables).column_use(names)
+                value = _Parser(self.words[start : self.i], self.columns, self.tables).column_use(names)
         if block:
             self.demand(")")
-        return found
+        return value
 
     def unit(self, names: list[str]) -> Unit:
         block = self.skip("(")
-        found = Unit(self.column_use(names))
+        unit = Unit(self.column_use(names))
         if self.at(*ARITHMETIC):
-            found = Unit(found.first, self.take(), self.column_use(names))
+            unit = Unit(unit.first, self.take(), self.column_use(names))
         if block:
             self.demand(")")
-        return found
+        return unit
 
     def column_use(self, names: list[str]) -> ColumnUse:
         block = self.skip("(")
@@ -294,14 +294,14 @@ class _Parser:
             aggregate = self.take()
             self.demand("(")
             distinct = self.skip("distinct")
-            found = ColumnUse(self.column(names), aggregate, distinct)
+            use = ColumnUse(self.column(names), aggregate, distinct)
             self.demand(")")
-            return found  # a bracket before the aggregate is not closed, as published
+            return use  # a bracket before the aggregate is not closed, as published
         distinct = self.skip("distinct")
-        found = ColumnUse(self.column(names), distinct=distinct)
+        use = ColumnUse(self.column(names), distinct=distinct)
         if block:
             self.demand(")")
-        return found
+        return use
 
     def column(self, names: list[str]) -> str:
         word = self.take()

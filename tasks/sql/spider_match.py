@@ -25,10 +25,11 @@ from tasks.sql.spider_grammar import (
 def official_match(predicted: str, gold: str, schema: Schema) -> bool | None:
     """Return whether the official evaluator matches a predicted SQL with the gold; None if it cannot read either."""
     # as published, "value" in a prediction is a placeholder for a number
-    one, other = read_query(predicted.replace("value", "1"), schema), read_query(gold, schema)
-    if one is None or other is None:
+    predicted_query = read_query(predicted.replace("value", "1"), schema)
+    gold_query = read_query(gold, schema)
+    if predicted_query is None or gold_query is None:
         return None
-    return _same(_compared(one, schema), _compared(other, schema))
+    return _same(_compared(predicted_query, schema), _compared(gold_query, schema))
 
 
 def _compared(query: SpiderQuery, schema: Schema) -> SpiderQuery:
@@ -109,7 +110,7 @@ class _Merged:
         return replace(
             query,
             distinct=False,
-            select=tuple(replace(one, unit=self.unit(one.unit)) for one in query.select),
+            select=tuple(replace(selected, unit=self.unit(selected.unit)) for selected in query.select),
             on=self.conditions(query.on),
             where=self.conditions(query.where),
             group=tuple(map(self.use, query.group)),
@@ -129,9 +130,9 @@ class _Merged:
         )
 
     def use(self, use: ColumnUse) -> ColumnUse:
-        known = use.column.partition(".")[0] in self.tables
+        is_own = use.column.partition(".")[0] in self.tables
         return replace(
-            use, column=self.joined.get(use.column, use.column) if known else use.column, distinct=None
+            use, column=self.joined.get(use.column, use.column) if is_own else use.column, distinct=None
         )
 
 
@@ -142,7 +143,7 @@ def joined_columns(schema: Schema) -> Mapping[str, str]:
     As published, a key joins the first group that has one of its columns; groups that a later key connects stay two,
     and a column of both is in the later one.
     """
-    place = {f"{name.table}.{name.column}".lower(): i for i, name in enumerate(schema.column_names)}
+    index = {f"{name.table}.{name.column}".lower(): i for i, name in enumerate(schema.column_names)}
     groups: list[set[str]] = []
     for key in schema.foreign_keys:
         for child, parent in zip(key.columns, key.parent_columns, strict=False):
@@ -153,5 +154,5 @@ def joined_columns(schema: Schema) -> Mapping[str, str]:
             else:
                 group |= pair
     return {
-        column: min(group, key=lambda c: place.get(c, len(place))) for group in groups for column in group
+        column: min(group, key=lambda c: index.get(c, len(index))) for group in groups for column in group
     }

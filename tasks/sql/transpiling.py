@@ -1,18 +1,13 @@
 """Translation of SQL from one dialect into another, by sqlglot."""
 
 import re
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from tasks.database.dialects import SQLITE, dialect_of
 from tasks.database.schema import Schema
-from tasks.sql.parsing import parse
+from tasks.sql.parsing import exp, parse
 from tasks.sql.resolution import resolve
-
-if TYPE_CHECKING:
-    from sqlglot import exp
-
 
 Kind = Literal["integer", "real", ""]
 """Kind of an expression's values; "" where it is not known."""
@@ -31,11 +26,9 @@ def keep_results(tree: "exp.Expr", schema: Schema | None, *, typed_division: boo
         schema: the schema of its database; None: it is not known.
         typed_division: whether `/` of integers truncates in the other dialect as well.
     """
-    from sqlglot import exp
-
     kinds = _Kinds(tree, schema)
     divisions = [] if typed_division else list(tree.find_all(exp.Div))
-    found = [(each, kinds.of(each.left), kinds.of(each.right)) for each in divisions]
+    operands = [(division, kinds.of(division.left), kinds.of(division.right)) for division in divisions]
     for cast in list(tree.find_all(exp.Cast)):
         if cast.to.is_type(*exp.DataType.INTEGER_TYPES) and kinds.of(cast.this) == "real":
             cast.set("this", exp.Trunc(this=cast.this))
@@ -44,19 +37,17 @@ def keep_results(tree: "exp.Expr", schema: Schema | None, *, typed_division: boo
             side.replace(exp.cast(exp.Trunc(this=side.copy()), "BIGINT"))
     for like in list(tree.find_all(exp.Like)):
         like.replace(exp.ILike(**like.args))
-    for division, left, right in found:
+    for division, left, right in operands:
         if left == right == "integer":
             divisor = exp.Nullif(this=division.right, expression=exp.Literal.number(0))
             division.replace(exp.IntDiv(this=division.left, expression=divisor))
-    return any("real" not in sides and "" in sides for _, *sides in found)
+    return any("real" not in sides and "" in sides for _, *sides in operands)
 
 
 class _Kinds:
     """Kinds of the expressions of one query."""
 
     def __init__(self, tree: "exp.Expr", schema: Schema | None) -> None:
-        from sqlglot import exp
-
         resolution = resolve(tree, schema) if schema and isinstance(tree, exp.Query) else None
         self._homes = {id(column): home for column, home in resolution.columns} if resolution else {}
         self._types = (
@@ -66,8 +57,6 @@ class _Kinds:
         )
 
     def of(self, node: "exp.Expr") -> Kind:
-        from sqlglot import exp
-
         if isinstance(node, exp.Literal):
             return "" if node.is_string else "integer" if node.is_int else "real"
         if isinstance(node, exp.Column):
@@ -84,7 +73,7 @@ class _Kinds:
         if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Mod):
             return self._common([node.left, node.right])
         if isinstance(node, exp.Case):
-            return self._common([*(each.args["true"] for each in node.args["ifs"]), node.args.get("default")])
+            return self._common([*(case.args["true"] for case in node.args["ifs"]), node.args.get("default")])
         if isinstance(node, exp.If):
             return self._common([node.args["true"], node.args.get("false")])
         if isinstance(node, exp.Subquery) and len(node.selects) == 1:
@@ -93,8 +82,6 @@ class _Kinds:
 
     def _common(self, nodes: "list[exp.Expr | None]") -> Kind:
         """Return the kind of values of which each may take part; NULL and absent ones do not count."""
-        from sqlglot import exp
-
         kinds = {self.of(node) for node in nodes if node is not None and not isinstance(node, exp.Null)}
         if kinds == {"integer"}:
             return "integer"
@@ -132,7 +119,7 @@ def transpile(sql: str, source: str, target: str, schema: Schema | None = None) 
     >>> transpile("SELECT count(a) / 2 FROM t WHERE b LIKE 'x%'", "sqlite", "duckdb").sql
     "SELECT COUNT(a) // NULLIF(2, 0) FROM t WHERE b ILIKE 'x%'"
     """
-    from sqlglot import Dialect, exp
+    from sqlglot import Dialect
     from sqlglot.errors import SqlglotError
 
     parsed = parse(sql, source)
@@ -143,12 +130,8 @@ def transpile(sql: str, source: str, target: str, schema: Schema | None = None) 
     unknown = False
     for name in list(tree.find_all(exp.Column)):
         text = name.this
-        if (
-            isinstance(text, exp.Identifier)
-            and text.quoted
-            and not name.table
-            and _is_text(sql, text.name, columns)
-        ):
+        is_quoted = isinstance(text, exp.Identifier) and text.quoted and not name.table
+        if is_quoted and columns and f'"{text.name}"' in sql and text.name.lower() not in columns:
             name.replace(exp.Literal.string(text.name))
     if source == SQLITE:
         unknown = keep_results(tree, schema, typed_division=Dialect.get_or_raise(target).TYPED_DIVISION)
@@ -162,10 +145,6 @@ def transpile(sql: str, source: str, target: str, schema: Schema | None = None) 
         return Transpiled(sql, problem=str(error).strip().split("\n")[0])
     bare, same = _bare(written), _bare(parsed.tree.sql(source))
     return Transpiled(written, changed=bare != same, unknown_division=unknown)
-
-
-def _is_text(sql: str, name: str, columns: AbstractSet[str]) -> bool:
-    return bool(columns) and f'"{name}"' in sql and name.lower() not in columns
 
 
 def _bare(sql: str) -> str:

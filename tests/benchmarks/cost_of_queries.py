@@ -14,9 +14,9 @@ from typing import Any
 from tasks.database.database import Database, locate, open_database
 from tasks.database.dialects import quoted
 from tasks.database.engine import engine_of
+from tasks.database.engines import mysql as mysql_opening
+from tasks.database.engines import postgresql as postgresql_opening
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.database.servers import mysql as mysql_opening
-from tasks.database.servers import postgresql as postgresql_opening
 
 
 def bare(database: Database) -> Callable[[str], Any]:

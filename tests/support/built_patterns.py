@@ -6,10 +6,9 @@ A pattern is evaluated as its function writes it, with these values for the func
 import re
 from collections.abc import Mapping, Sequence
 
+from tasks.database import server_gate as tokens
 from tasks.database.dialects import dialect_of
-from tasks.database.engines.mysql import Mysql
-from tasks.database.engines.postgresql import Postgresql
-from tasks.database.servers import gate as tokens
+from tasks.database.engine import ENGINES
 
 NAMES = ("a", "(a+)+$", "a b")
 """Names of columns and parameters; the program has to escape them."""
@@ -17,12 +16,14 @@ LINE_COMMENTS = tuple(dialect_of(name).line_comment for name in ("sqlite", "mysq
 
 BUILT: Mapping[str, Mapping[str, Sequence[str]]] = {
     "tasks.backbone.endpoint.failures:_names": {"name": tuple(map(re.escape, NAMES))},
-    "tasks.database.servers.gate:_mysql": {
+    "tasks.database.server_gate:_mysql": {
         "inner": (tokens._ESCAPED, tokens._PLAIN),
         "double": ('(?P<name_>"(?:[^"]|"")*")', r'(?P<string_>"(?:[^"\\]|\\.)*")', '(?P<string_>"[^"]*")'),
     },
-    "tasks.database.servers.engine:refusal": {
-        "pattern": tuple(pattern for engine in (Mysql, Postgresql) for pattern, _ in engine.refusals)
+    "tasks.database.server_engine:refusal": {
+        "pattern": tuple(
+            pattern for name in ("mysql", "postgresql") for pattern, _ in ENGINES.get(name).refusals
+        )
     },
     "tasks.sql.elements:_word": {"name": NAMES},
     "tasks.sql.same_query:_gaps": {"line_comment": LINE_COMMENTS},

@@ -56,7 +56,7 @@ def command(load_options: LoadOptions) -> None:
     """
     from tasks.benchmarks.databases import open_benchmark_database
     from tasks.database.database import locate
-    from tasks.database.servers.loading import copy_database
+    from tasks.database.loading import copy_database
     from tasks.documents.text import visible
     from tasks.settings.assemble import benchmark_settings
 

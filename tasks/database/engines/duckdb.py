@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tasks.core.errors import DataError
 from tasks.core.files import file_digest, file_state, shown_files
+from tasks.core.lazy import LazyModule
 from tasks.core.records import Status
 from tasks.database.dialects import quoted
 from tasks.database.engine import (
@@ -29,13 +30,15 @@ from tasks.database.engine import (
 )
 from tasks.database.limits import Limits
 from tasks.database.location import Location, unreadable
-from tasks.database.plain import number, plain_row, reread_json
+from tasks.database.plain import plain_row, reread_json
 from tasks.database.sandbox.runner import READING_S, in_sandbox
 from tasks.database.sandbox.session import Session
 from tasks.database.schema import Column, ForeignKey, Table
 
 if TYPE_CHECKING:
     import duckdb
+else:
+    duckdb = LazyModule("duckdb")
 
 
 MAGIC = b"DUCK"
@@ -50,7 +53,7 @@ _IS_NUMBER = (
 )
 
 
-class DuckDb(Engine):
+class _DuckDb(Engine):
     """The engine of DuckDB files, and of folders of Parquet and CSV files."""
 
     name = "duckdb"
@@ -59,21 +62,15 @@ class DuckDb(Engine):
     endings: ClassVar[tuple[str, ...]] = (".duckdb", ".ddb")
 
     def product(self, location: Location) -> str:
-        """Return DuckDB with the version of its library."""
-        import duckdb
-
         return f"DuckDB {duckdb.__version__}"
 
     def has_file(self, path: Path) -> bool:
-        """Return whether a path is a DuckDB file or a folder of Parquet and CSV files."""
         return super().has_file(path) or is_database(path)
 
     def exists(self, location: Location) -> bool:
-        """Return whether the file or folder is there."""
         return location.path.exists()
 
     def require(self, location: Location, database_id: str) -> None:
-        """Make sure that DuckDB can open it."""
         path = location.path
         if not path.exists():
             raise DataError(
@@ -95,7 +92,6 @@ class DuckDb(Engine):
         return digest.hexdigest()
 
     def state(self, location: Location) -> tuple[Any, ...]:
-        """Return numbers, sizes and times of change of the file, or of every file of the folder."""
         path = location.path
         if not path.is_dir():
             return file_state(path)
@@ -105,74 +101,47 @@ class DuckDb(Engine):
             return ()
 
     def read(self, location: Location, database_id: str, sample_rows: int) -> Structure:
-        """Read tables, comments, keys and the first rows."""
-        found: Structure = in_sandbox(
-            _read, location, database_id, sample_rows, timeout_s=READING_S, limits=Limits()
+        structure: Structure = in_sandbox(
+            read_structure, location, database_id, sample_rows, timeout_s=READING_S, limits=Limits()
         )
-        return found
+        return structure
 
     def connect(self, location: Location, limits: Limits) -> Connection:
-        """Open a connection that only reads."""
-        return DuckConnection(location.path, limits)
+        return _Connection(location.path, limits)
 
     def values(self, location: Location) -> Values:
-        """Open its values."""
-        return DuckValues(open_restrained(location.path))
+        return _Values(open_restrained(location.path))
 
 
-def _read(session: Session, database_id: str, sample_rows: int) -> Structure:
-    path = session.location.path
-    with reading(path, database_id) as connection:
-        return read_structure(connection, sample_rows, folder=path.is_dir())
-
-
-class DuckValues(StreamedValues):
-    """The values of a DuckDB database."""
+class _Values(StreamedValues):
+    dialect = DIALECT
+    count = "system.main.count(*)"
 
     def __init__(self, connection: "duckdb.DuckDBPyConnection") -> None:
-        import duckdb
-
         self.errors = (duckdb.Error,)
         self._connection = connection
 
-    def texts(self, table: str, column: str, longest: int) -> Iterator[tuple[str, int]]:
-        """Yield the different texts of a column of text; other types have none."""
+    def different_texts(self, table: str, column: str, longest: int) -> str:
         name = quoted(column, DIALECT)
-        yield from self._rows(
+        return (
             f"SELECT {name}::VARCHAR, system.main.count(*) FROM {quoted(table, DIALECT)} "
             f"WHERE (system.main.typeof({name}) = 'VARCHAR' OR system.main.typeof({name}) LIKE 'ENUM%') "
             f"AND system.main.length({name}::VARCHAR) BETWEEN 1 AND {longest} GROUP BY 1"
         )
 
-    def numbers(self, table: str, column: str, most: int) -> Iterator[int | float]:
-        """Yield different numbers of a column."""
-        name = quoted(column, DIALECT)
-        source = f"{quoted(table, DIALECT)} WHERE {_IS_NUMBER.format(name)}"
-        for (value,) in self._rows(f"SELECT DISTINCT {name} FROM {source} LIMIT {most}"):
-            yield value if isinstance(value, int | float) else number(value)
-
-    def frequent(self, table: str, column: str, among: int, most: int) -> Iterator[int | float]:
-        """Yield the most frequent numbers among the first of a column."""
-        name = quoted(column, DIALECT)
-        source = (
-            f"(SELECT {name} FROM {quoted(table, DIALECT)} WHERE {_IS_NUMBER.format(name)} LIMIT {among})"
-        )
-        for (value,) in self._rows(
-            f"SELECT {name} FROM {source} GROUP BY 1 ORDER BY system.main.count(*) DESC, 1 LIMIT {most}"
-        ):
-            yield value if isinstance(value, int | float) else number(value)
+    def is_number(self, table: str, column: str) -> str:
+        return _IS_NUMBER.format(quoted(column, DIALECT))
 
     def close(self) -> None:
-        """Close the database."""
         self._connection.close()
 
-    def _rows(self, sql: str) -> Iterator[tuple[Any, ...]]:
-        found = self._connection.execute(sql)
-        while batch := found.fetchmany(AT_ONCE):
+    def rows(self, sql: str) -> Iterator[tuple[Any, ...]]:
+        result = self._connection.execute(sql)
+        while batch := result.fetchmany(AT_ONCE):
             yield from batch
 
 
-ENGINES.register("duckdb")(DuckDb())
+ENGINES.register("duckdb")(_DuckDb())
 
 
 def is_database(path: Path) -> bool:
@@ -193,8 +162,6 @@ def files_of(folder: Path) -> list[Path]:
 
 def open_restrained(path: Path, memory_mb: int = 256) -> "duckdb.DuckDBPyConnection":
     """Open a file or a folder for reading only, with so many MiB of memory for DuckDB."""
-    import duckdb
-
     settings: dict[str, str | bool | int | float | list[str]] = {
         "threads": 1,
         "memory_limit": f"{memory_mb}MiB",
@@ -221,8 +188,6 @@ def open_restrained(path: Path, memory_mb: int = 256) -> "duckdb.DuckDBPyConnect
 @contextmanager
 def reading(path: Path, database_id: str) -> Iterator["duckdb.DuckDBPyConnection"]:
     """Open a file or a folder for as long as the block runs; DuckDB's errors become `DataError`."""
-    import duckdb
-
     connection = open_restrained(path)
     try:
         yield connection
@@ -233,8 +198,6 @@ def reading(path: Path, database_id: str) -> Iterator["duckdb.DuckDBPyConnection
 
 
 def _create_views(connection: "duckdb.DuckDBPyConnection", folder: Path) -> None:
-    import duckdb
-
     files = files_of(folder)
     names: dict[str, Path] = {}
     for file in files:
@@ -246,19 +209,15 @@ def _create_views(connection: "duckdb.DuckDBPyConnection", folder: Path) -> None
     connection.execute(f"SET allowed_paths = [{paths}]")
     for file in files:
         try:
-            connection.execute(f"CREATE VIEW {quoted(file.stem, DIALECT)} AS FROM {_reader(file)}")
+            source = _text(str(file))
+            is_parquet = file.suffix.lower() == ".parquet"
+            reader = f"read_parquet({source})" if is_parquet else _csv_reader(source, file_state(file))
+            connection.execute(f"CREATE VIEW {quoted(file.stem, DIALECT)} AS FROM {reader}")
         except duckdb.Error as error:
             raise DataError(
                 f"{file} cannot be read by DuckDB ({first_line(error)}). Correct the file, or move it away. A CSV file "
                 "is in UTF-8, with one kind of line end and as many values in each row as in the first."
             ) from error
-
-
-def _reader(file: Path) -> str:
-    path = _text(str(file))
-    return (
-        f"read_parquet({path})" if file.suffix.lower() == ".parquet" else _csv_reader(path, file_state(file))
-    )
 
 
 @lru_cache(maxsize=1024)
@@ -271,16 +230,16 @@ def _csv_reader(path: str, state: tuple[int, ...]) -> str:
     import duckdb
 
     with duckdb.connect(":memory:", config={"threads": 1}) as connection:
-        found = connection.execute(
+        dialect = connection.execute(
             "SELECT Delimiter, Quote, Escape, Comment, SkipRows, HasHeader, Columns, DateFormat, TimestampFormat "
             f"FROM sniff_csv({path}, sample_size = -1)"
         ).fetchone()
-    assert found is not None
-    *marks, skip, header, columns, date, moment = found
+    assert dialect is not None
+    *marks, skip, header, columns, date, moment = dialect
     options = dict(zip(("delim", "quote", "escape", "comment"), marks, strict=True))
     options |= {name: form for name, form in (("dateformat", date), ("timestampformat", moment)) if form}
     texts = [f"{name} = {_text('' if value == '(empty)' else value)}" for name, value in options.items()]
-    types = ", ".join(f"{_text(each['name'])}: {_text(each['type'])}" for each in columns)
+    types = ", ".join(f"{_text(column['name'])}: {_text(column['type'])}" for column in columns)
     return (
         f"read_csv({path}, auto_detect = false, skip = {skip}, header = {header}, columns = {{{types}}}, "
         f"{', '.join(texts)})"
@@ -318,30 +277,24 @@ class RefusedError(Exception):
     """SQL that the sandbox does not give to the engine; the message says why."""
 
 
-class DuckConnection(Connection):
+class _Connection(Connection):
     """A connection to one file or folder. Every query gets a session of its own; `current` is False after a crash."""
 
     def __init__(self, path: Path, limits: Limits) -> None:
-        import duckdb
-
         self.errors = (duckdb.Error, RefusedError, UnicodeDecodeError)
         self._path = path
         self._crashed = False
         self._connection = open_restrained(path, limits.memory_mb // 2)
 
     def execute(self, sql: str, deadline: Deadline) -> Cursor:
-        """Start one query in a new session."""
         statements = self._connection.extract_statements(sql)
         if len(statements) > 1:
             raise RefusedError("The SQL holds more than one statement; give exactly one.")
         if statements and not _is_query(statements[0]):
             raise RefusedError(ONLY_QUERIES)
-        return DuckCursor(self._connection.cursor(), statements, deadline)
+        return _Cursor(self._connection.cursor(), statements, deadline)
 
     def explain(self, error: BaseException) -> tuple[Status, str]:
-        """Return the status of a failed query, and DuckDB's own message."""
-        import duckdb
-
         # a database is unusable after either error
         self._crashed = isinstance(error, duckdb.FatalException | duckdb.InternalException)
 
@@ -356,24 +309,20 @@ class DuckConnection(Connection):
         return "error", str(error)
 
     def current(self) -> bool:
-        """Return whether no query has made DuckDB close the database."""
         return not self._crashed
 
     def close(self) -> None:
-        """Close the database."""
         self._connection.close()
 
 
 def _is_query(statement: Any) -> bool:
-    import duckdb
-
     try:
         return bool(statement.type == duckdb.StatementType.SELECT)
     except ValueError:  # the Python package does not know every kind (UPDATE EXTENSIONS)
         return False
 
 
-class DuckCursor(Cursor):
+class _Cursor(Cursor):
     """A query that DuckDB interrupts at its deadline; rows are computed as they are fetched."""
 
     def __init__(
@@ -393,62 +342,58 @@ class DuckCursor(Cursor):
             raise
         described = session.description or []
         self.columns = tuple(entry[0] for entry in described)
-        self._json = [place for place, entry in enumerate(described) if str(entry[1]) == "JSON"]
+        self._json = [index for index, entry in enumerate(described) if str(entry[1]) == "JSON"]
 
     def fetch(self, rows: int) -> list[tuple[Any, ...]]:
-        """Return the next rows."""
-        found = [plain_row(row) for row in self._session.fetchmany(rows)]
-        return [self._with_json(row) for row in found] if self._json else found
+        batch = [plain_row(row) for row in self._session.fetchmany(rows)]
+        return [self._with_json(row) for row in batch] if self._json else batch
 
     def close(self) -> None:
-        """End the session, and with it the query."""
         self._timer.cancel()
         self._session.close()
 
     def _with_json(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
         cells = list(row)
-        for place in self._json:
-            if isinstance(cells[place], str):
-                cells[place] = reread_json(cells[place])
+        for index in self._json:
+            if isinstance(cells[index], str):
+                cells[index] = reread_json(cells[index])
         return tuple(cells)
 
 
 _SCHEMA = "database_name = system.main.current_database() AND schema_name = system.main.current_schema()"
 HERE = f"{_SCHEMA} AND NOT internal"
 """The schema that is read. Names are qualified: a file may have macros with the names of DuckDB's functions."""
+_CONSTRAINTS = (
+    "SELECT table_name, constraint_type, constraint_column_names, referenced_table, referenced_column_names "
+    f"FROM system.main.duckdb_constraints() WHERE {_SCHEMA} "
+    "AND constraint_type IN ('PRIMARY KEY', 'FOREIGN KEY') ORDER BY table_oid, constraint_index"
+)
 
 
-def read_structure(connection: "duckdb.DuckDBPyConnection", sample_rows: int, *, folder: bool) -> Structure:
-    """Read tables with so many of their first rows, views, and keys; of a folder each view is a file.
-
-    The connection is one of `open_restrained`.
-    """
-    listed = connection.execute(
-        f"SELECT table_name, comment, false FROM system.main.duckdb_tables() WHERE {HERE} ORDER BY table_oid"
-    ).fetchall()
-    listed += connection.execute(
-        f"SELECT view_name, comment, NOT ? FROM system.main.duckdb_views() WHERE {HERE} ORDER BY view_name",
-        [folder],
-    ).fetchall()
-    constraints = _constraints(connection)
-    tables = tuple(
-        _table(connection, Table(name, (), description=comment or "", view=view), constraints, sample_rows)
-        for name, comment, view in listed
-    )
+def read_structure(session: Session, database_id: str, sample_rows: int) -> Structure:
+    """In a worker, read tables with so many of their first rows, views, and keys; of a folder each view is a file."""
+    path = session.location.path
+    with reading(path, database_id) as connection:
+        listed = connection.execute(
+            f"SELECT table_name, comment, false FROM system.main.duckdb_tables() WHERE {HERE} ORDER BY table_oid"
+        ).fetchall()
+        listed += connection.execute(
+            f"SELECT view_name, comment, NOT ? FROM system.main.duckdb_views() WHERE {HERE} ORDER BY view_name",
+            [path.is_dir()],
+        ).fetchall()
+        constraints = connection.execute(_CONSTRAINTS).fetchall()
+        tables = tuple(
+            _table(
+                connection, Table(name, (), description=comment or "", view=view), constraints, sample_rows
+            )
+            for name, comment, view in listed
+        )
     keys = tuple(
         ForeignKey(table, tuple(columns), parent, tuple(parents))
         for table, kind, columns, parent, parents in constraints
         if kind == "FOREIGN KEY"
     )
     return Structure(tables, keys)
-
-
-def _constraints(connection: "duckdb.DuckDBPyConnection") -> list[Any]:
-    return connection.execute(
-        "SELECT table_name, constraint_type, constraint_column_names, referenced_table, referenced_column_names "
-        f"FROM system.main.duckdb_constraints() WHERE {_SCHEMA} "
-        "AND constraint_type IN ('PRIMARY KEY', 'FOREIGN KEY') ORDER BY table_oid, constraint_index"
-    ).fetchall()
 
 
 def _table(connection: "duckdb.DuckDBPyConnection", table: Table, constraints: list[Any], rows: int) -> Table:
@@ -460,7 +405,7 @@ def _table(connection: "duckdb.DuckDBPyConnection", table: Table, constraints: l
         [name],
     ).fetchall()
     columns = tuple(Column(column, kind, about or "") for column, kind, about in described)
-    key = next((tuple(each[2]) for each in constraints if each[0] == name and each[1] == "PRIMARY KEY"), ())
+    key = next((tuple(key[2]) for key in constraints if key[0] == name and key[1] == "PRIMARY KEY"), ())
     table = replace(table, columns=columns, primary_key=key)
     if table.view:
         return table

@@ -1,17 +1,209 @@
-"""MySQL and MariaDB, by PyMySQL: written in Python, so it installs without a compiler, and is kept up."""
+"""MySQL and MariaDB, by PyMySQL: written in Python, so it installs without a compiler, and is kept up.
 
+The session is reset by COM_RESET_CONNECTION: locks, variables, temporary tables, transactions. The protocol takes one
+statement, and only a query is let through: MariaDB's compound statements could end the transaction.
+"""
+
+import contextlib
 import re
-from collections.abc import Iterator
-from itertools import groupby
+from collections.abc import Iterable, Iterator
 from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
 
-from tasks.database.dialects import quoted
-from tasks.database.engine import ENGINES, Structure
-from tasks.database.schema import Column, ForeignKey, Table
-from tasks.database.servers.engine import ServerEngine, ServerValues, rows_of, with_first_rows
-from tasks.database.servers.mysql import MysqlConnection, driver
+from tasks.core.errors import ConfigurationError
+from tasks.database.engine import ENGINES, Deadline
+from tasks.database.location import Location
+from tasks.database.plain import reread_json
+from tasks.database.server_engine import (
+    CONNECT_S,
+    ServerConnection,
+    ServerEngine,
+    ServerValues,
+    import_driver,
+    rows_of,
+)
+from tasks.database.server_gate import MysqlGate
 
 DIALECT = "mysql"
+_GONE = """
+    1040 1053 1077 1079 1080 1129 1152 1158 1159 1160 1161 1184 1203 1226 1927 3032 4031
+    1020 1205 1213 1412
+    1016 1017 1021 1023 1024 1026 1030 1033 1034 1035 1194 1195 1712 1812 1815 1877 1932
+    2002 2003 2005 2006 2013 2014 2026 2055
+"""
+GONE = frozenset(map(int, _GONE.split()))
+"""Errors that say that the server is gone or full, that another session is in the way, that files or tables are damaged
+or that the connection is lost, not that the SQL is wrong."""
+_TIMES = (7, 10, 11, 12, 14)
+_BIT, _JSON = 16, 245
+_ENCRYPTIONS = ("disable", "prefer", "require", "verify-ca", "verify-full")
+
+
+def driver() -> Any:
+    """Return the module pymysql."""
+    return import_driver("pymysql", "MySQL and MariaDB databases need the driver PyMySQL", "mysql")
+
+
+def open_reading(location: Location) -> Any:
+    """Open a connection whose transactions only read, in UTC, and whose values are plain."""
+    return open_connection(location, database_of(location))
+
+
+def database_of(location: Location) -> str:
+    """Return the name of a location's database."""
+    database = unquote(urlsplit(location.address).path.strip("/"))
+    if not database:
+        raise ConfigurationError(f"{location} names no database. Write mysql://user@host:port/database.")
+    return database
+
+
+def open_connection(location: Location, database: str | None) -> Any:
+    """Open a connection to a database, or to none, in UTC, whose values are plain."""
+    pymysql = driver()
+    parts = urlsplit(location.address)
+    return pymysql.connect(
+        host=parts.hostname or "127.0.0.1",
+        port=parts.port or 3306,
+        user=unquote(parts.username or ""),
+        password=location.password,
+        database=database,
+        charset="utf8mb4",
+        connect_timeout=CONNECT_S,
+        autocommit=True,
+        local_infile=False,
+        conv=_converters(pymysql),
+        init_command="SET SESSION time_zone = '+00:00'",
+        **_encryption(location, dict(parse_qsl(parts.query))),
+    )
+
+
+def unreachable(error: BaseException) -> bool:
+    """Return whether an error of the driver says that the server is gone, not that the SQL is wrong."""
+    code = error.args[0] if error.args else None
+    return code in GONE or (isinstance(error, driver().InterfaceError) and code == 0)
+
+
+def explained(error: BaseException) -> str:
+    """Return the server's message on one line, without the driver's tuple around it."""
+    return " ".join(str(error.args[1] if len(error.args) > 1 else error).split())
+
+
+def _encryption(location: Location, options: dict[str, str]) -> dict[str, Any]:
+    """Return the driver's options of encryption for `?sslmode=` and `?sslrootcert=`, as PostgreSQL spells them."""
+    mode, root = options.pop("sslmode", "prefer"), options.pop("sslrootcert", None)
+    if options or mode not in _ENCRYPTIONS:
+        wrong = next(iter(options), f"sslmode={mode}")
+        raise ConfigurationError(
+            f"{location}: {wrong} is not known. Known are sslmode ({', '.join(_ENCRYPTIONS)}) and sslrootcert."
+        )
+    if mode == "disable":
+        return {"ssl_disabled": True}
+    if mode == "prefer":
+        return {}
+    verified = mode.startswith("verify")
+    return {
+        "ssl_ca": root,
+        "ssl_verify_cert": verified,
+        "ssl_verify_identity": mode == "verify-full",
+        **({} if root or verified else {"ssl": {"check_hostname": False, "verify_mode": False}}),
+    }
+
+
+def _moment(text: str) -> str:
+    """Return a moment as the server writes it, without zeros at the end of its fraction.
+
+    >>> _moment("2026-11-01 09:30:00.000000"), _moment("09:30:00.250")
+    ('2026-11-01 09:30:00', '09:30:00.25')
+    """
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _converters(pymysql: Any) -> dict[Any, Any]:
+    """Return what turns a value's text into a plain value, by the server's type of it."""
+    converters = dict(pymysql.converters.conversions)
+    for kind in _TIMES:
+        converters[kind] = _moment
+    converters[_BIT] = lambda raw: int.from_bytes(raw, "big")
+    converters[_JSON] = reread_json
+    return converters
+
+
+COM_RESET_CONNECTION = 0x1F
+SETTINGS = "time_zone = '+00:00', SESSION div_precision_increment = 12"
+"""Moments in UTC, and quotients of whole numbers with 12 digits more than the dividend has; the server's own are 4."""
+_RUNNING = """
+SELECT count(*) FROM information_schema.processlist
+WHERE user = SUBSTRING_INDEX(USER(), '@', 1) AND info LIKE '/* limit %'
+  AND time > CAST(SUBSTRING(info, 10, 9) AS UNSIGNED)
+"""
+"""Queries of these connections whose time is over, killed ones, too."""
+
+
+class _Connection(ServerConnection):
+    driver = staticmethod(driver)
+    open = staticmethod(open_reading)
+    is_unreachable = staticmethod(unreachable)
+    message = staticmethod(explained)
+    running = _RUNNING
+    interrupted = 1317
+    timed_out = frozenset({1969, 3024})  # MariaDB's max_statement_time, MySQL's max_execution_time
+    too_large = frozenset({1037, 1038, 1041, 1114, 1301})
+
+    @staticmethod
+    def code(error: BaseException) -> Any:
+        return error.args[0] if error.args else None
+
+    def gate(self) -> MysqlGate:
+        ((self._mode,),) = rows_of(self._connection, "SELECT @@sql_mode")
+        return MysqlGate("NO_BACKSLASH_ESCAPES" not in self._mode, "ANSI_QUOTES" in self._mode)
+
+    def begin(self, deadline: Deadline) -> None:
+        connection = self._connection
+        seconds = max(0.001, deadline.left)
+        limit = (
+            f"max_statement_time = {seconds:.3f}"
+            if "MariaDB" in connection.get_server_info()
+            else f"max_execution_time = {int(seconds * 1000)}"
+        )
+        with connection.cursor() as cursor:
+            # the gate has read the SQL under this mode
+            settings = f"{SETTINGS}, SESSION sql_mode = '{self._mode}'"
+            cursor.execute(f"SET NAMES utf8mb4, SESSION {settings}, SESSION {limit}")
+            cursor.execute("START TRANSACTION READ ONLY")
+
+    def send(self, sql: str, limit_s: int) -> tuple[tuple[str, ...] | None, Iterable[tuple[Any, ...]]]:
+        cursor = self._connection.cursor(driver().cursors.SSCursor)
+        cursor.execute(f"/* limit {limit_s} */ {sql}")
+        return cursor.description and tuple(entry[0] for entry in cursor.description), cursor
+
+    def stop(self) -> None:
+        with contextlib.suppress(Exception):
+            other = open_reading(self._location)
+            try:
+                with other.cursor() as cursor:
+                    cursor.execute(f"KILL QUERY {int(self._connection.thread_id())}")
+            finally:
+                other.close()
+
+    def reset(self, finished: bool) -> None:
+        if not finished:  # rows are on their way
+            self.stop()
+            self.close()
+            return
+        try:
+            # the driver has no method for it
+            self._connection._execute_command(COM_RESET_CONNECTION, b"")
+            self._connection._read_ok_packet()
+        except driver().Error:
+            self.close()
+
+    def current(self) -> bool:
+        return bool(self._connection.open)
+
+    def close(self) -> None:
+        """Close the connection, whatever it is doing."""
+        self._connection._force_close()
+
 
 # by name: create_time has whole seconds and is new after ALTER, so copies of one database would be read in two orders
 _TABLES = """
@@ -19,7 +211,7 @@ SELECT table_name, CASE table_type WHEN 'VIEW' THEN '' ELSE table_comment END, t
 FROM information_schema.tables
 WHERE table_schema = DATABASE() AND table_type IN ('BASE TABLE', 'VIEW') ORDER BY table_type, table_name
 """
-_COLUMN_LIST = """
+_COLUMNS = """
 SELECT table_name, column_name, column_type, column_comment FROM information_schema.columns
 WHERE table_schema = DATABASE() ORDER BY table_name, ordinal_position
 """
@@ -31,63 +223,23 @@ ORDER BY table_name, constraint_name, ordinal_position
 """
 
 
-def read_structure(connection: Any, sample_rows: int) -> Structure:
-    """Read tables with so many of their first rows, in the table's own order, views, and keys.
-
-    Views that no query can read have no columns, and are left out.
-
-    The connection is one of `open_reading`, which gives plain values.
-    """
-    columns: dict[str, list[Column]] = {}
-    for table, name, kind, comment in rows_of(connection, _COLUMN_LIST):
-        columns.setdefault(table, []).append(Column(name, kind, comment or ""))
-    primary: dict[str, tuple[str, ...]] = {}
-    foreign = []
-    for (table, constraint), group in groupby(rows_of(connection, _KEYS), key=lambda row: (row[0], row[1])):
-        members = list(group)
-        own = tuple(row[2] for row in members)
-        if constraint == "PRIMARY":
-            primary[table] = own
-        else:
-            foreign.append(ForeignKey(table, own, members[0][3], tuple(row[4] for row in members)))
-    tables = (
-        Table(name, tuple(columns.get(name, ())), primary.get(name, ()), comment or "", bool(view))
-        for name, comment, view in rows_of(connection, _TABLES)
-        if name in columns or not view
-    )
-    sampled = (with_first_rows(connection, table, sample_rows, DIALECT) for table in tables)
-    return Structure(tuple(sampled), tuple(foreign))
-
-
-class MysqlValues(ServerValues):
-    """The values of a database."""
-
+class _Values(ServerValues):
     dialect = DIALECT
+    column_type = """
+SELECT data_type FROM information_schema.columns
+WHERE table_schema = DATABASE() AND table_name = %s AND column_name = %s
+"""
+    text_types = frozenset(["char", "varchar", "text", "tinytext", "mediumtext", "longtext", "enum", "set"])
+    number_types = frozenset(
+        ["tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double", "year"]
+    )
+    # by bytes: case and accents count
+    texts = (
+        "SELECT BINARY {name}, count(*) FROM {source} "
+        "WHERE char_length({name}) BETWEEN 1 AND {longest} GROUP BY BINARY {name}"
+    )
 
-    def texts(self, table: str, column: str, longest: int) -> Iterator[tuple[str, int]]:
-        """Yield the different texts of a column of text; other types have none. Case and accents count."""
-        name, source = quoted(column, DIALECT), quoted(table, DIALECT)
-        if self._type(table, column) in _TEXT:
-            for raw, uses in self._rows(
-                f"SELECT BINARY {name}, count(*) FROM {source} "
-                f"WHERE char_length({name}) BETWEEN 1 AND {longest} GROUP BY BINARY {name}"
-            ):
-                yield raw.decode("utf-8", "backslashreplace") if isinstance(raw, bytes) else raw, uses
-
-    def has_numbers(self, table: str, column: str) -> bool:
-        """Return whether the type of a column is one of numbers."""
-        return self._type(table, column) in _NUMBERS
-
-    def _type(self, table: str, column: str) -> str:
-        rows = rows_of(
-            self._connection,
-            "SELECT data_type FROM information_schema.columns "
-            "WHERE table_schema = DATABASE() AND table_name = %s AND column_name = %s",
-            [table, column],
-        )
-        return str(rows[0][0]).lower() if rows else ""
-
-    def _rows(self, sql: str) -> Iterator[Any]:
+    def rows(self, sql: str) -> Iterator[Any]:
         with self._connection.cursor(driver().cursors.SSCursor) as cursor:
             cursor.execute(sql)
             yield from cursor
@@ -97,24 +249,24 @@ ABSENT = frozenset({1044, 1049})
 """No such database, or none that the role may open: MySQL does not tell a reader which."""
 READING = frozenset({"USAGE", "SELECT", "SHOW VIEW", "SHOW DATABASES"})
 _GRANT = re.compile(r"GRANT (.+?) ON (?!\S+@)")
-_COLUMNS = re.compile(r"(?<!\s)\s*+\([^()]*\)")
+_COLUMN_LIST = re.compile(r"(?<!\s)\s*+\([^()]*\)")
 _GRANTS = (
     "CREATE USER reader@'%' IDENTIFIED BY '...'; GRANT SELECT, SHOW VIEW ON `{database}`.* TO reader@'%'"
 )
-_TEXT = ("char", "varchar", "text", "tinytext", "mediumtext", "longtext", "enum", "set")
-_NUMBERS = ("tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double", "year")
 
 
-class Mysql(ServerEngine):
+class _Mysql(ServerEngine):
     """The engine of MySQL and MariaDB databases."""
 
     name = "mysql"
     dialect = DIALECT
     schemes = ("mysql", "mariadb")
     environment_variable = "MYSQL_PWD"
-    sessions = MysqlConnection
-    structure = staticmethod(read_structure)
-    stored_values = MysqlValues
+    sessions = _Connection
+    stored_values = _Values
+    tables = _TABLES
+    columns = _COLUMNS
+    keys = _KEYS
     server_name = "the server"
     grants = _GRANTS
     url_form = "mysql://user@host:port/database"
@@ -122,24 +274,21 @@ class Mysql(ServerEngine):
     refusals = (("using password", "login"), ("denied", "rights"), ("SSL|TLS|certificate", "encryption"))
 
     def is_absent(self, error: BaseException) -> bool:
-        """Return whether there is no such database."""
         return bool(error.args) and error.args[0] in ABSENT
 
     def release(self, connection: Any) -> tuple[str, list[int]]:
-        """Return MySQL or MariaDB with the server's version."""
         server = connection.get_server_info()
         # MariaDB may put a version of MySQL in front, for old clients
         numbers = re.findall(r"\d+", server.removeprefix("5.5.5-"))
         return "MariaDB" if "MariaDB" in server else "MySQL", [int(number) for number in numbers[:3]]
 
     def rights(self, connection: Any) -> tuple[str, str]:
-        """Return what the role may do beyond reading, and the name of the database."""
         grants = (_GRANT.match(str(grant)) for (grant,) in rows_of(connection, "SHOW GRANTS"))
-        lists = (_COLUMNS.sub("", grant[1]) for grant in grants if grant)
+        lists = (_COLUMN_LIST.sub("", grant[1]) for grant in grants if grant)
         granted = {right.strip() for listed in lists for right in listed.split(",")}
         ((database,),) = rows_of(connection, "SELECT DATABASE()")
         beyond = ", ".join(sorted(granted - READING))
         return f"has more rights than to read: {beyond}" if beyond else "", database
 
 
-ENGINES.register("mysql")(Mysql())
+ENGINES.register("mysql")(_Mysql())

@@ -1,95 +1,324 @@
-"""PostgreSQL, by psycopg 3."""
+"""PostgreSQL, by psycopg 3.
 
+The extended protocol takes one statement only, so that SQL cannot leave its transaction. Afterwards the transaction is
+rolled back and DISCARD ALL resets the session: locks, settings, roles, temporary tables and prepared statements are
+gone. SQL cannot move the timer of `statement_timeout` that runs already.
+"""
+
+import contextlib
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from tasks.database.dialects import quoted
-from tasks.database.engine import ENGINES, Structure
-from tasks.database.schema import Column, ForeignKey, Table
-from tasks.database.servers.engine import ServerEngine, ServerValues, rows_of, with_first_rows
-from tasks.database.servers.postgresql import PostgresConnection
+from tasks.core.records import Status
+from tasks.database.engine import ENGINES, Deadline
+from tasks.database.location import Location
+from tasks.database.plain import plain, reread_json
+from tasks.database.server_engine import (
+    CONNECT_S,
+    ServerConnection,
+    ServerEngine,
+    ServerValues,
+    import_driver,
+    rows_of,
+)
+from tasks.database.server_gate import PostgresqlGate
+
+if TYPE_CHECKING:
+    import psycopg
+
 
 DIALECT = "postgres"
+OPTIONS = (
+    "-c default_transaction_read_only=on -c TimeZone=UTC -c DateStyle=ISO -c IntervalStyle=postgres "
+    "-c bytea_output=hex -c extra_float_digits=1 -c standard_conforming_strings=on"
+)
+GONE = frozenset({"25P03", "40001", "40P01", "55P03", "72000"})
+"""States of sessions that the server ended, and of conflicts with other sessions and with recovery."""
+GONE_CLASSES = ("08", "530", "531", "533", "57P", "58", "F0", "HV", "XX001", "XX002")
+"""Beginnings of states that say that no connection, the server, its disk or its files are at fault, not the SQL."""
+MAX_DIGITS = 300
+"""Digits before the point of a numeric that is read as a number: no double has more."""
+_AS_TEXT = """
+    date timestamp time interval uuid inet cidr int4range int8range numrange tsrange tstzrange daterange
+    int4multirange int8multirange nummultirange tsmultirange tstzmultirange datemultirange
+"""
+
+
+def driver() -> Any:
+    """Return the module psycopg."""
+    return import_driver("psycopg", "PostgreSQL databases need the driver psycopg 3", "postgresql")
+
+
+def open_reading(location: Location) -> "psycopg.Connection[Any]":
+    """Open a connection whose transactions only read and whose values are plain."""
+    connection = open_connection(location, options=OPTIONS)
+    _register_loaders(connection)
+    return connection
+
+
+def open_connection(
+    location: Location, *, options: str, database: str | None = None
+) -> "psycopg.Connection[Any]":
+    """Open a connection to a location's database, or to another one of its server.
+
+    `options` are settings of the session, as on the server's command line; the search path is added.
+    """
+    parts = urlsplit(location.address)
+    if database is not None:
+        parts = parts._replace(path=f"/{database}")
+    query = dict(parse_qsl(parts.query))
+    schema = query.pop("schema", "")
+    address = urlunsplit(parts._replace(scheme="postgresql", query=urlencode(query)))
+    path = (
+        ",".join('"' + name.strip().replace('"', '""') + '"' for name in schema.split(",")) if schema else ""
+    )
+    options += " -c search_path=" + path.replace("\\", "\\\\").replace(" ", "\\ ") if path else ""
+    more = {"password": location.password} if location.password else {}
+    connection: psycopg.Connection[Any] = driver().connect(
+        address,
+        autocommit=True,
+        connect_timeout=CONNECT_S,
+        application_name="crosscheck",
+        options=options,
+        client_encoding="utf8",
+        prepare_threshold=None,
+        **more,
+    )
+    return connection
+
+
+def unreachable(error: BaseException) -> bool:
+    """Return whether an error of the driver is the server's or the connection's, whatever the SQL."""
+    state = getattr(error, "sqlstate", None)
+    if state is None:
+        return isinstance(error, driver().OperationalError | driver().InterfaceError)
+    return state in GONE or state.startswith(GONE_CLASSES)
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of a driver's message."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def _register_loaders(connection: "psycopg.Connection[Any]") -> None:
+    from psycopg.adapt import Loader
+    from psycopg.types.datetime import TimetzLoader
+    from psycopg.types.string import TextLoader
+
+    class Number(Loader):
+        def load(self, data: Any) -> Decimal | str:
+            text = bytes(data).decode()
+            return text if len(text.partition(".")[0]) > MAX_DIGITS else Decimal(text)
+
+    class Moment(Loader):
+        def load(self, data: Any) -> str:
+            text = bytes(data).decode()
+            return text + ":00" if text.endswith("+00") else text
+
+    class ZonedTime(TimetzLoader):
+        def load(self, data: Any) -> Any:
+            return plain(super().load(data))
+
+    class Json(Loader):
+        def load(self, data: Any) -> str:
+            return reread_json(bytes(data).decode())
+
+    adapters = connection.adapters
+    registered = {info.name for info in adapters.types}
+    for name in _AS_TEXT.split():
+        if name in registered:
+            adapters.register_loader(name, TextLoader)
+    adapters.register_loader("numeric", Number)
+    adapters.register_loader("timestamptz", Moment)
+    adapters.register_loader("timetz", ZonedTime)
+    adapters.register_loader("json", Json)
+    adapters.register_loader("jsonb", Json)
+
+
+TOO_LARGE = frozenset({"53200", "53400", "54000"})
+"""Out of memory, beyond `temp_file_limit`, a value that is too large."""
+_RUNNING = """
+SELECT count(*) FROM pg_stat_activity WHERE usename = current_user AND state = 'active'
+  AND query_start + substring(query FROM '^-- limit ([0-9]+) ')::int * interval '1 second' < clock_timestamp()
+"""
+"""Queries of these connections whose time is over."""
+_LINE = re.compile(r"^LINE (\d+):", re.MULTILINE)
+CHUNK = 64
+"""Rows that the driver holds at once."""
+
+
+class _Connection(ServerConnection):
+    driver = staticmethod(driver)
+    open = staticmethod(open_reading)
+    is_unreachable = staticmethod(unreachable)
+    message = staticmethod(first_line)
+    running = _RUNNING
+    interrupted = "57014"
+    too_large = TOO_LARGE
+
+    @staticmethod
+    def code(error: BaseException) -> str | None:
+        return getattr(error, "sqlstate", None)
+
+    def gate(self) -> PostgresqlGate:
+        self._padding = _padding(self._connection)
+        return gate_of(self._connection)
+
+    def begin(self, deadline: Deadline) -> None:
+        milliseconds = max(1, int(deadline.left * 1000))
+        self._connection.execute(f"BEGIN READ ONLY; SET LOCAL statement_timeout = {milliseconds}")
+
+    def send(self, sql: str, limit_s: int) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
+        cursor = self._connection.cursor()
+        chunk = CHUNK if driver().pq.version() >= 170000 else 1
+        sql = f"-- limit {limit_s} {self._padding}\n{sql}"
+        rows = cursor.stream(sql, size=chunk)
+        first = next(rows, None)
+        described = cursor.description
+        columns = self._described(sql) if described is None else tuple(column.name for column in described)
+        return columns, rows if first is None else chain([first], rows)
+
+    def stop(self) -> None:
+        with contextlib.suppress(Exception):
+            self._connection.cancel()
+
+    def reset(self, finished: bool) -> None:
+        try:
+            if self._connection.info.transaction_status.name == "ACTIVE":  # more rows are on their way
+                self.close()
+                return
+            self._connection.execute("ROLLBACK")
+            self._connection.execute("DISCARD ALL")
+        except driver().Error:
+            self.close()
+
+    def _described(self, sql: str) -> tuple[str, ...]:
+        """Return the columns of a query that gave no row: the driver drops the description of such a stream."""
+        connection = self._connection.pgconn
+        connection.prepare(b"", sql.encode())
+        described = connection.describe_prepared(b"")
+        return tuple((described.fname(index) or b"").decode() for index in range(described.nfields))
+
+    def explain(self, error: BaseException) -> tuple[Status, str]:
+        if "out of memory" in str(error) and self.code(error) not in TOO_LARGE:
+            self.exhausted = True
+            return "too_large", "The query ran out of memory."
+        return super().explain(error)
+
+    def explanation(self, error: BaseException) -> str:
+        """Return the message, with the line numbers of the query as it was before its padding."""
+        if self.code(error) == "42601" and "multiple commands" in str(error):
+            return "The SQL holds more than one statement; give exactly one."
+        return _LINE.sub(lambda line: f"LINE {int(line[1]) - 1}:", str(error).strip())
+
+    def current(self) -> bool:
+        return not self._connection.closed
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _padding(connection: "psycopg.Connection[Any]") -> str:
+    """Return the comment before each query that fills what `pg_stat_activity` shows of it.
+
+    Other sessions of the role, whose SQL a model may have written, do not see a gold there.
+    """
+    length = connection.execute(
+        "SELECT pg_size_bytes(current_setting('track_activity_query_size'))"
+    ).fetchone()
+    return "." * length[0] if length else ""
+
+
+FUNCTIONS = """
+    age array_sample array_shuffle array_to_json array_to_string clock_timestamp col_description concat concat_ws
+    convert convert_from convert_to current_database current_schema current_schemas enum_first enum_last enum_range
+    extract format format_type gen_random_uuid generate_series getdatabaseencoding in_range length localtime
+    localtimestamp make_timestamptz money now numeric obj_description overlaps phraseto_tsquery pg_column_size pg_typeof
+    plainto_tsquery quote_literal quote_nullable random random_normal row_to_json shobj_description statement_timestamp
+    time timeofday timetz timezone transaction_timestamp ts_debug ts_headline unaccent uuidv4 uuidv7 version
+    websearch_to_tsquery xml xml_is_well_formed
+"""
+"""Functions that PostgreSQL's SQL may call, beside those that are IMMUTABLE, and a user's own that are STABLE. The
+others can execute text as SQL, end sessions, lock, read files, write large objects, or tell of other sessions."""
+FAMILIES = "^(json|jsonb|date|timestamp|timestamptz|to|has|st|uuid_generate)(_|$)"
+"""Beginnings of functions of JSON, of moments, of conversions and formats, of rights, of PostGIS and of UUIDs."""
+CATALOGS = """
+    pg_attrdef pg_attribute pg_class pg_collation pg_constraint pg_description pg_enum pg_index pg_indexes pg_matviews
+    pg_namespace pg_tables pg_timezone_abbrevs pg_timezone_names pg_type pg_views
+"""
+_FUNCTIONS = """
+SELECT lower(p.proname), bool_or(
+  p.pronargs > 0 AND p.pronargs - p.pronargdefaults <= 1 AND p.proargtypes[0] <> 'internal'::regtype
+) AND lower(p.proname) NOT IN (
+  SELECT lower(a.attname) FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+  WHERE c.relnamespace NOT IN ('pg_catalog'::regnamespace, 'information_schema'::regnamespace)
+)
+FROM pg_proc p
+LEFT JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
+WHERE p.provolatile <> 'i' AND NOT p.proname = ANY (%s) AND NOT p.proname ~ %s
+  AND (p.provolatile = 'v' OR d.objid IS NOT NULL OR p.pronamespace = 'pg_catalog'::regnamespace)
+GROUP BY lower(p.proname)
+"""
+"""Functions, and whether one may be called in attribute notation, (value).name, and is no column's name either."""
+_RELATIONS = """
+SELECT relname FROM pg_class WHERE relname ~ '^_?pg_' AND NOT relname = ANY (%s)
+UNION ALL VALUES ('foreign_server_options'), ('user_mapping_options')
+"""
+
+
+def gate_of(connection: "psycopg.Connection[Any]") -> PostgresqlGate:
+    """Read the names of functions and relations that SQL may not use on a connection."""
+    functions = dict(connection.execute(_FUNCTIONS, [FUNCTIONS.split(), FAMILIES]).fetchall())
+    relations = connection.execute(_RELATIONS, [CATALOGS.split()]).fetchall()
+    attributes = frozenset(name for name, is_attribute in functions.items() if is_attribute)
+    return PostgresqlGate(frozenset(functions), frozenset(name for (name,) in relations), attributes)
+
 
 # tables, partitioned ones without their parts, foreign tables, materialized views; then views but those of extensions
-_TABLES = """
-SELECT c.oid, c.relname, obj_description(c.oid, 'pg_class'), c.relkind = 'v'
-FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE c.relkind IN ('r', 'p', 'f', 'm', 'v') AND NOT c.relispartition AND n.nspname = ANY (current_schemas(false))
-  AND has_table_privilege(c.oid, 'SELECT') AND pg_table_is_visible(c.oid)
-  AND (c.relkind <> 'v' OR NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e'))
-ORDER BY c.relkind = 'v', c.oid
+_LISTED = """
+WITH listed AS (
+  SELECT c.oid, c.relname AS name, c.relkind = 'v' AS is_view
+  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+  WHERE c.relkind IN ('r', 'p', 'f', 'm', 'v') AND NOT c.relispartition AND n.nspname = ANY (current_schemas(false))
+    AND has_table_privilege(c.oid, 'SELECT') AND pg_table_is_visible(c.oid)
+    AND (c.relkind <> 'v' OR NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e'))
+)
 """
+_TABLES = "SELECT name, obj_description(oid, 'pg_class'), is_view FROM listed ORDER BY is_view, oid"
 _COLUMNS = """
-SELECT a.attrelid, a.attname, format_type(a.atttypid, a.atttypmod), col_description(a.attrelid, a.attnum)
-FROM pg_attribute a WHERE a.attrelid = ANY (%s) AND a.attnum > 0 AND NOT a.attisdropped
-ORDER BY a.attrelid, a.attnum
+SELECT t.name, a.attname, format_type(a.atttypid, a.atttypmod), col_description(a.attrelid, a.attnum)
+FROM listed t JOIN pg_attribute a ON a.attrelid = t.oid WHERE a.attnum > 0 AND NOT a.attisdropped
+ORDER BY t.oid, a.attnum
 """
 _KEYS = """
-SELECT k.contype, k.conrelid, k.confrelid,
-  ARRAY(SELECT a.attname::text FROM unnest(k.conkey) WITH ORDINALITY AS p(num, place)
-        JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = p.num ORDER BY p.place),
-  ARRAY(SELECT a.attname::text FROM unnest(k.confkey) WITH ORDINALITY AS p(num, place)
-        JOIN pg_attribute a ON a.attrelid = k.confrelid AND a.attnum = p.num ORDER BY p.place)
-FROM pg_constraint k WHERE k.contype IN ('p', 'f') AND k.conrelid = ANY (%s) AND k.conparentid = 0
-ORDER BY k.conrelid, k.oid
+SELECT t.name, k.oid, a.attname, p.name, b.attname
+FROM pg_constraint k JOIN listed t ON t.oid = k.conrelid LEFT JOIN listed p ON p.oid = k.confrelid
+CROSS JOIN unnest(k.conkey, k.confkey) WITH ORDINALITY AS m(own, other, place)
+JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = m.own
+LEFT JOIN pg_attribute b ON b.attrelid = k.confrelid AND b.attnum = m.other
+WHERE k.contype IN ('p', 'f') AND k.conparentid = 0 AND (k.contype = 'p' OR p.oid IS NOT NULL)
+ORDER BY t.oid, k.oid, m.place
 """
 
 
-def read_structure(connection: Any, sample_rows: int) -> Structure:
-    """Read tables with so many of their first rows, in the table's own order, views, and keys.
-
-    The connection is one of `open_reading`, which gives plain values.
-    """
-    listed = rows_of(connection, _TABLES)
-    names = {oid: name for oid, name, _, _ in listed}
-    columns: dict[int, list[Column]] = {oid: [] for oid in names}
-    for oid, name, kind, comment in rows_of(connection, _COLUMNS, [list(names)]):
-        columns[oid].append(Column(name, kind, comment or ""))
-    primary: dict[int, tuple[str, ...]] = {}
-    foreign = []
-    for kind, table, parent, own, others in rows_of(connection, _KEYS, [list(names)]):
-        if kind in (b"p", "p"):
-            primary[table] = tuple(own)
-        elif parent in names:
-            foreign.append(ForeignKey(names[table], tuple(own), names[parent], tuple(others)))
-    tables = (
-        Table(name, tuple(columns[oid]), primary.get(oid, ()), comment or "", view)
-        for oid, name, comment, view in listed
-    )
-    sampled = (with_first_rows(connection, table, sample_rows, DIALECT) for table in tables)
-    return Structure(tuple(sampled), tuple(foreign))
-
-
-class PostgresValues(ServerValues):
-    """The values of a database."""
-
+class _Values(ServerValues):
     dialect = DIALECT
+    column_type = """
+SELECT t.typcategory::text FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+WHERE a.attrelid = quote_ident(%s)::regclass AND a.attname = %s
+"""
+    text_types = frozenset("se")  # categories: string, enum
+    number_types = frozenset("n")
+    texts = (
+        "SELECT {name}::text, count(*) FROM {source} "
+        "WHERE length({name}::text) BETWEEN 1 AND {longest} GROUP BY 1"
+    )
 
-    def texts(self, table: str, column: str, longest: int) -> Iterator[tuple[str, int]]:
-        """Yield the different texts of a column of text or of an enum; other types have none."""
-        name, source = quoted(column, DIALECT), quoted(table, DIALECT)
-        if self._category(table, column) in ("S", "E"):
-            yield from self._rows(
-                f"SELECT {name}::text, count(*) FROM {source} "
-                f"WHERE length({name}::text) BETWEEN 1 AND {longest} GROUP BY 1"
-            )
-
-    def has_numbers(self, table: str, column: str) -> bool:
-        """Return whether the type of a column is one of numbers."""
-        return self._category(table, column) == "N"
-
-    def _category(self, table: str, column: str) -> str:
-        rows = rows_of(
-            self._connection,
-            "SELECT t.typcategory::text FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid "
-            "WHERE a.attrelid = %s::regclass AND a.attname = %s",
-            [quoted(table, DIALECT), column],
-        )
-        return str(rows[0][0]) if rows else ""
-
-    def _rows(self, sql: str) -> Iterator[Any]:
+    def rows(self, sql: str) -> Iterator[Any]:
         with self._connection.transaction(), self._connection.cursor(name="values") as cursor:
             cursor.itersize = 10_000
             cursor.execute(sql)
@@ -120,16 +349,18 @@ SELECT 'may create schemas' WHERE has_database_privilege(current_database(), 'CR
 """
 
 
-class Postgresql(ServerEngine):
+class _Postgresql(ServerEngine):
     """The engine of PostgreSQL databases."""
 
     name = "postgresql"
     dialect = DIALECT
     schemes = ("postgresql", "postgres")
     environment_variable = "PGPASSWORD"
-    sessions = PostgresConnection
-    structure = staticmethod(read_structure)
-    stored_values = PostgresValues
+    sessions = _Connection
+    stored_values = _Values
+    tables = _LISTED + _TABLES
+    columns = _LISTED + _COLUMNS
+    keys = _LISTED + _KEYS
     server_name = "PostgreSQL"
     grants = _GRANTS
     url_form = "postgresql://user@host:port/database"
@@ -141,16 +372,13 @@ class Postgresql(ServerEngine):
     )
 
     def is_absent(self, error: BaseException) -> bool:
-        """Return whether there is no such database."""
         return _ABSENT.search(str(error)) is not None
 
     def release(self, connection: Any) -> tuple[str, list[int]]:
-        """Return PostgreSQL with the server's version."""
         return "PostgreSQL", [*divmod(connection.info.server_version, 10000)]
 
     def rights(self, connection: Any) -> tuple[str, str]:
-        """Return what the role may do beyond reading, and the name of the database."""
         return ", ".join(right for (right,) in rows_of(connection, _RIGHTS)), connection.info.dbname
 
 
-ENGINES.register("postgresql")(Postgresql())
+ENGINES.register("postgresql")(_Postgresql())

@@ -1,12 +1,17 @@
 """SQLite: one file, opened immutable.
 
+What protects the machine from model-written SQL: a read-only immutable connection, an authorizer that allows only
+reading, length limits, a deadline in SQLite's progress handler, a limit of SQLite's memory. `mode=ro` alone is not
+enough: ATTACH opens any file on the machine, VACUUM INTO writes one, and a PRAGMA can switch the protection off.
+
 SQLite's internal tables and the shadow tables of full-text indexes are no tables of a schema: they are no data of their
 own. Nor are virtual tables whose module this SQLite lacks, and views of tables that are gone: no query can read them.
 """
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from itertools import groupby
 from pathlib import Path
@@ -14,20 +19,20 @@ from typing import Any, ClassVar
 
 from tasks.core.errors import DataError
 from tasks.core.files import file_digest, file_state
+from tasks.core.records import Status
 from tasks.database.dialects import SQLITE, quoted
-from tasks.database.engine import ENGINES, Connection, Engine, Structure, Values
-from tasks.database.limits import Limits
-from tasks.database.location import Location
+from tasks.database.engine import ENGINES, Connection, Cursor, Deadline, Engine, Structure, Values
+from tasks.database.limits import MIB, Limits
+from tasks.database.location import Location, unreadable
 from tasks.database.sandbox.runner import READING_S, in_sandbox
 from tasks.database.sandbox.session import Session
 from tasks.database.schema import Column, ForeignKey, Table
-from tasks.database.sqlite.connection import SqliteConnection, restrict, tolerant_text
-from tasks.database.sqlite.files import read_only_uri, require_database
+from tasks.database.sqlite.files import read_only_uri, require_database, tolerant_text
 
 _IS_NUMBER = "typeof({0}) IN ('integer', 'real') AND {0} NOT IN (9e999, -9e999)"
 
 
-class Sqlite(Engine):
+class _Sqlite(Engine):
     """The engine of SQLite files."""
 
     name = "sqlite"
@@ -37,42 +42,36 @@ class Sqlite(Engine):
     copied = True
 
     def product(self, location: Location) -> str:
-        """Return SQLite with the version of its library."""
         return f"SQLite {sqlite3.sqlite_version}"
 
     def exists(self, location: Location) -> bool:
-        """Return whether the file is there."""
         return location.path.is_file()
 
     def require(self, location: Location, database_id: str) -> None:
-        """Make sure that the file is SQLite's and can be read without a journal."""
         require_database(location.path, database_id)
 
     def digest(self, location: Location) -> str:
-        """Return the sha256 of the file."""
         return file_digest(location.path)
 
     def state(self, location: Location) -> tuple[int, ...]:
-        """Return number, size and time of change of the file; () when there is none."""
         return file_state(location.address)
 
     def read(self, location: Location, database_id: str, sample_rows: int) -> Structure:
         """Read tables, keys and the first rows; SQLite has no comments."""
-        found: Structure = in_sandbox(
+        structure: Structure = in_sandbox(
             read_structure, location, database_id, sample_rows, timeout_s=READING_S, limits=Limits()
         )
-        return found
+        return structure
 
     def connect(self, location: Location, limits: Limits) -> Connection:
-        """Open a connection that only reads."""
-        return SqliteConnection(location.path, limits)
+        return _Connection(location.path, limits)
 
     def values(self, location: Location) -> Values:
         """Return its values, which SQLite itself copies."""
-        return SqliteValues(location.path)
+        return _Values(location.path)
 
 
-class SqliteValues(Values):
+class _Values(Values):
     """The values of a file, attached to the index: Python sees no single value."""
 
     def __init__(self, path: Path) -> None:
@@ -86,7 +85,6 @@ class SqliteValues(Values):
         index.execute("ATTACH ? AS source", (read_only_uri(self._path),))
 
     def copy_texts(self, index: sqlite3.Connection, table: str, column: str, longest: int) -> None:
-        """Append the different texts of a column to the index."""
         name, source = quoted(column, SQLITE), f"source.{quoted(table, SQLITE)}"
         index.execute(
             f"INSERT INTO text (value, uses) SELECT {name}, count(*) FROM {source} WHERE typeof({name}) = 'text' "
@@ -97,7 +95,6 @@ class SqliteValues(Values):
         )
 
     def copy_numbers(self, index: sqlite3.Connection, place: int, table: str, column: str, most: int) -> None:
-        """Append different numbers of a column to the index."""
         name, source = quoted(column, SQLITE), f"source.{quoted(table, SQLITE)}"
         index.execute(
             f"INSERT OR IGNORE INTO number SELECT DISTINCT ?, {name} FROM {source} "
@@ -108,7 +105,6 @@ class SqliteValues(Values):
     def frequent_numbers(
         self, index: sqlite3.Connection, table: str, column: str, *, among: int, most: int
     ) -> list[int | float]:
-        """Return the most frequent numbers of a column."""
         name, source = quoted(column, SQLITE), f"source.{quoted(table, SQLITE)}"
         rows = index.execute(
             f"SELECT {name} FROM (SELECT {name} FROM {source} WHERE {_IS_NUMBER.format(name)} LIMIT ?) "
@@ -118,7 +114,7 @@ class SqliteValues(Values):
         return [value for (value,) in rows]
 
 
-ENGINES.register("sqlite")(Sqlite())
+ENGINES.register("sqlite")(_Sqlite())
 
 
 COLUMNS_AT_ONCE = 500
@@ -133,7 +129,7 @@ def read_structure(session: Session, database_id: str, sample_rows: int) -> Stru
     """
     path = session.location.path
     try:
-        with _opened(path, session.limits) as connection:
+        with open_file(path, session.limits) as connection:
             tables = tuple(_table(connection, name, sample_rows) for name in _table_names(connection))
             declared = tuple(key for table in tables for key in _declared_keys(connection, table))
             views = tuple(_views(connection))
@@ -145,7 +141,8 @@ def read_structure(session: Session, database_id: str, sample_rows: int) -> Stru
 
 
 @contextlib.contextmanager
-def _opened(path: Path, limits: Limits) -> Iterator[sqlite3.Connection]:
+def open_file(path: Path, limits: Limits) -> Iterator[sqlite3.Connection]:
+    """Open a file for reading only, with these limits; inside a worker, because those of memory are the process's."""
     connection = sqlite3.connect(read_only_uri(path), uri=True, isolation_level=None)
     connection.text_factory = tolerant_text
     try:
@@ -198,7 +195,8 @@ def _samples(
     connection: sqlite3.Connection, table: str, columns: list[str], rows: int
 ) -> dict[str, tuple[Any, ...]]:
     samples: dict[str, tuple[Any, ...]] = {}
-    for part in _parts(columns):
+    for start in range(0, len(columns), COLUMNS_AT_ONCE):
+        part = columns[start : start + COLUMNS_AT_ONCE]
         chosen = ", ".join(quoted(name, SQLITE) for name in part)
         # NOT INDEXED: an index that covers the columns would give them in its own order
         sql = f"SELECT {chosen} FROM {quoted(table, SQLITE)} NOT INDEXED LIMIT {rows}"
@@ -208,10 +206,6 @@ def _samples(
             first = []
         samples |= {name: tuple(row[i] for row in first) for i, name in enumerate(part)}
     return samples
-
-
-def _parts(columns: list[str]) -> list[list[str]]:
-    return [columns[i : i + COLUMNS_AT_ONCE] for i in range(0, len(columns), COLUMNS_AT_ONCE)]
 
 
 def _declared_keys(connection: sqlite3.Connection, table: Table) -> list[ForeignKey]:
@@ -231,3 +225,208 @@ def _declared_keys(connection: sqlite3.Connection, table: Table) -> list[Foreign
         )
         for members in (list(group) for _, group in groupby(rows, key=lambda row: row[0]))
     ]
+
+
+TICK = 1000
+"""Steps of SQLite's virtual machine between two reads of the clock: some 20 µs unless a step is heavy."""
+
+
+def restrict(connection: sqlite3.Connection, limits: Limits, authorize: Callable[..., int]) -> None:
+    """Restrict a connection to reading, and bound what reading can cost.
+
+    Sorting and materialising stay in memory, so that a query cannot fill the disk either.
+    """
+    for pragma in (
+        "trusted_schema = OFF",
+        "query_only = ON",
+        "temp_store = MEMORY",
+        f"hard_heap_limit = {limits.memory_mb * MIB // 2}",
+    ):
+        connection.execute(f"PRAGMA {pragma}").close()
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, limits.max_value_bytes)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_SQL_LENGTH, limits.max_sql_bytes)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_EXPR_DEPTH, limits.max_expression_depth)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, limits.max_like_pattern_bytes)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_WORKER_THREADS, 0)
+    connection.set_authorizer(authorize)
+
+
+class _Clock:
+    """Progress handler that counts SQLite's steps and stops the query at its deadline."""
+
+    def __init__(self, deadline: float, every: int) -> None:
+        self.every = every  # steps between two calls of the handler
+        self._deadline = deadline
+        self._ticks = 0
+
+    @property
+    def steps(self) -> int:
+        """Steps so far, to a full `every`."""
+        return self._ticks * self.every
+
+    def tick(self) -> int:
+        """Count a call of the progress handler; a non-zero result makes SQLite stop the query."""
+        self._ticks += 1
+        return time.monotonic() > self._deadline
+
+
+OUT_OF_MEMORY = "The query ran out of memory."
+UNREADABLE = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_NOLFS,
+        sqlite3.SQLITE_NOTADB,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_PROTOCOL,
+    }
+)
+"""Errors of the file, which no SQL that only reads can cause."""
+
+
+class _Connection(Connection):
+    errors = (sqlite3.Error, sqlite3.Warning, UnicodeDecodeError)
+
+    def __init__(self, path: Path, limits: Limits) -> None:
+        self._path = path
+        self._limits = limits
+        self._refused = ""
+        require_database(path, path.stem)
+        try:
+            self._connection = sqlite3.connect(
+                read_only_uri(path), uri=True, isolation_level=None, cached_statements=0
+            )
+            restrict(self._connection, limits, self._authorize)
+        except sqlite3.Error as error:
+            raise DataError(str(error)) from error
+
+    def execute(self, sql: str, deadline: Deadline) -> Cursor:
+        self._refused = ""
+        return _Cursor(self._connection, sql, _Clock(deadline.at, deadline.count_every or TICK))
+
+    def recover(self, error: BaseException) -> bool:
+        """Read text that is not UTF-8 from the second time on."""
+        decoding = isinstance(error, sqlite3.OperationalError) and "Could not decode" in str(error)
+        if not decoding or self._connection.text_factory is not str:
+            return False
+        self._connection.text_factory = tolerant_text
+        return True
+
+    def explain(self, error: BaseException) -> tuple[Status, str]:
+        code = getattr(error, "sqlite_errorcode", None)
+        base = code & 0xFF if code is not None else None
+        if base == sqlite3.SQLITE_INTERRUPT:
+            return "timeout", ""
+        if base == sqlite3.SQLITE_TOOBIG:
+            return "too_large", f"{error} (the sandbox allows {self._limits.max_value_bytes / MIB:g} MiB)"
+        if base in UNREADABLE and code != sqlite3.SQLITE_IOERR_NOMEM:
+            raise unreadable(self._path, error) from error
+        if base in (sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_FULL) or code == sqlite3.SQLITE_IOERR_NOMEM:
+            self.exhausted = True
+            return "too_large", OUT_OF_MEMORY
+        if self._refused:
+            return "error", self._refused
+        if "one statement at a time" in str(error):
+            return "error", "The SQL holds more than one statement; give exactly one."
+        return "error", str(error)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _authorize(
+        self, action: int, first: str | None, second: str | None, database: str | None, view: str | None
+    ) -> int:
+        refused = refusal(action, first, second)
+        if refused is None:
+            return sqlite3.SQLITE_OK
+        self._refused = self._refused or refused
+        return sqlite3.SQLITE_DENY
+
+
+class _Cursor(Cursor):
+    """A statement that SQLite steps through; it counts the steps of its virtual machine."""
+
+    def __init__(self, connection: sqlite3.Connection, sql: str, clock: _Clock) -> None:
+        self._clock = clock
+        connection.set_progress_handler(clock.tick, clock.every)
+        self._cursor = connection.cursor()
+        try:
+            self._cursor.execute(sql)
+        except BaseException:
+            self._cursor.close()
+            raise
+        description = self._cursor.description
+        self.columns = None if description is None else tuple(entry[0] for entry in description)
+
+    @property
+    def steps(self) -> int:  # type: ignore[override]
+        return self._clock.steps
+
+    def fetch(self, rows: int) -> list[tuple[Any, ...]]:
+        return self._cursor.fetchmany(rows)
+
+    def close(self) -> None:
+        self._cursor.close()
+
+
+REFUSED_FUNCTIONS = frozenset(
+    {"load_extension", "readfile", "writefile", "edit", "fts3_tokenizer", "sqlite_log"}
+)
+"""Functions that reach beyond the database: into files, programs or the process."""
+
+REFUSED_TABLES = frozenset({"sqlite_stmt", "sqlite_dbpage", "dbstat"})
+"""Virtual tables of some builds of SQLite that show the process or the file, not the data."""
+
+INTERNAL_PRAGMAS = frozenset({"page_size", "data_version"})
+"""Read, never set, by SQLite itself when a query uses a full-text table."""
+
+_SCHEMA_TABLES = frozenset({"sqlite_master", "sqlite_schema", "sqlite_temp_master", "sqlite_temp_schema"})
+_WRITES = {
+    sqlite3.SQLITE_INSERT: "INSERT into",
+    sqlite3.SQLITE_UPDATE: "UPDATE of",
+    sqlite3.SQLITE_DELETE: "DELETE from",
+}
+_OTHERS = {
+    sqlite3.SQLITE_ATTACH: "opening another file (ATTACH, VACUUM)",
+    sqlite3.SQLITE_DETACH: "DETACH",
+    sqlite3.SQLITE_TRANSACTION: "a transaction",
+    sqlite3.SQLITE_SAVEPOINT: "a savepoint",
+    sqlite3.SQLITE_ANALYZE: "ANALYZE",
+    sqlite3.SQLITE_REINDEX: "REINDEX",
+}
+
+
+def refusal(action: int, first: str | None, second: str | None) -> str | None:
+    """Return why an action is refused, None when it is allowed.
+
+    UPDATE of `sqlite_master` has to be let through: SQLite asks for it, and then writes nothing, when a
+    query first touches a virtual table (full-text search, `json_each`). A statement that really updates it
+    is refused by SQLite itself, and creating anything is already refused as an INSERT.
+
+    Args:
+        action: SQLite's action code.
+        first: its first argument (the table read, the pragma, ...).
+        second: its second argument (the column read, the function called, the pragma's new value, ...).
+    """
+    name = (first or "").lower()
+    if action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE):
+        return None
+    if action == sqlite3.SQLITE_READ:
+        return _sentence(f"reading {first}") if name in REFUSED_TABLES else None
+    if action == sqlite3.SQLITE_FUNCTION:
+        return _sentence(f"the function {second}") if (second or "").lower() in REFUSED_FUNCTIONS else None
+    if action == sqlite3.SQLITE_PRAGMA:
+        return None if name in INTERNAL_PRAGMAS and second is None else _sentence(f"PRAGMA {first}")
+    if action == sqlite3.SQLITE_UPDATE and name == "sqlite_master":
+        return None
+    if action in _WRITES and name not in _SCHEMA_TABLES:
+        return _sentence(f"{_WRITES[action]} {first}")
+    return _sentence(_OTHERS.get(action, "changing the schema"))
+
+
+def _sentence(what: str) -> str:
+    return f"The sandbox only lets a query read this database: {what} is not allowed."

@@ -93,11 +93,11 @@ class KeptResults:
 
     def get(self, sql: str, timeout_s: float) -> Result | None:
         """Return the result of a SQL; None where it is not kept, or took longer than this limit."""
-        known = self._results.get(sql)
-        if known is None or known.seconds > timeout_s:
+        result = self._results.get(sql)
+        if result is None or result.seconds > timeout_s:
             return None
         self._results.move_to_end(sql)
-        return known
+        return result
 
     def put(self, sql: str, result: Result) -> None:
         """Keep a whole result, unless it is large or the next execution may give another."""
@@ -136,6 +136,7 @@ class _Query(NamedTuple):
     """One run of one statement."""
 
     sql: str
+    timeout: float  # seconds, for messages
     deadline: Deadline
     max_rows: int
     keep_rows: int | None
@@ -202,36 +203,20 @@ class Session:
             return Result("error", error=objection)
         for _ in range(ATTEMPTS):
             connection = self._open()
-            result = self._timed(connection, sql, timeout_s, max_rows, keep_rows, count_steps=count_steps)
+            now = time.monotonic()
+            timeout = self.limits.timeout_s if timeout_s is None else timeout_s
+            timeout = max(0.0, min(timeout, self._budget_ends - now))
+            deadline = Deadline(now + timeout, COARSE if count_steps else None)
+            rows = self.limits.max_rows if max_rows is None else max_rows
+            query = _Query(sql, timeout, deadline, rows, keep_rows)
+            result = self._alarmed(connection, query)
+            if result.ok and result.steps is not None and result.steps < EXACT_BELOW:
+                exactly = query._replace(deadline=Deadline(now + timeout, 1), keep_rows=0)
+                again = self._alarmed(connection, exactly)
+                result = replace(result, steps=again.steps) if again.ok else again
             if self._engine.state(self.location) == self._state:
                 return result
         raise unreadable(self.location, "it changes while queries read it")
-
-    def _timed(
-        self,
-        connection: Connection,
-        sql: str,
-        timeout_s: float | None,
-        max_rows: int | None,
-        keep_rows: int | None,
-        *,
-        count_steps: bool,
-    ) -> Result:
-        now = time.monotonic()
-        timeout = self.limits.timeout_s if timeout_s is None else timeout_s
-        timeout = max(0.0, min(timeout, self._budget_ends - now))
-        query = _Query(
-            sql,
-            Deadline(now + timeout, COARSE if count_steps else None),
-            self.limits.max_rows if max_rows is None else max_rows,
-            keep_rows,
-        )
-        result = self._alarmed(connection, query, timeout)
-        if result.ok and result.steps is not None and result.steps < EXACT_BELOW:
-            exactly = query._replace(deadline=Deadline(now + timeout, 1), keep_rows=0)
-            again = self._alarmed(connection, exactly, timeout)
-            return replace(result, steps=again.steps) if again.ok else again
-        return result
 
     def run_known(self, sql: str, *, timeout_s: float, keep: bool = False) -> Result:
         """Run one statement, or return the result that was kept of an equal one while the database is the same.
@@ -245,9 +230,9 @@ class Session:
         """
         if self._kept is None:
             return self.run(sql, timeout_s=timeout_s)
-        known = self._kept.get(sql, timeout_s)
-        if known is not None and self._is_open:
-            return known
+        kept = self._kept.get(sql, timeout_s)
+        if kept is not None and self._is_open:
+            return kept
         result = self.run(sql, timeout_s=timeout_s)
         if keep:
             self._kept.put(sql, result)
@@ -272,24 +257,24 @@ class Session:
             return f"The SQL is {size:,} bytes long; the sandbox takes {self.limits.max_sql_bytes:,}."
         return ""
 
-    def _alarmed(self, connection: Connection, query: _Query, timeout: float) -> Result:
+    def _alarmed(self, connection: Connection, query: _Query) -> Result:
         if self._alarm is None:
-            return self._guarded(connection, query, timeout)
+            return self._guarded(connection, query)
         self._alarm(query.deadline.left + self.limits.overrun_s)
         try:
-            return self._guarded(connection, query, timeout)
+            return self._guarded(connection, query)
         finally:
             self._alarm(0)
 
-    def _guarded(self, connection: Connection, query: _Query, timeout: float) -> Result:
+    def _guarded(self, connection: Connection, query: _Query) -> Result:
         started = time.perf_counter()
         try:
             try:
-                return self._fetch(connection, query, timeout)
+                return self._fetch(connection, query)
             except connection.errors as error:
                 if not connection.recover(error):
                     raise
-                return self._fetch(connection, query, timeout)
+                return self._fetch(connection, query)
         except MemoryError:
             self.exhausted = True
             return Result("too_large", error=OUT_OF_MEMORY, seconds=time.perf_counter() - started)
@@ -300,28 +285,27 @@ class Session:
             status, message = connection.explain(error)
             self.exhausted = self.exhausted or connection.exhausted
             if status == "timeout":
-                message = message or _stopped(timeout)
+                message = message or _stopped(query)
             return Result(status, error=message, seconds=time.perf_counter() - started)
 
-    def _fetch(self, connection: Connection, query: _Query, timeout: float) -> Result:
+    def _fetch(self, connection: Connection, query: _Query) -> Result:
         started = time.perf_counter()
         cursor = connection.execute(query.sql, query.deadline)
         try:
-            return self._read(cursor, query, timeout, started, time.perf_counter() - started)
+            return self._read(cursor, query, started, time.perf_counter() - started)
         finally:
             cursor.close()
 
-    def _read(
-        self, cursor: Cursor, query: _Query, timeout: float, started: float, executing: float
-    ) -> Result:
+    def _read(self, cursor: Cursor, query: _Query, started: float, executing: float) -> Result:
         if cursor.columns is None:
             return Result("error", error="There is no statement to run: the SQL is empty or a comment.")
         batch = cursor.fetch(FIRST_BATCH)
         seconds = time.perf_counter() - started
-        columns, keep = cursor.columns, query.keep_rows
+        columns = cursor.columns
+        keep = query.keep_rows
         rows: list[tuple[Any, ...]] = []
         count = size = 0
-        wanted = FIRST_BATCH
+        next_batch = FIRST_BATCH
         while batch:
             count += len(batch)
             size += size_of(batch)
@@ -335,12 +319,12 @@ class Session:
                 rows += batch
             elif len(rows) < keep:
                 rows += batch[: keep - len(rows)]
-            wanted = max(1, min(2 * wanted, MAX_BATCH, BATCH_BYTES * count // max(1, size)))
+            next_batch = max(1, min(2 * next_batch, MAX_BATCH, BATCH_BYTES * count // max(1, size)))
             started = time.perf_counter()
-            batch = cursor.fetch(wanted)
+            batch = cursor.fetch(next_batch)
             seconds += time.perf_counter() - started
             if query.deadline.past:
-                return Result("timeout", error=_stopped(timeout), seconds=seconds)
+                return Result("timeout", error=_stopped(query), seconds=seconds)
         steps = cursor.steps if query.deadline.count_every else None
         return Result("ok", columns, rows, count, "", seconds, executing, steps, size)
 
@@ -370,8 +354,8 @@ class Session:
         return self._connection
 
 
-def _stopped(timeout: float) -> str:
-    return f"The query did not finish within {timeout:.3g} s and was stopped."
+def _stopped(query: _Query) -> str:
+    return f"The query did not finish within {query.timeout:.3g} s and was stopped."
 
 
 def address_space() -> int:

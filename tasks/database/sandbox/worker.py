@@ -63,13 +63,13 @@ def restrict_process(limits: Limits) -> None:
         import resource
     except ImportError:
         return
-    wanted = {
+    maximums = {
         resource.RLIMIT_AS: limits.memory_mb * MIB,
         resource.RLIMIT_CORE: 0,
     }
     if not limits.writes_files:
-        wanted[resource.RLIMIT_FSIZE] = 0
-    for kind, value in wanted.items():
+        maximums[resource.RLIMIT_FSIZE] = 0
+    for kind, value in maximums.items():
         _, hard = resource.getrlimit(kind)
         bounded = value if hard == resource.RLIM_INFINITY else min(value, hard)
         with contextlib.suppress(ValueError, OSError):
@@ -80,10 +80,10 @@ def restrict_process(limits: Limits) -> None:
 def function_named(name: str) -> Callable[..., Any]:
     """Return the module-level function of a "module:qualname"."""
     module, _, qualname = name.partition(":")
-    found: Any = import_module(module)
+    function: Any = import_module(module)
     for part in qualname.split("."):
-        found = getattr(found, part)
-    return found  # type: ignore[no-any-return]
+        function = getattr(function, part)
+    return function  # type: ignore[no-any-return]
 
 
 def _done(message: bytes, sessions: "OrderedDict[Location, Session]", limits: Limits) -> Reply:

@@ -131,11 +131,11 @@ class CallsTogether:
                 call.result.set_result(value)
 
 
-def _alike(one: Waiting, other: Waiting) -> bool:
+def _alike(first: Waiting, second: Waiting) -> bool:
     return (
-        one.function is other.function
-        and one.database.location == other.database.location
-        and one.database.content == other.database.content
+        first.function is second.function
+        and first.database.location == second.database.location
+        and first.database.content == second.database.content
     )
 
 

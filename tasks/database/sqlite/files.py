@@ -35,6 +35,11 @@ def read_only_uri(path: Path) -> str:
     return f"{path.absolute().as_uri()}?mode=ro&immutable=1"
 
 
+def tolerant_text(raw: bytes) -> str:
+    r"""Read text that may not be UTF-8; a bad byte becomes `\xNN`, so different values stay different."""
+    return raw.decode("utf-8", "backslashreplace")
+
+
 def require_database(path: Path, database_id: str) -> None:
     """Make sure that the file can be read without a journal beside it."""
     if not path.is_file():
@@ -92,10 +97,10 @@ def is_damage(error: sqlite3.Error) -> bool:
 def file_id(path: Path) -> tuple[int, int] | None:
     """Return device and number of the file at a path, which a rename keeps; None if there is none."""
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def renew_if_damaged(path: Path, loss: str) -> bool:
@@ -171,9 +176,6 @@ def damage(path: Path) -> str:
     except FileNotFoundError:  # set aside meanwhile
         return ""
     return "it is cut off" if cut else ""
-
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)

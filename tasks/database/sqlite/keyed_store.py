@@ -80,19 +80,19 @@ def open_store(
     """
     connection = sqlite3.connect(path, timeout=timeout_s, isolation_level=None, check_same_thread=False)
     try:
-        (found,) = connection.execute("PRAGMA user_version").fetchone()
-        if found > layout:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version > layout:
             raise ConfigurationError(
-                f"{path} was written by a newer version of Crosscheck (layout {found}, this one knows {layout}). "
+                f"{path} was written by a newer version of Crosscheck (layout {version}, this one knows {layout}). "
                 "Update Crosscheck, or name another working folder with --home."
             )
         use_wal(connection, timeout_s)
         connection.execute(f"PRAGMA synchronous = {synchronous}")
-        if found < layout:
+        if version < layout:
             with connection:
                 connection.execute("BEGIN IMMEDIATE")
-                (found,) = connection.execute("PRAGMA user_version").fetchone()
-                for statement in (*create, *(upgrade if 0 < found < layout else ())):
+                (version,) = connection.execute("PRAGMA user_version").fetchone()
+                for statement in (*create, *(upgrade if 0 < version < layout else ())):
                     connection.execute(statement)
                 connection.execute(f"PRAGMA user_version = {layout}")
     except BaseException:
@@ -235,9 +235,9 @@ class KeyedStore:
         connection = open_store(
             self.path, LAYOUT, [_CREATE], timeout_s=self._timeout_s, synchronous=synchronous
         )
-        if not self._durable and (found := connection.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+        if not self._durable and (check := connection.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
             connection.close()
-            error = sqlite3.DatabaseError(" ".join(found.split()))
+            error = sqlite3.DatabaseError(" ".join(check.split()))
             error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
             raise error
         self._connection = connection

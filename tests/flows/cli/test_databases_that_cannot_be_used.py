@@ -180,6 +180,18 @@ def test_copies_need_a_place_each_and_known_names(shop: tuple[Path, Path]) -> No
     assert "Check the URL of --to" in refused.err
 
 
+def test_a_hostile_database_ends_a_load_in_one_message_and_nothing_is_copied(shop: tuple[Path, Path]) -> None:
+    settings, copies = shop
+    (path,) = settings.parent.rglob("shop.sqlite")
+    connection = sqlite3.connect(path)
+    connection.executescript("ALTER TABLE item ADD COLUMN b AS (zeroblob(900000000))")
+    connection.close()
+    to = f"duckdb:///{copies}/{{database}}.duckdb"
+    refused = run("benchmarks", "load", "--benchmark", str(settings), "--to", to)
+    assert refused.code == 2 and refused.err.count("SQLite cannot read") == 1
+    assert "Traceback" not in refused.err and not copies.exists()
+
+
 def test_translated_golds_with_another_result_than_on_sqlite_are_named(shop: tuple[Path, Path]) -> None:
     settings, copies = shop
     golds = ("SELECT count(*) / 4, 7 / 2 FROM item WHERE name LIKE 'C%'", "SELECT typeof(price) FROM item")

@@ -19,7 +19,6 @@ from tasks.database.database import Database
 from tasks.database.limits import MIB, Limits
 from tasks.database.sandbox import process
 from tasks.database.sandbox.frames import framed
-from tasks.database.sandbox.process import FrameReader
 from tasks.database.sandbox.session import Result
 from tasks.database.sandbox.workers import SqlWorkers, WorkerLost
 from tests.support.processes import cpu_of_children, until_busy, until_ended
@@ -461,16 +460,3 @@ async def test_a_worker_whose_parent_has_died_meanwhile_says_nothing() -> None:
             command, cwd=ROOT, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE, timeout=300
         )
     assert (ran.returncode, ran.stderr) == (0, b"")
-
-
-async def test_who_waits_for_a_reply_is_told_when_the_pipe_is_closed_before_its_end_is_read() -> None:
-    ours, theirs = socket.socketpair()
-    ours.setblocking(False)
-    reader = FrameReader(ours)
-    waiting = asyncio.create_task(reader.next())
-    await asyncio.sleep(0)
-    reader.close()
-    with pytest.raises(EOFError):
-        await asyncio.wait_for(waiting, 10)
-    ours.close()
-    theirs.close()

@@ -15,9 +15,9 @@ import pytest
 from tasks.core.errors import ConfigurationError, CrosscheckError, DatabaseUnavailableError, DataError
 from tasks.core.records import ColumnName
 from tasks.database.database import database_name, locate, open_database
+from tasks.database.loading import copy_database
 from tasks.database.location import Location
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.database.servers.loading import copy_database
 from tasks.retrieval.value_index import ValueIndex
 from tasks.scoring.error_classes import classify_sql
 from tasks.scoring.execution.accuracy import Judge

@@ -3,16 +3,21 @@
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
 import pytest
 
-from tasks.core.errors import ConfigurationError, DataError
+from tasks.core.errors import ConfigurationError, DatabaseUnavailableError, DataError
+from tasks.database import loading
 from tasks.database.database import Database, locate, open_database
+from tasks.database.limits import Limits
+from tasks.database.loading import copy_database
 from tasks.database.location import Location
+from tasks.database.sandbox import process
+from tasks.database.sandbox.runner import in_sandbox
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.database.servers.loading import copy_database
 from tests.support import mariadb, postgres
 
 pytestmark = pytest.mark.slow
@@ -195,6 +200,77 @@ def on_duckdb(target: Location, sql: str) -> None:
     target.path.parent.mkdir(exist_ok=True)
     with duckdb.connect(str(target.path)) as connection:
         connection.execute(sql)
+
+
+ENDLESS = "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r) SELECT count(*) AS a FROM r"
+HOURS = "instr(zeroblob(30000000), zeroblob(15000000) || x'01')"
+
+
+def hostile(path: Path, column: str) -> Database:
+    """A database whose second table computes a column of every row."""
+    return sqlite(
+        path,
+        "CREATE TABLE first (a); INSERT INTO first VALUES (1), (2);"
+        f"CREATE TABLE then_this (a); INSERT INTO then_this VALUES (1); CREATE VIEW endless AS {ENDLESS};"
+        f"ALTER TABLE then_this ADD COLUMN b AS ({column})",
+    )
+
+
+def tables_of(target: Location) -> list[str]:
+    try:
+        return [table.name for table in open_database(target, "shop").schema.tables]
+    except DataError:
+        return []
+
+
+def test_a_file_whose_values_are_huge_is_refused_and_nothing_of_it_copied(
+    target: Location, tmp_path: Path
+) -> None:
+    source = hostile(tmp_path / "shop.sqlite", "zeroblob(900000000)")
+    with pytest.raises(
+        DataError, match=r'"shop": SQLite cannot read .*shop\.sqlite \(string or blob too big'
+    ):
+        copy_database(source, target)
+    assert tables_of(target) == []
+
+
+def test_a_file_that_computes_for_hours_ends_in_one_message_and_nothing_of_it_is_copied(
+    target: Location, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "START_S", 5.0)
+    source = hostile(tmp_path / "shop.sqlite", "a")
+    with closing(sqlite3.connect(source.path)) as connection:
+        connection.executescript(f"ALTER TABLE then_this ADD COLUMN c AS ({HOURS})")
+    source = replace(source, schema=open_database(source.path, "shop", sample_rows=0).schema)
+    monkeypatch.setattr(loading, "LIMITS", Limits(timeout_s=0.5, memory_mb=1024, writes_files=True))
+    with pytest.raises(DataError, match=r"shop\.sqlite cannot be read within 0\.5 s.*leave the database out"):
+        copy_database(source, target)
+    assert tables_of(target) == []
+
+
+def test_a_damaged_file_ends_in_one_message_and_nothing_of_it_is_copied(
+    target: Location, tmp_path: Path
+) -> None:
+    many = "INSERT INTO b SELECT value, hex(zeroblob(500)) FROM generate_series(1, 2000)"
+    many = many.replace("generate_series(1, 2000)", "json_each(printf('[%.*c1]', 3998, '1,'))")
+    source = sqlite(tmp_path / "shop.sqlite", f"CREATE TABLE a (x); CREATE TABLE b (x, y); {many}")
+    content = source.path.read_bytes()
+    source.path.write_bytes(content[: len(content) // 2] + b"\xff" * (len(content) // 2))
+    with pytest.raises((DataError, DatabaseUnavailableError), match=r"shop\.sqlite .*malformed"):
+        copy_database(source, target)
+    assert tables_of(target) == []
+
+
+def test_what_fails_while_rows_are_sent_leaves_no_table_behind(shop: Database, target: Location) -> None:
+    surveys = {
+        table.name: loading.Survey(0, {column.name: ({"integer"}, 1) for column in table.columns})
+        for table in shop.schema.tables
+    }
+    with pytest.raises((DataError, ValueError)):
+        in_sandbox(
+            loading.copy_tables, shop.location, shop, surveys, target, timeout_s=60, limits=loading.LIMITS
+        )
+    assert tables_of(target) == []
 
 
 def test_a_missing_database_is_created_with_texts_in_the_order_of_their_bytes(shop: Database) -> None:

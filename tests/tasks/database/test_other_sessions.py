@@ -11,9 +11,9 @@ import pymysql
 import pytest
 
 from tasks.database.database import Database, locate, open_database
+from tasks.database.engines.postgresql import gate_of
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.database.servers.gate import MysqlGate, PostgresqlGate, RefusedError
-from tasks.database.servers.postgresql import refused_names
+from tasks.database.server_gate import MysqlGate, PostgresqlGate, RefusedError
 from tests.support import mariadb, postgres
 from tests.support.hostile import statements
 
@@ -176,7 +176,7 @@ def test_a_column_with_the_name_of_a_refused_function_is_read() -> None:
         ) as url,
         psycopg.connect(url) as connection,
     ):
-        gate = PostgresqlGate(*refused_names(connection))
+        gate = gate_of(connection)
         assert gate.check("SELECT t.nextval, t.system, t.time_in FROM (SELECT *, 1 AS time_in FROM t) t")
         with pytest.raises(RefusedError, match="pg_sleep"):
             gate.check("SELECT (8::float8).pg_sleep")

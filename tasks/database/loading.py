@@ -10,35 +10,54 @@ A SQLite column may hold values of any class, so its values decide on the type o
 | anything else, dates too | text: numbers in digits that give the same number, BLOBs in hexadecimal |
 
 A column without values has the type of its declaration.
+
+What the file contains is evaluated in processes of the sandbox, within its limits: every value once before anything is
+written, and again for the rows, in the process that sends them.
 """
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, nullcontext
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from tasks.core.errors import ConfigurationError, DataError
 from tasks.core.files import atomic_write
+from tasks.core.lazy import LazyModule
 from tasks.core.wording import shorten
 from tasks.database.database import Database
 from tasks.database.dialects import SQLITE, dialect_of, quoted
 from tasks.database.engine import engine_of
+from tasks.database.engines import mysql, postgresql
 from tasks.database.engines.duckdb import DIALECT, HERE
+from tasks.database.engines.sqlite import open_file
+from tasks.database.limits import MIB, Limits
 from tasks.database.location import Location
+from tasks.database.sandbox.runner import in_sandbox
+from tasks.database.sandbox.session import Session
 from tasks.database.schema import Column, Table
-from tasks.database.servers import mysql as mysql_opening
-from tasks.database.servers import postgresql as postgresql_opening
-from tasks.database.sqlite.connection import tolerant_text
-from tasks.database.sqlite.files import read_only_uri
 
 if TYPE_CHECKING:
+    import duckdb
     import sqlalchemy as sa
+else:
+    duckdb = LazyModule("duckdb")
+    sa = LazyModule("sqlalchemy")
 
+SURVEY_S = 600.0
+"""Seconds of reading all values of one table."""
+COPY_S = 86_400.0
+"""Seconds of copying one database."""
+LIMITS = Limits(timeout_s=SURVEY_S, memory_mb=2048, writes_files=True)
 CHUNK = 5000
 """Rows that are sent at once."""
+CHUNK_BYTES = 16 * MIB
+"""Bytes of rows after which no further one is sent with them."""
+TARGETS = ("postgresql", "mysql", "duckdb")
 MAX_IN_KEY = 768
 """Characters of a text in a key of MySQL."""
 _CLASSES = """
@@ -72,15 +91,70 @@ def copy_database(database: Database, to: Location) -> Copy:
         raise ConfigurationError(
             f'Database "{database.id}" is {database.location}: only SQLite databases are copied.'
         )
-    writers = {"postgresql": _copy_to_server, "mysql": _copy_to_server, "duckdb": _copy_to_duckdb}
-    if to.engine not in writers:
+    if to.engine not in TARGETS:
         raise ConfigurationError(
-            f"{to}: databases are copied into {', '.join(writers)}, not into {to.engine}."
+            f"{to}: databases are copied into {', '.join(TARGETS)}, not into {to.engine}."
         )
-    with closing(sqlite3.connect(read_only_uri(database.path), uri=True)) as connection:
-        connection.text_factory = tolerant_text
-        source = _Source(database, connection, engine_of(to).dialect)
-        copied = writers[to.engine](source, to)
+    read = partial(in_sandbox, limits=LIMITS)
+    where = database.location
+    surveys = {
+        table.name: read(survey, where, database, table, timeout_s=LIMITS.timeout_s)
+        for table in _tables_of(database)
+    }
+    copy: Copy = read(copy_tables, where, database, surveys, to, timeout_s=COPY_S)
+    return copy
+
+
+def _tables_of(database: Database) -> list[Table]:
+    return [table for table in database.schema.tables if not table.view]
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What the values of a table decide about its copy."""
+
+    rows: int
+    # by column: the classes of its values ("large" for integers beyond 2**53), and the characters of the longest one
+    columns: Mapping[str, tuple[set[str], int]]
+
+
+def survey(session: Session, database: Database, table: Table) -> Survey:
+    """Inside a worker: read every value of a table once."""
+    source = quoted(table.name, SQLITE)
+    ((rows,),) = _read(session, database, f"SELECT count(*) FROM {source}")
+    columns = {}
+    for column in table.columns:
+        values = _read(session, database, _CLASSES.format(quoted(column.name, SQLITE), source))
+        classes = {"large" if large else name for name, _, large in values}
+        # a number or a BLOB as text is longer than SQLite says
+        lengths = [2 * (length or 0) + 20 * (name != "text") for name, length, _ in values]
+        columns[column.name] = classes, max([1, *lengths])
+    return Survey(rows, columns)
+
+
+def _read(session: Session, database: Database, sql: str) -> list[tuple[Any, ...]]:
+    result = session.run(sql)
+    if not result.ok:
+        raise _unreadable(database, result.error)
+    return result.rows
+
+
+def _unreadable(database: Database, reason: object) -> DataError:
+    return DataError(
+        f'Database "{database.id}": SQLite cannot read {database.path} ({reason}). Fetch the file again, or leave the '
+        "database out."
+    )
+
+
+def copy_tables(session: Session, database: Database, surveys: Mapping[str, Survey], to: Location) -> Copy:
+    """Inside a worker: copy the tables of a database whose values are known."""
+    write = _copy_to_duckdb if to.engine == "duckdb" else _copy_to_server
+    try:
+        with open_file(database.path, session.limits) as connection:
+            source = _Source(database, surveys, connection, engine_of(to).dialect)
+            copied = write(source, to)
+    except sqlite3.Error as error:
+        raise _unreadable(database, error) from error
     return Copy(
         database.id, str(to), len(source.rows), sum(source.rows.values()), copied, tuple(source.notes)
     )
@@ -89,17 +163,22 @@ def copy_database(database: Database, to: Location) -> Copy:
 class _Source:
     """The tables of a SQLite database as SQLAlchemy's tables of the copy."""
 
-    def __init__(self, database: Database, connection: sqlite3.Connection, dialect: str) -> None:
-        import sqlalchemy as sa
-
+    def __init__(
+        self,
+        database: Database,
+        surveys: Mapping[str, Survey],
+        connection: sqlite3.Connection,
+        dialect: str,
+    ) -> None:
         self.database = database
         self.schema = database.schema
         self.metadata = sa.MetaData()  # the tables, without foreign keys
         self.rows: dict[str, int] = {}  # number of rows by the copy's name of a table
         self.notes: list[str] = []  # what differs in the copy, in sentences
         self._connection = connection
+        self._surveys = surveys
         self._folded = dialect_of(dialect).folded
-        self._tables = [table for table in self.schema.tables if not table.view]
+        self._tables = _tables_of(database)
         for table in self._tables:
             self._add(table)
         views = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'")]
@@ -113,13 +192,11 @@ class _Source:
             kinds = [column.info["kind"] for column in copy.columns]
             names = ", ".join(quoted(column.name, SQLITE) for column in table.columns)
             rows = self._connection.execute(f"SELECT {names} FROM {quoted(table.name, SQLITE)}")
-            while chunk := rows.fetchmany(CHUNK):
+            for chunk in _chunks(rows):
                 yield copy, [tuple(map(_as_kind, row, kinds)) for row in chunk]
 
     def foreign_keys(self) -> "Iterator[sa.ForeignKeyConstraint]":
         """Yield the foreign keys, each as a part of its table."""
-        import sqlalchemy as sa
-
         for key in self.schema.foreign_keys:
             parent = self.metadata.tables[self._folded(key.parent)]
             constraint = sa.ForeignKeyConstraint(
@@ -131,15 +208,13 @@ class _Source:
 
     def _add(self, table: Table) -> None:
         """Add a table to the metadata, with the types that its values need."""
-        import sqlalchemy as sa
-
         foreign = {
             name for key in self.schema.foreign_keys if key.table == table.name for name in key.columns
         }
         columns: list[sa.Column[Any]] = []
         keyless = []
         for column in table.columns:
-            classes, length = self._classes(table, column)
+            classes, length = self._surveys[table.name].columns[column.name]
             kind = _kind(column, classes)
             if kind == "text" != _declared_kind(column.type) and classes - {"null"}:
                 self.notes.append(
@@ -165,17 +240,20 @@ class _Source:
             )
         elif table.primary_key:
             copy.append_constraint(sa.PrimaryKeyConstraint(*map(self._folded, table.primary_key)))
-        counted = self._connection.execute(f"SELECT count(*) FROM {quoted(table.name, SQLITE)}")
-        self.rows[name] = counted.fetchone()[0]
+        self.rows[name] = self._surveys[table.name].rows
 
-    def _classes(self, table: Table, column: Column) -> tuple[set[str], int]:
-        """Return the classes of a column's values ("large" for integers beyond 2**53), and its longest length."""
-        sql = _CLASSES.format(quoted(column.name, SQLITE), quoted(table.name, SQLITE))
-        rows = self._connection.execute(sql).fetchall()
-        classes = {"large" if large else name for name, _, large in rows}
-        # a number or a BLOB as text is longer than SQLite says
-        lengths = [2 * (length or 0) + 20 * (name != "text") for name, length, _ in rows]
-        return classes, max([1, *lengths])
+
+def _chunks(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+    chunk: list[tuple[Any, ...]] = []
+    size = 0
+    for row in rows:
+        chunk.append(row)
+        size += sum(map(sys.getsizeof, row))
+        if len(chunk) == CHUNK or size > CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
 
 
 def _kind(column: Column, classes: set[str]) -> str:
@@ -206,13 +284,12 @@ def _declared_kind(declared: str) -> str:
 
 def _sql_type(kind: str, length: int | None) -> "sa.types.TypeEngine[Any]":
     """Return SQLAlchemy's type; a text in a key of MySQL needs a length."""
-    import sqlalchemy as sa
-    from sqlalchemy.dialects import mysql
+    from sqlalchemy.dialects.mysql import LONGBLOB, LONGTEXT, VARCHAR
 
     if kind == "text":
-        return sa.Text().with_variant(mysql.VARCHAR(length) if length else mysql.LONGTEXT(), "mysql")
+        return sa.Text().with_variant(VARCHAR(length) if length else LONGTEXT(), "mysql")
     if kind == "blob":
-        return sa.LargeBinary().with_variant(mysql.LONGBLOB(), "mysql")
+        return sa.LargeBinary().with_variant(LONGBLOB(), "mysql")
     return sa.BigInteger() if kind == "integer" else sa.Double()
 
 
@@ -238,13 +315,10 @@ def _is_copied(source: _Source, held: dict[str, int], to: Location) -> bool:
 
 
 def _copy_to_server(source: _Source, to: Location) -> bool:
-    import sqlalchemy as sa
-    from sqlalchemy.exc import SQLAlchemyError
-
-    postgresql = to.engine == "postgresql"
+    driver, connect = _DRIVERS[to.engine]
     engine = sa.create_engine(
-        "postgresql+psycopg://" if postgresql else "mysql+pymysql://",
-        creator=lambda: (_open_postgresql if postgresql else _open_mysql)(to),
+        f"{driver}://",
+        creator=lambda: connect(to),
         poolclass=sa.NullPool,
     )
     try:
@@ -253,8 +327,14 @@ def _copy_to_server(source: _Source, to: Location) -> bool:
             names = [*inspector.get_table_names(), *inspector.get_view_names()]
             if _is_copied(source, {name: _count(connection, name) for name in names}, to):
                 return False
-            _fill(connection, source)
-    except SQLAlchemyError as error:
+            created: list[sa.Table] = []
+            try:
+                _fill(connection, source, created)
+            except BaseException:
+                with suppress(sa.exc.SQLAlchemyError):  # MySQL commits each table that it creates
+                    source.metadata.drop_all(connection, created)
+                raise
+    except sa.exc.SQLAlchemyError as error:
         reason = " ".join(str(getattr(error, "orig", error)).split())
         raise DataError(
             f"{to}: {reason}. Check the URL of --to. Its role must own the database; to create one, PostgreSQL's "
@@ -263,27 +343,27 @@ def _copy_to_server(source: _Source, to: Location) -> bool:
     return True
 
 
-def _fill(connection: "sa.Connection", source: _Source) -> None:
+def _fill(connection: "sa.Connection", source: _Source, created: "list[sa.Table]") -> None:
     """Create the tables, insert the rows, and add the foreign keys that hold."""
-    import sqlalchemy as sa
-    from sqlalchemy.exc import SQLAlchemyError
-
-    if connection.dialect.name == "mysql":
-        collation = connection.execute(sa.text(_COLLATION)).scalar_one()
-        for table in source.metadata.tables.values():
-            table.dialect_options["mysql"].update(charset="utf8mb4", collate=collation)
-    source.metadata.create_all(connection, checkfirst=False)
+    is_mysql = connection.dialect.name == "mysql"
+    options = {}
+    if is_mysql:
+        options = {"charset": "utf8mb4", "collate": connection.execute(sa.text(_COLLATION)).scalar_one()}
+    for table in source.metadata.tables.values():
+        table.dialect_options["mysql"].update(options)
+        table.create(connection, checkfirst=False)
+        created.append(table)
     for table, rows in source.chunks():
         connection.execute(
             table.insert(), [dict(zip(table.columns.keys(), row, strict=True)) for row in rows]
         )
     for key in source.foreign_keys():
         # a statement of MySQL that changes a table ends every transaction
-        nested = connection.begin_nested() if connection.dialect.name == "postgresql" else nullcontext()
+        nested = nullcontext() if is_mysql else connection.begin_nested()
         try:
             with nested:
                 connection.execute(sa.schema.AddConstraint(key))
-        except SQLAlchemyError:
+        except sa.exc.SQLAlchemyError:
             columns = ", ".join(key.column_keys)
             source.notes.append(
                 f"Without the foreign key {key.table.name} ({columns}) to {key.referred_table.name}, which does not "
@@ -292,8 +372,6 @@ def _fill(connection: "sa.Connection", source: _Source) -> None:
 
 
 def _count(connection: "sa.Connection", table: str) -> int:
-    import sqlalchemy as sa
-
     name = sa.sql.quoted_name(table, True)
     count: int = connection.execute(sa.select(sa.func.count()).select_from(sa.table(name))).scalar_one()
     return count
@@ -303,22 +381,22 @@ def _open_postgresql(to: Location) -> Any:
     """Open a database. One that is created has the locale C: texts are ordered by bytes, as in SQLite."""
     name = unquote(urlsplit(to.address).path.strip("/"))
     try:
-        connection = postgresql_opening.open_connection(to, options="")
-    except postgresql_opening.driver().OperationalError as error:
+        connection = postgresql.open_connection(to, options="")
+    except postgresql.driver().OperationalError as error:
         if f'database "{name}" does not exist' not in str(error):
             raise
-        with postgresql_opening.open_connection(to, options="", database="postgres") as server:
+        with postgresql.open_connection(to, options="", database="postgres") as server:
             database = quoted(name, "postgres")
             locale = "ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C'"
             server.execute(f"CREATE DATABASE {database} TEMPLATE template0 {locale}")
-        connection = postgresql_opening.open_connection(to, options="")
+        connection = postgresql.open_connection(to, options="")
     connection.autocommit = False
     return connection
 
 
 def _open_mysql(to: Location) -> Any:
-    name = quoted(mysql_opening.database_of(to), "mysql")
-    connection = mysql_opening.open_connection(to, None)
+    name = quoted(mysql.database_of(to), "mysql")
+    connection = mysql.open_connection(to, None)
     with connection.cursor() as cursor:
         cursor.execute(f"CREATE DATABASE IF NOT EXISTS {name} CHARACTER SET utf8mb4")
         cursor.execute(f"USE {name}")
@@ -327,20 +405,25 @@ def _open_mysql(to: Location) -> Any:
     return connection
 
 
+_DRIVERS: Mapping[str, tuple[str, Callable[[Location], Any]]] = {
+    "postgresql": ("postgresql+psycopg", _open_postgresql),
+    "mysql": ("mysql+pymysql", _open_mysql),
+}
+
+
 def _copy_to_duckdb(source: _Source, to: Location) -> bool:
     """Write a new file: SQLAlchemy has no dialect for DuckDB of its own."""
-    import duckdb
     from sqlalchemy.dialects.postgresql.base import PGDialect
-    from sqlalchemy.schema import CreateTable
 
     similar = PGDialect(paramstyle="named")  # type: ignore[no-untyped-call]
     try:
         if _is_copied(source, _held_by_duckdb(to.path), to):
             return False
         to.path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(to.path) as draft, duckdb.connect(str(draft)) as connection:
+        memory: dict[str, Any] = {"memory_limit": f"{LIMITS.memory_mb // 2}MiB"}
+        with atomic_write(to.path) as draft, duckdb.connect(str(draft), config=memory) as connection:
             for table in source.metadata.tables.values():
-                connection.execute(str(CreateTable(table).compile(dialect=similar)))
+                connection.execute(str(sa.schema.CreateTable(table).compile(dialect=similar)))
             for table, rows in source.chunks():
                 types = [column.type.compile(similar) for column in table.columns]
                 values = ", ".join(f"unnest(?::{name}[])" for name in types)
@@ -353,8 +436,6 @@ def _copy_to_duckdb(source: _Source, to: Location) -> bool:
 
 
 def _held_by_duckdb(path: Path) -> dict[str, int]:
-    import duckdb
-
     if not path.exists():
         return {}
     with duckdb.connect(str(path), read_only=True) as connection:

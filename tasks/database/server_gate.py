@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 ONLY_QUERIES = "The sandbox only lets a query read this database: {} is not allowed."
 
@@ -53,14 +53,15 @@ _OPEN = frozenset({"'", '"', "`"})
 
 def postgresql_tokens(sql: str) -> Iterator[Token]:
     """Yield the tokens of PostgreSQL's SQL, where strings have no escapes unless they say so."""
-    place, after_escapes = 0, False
-    while found := _POSTGRESQL.match(sql, place):
-        kind, text, place = str(found.lastgroup), found[0], found.end()
+    position = 0
+    after_escapes = False
+    while match := _POSTGRESQL.match(sql, position):
+        kind, text, position = str(match.lastgroup), match[0], match.end()
         if kind == "nested":
-            place = _end_of_nested(sql, place)
+            position = _end_of_nested(sql, position)
         elif kind == "dollar":
-            place = sql.find(text, place) + len(text)
-            if place < found.end():
+            position = sql.find(text, position) + len(text)
+            if position < match.end():
                 raise RefusedError(ONLY_QUERIES.format(f"a string that begins with {text} and has no end"))
             yield Token("string", "")
         elif kind == "string" and after_escapes:  # PostgreSQL reads it with escapes, too
@@ -79,10 +80,11 @@ def mysql_tokens(sql: str, *, escapes: bool = True, ansi: bool = False) -> Itera
         escapes: whether a backslash in a string escapes what is behind it (`sql_mode` without NO_BACKSLASH_ESCAPES).
         ansi: whether double quotes are around names (ANSI_QUOTES).
     """
-    place, pattern = 0, _mysql(escapes, ansi)
-    while found := pattern.match(sql, place):
-        yield from _plain(str(found.lastgroup).rstrip("_"), found[0], _folded)
-        place = found.end()
+    pattern = _mysql(escapes, ansi)
+    position = 0
+    while match := pattern.match(sql, position):
+        yield from _plain(str(match.lastgroup).rstrip("_"), match[0], _folded)
+        position = match.end()
 
 
 @cache
@@ -105,9 +107,9 @@ def _plain(kind: str, text: str, fold: Callable[[str], str]) -> Iterator[Token]:
         yield Token("sign", text)
 
 
-def _end_of_nested(sql: str, place: int) -> int:
+def _end_of_nested(sql: str, position: int) -> int:
     depth = 1
-    for mark in _NEST.finditer(sql, place):
+    for mark in _NEST.finditer(sql, position):
         depth += 1 if mark[0] == "/*" else -1
         if not depth:
             return mark.end()
@@ -129,8 +131,15 @@ def _folded(name: str) -> str:
 QUERIES = frozenset({"select", "with", "values", "table", "("})
 
 
+class Gate(Protocol):
+    """The check of SQL for one server."""
+
+    def check(self, sql: str) -> bool:
+        """Return whether there is a statement at all; refuse one that may do more than read data."""
+
+
 @dataclass(frozen=True, slots=True)
-class PostgresqlGate:
+class PostgresqlGate(Gate):
     """The check of PostgreSQL's SQL."""
 
     functions: Collection[str]  # names of functions that are refused
@@ -142,9 +151,9 @@ class PostgresqlGate:
     def check(self, sql: str) -> bool:
         """Return whether there is a statement at all."""
         tokens = _query(postgresql_tokens(sql))
-        for place, (token, following) in enumerate(_pairs(tokens)):
+        for index, (token, following) in enumerate(_pairs(tokens)):
             called = following == "(" and token.text in self.functions
-            after_dot = place > 0 and tokens[place - 1] == Token("sign", ".")
+            after_dot = index > 0 and tokens[index - 1] == Token("sign", ".")
             if token.is_name and (called or (after_dot and token.text in self.attributes)):
                 raise RefusedError(ONLY_QUERIES.format(f"the function {token.text}"))
             if token.is_name and token.text in self.relations:
@@ -153,7 +162,7 @@ class PostgresqlGate:
 
 
 @dataclass(frozen=True, slots=True)
-class MysqlGate:
+class MysqlGate(Gate):
     """The check of MySQL's and MariaDB's SQL."""
 
     escapes: bool = True  # as in `mysql_tokens`
@@ -162,10 +171,10 @@ class MysqlGate:
     def check(self, sql: str) -> bool:
         """Return whether there is a statement at all."""
         tokens = _query(mysql_tokens(sql, escapes=self.escapes, ansi=self.ansi))
-        for place, (token, following) in enumerate(_pairs(tokens)):
-            if refused := _refused_words(token, following) or _refused_schema(tokens, place):
+        for index, (token, following) in enumerate(_pairs(tokens)):
+            if refused := _refused_words(token, following) or _refused_schema(tokens, index):
                 raise RefusedError(ONLY_QUERIES.format(refused))
-            if token.is_name and following == "(" and not _is_allowed_before_parenthesis(tokens, place):
+            if token.is_name and following == "(" and not _is_allowed_before_parenthesis(tokens, index):
                 raise RefusedError(
                     f"The function {token.text} does not exist, or the sandbox does not allow it."
                 )
@@ -174,15 +183,15 @@ class MysqlGate:
 
 def _query(tokens: Iterable[Token]) -> list[Token]:
     """Return the tokens of a query without semicolons at its end; [] where there is no statement."""
-    found = list(tokens)
-    while found and found[-1] == Token("sign", ";"):
-        found.pop()
-    if found and found[0].text not in QUERIES:
-        word = found[0].text.upper()[:30] or "a string"
+    query = list(tokens)
+    while query and query[-1] == Token("sign", ";"):
+        query.pop()
+    if query and query[0].text not in QUERIES:
+        word = query[0].text.upper()[:30] or "a string"
         raise RefusedError(ONLY_QUERIES.format(f"a statement that begins with {word}"))
-    if Token("sign", ";") in found:
+    if Token("sign", ";") in query:
         raise RefusedError("The SQL holds more than one statement; give exactly one.")
-    return found
+    return query
 
 
 def _pairs(tokens: Sequence[Token]) -> Iterable[tuple[Token, str]]:
@@ -202,12 +211,12 @@ def _refused_words(token: Token, following: str) -> str:
     return pair.upper() if locks else ""
 
 
-def _refused_schema(tokens: Sequence[Token], place: int) -> str:
+def _refused_schema(tokens: Sequence[Token], index: int) -> str:
     """Return the name of a system's table at a place, "" for another; of its own schema some tables may be read."""
-    token = tokens[place]
-    if not token.is_name or place + 2 >= len(tokens) or tokens[place + 1] != Token("sign", "."):
+    token = tokens[index]
+    if not token.is_name or index + 2 >= len(tokens) or tokens[index + 1] != Token("sign", "."):
         return ""
-    name = tokens[place + 2].text
+    name = tokens[index + 2].text
     if token.text in ("mysql", "performance_schema", "sys"):
         return f"reading {token.text}.{name}"
     if token.text == "information_schema" and name not in METADATA:
@@ -215,9 +224,10 @@ def _refused_schema(tokens: Sequence[Token], place: int) -> str:
     return ""
 
 
-def _is_allowed_before_parenthesis(tokens: Sequence[Token], place: int) -> bool:
+def _is_allowed_before_parenthesis(tokens: Sequence[Token], index: int) -> bool:
     """Return whether a name before a parenthesis is an allowed function, a keyword, or a new name of a table."""
-    token, before = tokens[place], tokens[place - 1] if place else Token("sign", "")
+    token = tokens[index]
+    before = tokens[index - 1] if index else Token("sign", "")
     if before == Token("sign", "."):
         return False
     if token.text in FUNCTIONS or (token.kind == "word" and token.text in SYNTAX):
@@ -225,12 +235,12 @@ def _is_allowed_before_parenthesis(tokens: Sequence[Token], place: int) -> bool:
     # WITH name (a, b) AS (...), (SELECT ...) AS name (a, b), (SELECT ...) name (a, b)
     if before in (Token("sign", ")"), Token("word", "as"), Token("word", "with"), Token("word", "recursive")):
         return True
-    return before == Token("sign", ",") and _is_followed_by_as(tokens, place + 1)
+    return before == Token("sign", ",") and _is_followed_by_as(tokens, index + 1)
 
 
-def _is_followed_by_as(tokens: Sequence[Token], place: int) -> bool:
+def _is_followed_by_as(tokens: Sequence[Token], index: int) -> bool:
     """Return whether the parenthesis at a place holds names only and ends before `AS (`, as in WITH."""
-    for at in range(place + 1, len(tokens) - 2):
+    for at in range(index + 1, len(tokens) - 2):
         if tokens[at] == Token("sign", "("):
             return False
         if tokens[at] == Token("sign", ")"):

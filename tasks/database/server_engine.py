@@ -1,9 +1,9 @@
-"""What the engines of servers have in common: their connections, whose errors become ours, values and fingerprints.
+"""What the engines of PostgreSQL and MySQL have in common: connections, structure, values, errors and fingerprints.
 
-Queries that a server does not end at its own deadline: a timer ends them from outside, and the rest are counted.
-
-One call of a function can go on in the server for as long as it takes, although the query was stopped and its
-connection closed. Each query says in a comment how long it may take, by which later connections recognise such ones.
+Every query runs in a transaction that only reads, in a session that is reset after it. The server ends the query at its
+deadline. If it does not, a timer stops it from outside, and those that run on even then are counted: one call of a
+function can go on in the server for as long as it takes, although its query was stopped and its connection closed. Each
+query says in a comment how long it may take, by which later connections recognise such ones.
 """
 
 import hashlib
@@ -13,22 +13,33 @@ import os
 import re
 import threading
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
+from itertools import groupby, islice
 from typing import Any, ClassVar
 
 from tasks.core.errors import ConfigurationError, CrosscheckError, DatabaseUnavailableError, DataError
+from tasks.core.records import Status
 from tasks.database.dialects import quoted
-from tasks.database.engine import Connection, Deadline, Engine, StreamedValues, Structure, Values
+from tasks.database.engine import Connection, Cursor, Deadline, Engine, StreamedValues, Structure, Values
 from tasks.database.limits import Limits
 from tasks.database.location import Location
-from tasks.database.plain import plain, plain_row
-from tasks.database.schema import Table
-from tasks.database.servers.gate import RefusedError
+from tasks.database.plain import exact_row, plain_row
+from tasks.database.schema import Column, ForeignKey, Table
+from tasks.database.server_gate import Gate, RefusedError
 
+CONNECT_S = 10
+STOP_AFTER_S = 0.1
+"""Seconds after its deadline at which a query is stopped from outside."""
+EARLY_S = 0.05
+"""Seconds before its deadline from which on a stopped query may have met it."""
+LATE_S = 3
+"""Seconds after its deadline in which a query has ended, if the server can stop it."""
+MAX_RUNNING = 3
+"""Queries that run on after their time with which a server gets no further SQL."""
 _ENCRYPTION = (
     "Say how to encrypt at the end of the URL: ?sslmode=require, disable or verify-full&sslrootcert=FILE."
 )
@@ -52,18 +63,15 @@ def rows_of(connection: Any, sql: str, parameters: Sequence[Any] | None = None) 
     return rows
 
 
-def with_first_rows(connection: Any, table: Table, rows: int, dialect: str) -> Table:
-    """Return a table with its first rows as samples, in the table's own order; a view has none."""
-    if table.view or not rows:
-        return table.with_rows(())
-    first = rows_of(connection, f"SELECT * FROM {quoted(table.name, dialect)} LIMIT {rows}")
-    return table.with_rows(map(plain_row, first))
-
-
 class ServerConnection(Connection):
     """A session of a worker process on a server; `current` is False once it is closed."""
 
     running: ClassVar[str]  # SQL that counts the role's queries whose time is over, stopped ones, too
+    interrupted: ClassVar[
+        str | int
+    ]  # code of a query that was stopped, by its deadline or by another session
+    timed_out: ClassVar[frozenset[str | int]] = frozenset()  # codes of a query that the server has stopped
+    too_large: ClassVar[frozenset[str | int]]  # codes of a query that takes more than the server gives
 
     def __init__(self, location: Location) -> None:
         self.errors = (self.driver().Error, RefusedError, UnicodeError)
@@ -71,6 +79,8 @@ class ServerConnection(Connection):
         self._connection = self._connected()
         self._started = False  # whether the query has given a row
         self._deadline = Deadline(0.0)
+        with self._available():
+            self._gate = self.gate()
 
     @staticmethod
     @abstractmethod
@@ -89,8 +99,71 @@ class ServerConnection(Connection):
 
     @staticmethod
     @abstractmethod
+    def code(error: BaseException) -> str | int | None:
+        """Return the server's code of an error."""
+
+    @staticmethod
+    @abstractmethod
     def message(error: BaseException) -> str:
         """Return an error's message on one line."""
+
+    @abstractmethod
+    def gate(self) -> Gate:
+        """Return the check of SQL before it is sent."""
+
+    @abstractmethod
+    def begin(self, deadline: Deadline) -> None:
+        """Begin a transaction that only reads, with the server's own deadline."""
+
+    @abstractmethod
+    def send(self, sql: str, limit_s: int) -> tuple[tuple[str, ...] | None, Iterable[tuple[Any, ...]]]:
+        """Start a query, with its limit in a comment; return its columns and rows."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Stop the query from another connection."""
+
+    @abstractmethod
+    def reset(self, finished: bool) -> None:
+        """Reset the session after a query, whose rows were all sent or not; close the connection if that fails."""
+
+    def execute(self, sql: str, deadline: Deadline) -> Cursor:
+        """Start one query in a read-only transaction."""
+        self._started = False
+        self._deadline = deadline
+        if not self._gate.check(sql):
+            return _Cursor(None, (), bool)
+        self.begin(deadline)
+        watchdog = Watchdog(deadline.left + STOP_AFTER_S, self.stop)
+        try:
+            columns, rows = self.send(sql, math.ceil(deadline.left) + LATE_S)
+        except BaseException:
+            self._end(watchdog, not deadline.past)
+            raise
+        self._started = True
+        return _Cursor(columns, rows, partial(self._end, watchdog))
+
+    def _end(self, watchdog: "Watchdog", finished: bool) -> None:
+        if watchdog.stop():
+            self.close()
+        else:  # at once: the transaction keeps the tables from being altered or dropped
+            self.reset(finished)
+
+    def explain(self, error: BaseException) -> tuple[Status, str]:
+        """Return the status of a failed query, and the server's own message."""
+        code = self.code(error)
+        stopped = code == self.interrupted
+        if code in self.timed_out or (stopped and self._deadline.left < EARLY_S):
+            return "timeout", ""
+        if code in self.too_large:
+            return "too_large", self.explanation(error)
+        if isinstance(error, self.driver().Error) and (stopped or self.is_unreachable(error)):
+            raise DatabaseUnavailableError(f"{self._location}: {self.message(error)}") from error
+        return "error", self.explanation(error)
+
+    def explanation(self, error: BaseException) -> str:
+        """Return an error's message as the result of a query shows it."""
+        return self.message(error)
 
     def recover(self, error: BaseException) -> bool:
         """Connect again where the server ended connection or query before it gave a row."""
@@ -111,8 +184,55 @@ class ServerConnection(Connection):
         with self._available():
             connection = self.open(self._location)
             ((running,),) = rows_of(connection, self.running)
-        require_stopped(self._location, running)
+        if running >= MAX_RUNNING:
+            raise DatabaseUnavailableError(
+                f"{self._location} still runs {running} queries whose time is over: one call of a function goes on "
+                "there, although its query was stopped. No further SQL is sent. Wait until they have ended, or have an "
+                "administrator end them; then run the same command again."
+            )
         return connection
+
+
+class _Cursor(Cursor):
+    """A query whose rows the server sends as they are fetched; `end` is told whether it sent all of them."""
+
+    def __init__(
+        self, columns: tuple[str, ...] | None, rows: Iterable[tuple[Any, ...]], end: Callable[[bool], object]
+    ) -> None:
+        self.columns = columns
+        self._rows = iter(rows)
+        self._end = end
+        self._finished = False
+
+    def fetch(self, rows: int) -> list[tuple[Any, ...]]:
+        batch = [] if self._finished else [exact_row(row) for row in islice(self._rows, rows)]
+        self._finished = len(batch) < rows
+        return batch
+
+    def close(self) -> None:
+        self._end(self._finished)
+
+
+class Watchdog:
+    """Calls a function in a thread of its own after so many seconds, unless it is stopped before."""
+
+    def __init__(self, seconds: float, act: Callable[[], object]) -> None:
+        self._act = act
+        self._fired = False
+        self._timer = threading.Timer(seconds, self._fire)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def stop(self) -> bool:
+        """Stop it, and return whether it has acted; then its connection may not be used again."""
+        self._timer.cancel()
+        if self._fired:
+            self._timer.join(1.0)
+        return self._fired
+
+    def _fire(self) -> None:
+        self._fired = True
+        self._act()
 
 
 class ServerEngine(Engine):
@@ -127,6 +247,11 @@ class ServerEngine(Engine):
     url_form: ClassVar[str]
     login_sources: ClassVar[str]  # of the password
     refusals: ClassVar[tuple[tuple[str, str], ...]]  # patterns of messages, each with the key of its advice
+    # SQL of the structure: name, comment and whether it is a view; table, name, type and comment; table, constraint,
+    # column, parent (NULL in a primary key) and its column
+    tables: ClassVar[str]
+    columns: ClassVar[str]
+    keys: ClassVar[str]
 
     def __init__(self) -> None:
         self._remembered = lru_cache(maxsize=1024)(self.current_digest)
@@ -143,10 +268,36 @@ class ServerEngine(Engine):
     def rights(self, connection: Any) -> tuple[str, str]:
         """Return in words what the role may do beyond reading, "" for nothing, and the name of the database."""
 
-    @staticmethod
-    @abstractmethod
-    def structure(connection: Any, sample_rows: int) -> Structure:
-        """Read tables, comments, keys and the first rows."""
+    def structure(self, connection: Any, sample_rows: int) -> Structure:
+        """Read tables with so many of their first rows, in the table's own order, views, and keys.
+
+        Views that no query can read have no columns, and are left out.
+        """
+        columns: dict[str, list[Column]] = {}
+        for table, name, kind, comment in rows_of(connection, self.columns):
+            columns.setdefault(table, []).append(Column(name, kind, comment or ""))
+        primary: dict[str, tuple[str, ...]] = {}
+        foreign = []
+        for (table, _), group in groupby(rows_of(connection, self.keys), key=lambda row: (row[0], row[1])):
+            members = list(group)
+            own = tuple(row[2] for row in members)
+            if (parent := members[0][3]) is None:
+                primary[table] = own
+            else:
+                foreign.append(ForeignKey(table, own, parent, tuple(row[4] for row in members)))
+        tables = (
+            Table(name, tuple(columns.get(name, ())), primary.get(name, ()), comment or "", bool(view))
+            for name, comment, view in rows_of(connection, self.tables)
+            if name in columns or not view
+        )
+        sampled = tuple(self._with_first_rows(connection, table, sample_rows) for table in tables)
+        return Structure(sampled, tuple(foreign))
+
+    def _with_first_rows(self, connection: Any, table: Table, rows: int) -> Table:
+        if table.view or not rows:
+            return table.with_rows(())
+        first = rows_of(connection, f"SELECT * FROM {quoted(table.name, self.dialect)} LIMIT {rows}")
+        return table.with_rows(map(plain_row, first))
 
     @contextmanager
     def reading(self, location: Location, database_id: str = "", *, first: bool = False) -> Iterator[Any]:
@@ -230,16 +381,17 @@ class ServerEngine(Engine):
                     [[column.name, column.type, column.description] for column in table.columns],
                     table.primary_key,
                     table.description,
-                    None if location.version or table.view else self._count(connection, table),
+                    None
+                    if location.version or table.view
+                    else rows_of(connection, f"SELECT count(*) FROM {quoted(table.name, self.dialect)}")[0][
+                        0
+                    ],
                 ]
                 for table in structure.tables
             ]
         server = f"{name} {'.'.join(map(str, numbers[:-1]))}"
         content = [server, location.version, tables, [asdict(key) for key in structure.foreign_keys]]
         return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()
-
-    def _count(self, connection: Any, table: Table) -> int:
-        return int(rows_of(connection, f"SELECT count(*) FROM {quoted(table.name, self.dialect)}")[0][0])
 
     def read(self, location: Location, database_id: str, sample_rows: int) -> Structure:
         """Read tables, comments, keys and the first rows."""
@@ -264,79 +416,30 @@ class ServerEngine(Engine):
 class ServerValues(StreamedValues):
     """The values of a database on a server, read by a connection."""
 
-    dialect: ClassVar[str]
+    column_type: ClassVar[str]  # SQL of a column's type, by the names of table and column
+    text_types: ClassVar[frozenset[str]]
+    number_types: ClassVar[frozenset[str]]
+    texts: ClassVar[str]  # SQL of the different texts of a column, and how often each occurs
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
-    @abstractmethod
-    def has_numbers(self, table: str, column: str) -> bool:
-        """Return whether the type of a column is one of numbers."""
+    def _type(self, table: str, column: str) -> str:
+        rows = rows_of(self._connection, self.column_type, [table, column])
+        return str(rows[0][0]).lower() if rows else ""
 
-    @abstractmethod
-    def _rows(self, sql: str) -> Iterator[Any]:
-        """Yield the rows of a query as the server sends them."""
+    def different_texts(self, table: str, column: str, longest: int) -> str | None:
+        """Return the SQL of the different texts of a column of text or of an enum."""
+        if self._type(table, column) not in self.text_types:
+            return None
+        name, source = quoted(column, self.dialect), quoted(table, self.dialect)
+        return self.texts.format(name=name, source=source, longest=longest)
 
-    def numbers(self, table: str, column: str, most: int) -> Iterator[int | float]:
-        """Yield different numbers of a column."""
-        if self.has_numbers(table, column):
-            name, source = quoted(column, self.dialect), quoted(table, self.dialect)
-            rows = self._rows(f"SELECT DISTINCT {name} FROM {source} WHERE {name} IS NOT NULL LIMIT {most}")
-            yield from (plain(value) for (value,) in rows)
-
-    def frequent(self, table: str, column: str, among: int, most: int) -> Iterator[int | float]:
-        """Yield the most frequent numbers among the first of a column."""
-        if self.has_numbers(table, column):
-            name, source = quoted(column, self.dialect), quoted(table, self.dialect)
-            first = f"(SELECT {name} FROM {source} WHERE {name} IS NOT NULL LIMIT {among}) AS first"
-            rows = self._rows(
-                f"SELECT {name} FROM {first} GROUP BY {name} ORDER BY count(*) DESC, {name} LIMIT {most}"
-            )
-            yield from (plain(value) for (value,) in rows)
+    def is_number(self, table: str, column: str) -> str | None:
+        """Return the condition that a value of a column of numbers is one."""
+        is_number = self._type(table, column) in self.number_types
+        return f"{quoted(column, self.dialect)} IS NOT NULL" if is_number else None
 
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
-
-
-LATE_S = 3
-"""Seconds after its deadline in which a query has ended, if the server can stop it."""
-MAX_RUNNING = 3
-"""Queries that run on after their time with which a server gets no further SQL."""
-
-
-class Watchdog:
-    """Calls a function in a thread of its own after so many seconds, unless it is stopped before."""
-
-    def __init__(self, seconds: float, act: Callable[[], object]) -> None:
-        self._act = act
-        self._fired = False
-        self._timer = threading.Timer(seconds, self._fire)
-        self._timer.daemon = True
-        self._timer.start()
-
-    def stop(self) -> bool:
-        """Stop it, and return whether it has acted; then its connection may not be used again."""
-        self._timer.cancel()
-        if self._fired:
-            self._timer.join(1.0)
-        return self._fired
-
-    def _fire(self) -> None:
-        self._fired = True
-        self._act()
-
-
-def limit_of(deadline: Deadline) -> int:
-    """Return the seconds after which a query has ended, unless the server cannot stop it; they stand in its comment."""
-    return math.ceil(deadline.left) + LATE_S
-
-
-def require_stopped(location: Location, running: int) -> None:
-    """Send no further SQL to a server that still runs several queries after their time."""
-    if running >= MAX_RUNNING:
-        raise DatabaseUnavailableError(
-            f"{location} still runs {running} queries whose time is over: one call of a function goes on there, "
-            "although its query was stopped. No further SQL is sent. Wait until they have ended, or have an "
-            "administrator end them; then run the same command again."
-        )
