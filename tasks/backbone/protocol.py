@@ -82,12 +82,14 @@ class Reply:
         call: the bill of the request.
         truncated: True when the model stopped at its token limit.
         calls: tools that the model calls, without results; () for none.
+        further: replies to further samples of the request that came in the same answer of an endpoint.
     """
 
     text: str
     call: Call
     truncated: bool = False
     calls: tuple[ToolCall, ...] = ()
+    further: "tuple[Reply, ...]" = ()
 
 
 class Backbone(Protocol):

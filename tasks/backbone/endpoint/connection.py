@@ -76,23 +76,17 @@ class Connections:
         self._new_client = partial(
             DefaultAioHttpClient, limits=limits, timeout=timeout, follow_redirects=False
         )
-        self._client = self._new_client()
+        self.client = self._new_client()
         self._access = access
         provider = {"openai": "AsyncOpenAI", "anthropic": "AsyncAnthropic"}[sdk]
         self._sdk = getattr(imported(sdk), provider)(
-            api_key="none", base_url=access.url(""), http_client=self._client
+            api_key="none", base_url=access.url(""), http_client=self.client
         )
 
-    async def send(
+    async def request(
         self, path: str, body: Mapping[str, Any] | None = None, upload: Upload | None = None
-    ) -> HttpAnswer:
-        """Send one request and read its answer; without a body it is a GET, with an upload its body is a form.
-
-        Redirects are not followed: the key goes to the endpoint alone. Raises aiohttp.ClientError, OSError or
-        TimeoutError if the connection failed or the answer is damaged, and TooLongAnswerError.
-        """
-        import httpx2
-
+    ) -> "httpx2.Request":
+        """Return a request to send; without a body it is a GET, with an upload its body is a form."""
         headers = await self._headers()
         content: dict[str, Any] = {}
         if upload is not None:
@@ -100,24 +94,31 @@ class Connections:
         elif body is not None:
             headers["content-type"] = "application/json"
             content = {"content": json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()}
+        method = "GET" if body is None else "POST"
+        return self.client.build_request(method, self._access.url(path), headers=headers, **content)
+
+    async def send(
+        self, path: str, body: Mapping[str, Any] | None = None, upload: Upload | None = None
+    ) -> HttpAnswer:
+        """Send one request, as `request` returns it, and read its answer.
+
+        Redirects are not followed: the key goes to the endpoint alone. Raises aiohttp.ClientError, OSError or
+        TimeoutError if the connection failed or the answer is damaged, and TooLongAnswerError.
+        """
+        import httpx2
+
+        request = await self.request(path, body, upload)
         # Some servers close the connection after an error without saying so, and lose the request that follows:
         # a GET has a connection of its own.
-        client = self._new_client() if body is None else self._client
+        client = self._new_client() if body is None else self.client
         try:
-            url = self._access.url(path)
-            request = client.build_request("GET" if body is None else "POST", url, headers=headers, **content)
             response = await client.send(request, stream=True)
-            try:
-                packed = await _content(response, MAX_FILE_BYTES if body is None else MAX_BYTES)
-            finally:
-                await response.aclose()
+            return await answer_in(response, MAX_FILE_BYTES if body is None else None)
         except httpx2.HTTPError as error:
-            raise _cause_of(error) from error
+            raise cause_of(error) from error
         finally:
-            if client is not self._client:
+            if client is not self.client:
                 await client.aclose()
-        # UTF-8, which JSON always is, whatever charset the header names.
-        return HttpAnswer(response.status_code, dict(response.headers), packed.decode("utf-8-sig", "replace"))
 
     async def _headers(self) -> dict[str, str]:
         """Return the headers of a request in lower case: the SDK's with the key, then those of the settings."""
@@ -137,7 +138,17 @@ class Connections:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._client.aclose()
+        await self.client.aclose()
+
+
+async def answer_in(response: "httpx2.Response", most: int | None = None) -> HttpAnswer:
+    """Read the body of a response, and close it; TooLongAnswerError beyond `most` bytes, by default `MAX_BYTES`."""
+    try:
+        content = await _content(response, most or MAX_BYTES)
+    finally:
+        await response.aclose()
+    # UTF-8, which JSON always is, whatever charset the header names.
+    return HttpAnswer(response.status_code, dict(response.headers), content.decode("utf-8-sig", "replace"))
 
 
 async def _content(response: "httpx2.Response", most: int) -> bytes:
@@ -171,10 +182,16 @@ def _damaged(why: str) -> Exception:
     return aiohttp.ClientPayloadError(why)
 
 
-def _cause_of(error: Exception) -> BaseException:
-    """Return aiohttp's error behind an error of the HTTP client, which reports a lost connection as a timeout."""
-    import aiohttp
+def cause_of(error: Exception) -> Exception:
+    """Return aiohttp's error behind an error of the HTTP client, which reports a lost connection as a timeout.
 
+    Any other error is returned unchanged.
+    """
+    import aiohttp
+    import httpx2
+
+    if not isinstance(error, httpx2.HTTPError):
+        return error
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, aiohttp.ClientError | TimeoutError | OSError):

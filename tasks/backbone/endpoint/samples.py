@@ -70,9 +70,7 @@ class SampledBackbone:
 
     async def _answer(self, members: Sequence[tuple[Request, "asyncio.Future[Reply | None]"]]) -> None:
         try:
-            replies: Sequence[Reply | None] = await self.inner.complete_samples(
-                [request for request, _ in members]
-            )
+            reply = await self.inner.complete(*(request for request, _ in members))
         except BaseException as error:
             for _, waiting in members:
                 if not waiting.done():
@@ -80,6 +78,7 @@ class SampledBackbone:
             if not isinstance(error, Exception):
                 raise
             return
+        replies = [replace(reply, further=()), *reply.further]
         if len(replies) == 1 < len(members) and self._most > 1:
             log.info("the endpoint ignores n: each sample is requested by itself")
             self._most = 1
