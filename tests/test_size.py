@@ -19,7 +19,7 @@ BUDGETS = {
     "flows/pipelines": 956,
     "flows/prefect": 2_701,
     "flows/runtime": 912,
-    "tasks/backbone": 8_395,
+    "tasks/backbone": 8_315,
     "tasks/benchmarks": 4_193,
     "tasks/core": 1_321,
     "tasks/database": 6_051,
@@ -33,7 +33,7 @@ BUDGETS = {
     "tasks/stages": 3_423,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 381
+MAX_MODULES = 378
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02

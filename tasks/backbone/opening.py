@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from tasks.backbone.batches.backbone import BatchBackbone
 from tasks.backbone.cache.store import ReplyCache
 from tasks.backbone.endpoint.auto_mode import KnownEndpoints, find_response_mode
-from tasks.backbone.endpoint.client import EndpointBackbone
-from tasks.backbone.endpoint.formats.answer import address_of
-from tasks.backbone.endpoint.samples import SampledBackbone
+from tasks.backbone.endpoint.client import EndpointBackbone, SampledBackbone
+from tasks.backbone.endpoint.wire import address_of
 from tasks.backbone.kinds.kind import kind_of
 from tasks.backbone.metered import MeteredBackbone, UnreadableReplies
 from tasks.backbone.pricing import Budget

@@ -247,10 +247,14 @@ class RecordedBackbone:
 
     async def complete(self, request: Request) -> Reply:
         """Answer one request from the recording."""
-        recorded = self._by_request(request)
+        digest = request_digest(request)
+        # Two questions may have sent the same request and received different replies: prefer the question's own.
+        own = self._by_stage(request.origin)
+        recorded = own if own and own.request == digest else self._to.get(digest)
         if recorded is not None:
             self.served.by_request += 1
-        elif self.match == "stage" and request.origin and (recorded := self._by_stage(request.origin)):
+        elif self.match == "stage" and own:
+            recorded = own
             self.served.by_stage += 1
         else:
             self.served.missing += 1
@@ -271,15 +275,9 @@ class RecordedBackbone:
                 f"{recorded.place} in {self.recording.path}: {error}", transient=False
             ) from None
 
-    def _by_request(self, request: Request) -> RecordedReply | None:
-        digest = request_digest(request)
-        # Two questions may have sent the same request and received different replies: prefer the question's own.
-        own = self._by_stage(request.origin) if request.origin else None
-        return own if own and own.request == digest else self._to.get(digest)
-
-    def _by_stage(self, origin: Origin) -> RecordedReply | None:
-        recorded = self._at.get(_place(origin))
-        return recorded if recorded and recorded.database == origin.database else None
+    def _by_stage(self, origin: Origin | None) -> RecordedReply | None:
+        recorded = self._at.get(_place(origin)) if origin else None
+        return recorded if origin and recorded and recorded.database == origin.database else None
 
     def _missing(self, origin: Origin | None) -> str:
         if origin is None:

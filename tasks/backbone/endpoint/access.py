@@ -11,7 +11,7 @@ from typing import Self
 from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
 
 from tasks.backbone.endpoint.failures import scrub
-from tasks.backbone.endpoint.formats.answer import OPENAI_URL, Answer
+from tasks.backbone.endpoint.wire import OPENAI_URL, WireReply
 from tasks.core.errors import BackboneError, ConfigurationError
 from tasks.settings.backbone import BackboneSettings
 
@@ -139,7 +139,7 @@ class Access:
                 text = text.replace(secret, "***")
         return text
 
-    def without_secrets(self, answer: Answer) -> Answer:
+    def without_secrets(self, answer: WireReply) -> WireReply:
         """Return an answer in whose names the server does not repeat a secret."""
         tier = None if answer.tier is None else self.hide(answer.tier)
         return replace(answer, model=self.hide(answer.model), tier=tier)

@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tasks.backbone.endpoint.client import EndpointBackbone, format_of
 from tasks.backbone.endpoint.failures import Refusal, is_out_of_tokens
-from tasks.backbone.endpoint.formats.answer import Answer, address_of
 from tasks.backbone.endpoint.retry_policy import FIRST_PAUSE_S, KEPT
+from tasks.backbone.endpoint.wire import WireReply, address_of
 from tasks.backbone.kinds.kind import kind_of
 from tasks.backbone.protocol import Message, Request
 from tasks.backbone.replies.json_text import reply_schema
@@ -154,7 +154,7 @@ async def _refusal(
     }
     body = format_of(settings).body(PROBE, settings.model_copy(update={"response_mode": mode} | limits))
     answer = await endpoint.ask_once(body)
-    if isinstance(answer, Answer) or is_out_of_tokens(answer):
+    if isinstance(answer, WireReply) or is_out_of_tokens(answer):
         return None
     if not answer.transient or tries == 1:
         return answer

@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from tasks.backbone.endpoint.access import Access
+from tasks.backbone.endpoint.chat import CHAT
 from tasks.backbone.endpoint.connection import (
     Connections,
     HttpAnswer,
@@ -18,18 +19,6 @@ from tasks.backbone.endpoint.connection import (
     deadline,
 )
 from tasks.backbone.endpoint.failures import Refusal, failed_generation, lacks_capacity, refusal_of
-from tasks.backbone.endpoint.formats.answer import (
-    OPENAI_URL,
-    Answer,
-    GarbledAnswerError,
-    RefusedInBodyError,
-    WireFormat,
-    identity_of,
-    public_url,
-)
-from tasks.backbone.endpoint.formats.chat import CHAT
-from tasks.backbone.endpoint.formats.messages import MESSAGES
-from tasks.backbone.endpoint.formats.responses import RESPONSES
 from tasks.backbone.endpoint.limiter import (
     PROBE_S,
     AdaptiveLimit,
@@ -38,9 +27,20 @@ from tasks.backbone.endpoint.limiter import (
     Queue,
     SilentError,
 )
+from tasks.backbone.endpoint.messages import MESSAGES
+from tasks.backbone.endpoint.responses import RESPONSES
 from tasks.backbone.endpoint.retry_policy import CONNECT_S, KEPT, RetryPolicy
+from tasks.backbone.endpoint.wire import (
+    OPENAI_URL,
+    GarbledAnswerError,
+    RefusedInBodyError,
+    WireFormat,
+    WireReply,
+    identity_of,
+    public_url,
+)
 from tasks.backbone.pricing import price_of
-from tasks.backbone.protocol import Reply, Request, request_key
+from tasks.backbone.protocol import Reply, Request, request_digest, request_key
 from tasks.backbone.tiers import NoCapacityError, stopped_within
 from tasks.core.errors import BackboneError
 from tasks.core.outcome import STANDARD, Call, Usage
@@ -159,7 +159,7 @@ class EndpointBackbone:
         body = self._format.body(request, self._settings) | ({"n": 1 + len(samples)} if samples else {})
         while True:
             async with self._turn(call) as refusal:
-                outcome: Answer | Refusal
+                outcome: WireReply | Refusal
                 if refusal is not None:
                     outcome = refusal
                 else:
@@ -172,7 +172,7 @@ class EndpointBackbone:
                         outcome = self._lost(error)
                     else:
                         outcome = self._outcome_of(answer)
-                if isinstance(outcome, Answer):
+                if isinstance(outcome, WireReply):
                     return self._replied(call, outcome)
                 pause = self._pause_or_raise(call, outcome)
             log.info(
@@ -194,7 +194,7 @@ class EndpointBackbone:
                 call.sent_at = call.sent_at or loop.time()
                 yield refusal
 
-    def _replied(self, call: "_Call", answer: Answer) -> Reply:
+    def _replied(self, call: "_Call", answer: WireReply) -> Reply:
         """Return the replies in an answer, after noting that there is one."""
         self._retry_policy.answered(call.sent_at)
         self._limit.succeeded()
@@ -235,15 +235,15 @@ class EndpointBackbone:
         except TooLongAnswerError:
             return
 
-    def _outcome_of(self, answer: HttpAnswer) -> Answer | Refusal:
+    def _outcome_of(self, answer: HttpAnswer) -> WireReply | Refusal:
         """Return what an answer to a request for a reply is."""
         self._probe.answered()
         if (refusal := self._refused(answer)) is not None:
             written = failed_generation(answer.status, answer.text)
-            return refusal if written is None else Answer(storable(written), "", Usage(), truncated=False)
+            return refusal if written is None else WireReply(storable(written), "", Usage(), truncated=False)
         return self.read(answer.text)
 
-    async def ask_once(self, body: Mapping[str, Any], tries: int = 2) -> Answer | Refusal:
+    async def ask_once(self, body: Mapping[str, Any], tries: int = 2) -> WireReply | Refusal:
         """Send a request and read its answer, without retries: again only if the server has closed the connection."""
         try:
             async with self._queue.turn():
@@ -283,7 +283,7 @@ class EndpointBackbone:
             None if 200 <= answer.status < 300 else self.refusal(answer.status, answer.headers, answer.text)
         )
 
-    def read(self, text: str) -> Answer | Refusal:
+    def read(self, text: str) -> WireReply | Refusal:
         """Read the body of an answer."""
         try:
             return self._access.without_secrets(self._format.answer(text))
@@ -301,7 +301,7 @@ class EndpointBackbone:
         changes = self._format.changes(self._settings)
         return refusal_of(status, headers, self._access.clean(text), self._settings.key_place, changes)
 
-    def reply(self, answer: Answer, key: str, tier: str, seconds: float, retries: int) -> Reply:
+    def reply(self, answer: WireReply, key: str, tier: str, seconds: float, retries: int) -> Reply:
         """Return the reply in an answer to the request with a key, and its price in a tier."""
         price = price_of(answer.usage, self._settings, tier)
         # An endpoint that counts no cost says 0; where the settings have prices, they say what it costs.
@@ -359,3 +359,79 @@ class EndpointBackbone:
             # A new exception each time: one instance raised in many tasks would collect all their tracebacks.
             over = self._over
             raise BackboneError(str(over), transient=over.transient, fatal=over.fatal, retried=True)
+
+
+WINDOW_S = 0.02
+"""Seconds that the first of a request's samples waits for others."""
+
+
+@dataclass
+class _Group:
+    """Samples of one request that are sent together, each with the future of its reply."""
+
+    timer: asyncio.TimerHandle
+    members: list[tuple[Request, "asyncio.Future[Reply | None]"]] = field(default_factory=list)
+
+
+class SampledBackbone:
+    """Backbone that sends the samples of a request that are requested at the same time with the parameter `n`.
+
+    With a seed, they have the seed of the first of them. A sample that the endpoint leaves out is requested by itself;
+    an endpoint that answers one only gets no further requests with `n`.
+    """
+
+    def __init__(self, inner: EndpointBackbone, most: int) -> None:
+        """Wrap a client; `most` is the highest number of samples in one request."""
+        self.inner = inner
+        self._most = most
+        self._groups: dict[str, _Group] = {}
+        self._sending: set[asyncio.Task[None]] = set()
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """The inner backbone's: how many samples share a request changes no request."""
+        return self.inner.identity
+
+    def wind_down(self) -> None:
+        """Send no further requests."""
+        self.inner.wind_down()
+
+    async def complete(self, request: Request) -> Reply:
+        """Answer one sample."""
+        if self._most == 1:
+            return await self.inner.complete(request)
+        loop = asyncio.get_running_loop()
+        key = f"{request_digest(replace(request, sample=0))} {request.tier}"
+        if key not in self._groups:
+            self._groups[key] = _Group(loop.call_later(WINDOW_S, self._send, key))
+        members = self._groups[key].members
+        waiting: asyncio.Future[Reply | None] = loop.create_future()
+        members.append((request, waiting))
+        if len(members) >= self._most:
+            self._send(key)
+        return await waiting or await self.inner.complete(request)
+
+    def _send(self, key: str) -> None:
+        group = self._groups.pop(key)
+        group.timer.cancel()
+        sending = asyncio.get_running_loop().create_task(self._answer(group.members))
+        self._sending.add(sending)
+        sending.add_done_callback(self._sending.discard)
+
+    async def _answer(self, members: Sequence[tuple[Request, "asyncio.Future[Reply | None]"]]) -> None:
+        try:
+            reply = await self.inner.complete(*(request for request, _ in members))
+        except BaseException as error:
+            for _, waiting in members:
+                if not waiting.done():
+                    waiting.set_exception(error)
+            if not isinstance(error, Exception):
+                raise
+            return
+        replies = [replace(reply, further=()), *reply.further]
+        if len(replies) == 1 < len(members) and self._most > 1:
+            log.info("the endpoint ignores n: each sample is requested by itself")
+            self._most = 1
+        for index, (_, waiting) in enumerate(members):
+            if not waiting.done():
+                waiting.set_result(replies[index] if index < len(replies) else None)

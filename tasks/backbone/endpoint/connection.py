@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from tasks.backbone.endpoint.access import Access
-from tasks.backbone.endpoint.formats.answer import Sdk
+from tasks.backbone.endpoint.wire import Sdk
 from tasks.core.errors import ConfigurationError
 
 if TYPE_CHECKING:

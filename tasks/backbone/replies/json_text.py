@@ -131,15 +131,7 @@ def _spans(text: str) -> Iterator[str]:
 
 def _repaired(text: str) -> Value | None:
     # Line breaks within strings, then Python's own notation, which json_repair reads less faithfully.
-    for read in (_unescaped, _python, _mended):
-        value = read(text)
-        if value:
-            return value
-    return None
-
-
-def _unescaped(text: str) -> Value | None:
-    return _loaded(text, strict=False)
+    return _loaded(text, strict=False) or _python(text) or _mended(text) or None
 
 
 def _python(text: str) -> Value | None:

@@ -14,7 +14,7 @@ from openai.types import FileObject
 
 from tasks.backbone.batches import backbone as batch_backbone
 from tasks.backbone.cache.store import SqliteReplyCache
-from tasks.backbone.endpoint.formats.answer import address_of, identity_of
+from tasks.backbone.endpoint.wire import address_of, identity_of
 from tasks.backbone.opening import RunResources, open_backbone
 from tasks.backbone.protocol import Message, Reply, Request, request_key
 from tasks.core.errors import BackboneError

@@ -16,7 +16,7 @@ from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.endpoint import retry_policy
 from tasks.backbone.endpoint.auto_mode import KnownEndpoint, KnownEndpoints, find_response_mode
 from tasks.backbone.endpoint.client import EndpointBackbone, format_of
-from tasks.backbone.endpoint.formats.answer import identity_of
+from tasks.backbone.endpoint.wire import identity_of
 from tasks.backbone.kinds.kind import check_backbone
 from tasks.backbone.opening import RunResources, backbone_of
 from tasks.backbone.protocol import Message, Reply, Request, request_key
