@@ -163,7 +163,7 @@ def shown(messages: Iterable[Message]) -> Iterator[Message]:
     r"""Yield messages as texts: tool calls as lines of the assistant's message, results as messages of the tool.
 
     >>> call = ToolCall("tables", "{}", "museum(id)")
-    >>> [(each.role, each.content) for each in shown([Message("assistant", "I look.", calls=(call,))])]
+    >>> [(text.role, text.content) for text in shown([Message("assistant", "I look.", calls=(call,))])]
     [('assistant', 'I look.\ntables {}'), ('tool', 'museum(id)')]
     """
     for message in messages:

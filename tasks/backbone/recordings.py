@@ -94,7 +94,8 @@ def read_recording(path: Path) -> Recording:
         reply = _read(line, path, number)
         earlier = replies.get(reply.place)
         if earlier is None:
-            replies[reply.place], lines[reply.place] = reply, number
+            replies[reply.place] = reply
+            lines[reply.place] = number
         elif earlier.reply != reply.reply:
             raise DataError(
                 f"{path}: lines {lines[reply.place]} and {number} give different replies for {reply.place}. "
@@ -172,7 +173,7 @@ class Observations:
         """Keep a request and its reply."""
         origin = request.origin
         observation = Observation(
-            place=ReplyPosition(origin.question, origin.stage, origin.round) if origin else None,
+            place=_place(origin) if origin else None,
             key=reply.call.request,
             digest=request_digest(request) if self._recorded else "",
             exchange=Exchange(
@@ -283,10 +284,10 @@ class RecordedBackbone:
         if origin is None:
             return f"no recorded reply to this request in {self.recording.path}"
         missing = f"no recorded reply for {_place(origin)} in {self.recording.path}"
-        there = self._at.get(_place(origin))
-        if there and there.database != origin.database:
-            return f"{missing}: the one there is about the database {there.database}, not {origin.database}"
-        if there:
+        other = self._at.get(_place(origin))
+        if other and other.database != origin.database:
+            return f"{missing}: the one there is about the database {other.database}, not {origin.database}"
+        if other:
             return f"{missing}: the one there was to another request (match: stage would serve it)"
         return missing
 

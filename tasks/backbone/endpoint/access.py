@@ -101,7 +101,9 @@ class Access:
             raise ConfigurationError(
                 f'Backbone "{settings.name}": api_key_env and api_key_command both give the key: set one of them.'
             )
-        headers = {name.lower(): _variable(settings, each) for name, each in settings.headers_env.items()}
+        headers = {
+            name.lower(): _variable(settings, variable) for name, variable in settings.headers_env.items()
+        }
         if settings.api_key_env is not None:
             headers["authorization"] = f"{BEARER}{_variable(settings, settings.api_key_env)}"
         variables = (settings.api_key_env, *settings.headers_env.values())

@@ -101,7 +101,7 @@ def changes_of(settings: BackboneSettings) -> dict[str, str]:
         **dict.fromkeys(("tools", "tool_choice", "tool choice"), NO_TOOLS),
         "service_tier": f"set backbone.tier={STANDARD}",
         limit: f"lower backbone.{own}, or set it to null and backbone.{other} instead",
-    } | {name: f'take "{name}" out of backbone.extra_body' for name in settings.extra_body}
+    }
 
 
 def _limit_field(settings: BackboneSettings) -> str:

@@ -201,15 +201,10 @@ class EndpointBackbone:
         self._pilot.answered()
         seconds = asyncio.get_running_loop().time() - call.sent_at
         requests = (call.request, *call.samples)
+        tier = answer.tier or call.request.tier
         reply, *further = [
-            self.reply(
-                each,
-                request_key(self._identity, request),
-                answer.tier or request.tier,
-                seconds,
-                call.requests - 1,
-            )
-            for each, request in zip(answer.split(len(requests)), requests, strict=False)
+            self.reply(part, request_key(self._identity, sample), tier, seconds, call.requests - 1)
+            for part, sample in zip(answer.split(len(requests)), requests, strict=False)
         ]
         return replace(reply, further=tuple(further))
 
@@ -298,7 +293,8 @@ class EndpointBackbone:
 
     def refusal(self, status: int, headers: Mapping[str, str], text: str) -> Refusal:
         """Classify an answer that is no reply."""
-        changes = self._format.changes(self._settings)
+        extra = {name: f'take "{name}" out of backbone.extra_body' for name in self._settings.extra_body}
+        changes = self._format.changes(self._settings) | extra
         return refusal_of(status, headers, self._access.clean(text), self._settings.key_place, changes)
 
     def reply(self, answer: WireReply, key: str, tier: str, seconds: float, retries: int) -> Reply:
@@ -380,10 +376,10 @@ class SampledBackbone:
     an endpoint that answers one only gets no further requests with `n`.
     """
 
-    def __init__(self, inner: EndpointBackbone, most: int) -> None:
-        """Wrap a client; `most` is the highest number of samples in one request."""
+    def __init__(self, inner: EndpointBackbone, max_samples: int) -> None:
+        """Wrap a client; `max_samples` is the highest number of samples in one request."""
         self.inner = inner
-        self._most = most
+        self._max_samples = max_samples
         self._groups: dict[str, _Group] = {}
         self._sending: set[asyncio.Task[None]] = set()
 
@@ -398,7 +394,7 @@ class SampledBackbone:
 
     async def complete(self, request: Request) -> Reply:
         """Answer one sample."""
-        if self._most == 1:
+        if self._max_samples == 1:
             return await self.inner.complete(request)
         loop = asyncio.get_running_loop()
         key = f"{request_digest(replace(request, sample=0))} {request.tier}"
@@ -407,7 +403,7 @@ class SampledBackbone:
         members = self._groups[key].members
         waiting: asyncio.Future[Reply | None] = loop.create_future()
         members.append((request, waiting))
-        if len(members) >= self._most:
+        if len(members) >= self._max_samples:
             self._send(key)
         return await waiting or await self.inner.complete(request)
 
@@ -429,9 +425,9 @@ class SampledBackbone:
                 raise
             return
         replies = [replace(reply, further=()), *reply.further]
-        if len(replies) == 1 < len(members) and self._most > 1:
+        if len(replies) == 1 < len(members) and self._max_samples > 1:
             log.info("the endpoint ignores n: each sample is requested by itself")
-            self._most = 1
+            self._max_samples = 1
         for index, (_, waiting) in enumerate(members):
             if not waiting.done():
                 waiting.set_result(replies[index] if index < len(replies) else None)

@@ -64,14 +64,16 @@ def imported(sdk: Sdk) -> ModuleType:
 
 
 class Connections:
-    """Connections to an endpoint, at most `most` at a time, kept open. Make and close it within the event loop."""
+    """Connections to an endpoint, at most `max_connections`, kept open. Make and close it within the event loop."""
 
-    def __init__(self, access: Access, most: int, connect_s: float, sdk: Sdk = "openai") -> None:
+    def __init__(self, access: Access, max_connections: int, connect_s: float, sdk: Sdk = "openai") -> None:
         # aiohttp takes half the processor time of the SDK's default transport.
         from openai import DEFAULT_CONNECTION_LIMITS, DefaultAioHttpClient, Timeout
 
         # The default keeps at most 100 connections open; beyond that, each request would open its own.
-        limits = type(DEFAULT_CONNECTION_LIMITS)(max_connections=most, max_keepalive_connections=most)
+        limits = type(DEFAULT_CONNECTION_LIMITS)(
+            max_connections=max_connections, max_keepalive_connections=max_connections
+        )
         timeout = Timeout(None, connect=connect_s)
         self._new_client = partial(
             DefaultAioHttpClient, limits=limits, timeout=timeout, follow_redirects=False
@@ -141,35 +143,35 @@ class Connections:
         await self.client.aclose()
 
 
-async def answer_in(response: "httpx2.Response", most: int | None = None) -> HttpAnswer:
-    """Read the body of a response, and close it; TooLongAnswerError beyond `most` bytes, by default `MAX_BYTES`."""
+async def answer_in(response: "httpx2.Response", max_bytes: int | None = None) -> HttpAnswer:
+    """Read the body of a response, and close it; TooLongAnswerError beyond `max_bytes`, by default `MAX_BYTES`."""
     try:
-        content = await _content(response, most or MAX_BYTES)
+        content = await _content(response, max_bytes or MAX_BYTES)
     finally:
         await response.aclose()
     # UTF-8, which JSON always is, whatever charset the header names.
     return HttpAnswer(response.status_code, dict(response.headers), content.decode("utf-8-sig", "replace"))
 
 
-async def _content(response: "httpx2.Response", most: int) -> bytes:
+async def _content(response: "httpx2.Response", max_bytes: int) -> bytes:
     """Return the body, decompressed."""
     packed = bytearray()
-    if int(response.headers.get("content-length") or 0) > most:
+    if int(response.headers.get("content-length") or 0) > max_bytes:
         raise TooLongAnswerError
     async for part in response.aiter_raw():
         packed += part
-        if len(packed) > most:
+        if len(packed) > max_bytes:
             raise TooLongAnswerError
     if response.headers.get("content-encoding", "").strip().lower() not in _PACKED:
         return bytes(packed)
     unpacking = zlib.decompressobj(wbits=_ANY_HEADER)
     try:
-        content = unpacking.decompress(bytes(packed), most + 1)
+        content = unpacking.decompress(bytes(packed), max_bytes + 1)
     except zlib.error as error:
         if packed.lstrip().startswith((b"{", b"[", b"data:")):
             return bytes(packed)  # not compressed, though the header says so
         raise _damaged(str(error)) from error
-    if len(content) > most:
+    if len(content) > max_bytes:
         raise TooLongAnswerError
     if not unpacking.eof:
         raise _damaged("its compressed body is cut off")

@@ -123,7 +123,7 @@ def changes_of(settings: BackboneSettings) -> dict[str, str]:
         "max_tokens": "change backbone.max_tokens",
         "cache_control": "set backbone.prefix_cache=false",
         **dict.fromkeys(("tools", "tool_use"), NO_TOOLS),
-    } | {name: f'take "{name}" out of backbone.extra_body' for name in settings.extra_body}
+    }
 
 
 def answer_of(text: str) -> WireReply:

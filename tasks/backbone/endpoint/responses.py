@@ -91,7 +91,7 @@ def changes_of(settings: BackboneSettings) -> dict[str, str]:
         "text.format": mode,
         **dict.fromkeys(("tools", "tool_choice"), NO_TOOLS),
         "max_output_tokens": "change backbone.max_tokens (16 or more), or set it to null",
-    } | {name: f'take "{name}" out of backbone.extra_body' for name in settings.extra_body}
+    }
 
 
 def answer_of(body: str) -> WireReply:

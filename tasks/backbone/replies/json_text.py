@@ -105,7 +105,8 @@ def _loaded(text: str, *, strict: bool = True) -> Value | None:
 def _spans(text: str) -> Iterator[str]:
     """Yield what is between matching brackets, outermost only; the last one may lack its end."""
     closers: list[str] = []
-    start, quoted, escaped = -1, False, False
+    start = -1
+    quoted = escaped = False
     for position, character in enumerate(text):
         if escaped:
             escaped = False
@@ -147,11 +148,12 @@ def _python(text: str) -> Value | None:
 
 def _open_brackets(text: str) -> int:
     """Return how many brackets are open at most, those in quotes too: of many, json_repair tries every combination."""
-    depth = most = 0
-    for part in _BRACKET.findall(text):
-        depth = depth + 1 if part in "([{" else max(depth - 1, 0)
-        most = max(most, depth)
-    return most
+    depth = 0
+    max_depth = 0
+    for bracket in _BRACKET.findall(text):
+        depth = depth + 1 if bracket in "([{" else max(depth - 1, 0)
+        max_depth = max(max_depth, depth)
+    return max_depth
 
 
 def _mended(text: str) -> Value | None:
