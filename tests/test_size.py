@@ -19,7 +19,7 @@ BUDGETS = {
     "flows/pipelines": 956,
     "flows/prefect": 2_701,
     "flows/runtime": 912,
-    "tasks/backbone": 8_322,
+    "tasks/backbone": 8_326,
     "tasks/benchmarks": 4_193,
     "tasks/core": 1_321,
     "tasks/database": 6_051,
@@ -30,7 +30,7 @@ BUDGETS = {
     "tasks/scoring": 5_798,
     "tasks/settings": 2_236,
     "tasks/sql": 2_620,
-    "tasks/stages": 3_365,
+    "tasks/stages": 3_371,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
 MAX_MODULES = 378

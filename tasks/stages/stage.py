@@ -27,7 +27,7 @@ import textwrap
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property, singledispatch, update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints
 
@@ -243,29 +243,35 @@ class Stage(Generic[P, T]):
                         meter.again()
                     started = time.perf_counter()
                     value = await self.function(**arguments)
-                    plain = _plain_result(value, meter, time.perf_counter() - started, site.owner)
+                    result = _plain_result(value, meter, time.perf_counter() - started, site.owner)
                     if task_runs:
-                        await task_runs.store.write(site.key, plain)
+                        await task_runs.store.write(site.key, result)
+                    plain = result
         except Exception as error:
             question_run.records.append(_failed_record(site, meter, error))
             raise
         # 4. Its record.
-        result = self._results.validate_python(plain)
+        read = self._results.validate_python(plain)
         # Every question is first restored as far as it goes, so each restored result is counted once.
         if question_run.only_restores and meter:
-            meter.count_restored(result.calls)
+            meter.count_restored(read.calls)
         own = question_run.count_own(site.key, plain, ran=not restored)
-        question_run.records.append(_record(site, plain["value"], result, restored=not own))
-        return result.value
+        question_run.records.append(_record(site, plain["value"], read, restored=not own))
+        return read.value
 
 
 def _plain_result(value: Any, meter: MeteredBackbone | None, seconds: float, owner: str) -> dict[str, Any]:
     """Return a `StageResult` as plain JSON."""
-    seconds = round(seconds, 6)
-    result = StageResult(value, (), (), seconds, owner)
+    result = StageResult(value, (), (), round(seconds, 6), owner)
     if meter:
-        counts = (meter.replies, meter.unreadable, meter.fallback)
-        result = StageResult(value, tuple(meter.calls), tuple(meter.notes), seconds, owner, *counts)
+        result = replace(
+            result,
+            calls=tuple(meter.calls),
+            notes=tuple(meter.notes),
+            replies=meter.replies,
+            unreadable=meter.unreadable,
+            fallback=meter.fallback,
+        )
     plain: dict[str, Any] = to_jsonable_python(result)
     return plain
 

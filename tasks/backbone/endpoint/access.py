@@ -59,7 +59,8 @@ class KeyCommand:
             why = "" if done.returncode == 0 else f"exit code {done.returncode}: {done.stderr.strip()[-300:]}"
             key = done.stdout.strip()
         except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-            key, why = "", f"{type(error).__name__}: {error}"
+            key = ""
+            why = f"{type(error).__name__}: {error}"
         if not why and not (key and key.isascii() and key.isprintable() and " " not in key):
             why = "it printed no key on one line"
         if why:

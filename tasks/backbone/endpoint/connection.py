@@ -211,7 +211,8 @@ class Deadline:
     """Time limit of a block: it ends with TimeoutError so many seconds after it began, or after it was last renewed."""
 
     def __init__(self, limit: asyncio.Timeout, seconds: float) -> None:
-        self._limit, self._seconds = limit, seconds
+        self._limit = limit
+        self._seconds = seconds
         self._alarm: asyncio.TimerHandle | None = None
         self.renew()
 

@@ -48,9 +48,8 @@ class Choice:
 class WireReply:
     """Content of an answer; its texts can be stored everywhere (`storable`)."""
 
-    text: (
-        str  # the reply behind its thoughts (`with_thoughts`), or the model's refusal; "" when it has neither
-    )
+    # the reply behind its thoughts (`with_thoughts`), or the model's refusal; "" when it has neither
+    text: str
     model: str  # name of the model in the response, "" if missing
     usage: Usage  # None for a count that is missing or implausible
     truncated: bool  # whether the model stopped at its token limit
