@@ -19,7 +19,7 @@ BUDGETS = {
     "flows/pipelines": 956,
     "flows/prefect": 2_701,
     "flows/runtime": 912,
-    "tasks/backbone": 8_326,
+    "tasks/backbone": 8_319,
     "tasks/benchmarks": 4_193,
     "tasks/core": 1_321,
     "tasks/database": 6_051,

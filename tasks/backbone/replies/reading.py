@@ -2,17 +2,18 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar, get_args, get_origin
+from dataclasses import replace
+from typing import Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
 from tasks.backbone.replies.json_text import (
     MAX_CHARACTERS,
-    ParsedReply,
     Path,
+    Reading,
     Value,
     fenced,
+    is_sql,
     read_json,
     readings,
 )
@@ -126,15 +127,6 @@ T = TypeVar("T", bound=BaseModel)
 _NO_FENCE = "no fenced block"
 
 
-@dataclass(frozen=True, slots=True)
-class Reading(Generic[T]):
-    """A reply read as its type."""
-
-    value: T | None  # None when the reply could not be read as the type
-    path: Path  # how it was read, see `ParsedReply`
-    reason: str = ""  # why the reply is not what was asked for, "" where it is
-
-
 def read_reply(text: str, reply_type: type[T]) -> Reading[T]:
     """Parse a reply as an object of a type.
 
@@ -212,7 +204,7 @@ def read_fenced(text: str, reply_type: type[T]) -> Reading[T]:
     return replace(fitting, reason=_NO_FENCE) if fitting else _unreadable(text, _NO_FENCE)
 
 
-def _fitting(parsed: Iterable[ParsedReply], reply_type: type[T]) -> Reading[T] | None:
+def _fitting(parsed: Iterable[Reading[Value]], reply_type: type[T]) -> Reading[T] | None:
     """Return the last value that fits the type, of those that were read in the most reliable way; None if none fits."""
     fits: list[tuple[tuple[Path, bool], T]] = []
     for reading in parsed:
@@ -255,15 +247,15 @@ def _inner(value: Any, reply_type: type[T]) -> Iterator[T]:
             yield from _inner(part, reply_type)
 
 
-def _is_bracketed(parsed: ParsedReply, reply_type: type[T]) -> bool:
+def _is_bracketed(parsed: Reading[Value], reply_type: type[T]) -> bool:
     """Whether a list of texts is what a query has in brackets: a quoted name, or a part of a string."""
-    if not isinstance(parsed.value, list) or set(reply_type.model_fields) != {"sql"}:
+    if not isinstance(parsed.value, list) or not is_sql(reply_type):
         return False
     return parsed.path in ("text", "repaired") and not any(isinstance(part, dict) for part in parsed.value)
 
 
 def _as_query(sql: str | None, text: str, reply_type: type[T]) -> Reading[T] | None:
-    if sql is None or set(reply_type.model_fields) != {"sql"}:
+    if sql is None or not is_sql(reply_type):
         return None
     path: Path = "fenced" if fenced(text) else "text"
     return Reading(reply_type.model_validate({"sql": sql}), path, "SQL without JSON")
@@ -285,10 +277,7 @@ def _unreadable(text: str, reason: str = "") -> Reading[T]:
     return Reading(None, "failed", reason)
 
 
-def _without_key(parsed: ParsedReply, key: str) -> Value | None:
+def _without_key(parsed: Reading[Value], key: str) -> Value | None:
     if not isinstance(parsed.value, dict):
         return parsed.value
     return {name: value for name, value in parsed.value.items() if plain_key(str(name)) != key}
-
-
-__all__ = ["ParsedReply", "Reading", "read_answer", "read_fenced", "read_json", "read_reply", "read_sql"]
