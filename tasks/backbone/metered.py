@@ -261,7 +261,7 @@ class MeteredBackbone:
             note = f'no SQL in the reply{twice}: "{start}"' if start else empty
             return ReplyContent(Answer(None, "the reply held no SQL"), FAILED, note)
 
-        requests = [Request(tuple(messages), sample=sample) for sample in range(READINGS)]
+        requests = (Request(tuple(messages), sample=sample) for sample in range(READINGS))
         return self.ask(requests, read_sql, otherwise=NO_SQL)
 
     def ask_json(
@@ -306,18 +306,18 @@ class MeteredBackbone:
         formatted = translated(messages, reply_format, reply_type)
         schema = reply_format.schema(reply_type)
         indices = range(sample * READINGS, (sample + 1) * READINGS)
-        requests = [Request(formatted, schema, temperature, index) for index in indices]
+        requests = (Request(formatted, schema, temperature, index) for index in indices)
         return self.ask(requests, read, otherwise=otherwise)
 
     # How every request is sent
 
     async def ask(
-        self, requests: Sequence[Request], read: Callable[[Reply], ReplyContent[T]], otherwise: str = ""
+        self, requests: Iterable[Request], read: Callable[[Reply], ReplyContent[T]], otherwise: str = ""
     ) -> T:
         """Send requests one after another until a reply can be read; return what was read in the last one.
 
         Args:
-            requests: the request, and those that repeat it.
+            requests: the request, and those that repeat it; at least one.
             read: reads a reply; never raises.
             otherwise: what the stage uses when no reply can be read, as for `fall_back`.
         """
