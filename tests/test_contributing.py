@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.backbone.replies.json_text import reply_schema
-from tasks.backbone.replies.reading import Reading
+from tasks.backbone.replies.json_text import Reading, reply_schema
 from tasks.settings.backbone import REPLY_FORMATS
 from tasks.settings.home import find_conf
 from tasks.settings.load import load_pipeline_settings

@@ -19,7 +19,7 @@ BUDGETS = {
     "flows/pipelines": 956,
     "flows/prefect": 2_739,
     "flows/runtime": 912,
-    "tasks/backbone": 8_290,
+    "tasks/backbone": 8_319,
     "tasks/benchmarks": 4_197,
     "tasks/core": 1_337,
     "tasks/database": 5_894,
@@ -30,10 +30,10 @@ BUDGETS = {
     "tasks/scoring": 5_798,
     "tasks/settings": 2_236,
     "tasks/sql": 2_527,
-    "tasks/stages": 3_412,
+    "tasks/stages": 3_371,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 379
+MAX_MODULES = 376
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02

@@ -14,8 +14,8 @@ from flows.pipelines.rsl_sql import few_shot
 from tasks.backbone.kinds.kind import BackboneKind
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Backbone, Message, Reply, Request, Tool, request_key
-from tasks.backbone.replies.format import ReplyFormat, is_sql
-from tasks.backbone.replies.reading import Reading
+from tasks.backbone.replies.format import ReplyFormat
+from tasks.backbone.replies.json_text import Reading, is_sql
 from tasks.benchmarks.layouts.base import Layout, Split
 from tasks.core.errors import BackboneError, CrosscheckError
 from tasks.core.outcome import Call, ToolCall, Usage

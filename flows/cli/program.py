@@ -163,12 +163,12 @@ def _say(message: str) -> None:
 
 def _no_room() -> str:
     """Return that the working folder is on a full or read-only disk; "" if it is not."""
-    from tasks.backbone.cache.room import LEAST, Folder
+    from tasks.backbone.cache.room import MIN_FREE, Folder
     from tasks.settings.home import find_home
 
     try:
         path = find_home(make=False).path
-        return Folder(path).problem(LEAST) if path.is_dir() else ""
+        return Folder(path).problem(MIN_FREE) if path.is_dir() else ""
     except (OSError, CrosscheckError):
         return ""
 

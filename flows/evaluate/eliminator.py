@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 from tasks.backbone.kinds.kind import check_backbone, kind_of
 from tasks.backbone.metered import MeteredBackbone
-from tasks.backbone.run_backbone import RunResources, open_backbone
+from tasks.backbone.opening import RunResources, open_backbone
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import find_conf

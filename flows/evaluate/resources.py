@@ -20,10 +20,10 @@ from tasks.backbone.cache.store import ReplyCache, open_reply_cache
 from tasks.backbone.endpoint.auto_mode import KnownEndpoints, find_response_mode
 from tasks.backbone.kinds.kind import check_backbone, kind_of
 from tasks.backbone.metered import MeteredBackbone
+from tasks.backbone.opening import RunResources, open_backbone, source_of
 from tasks.backbone.pricing import prices_for
 from tasks.backbone.protocol import Backbone
 from tasks.backbone.recordings import Observations, RecordedBackbone, Served
-from tasks.backbone.run_backbone import RunResources, open_backbone, source_of
 from tasks.backbone.tiers import BATCH, Pace
 from tasks.core.errors import ConfigurationError
 from tasks.core.wording import next_time

@@ -11,7 +11,7 @@ from typing import IO
 import click
 
 from flows.runtime.control import Interrupted
-from tasks.backbone.cache.room import LEAST, NEEDED, RESERVE, Folder, NoRoomError
+from tasks.backbone.cache.room import MIN_FREE, NEEDED, RESERVE, Folder, NoRoomError
 from tasks.core.errors import BackboneError, ConfigurationError, DatabaseUnavailableError
 from tasks.settings.home import Home
 
@@ -42,7 +42,7 @@ def watched(home: Home) -> Iterator[None]:
             if not isinstance(error, _UNRELATED) and (problem := folder.problem(2 * RESERVE)):
                 raise NoRoomError(problem) from error
             raise
-        if problem := folder.problem(LEAST):
+        if problem := folder.problem(MIN_FREE):
             raise NoRoomError(problem)
 
 

@@ -1,19 +1,30 @@
-"""A stage's view of a backbone: typed replies, recorded calls, and a limit on unreadable replies."""
+"""A backbone as stages use it: one `ask`, whose calls are counted, paid for once, and kept."""
 
+import asyncio
+import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
-from tasks.backbone.protocol import Backbone, Message, Origin, Reply, Request
+from tasks.backbone.protocol import Backbone, Message, Origin, Reply, Request, request_key
 from tasks.backbone.replies.format import ReplyFormats, translated
 from tasks.backbone.replies.thoughts import without_thoughts
 from tasks.core.errors import BackboneError
 from tasks.core.outcome import Call
 from tasks.core.records import Answer
 from tasks.settings.backbone import BackboneSettings
+
+if TYPE_CHECKING:
+    from tasks.backbone.cache.store import ReplyCache
+    from tasks.backbone.pricing import Budget
+    from tasks.backbone.recordings import Observations
+
+log = logging.getLogger(__name__)
 
 FAILED = "failed"
 """`Call.parse` of a reply that could not be read."""
@@ -62,7 +73,8 @@ class UnreadableReplies:
             )
 
 
-T = TypeVar("T", bound=BaseModel)
+T = TypeVar("T")
+Model = TypeVar("Model", bound=BaseModel)
 
 READINGS = 2
 """How often one reply is requested before it counts as unreadable."""
@@ -75,76 +87,114 @@ SAMPLES_PER_CANDIDATE = 1000 * SAMPLES_PER_ATTEMPT
 
 NO_SQL = "no SQL was written"
 
+UNSENT_S = 0.2
+"""Seconds in which the requests that were not sent fail, so that they do not count as calls in flight."""
+
 _JSON = ReplyFormats()
+_WITHOUT_NAME = BackboneSettings(name="")
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyContent(Generic[T]):
+    """What a stage reads in a reply."""
+
+    value: T
+    parse: str  # how it was read (`Call.parse`); FAILED: it could not be read
+    note: str = ""  # what is less than ideal about it
 
 
 class MeteredBackbone:
-    """Backbone that counts the calls of one stage of one question.
+    """Backbone as one stage of one question uses it, around a source of replies; it counts the calls.
+
+    The source is an endpoint, the offline model, a recording or one of a user's own. All views of it (`fresh`) share
+    the cache, the budget and the calls in flight.
+
+    Any cached reply may be reused: the sample index is part of every key, so a repeated sample is requested as such
+    (`Request.sample`), and at temperature 0 it changes nothing. With an epoch, replies are not those of another epoch.
+    Equal requests at the same time are sent once; the other callers get the reply as cached. A cached reply costs
+    nothing now: its call has `cached` True, 0.0 seconds, no retries and `cost_usd` 0.0, and keeps the tokens as they
+    were reported, and what it cost when it was paid as `from_scratch_usd`.
+
+    A call in flight outlives its caller: cancelled (Ctrl-C, a question's deadline), its reply still goes into the cache
+    when it comes, but in no stage's cost. `drain` waits for such replies.
 
     Args:
-        inner: the backbone.
+        source: what answers.
         formats: in which form it answers.
-        origin: the stage of the question that asks.
-        attempt: index of the question's sampling.
-        candidate: index among the candidates that this backbone writes to a question; 0 is what it writes alone.
         guard: ends the run when the first replies of a stage all cannot be read; None: never.
+        settings: of the backbone; their epoch is part of the identity.
+        cache: where replies are kept; None: nowhere.
+        budget: limit on the cost; None: there is none.
+        observations: takes every request with its reply.
     """
 
     def __init__(
         self,
-        inner: Backbone,
+        source: Backbone,
         formats: ReplyFormats = _JSON,
         *,
-        origin: Origin | None = None,
-        attempt: int = 0,
-        candidate: int = 0,
         guard: UnreadableReplies | None = None,
+        settings: BackboneSettings = _WITHOUT_NAME,
+        cache: "ReplyCache | None" = None,
+        budget: "Budget | None" = None,
+        observations: "Observations | None" = None,
     ) -> None:
-        self.inner = inner
+        self.source = source
         self._formats = formats
-        self._origin = origin
-        self._attempt = attempt
-        self._candidate = candidate
         self._guard = guard or UnreadableReplies()
+        self._settings = settings
+        self._cache = cache
+        self._budget = budget
+        self._observations = observations
+        self._in_flight: dict[str, asyncio.Task[Reply]] = {}
+        self._origin: Origin | None = None  # the stage of the question that asks
+        self._attempt = 0  # index of the question's sampling
+        self._candidate = 0  # index among the candidates of a question; 0 is what the backbone writes alone
         self.calls: list[Call] = []  # every call that brought a reply, in the order in which they came
         self.again()
-
-    @classmethod
-    def of(cls, inner: Backbone, settings: BackboneSettings) -> "MeteredBackbone":
-        """Return a view of a backbone for one run, with the reply formats and the limit that its settings name."""
-        guard = UnreadableReplies(settings.unreadable_limit)
-        return cls(inner, ReplyFormats.of(settings), guard=guard)
+        if cache:
+            cache.stop_on_failure(self.wind_down)
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """The inner backbone's, the reply format, and any candidate but the first; a recording's also the place.
+        """The source's, the epoch, the reply format, any candidate but the first, and a recording's place.
 
         So the stages of a candidate that ask a model have keys of their own, and those that ask none are shared.
         """
-        identity = {**self.inner.identity, **self._formats.identity(self._stage)}
+        identity = {**self._request_identity, **self._formats.identity(self._stage)}
         if self._candidate:
             identity["candidate"] = self._candidate
         if self._origin and identity.get("kind") == "replay":
             return {**identity, "question": self._origin.question, "stage": self._origin.stage}
         return identity
 
+    @property
+    def _request_identity(self) -> Mapping[str, Any]:
+        """What the keys of requests have of the backbone."""
+        epoch = self._settings.epoch
+        return self.source.identity if epoch is None else {**self.source.identity, "epoch": epoch}
+
+    @property
+    def _stage(self) -> str | None:
+        return self._origin.stage if self._origin else None
+
     def fresh(self, origin: Origin | None = None, attempt: int = 0) -> "MeteredBackbone":
         """Return a view of the same backbone with no calls yet, for one stage of one question.
 
         Each sampling of the question, by its index `attempt`, gets replies of its own.
         """
-        return MeteredBackbone(
-            self.inner,
-            self._formats,
-            origin=origin,
-            attempt=attempt,
-            candidate=self._candidate,
-            guard=self._guard,
-        )
+        view = copy(self)
+        view._origin = origin
+        view._attempt = attempt
+        view.calls = []
+        view.again()
+        return view
 
     def for_candidate(self, index: int) -> "MeteredBackbone":
         """Return a view of the same backbone that writes a candidate; 0 gets the replies of a run without any."""
-        return MeteredBackbone(self.inner, self._formats, candidate=index, guard=self._guard)
+        view = self.fresh()
+        view._candidate = index
+        return view
 
     def again(self) -> None:
         """Begin a repetition of the stage: number its requests from the first, and remove its notes and counts.
@@ -155,7 +205,7 @@ class MeteredBackbone:
         self.replies = 0  # that the stage needed; a reply that is requested twice counts once
         self.unreadable = 0  # those of them that could not be read, at the second request either
         self.fallback = ""  # what the stage used in place of the result that it is for
-        self._asked = 0
+        self._requests = 0
 
     def note(self, text: str) -> None:
         """Add a note."""
@@ -174,55 +224,55 @@ class MeteredBackbone:
         self.notes.append(why)
         self.unreadable += 1
 
-    async def complete(self, request: Request, usable: Callable[[Reply], bool] | None = None) -> Reply:
+    # What stages ask for: each of these says what to send, and how the reply is read
+
+    def complete(
+        self, request: Request, usable: Callable[[Reply], bool] | None = None
+    ) -> Coroutine[Any, Any, Reply]:
         """Answer one request and count its call, as unreadable where the stage cannot use the reply."""
-        placed = self._placed(request)
-        reply = await self.inner.complete(placed)
-        readable = usable is None or usable(reply)
-        self._book(placed, reply, reply.call.parse if readable else FAILED)
-        self._count(readable=readable)
-        return reply
 
-    async def ask_text(
+        def read(reply: Reply) -> ReplyContent[Reply]:
+            return ReplyContent(reply, reply.call.parse if usable is None or usable(reply) else FAILED)
+
+        return self.ask([request], read)
+
+    def ask_text(
         self, messages: Sequence[Message], *, sample: int = 0, temperature: float | None = None
-    ) -> str:
+    ) -> Coroutine[Any, Any, str]:
         """Ask for free text; "" for an empty reply. The model's thoughts are left out."""
-        request = Request(tuple(messages), temperature=temperature, sample=sample)
-        return without_thoughts((await self.complete(request)).text)
 
-    async def ask_sql(self, messages: Sequence[Message], read: Callable[[str], str | None]) -> Answer:
+        def read(reply: Reply) -> ReplyContent[str]:
+            return ReplyContent(without_thoughts(reply.text), reply.call.parse)
+
+        return self.ask([Request(tuple(messages), temperature=temperature, sample=sample)], read)
+
+    def ask_sql(
+        self, messages: Sequence[Message], read: Callable[[str], str | None]
+    ) -> Coroutine[Any, Any, Answer]:
         """Ask for a query in free text, and once again when `read` finds none; without one, the Answer has a note."""
-        text = ""
-        for sample in range(READINGS):
-            request = self._placed(Request(tuple(messages), sample=sample))
-            reply = await self.inner.complete(request)
-            text = without_thoughts(reply.text)
-            sql = read(text)
-            self._book(request, reply, FAILED if sql is None else reply.call.parse)
-            if sql is not None:
-                self._count(readable=True)
-                return Answer(sql)
-            if reply.truncated:
-                break  # the same limit would cut it off again
-        self._count(readable=False)
-        self.fall_back(NO_SQL)
-        start = " ".join(text[:80].split())
-        twice = not reply.truncated
-        if start:
-            self.notes.append(f'no SQL in the reply{", twice" if twice else ""}: "{start}"')
-        else:
-            self.notes.append("reply empty twice" if twice else "reply empty")
-        return Answer(None, "the reply held no SQL")
 
-    async def ask_json(
+        def read_sql(reply: Reply) -> ReplyContent[Answer]:
+            text = without_thoughts(reply.text)
+            if (sql := read(text)) is not None:
+                return ReplyContent(Answer(sql), reply.call.parse)
+            start = " ".join(text[:80].split())
+            empty = "reply empty" if reply.truncated else "reply empty twice"
+            twice = "" if reply.truncated else ", twice"
+            note = f'no SQL in the reply{twice}: "{start}"' if start else empty
+            return ReplyContent(Answer(None, "the reply held no SQL"), FAILED, note)
+
+        requests = (Request(tuple(messages), sample=sample) for sample in range(READINGS))
+        return self.ask(requests, read_sql, otherwise=NO_SQL)
+
+    def ask_json(
         self,
         messages: Sequence[Message],
-        reply_type: type[T],
+        reply_type: type[Model],
         *,
         sample: int = 0,
         temperature: float | None = None,
         otherwise: str = "",
-    ) -> T | None:
+    ) -> Coroutine[Any, Any, Model | None]:
         """Ask for an object of a type, and once again when the reply cannot be read as one.
 
         The conversation is written for a reply of one JSON object, and translated into the reply format of the stage.
@@ -240,53 +290,148 @@ class MeteredBackbone:
             The object; None when no reply could be read, which is noted.
         """
         reply_format = self._formats.format(self._stage)
+
+        def read(reply: Reply) -> ReplyContent[Model | None]:
+            reading = reply_format.read(reply.text, reply_type)
+            if reading.value is not None:
+                note = f"reply not as asked: {reading.reason}" if reading.reason else ""
+                return ReplyContent(reading.value, reading.path, note)
+            start = " ".join((without_thoughts(reply.text) or reply.text)[:80].split())
+            times = "" if reply.truncated else " twice"
+            note = (
+                f'reply unreadable{times}: "{start}" ({reading.reason})' if start else f"reply empty{times}"
+            )
+            return ReplyContent(None, FAILED, note)
+
         formatted = translated(messages, reply_format, reply_type)
         schema = reply_format.schema(reply_type)
-        for attempt in range(READINGS):
-            index = sample * READINGS + attempt
-            request = self._placed(Request(formatted, schema, temperature, index))
-            reply = await self.inner.complete(request)
-            reading = reply_format.read(reply.text, reply_type)
-            self._book(request, reply, reading.path)
-            if reading.value is not None:
-                self._count(readable=True)
-                if reading.reason:
-                    self.notes.append(f"reply not as asked: {reading.reason}")
-                return reading.value
-            if reply.truncated:
-                break  # the same limit would cut it off again
-        self._count(readable=False)
-        self.fall_back(otherwise)
-        start = " ".join((without_thoughts(reply.text) or reply.text)[:80].split())
-        times = "" if reply.truncated else " twice"
-        self.notes.append(
-            f'reply unreadable{times}: "{start}" ({reading.reason})' if start else f"reply empty{times}"
-        )
-        return None
+        indices = range(sample * READINGS, (sample + 1) * READINGS)
+        requests = (Request(formatted, schema, temperature, index) for index in indices)
+        return self.ask(requests, read, otherwise=otherwise)
 
-    @property
-    def _stage(self) -> str | None:
-        return self._origin.stage if self._origin else None
+    # How every request is sent
 
-    def _placed(self, request: Request) -> Request:
+    async def ask(
+        self, requests: Iterable[Request], read: Callable[[Reply], ReplyContent[T]], otherwise: str = ""
+    ) -> T:
+        """Send requests one after another until a reply can be read; return what was read in the last one.
+
+        Args:
+            requests: the request, and those that repeat it; at least one.
+            read: reads a reply; never raises.
+            otherwise: what the stage uses when no reply can be read, as for `fall_back`.
+        """
+        for request in requests:
+            # 1. Number the request; a run whose replies cannot be read sends no more.
+            self._guard.check()
+            request = self._numbered(request)
+            # 2. An equal request in flight is shared. It goes on if its callers are cancelled.
+            if self._cache is None:
+                reply = await self._answer(request)
+            else:
+                key = request_key(self._request_identity, request)
+                joined = key in self._in_flight
+                if not joined:
+                    self._in_flight[key] = asyncio.create_task(self._answer(request, key))
+                    self._in_flight[key].add_done_callback(partial(self._landed, key))
+                reply = await asyncio.shield(self._in_flight[key])
+                reply = _as_cached(reply) if joined else reply
+            if self._observations:
+                self._observations.add(request, reply)
+            # 6. Read the reply, and count its call.
+            content = read(reply)
+            self._count_call(request, reply, content.parse)
+            if content.parse != FAILED or reply.truncated:
+                break  # the same limit would cut off another reply
+        self.replies += 1
+        if content.parse == FAILED:
+            self.unreadable += 1
+            self.fall_back(otherwise)
+        if content.note:
+            self.notes.append(content.note)
+        return content.value
+
+    async def _answer(self, request: Request, key: str = "") -> Reply:
+        """Take steps 2 to 5 of `ask`."""
+        # 2. A stored reply costs nothing.
+        if self._cache and (stored := await self._cache.aget(key)) is not None:
+            return _as_cached(stored)
+        # 3. A request is sent only if there is money for it, and room for its reply.
+        if self._cache:
+            self._cache.check_room()
+        if self._budget:
+            self._budget.check()
+        # 4. The request.
+        try:
+            reply = await self.source.complete(request)
+        except BackboneError:
+            if self._cache:
+                self._cache.check_room()  # it was not sent, since another reply could not be stored meanwhile
+            raise
+        # 5. Its reply is charged, and stored before it is used.
+        if self._budget:
+            self._budget.charge(request, reply, self._settings)
+        if self._cache:
+            await self._cache.aput(reply, request, self._request_identity, self._settings.name)
+        return reply
+
+    def _numbered(self, request: Request) -> Request:
         """Return the request with its origin, numbered in the order of asking, and the sample index of its sampling."""
-        self._guard.check()
         first = self._attempt * SAMPLES_PER_ATTEMPT + self._candidate * SAMPLES_PER_CANDIDATE
         if first:
             request = replace(request, sample=request.sample + first)
         if self._origin is None:
             return request
-        placed = replace(request, origin=replace(self._origin, round=self._asked))
-        self._asked += 1
-        return placed
+        self._requests += 1
+        return replace(request, origin=replace(self._origin, round=self._requests - 1))
 
-    def _count(self, *, readable: bool) -> None:
-        self.replies += 1
-        self.unreadable += not readable
-
-    def _book(self, request: Request, reply: Reply, parse: str) -> None:
-        place = request.origin.round if request.origin else 0
-        self.calls.append(replace(reply.call, parse=parse, round=place))
+    def _count_call(self, request: Request, reply: Reply, parse: str) -> None:
+        round = request.origin.round if request.origin else 0
+        self.calls.append(replace(reply.call, parse=parse, round=round))
         self._guard.count(self._stage, self.calls[-1:], truncated=reply.truncated)
         if reply.truncated:
             self.notes.append("reply cut off at the token limit")
+
+    def _landed(self, key: str, call: asyncio.Task[Reply]) -> None:
+        self._in_flight.pop(key, None)
+        if not call.cancelled() and call.exception() is not None:
+            # Retrieve the exception, or asyncio logs it if every caller has been cancelled.
+            log.debug("%s: a call failed: %s", self._settings.name, call.exception())
+
+    # The end of the run
+
+    def wind_down(self) -> None:
+        """Send nothing more, if the source can."""
+        if wind_down := getattr(self.source, "wind_down", None):
+            wind_down()
+
+    async def drain(self, grace_s: float, stop_now: asyncio.Event | None = None) -> int:
+        """Send no further requests, wait for calls in flight, and cancel those that take too long; return how many.
+
+        The wait also ends when `stop_now` is set. Replies to cancelled calls may have been paid for and are lost.
+        """
+        self.wind_down()
+        calls = list(self._in_flight.values())
+        if not calls:
+            return 0
+        await asyncio.wait(calls, timeout=min(UNSENT_S, grace_s))
+        stopping = asyncio.create_task((stop_now or asyncio.Event()).wait())
+        landing = asyncio.create_task(asyncio.wait(calls))
+        await asyncio.wait((landing, stopping), timeout=grace_s, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        landing.cancel()
+        late = [call for call in calls if not call.done()]
+        for call in late:
+            call.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+        if late:
+            log.warning("%s: %d replies had not come when the run ended", self._settings.name, len(late))
+        return len(late)
+
+
+def _as_cached(reply: Reply) -> Reply:
+    call = reply.call
+    cached = replace(
+        call, cached=True, seconds=0.0, retries=0, cost_usd=0.0, from_scratch_usd=call.uncached_cost_usd
+    )
+    return replace(reply, call=cached)

@@ -52,9 +52,8 @@ class CallPrice:
 
     usd: float | None  # what the call cost
     list_usd: float | None  # in the standard tier, with every input token at the full price
-    prompt_cache_usd: (
-        float | None
-    )  # saved by the provider's prompt cache; negative if writing cost more than was saved
+    # saved by the provider's prompt cache; negative if writing cost more than was saved
+    prompt_cache_usd: float | None
 
 
 def price_of(usage: Usage, settings: BackboneSettings, tier: str = STANDARD) -> CallPrice:
@@ -75,7 +74,8 @@ def prices_for(settings: BackboneSettings, day: datetime.date | None = None) -> 
 
 def why_unpriced(settings: BackboneSettings, day: datetime.date | None = None) -> str:
     """Return why the cost of the model's calls on a day is unknown; "" if the settings have its prices."""
-    prices, day = settings.prices, day or datetime.datetime.now(datetime.UTC).date()
+    prices = settings.prices
+    day = day or datetime.datetime.now(datetime.UTC).date()
     if prices is None:
         return "it has no prices"
     if prices.model is not None and prices.model != settings.model:

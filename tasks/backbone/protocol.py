@@ -82,12 +82,14 @@ class Reply:
         call: the bill of the request.
         truncated: True when the model stopped at its token limit.
         calls: tools that the model calls, without results; () for none.
+        further: replies to further samples of the request that came in the same answer of an endpoint.
     """
 
     text: str
     call: Call
     truncated: bool = False
     calls: tuple[ToolCall, ...] = ()
+    further: "tuple[Reply, ...]" = ()
 
 
 class Backbone(Protocol):
@@ -161,7 +163,7 @@ def shown(messages: Iterable[Message]) -> Iterator[Message]:
     r"""Yield messages as texts: tool calls as lines of the assistant's message, results as messages of the tool.
 
     >>> call = ToolCall("tables", "{}", "museum(id)")
-    >>> [(each.role, each.content) for each in shown([Message("assistant", "I look.", calls=(call,))])]
+    >>> [(text.role, text.content) for text in shown([Message("assistant", "I look.", calls=(call,))])]
     [('assistant', 'I look.\ntables {}'), ('tool', 'museum(id)')]
     """
     for message in messages:

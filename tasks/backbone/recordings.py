@@ -94,7 +94,8 @@ def read_recording(path: Path) -> Recording:
         reply = _read(line, path, number)
         earlier = replies.get(reply.place)
         if earlier is None:
-            replies[reply.place], lines[reply.place] = reply, number
+            replies[reply.place] = reply
+            lines[reply.place] = number
         elif earlier.reply != reply.reply:
             raise DataError(
                 f"{path}: lines {lines[reply.place]} and {number} give different replies for {reply.place}. "
@@ -172,7 +173,7 @@ class Observations:
         """Keep a request and its reply."""
         origin = request.origin
         observation = Observation(
-            place=ReplyPosition(origin.question, origin.stage, origin.round) if origin else None,
+            place=_place(origin) if origin else None,
             key=reply.call.request,
             digest=request_digest(request) if self._recorded else "",
             exchange=Exchange(
@@ -247,10 +248,14 @@ class RecordedBackbone:
 
     async def complete(self, request: Request) -> Reply:
         """Answer one request from the recording."""
-        recorded = self._by_request(request)
+        digest = request_digest(request)
+        # Two questions may have sent the same request and received different replies: prefer the question's own.
+        own = self._by_stage(request.origin)
+        recorded = own if own and own.request == digest else self._to.get(digest)
         if recorded is not None:
             self.served.by_request += 1
-        elif self.match == "stage" and request.origin and (recorded := self._by_stage(request.origin)):
+        elif self.match == "stage" and own:
+            recorded = own
             self.served.by_stage += 1
         else:
             self.served.missing += 1
@@ -271,24 +276,18 @@ class RecordedBackbone:
                 f"{recorded.place} in {self.recording.path}: {error}", transient=False
             ) from None
 
-    def _by_request(self, request: Request) -> RecordedReply | None:
-        digest = request_digest(request)
-        # Two questions may have sent the same request and received different replies: prefer the question's own.
-        own = self._by_stage(request.origin) if request.origin else None
-        return own if own and own.request == digest else self._to.get(digest)
-
-    def _by_stage(self, origin: Origin) -> RecordedReply | None:
-        recorded = self._at.get(_place(origin))
-        return recorded if recorded and recorded.database == origin.database else None
+    def _by_stage(self, origin: Origin | None) -> RecordedReply | None:
+        recorded = self._at.get(_place(origin)) if origin else None
+        return recorded if origin and recorded and recorded.database == origin.database else None
 
     def _missing(self, origin: Origin | None) -> str:
         if origin is None:
             return f"no recorded reply to this request in {self.recording.path}"
         missing = f"no recorded reply for {_place(origin)} in {self.recording.path}"
-        there = self._at.get(_place(origin))
-        if there and there.database != origin.database:
-            return f"{missing}: the one there is about the database {there.database}, not {origin.database}"
-        if there:
+        other = self._at.get(_place(origin))
+        if other and other.database != origin.database:
+            return f"{missing}: the one there is about the database {other.database}, not {origin.database}"
+        if other:
             return f"{missing}: the one there was to another request (match: stage would serve it)"
         return missing
 

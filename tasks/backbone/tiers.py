@@ -34,7 +34,9 @@ class Pace:
 
     def begin(self, questions: int) -> None:
         """Start the clock for a number of questions that are to be answered by a model."""
-        self._began, self._questions, self._answered = self._now(), questions, 0
+        self._began = self._now()
+        self._questions = questions
+        self._answered = 0
 
     def answered(self) -> None:
         """Count an answered question."""
@@ -48,9 +50,9 @@ class Pace:
         now = self._now()
         if self._answered < MIN_ANSWERED:
             return now >= self._finish_by
-        seconds_each = (now - self._began) / self._answered
+        seconds_per_question = (now - self._began) / self._answered
         remaining = max(0, self._questions - self._answered)
-        return now + RESERVE * seconds_each * remaining > self._finish_by
+        return now + RESERVE * seconds_per_question * remaining > self._finish_by
 
 
 log = logging.getLogger(__name__)
@@ -90,7 +92,9 @@ class FlexBackbone:
     async def complete(self, request: Request) -> Reply:
         """Answer one request."""
         loop = asyncio.get_running_loop()
-        until, refusals, pause = loop.time() + self._wait_s, 0, FIRST_PAUSE_S
+        until = loop.time() + self._wait_s
+        refusals = 0
+        pause = FIRST_PAUSE_S
         while not self._pace.late:
             try:
                 return _with_retries(await self.inner.complete(replace(request, tier=FLEX)), refusals)

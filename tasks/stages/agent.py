@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -40,18 +40,18 @@ async def execute(
 
     Of the calls behind the limit one is kept, which says how many were refused.
     """
-    kept = calls[: box.limits.calls_per_turn]
-    done: list[ToolCall] = []
-    for call in kept:
-        over = len(done) >= allowed and call.name != "submit"
+    limit = box.limits.calls_per_turn
+    executed: list[ToolCall] = []
+    for call in calls[:limit]:
+        over = len(executed) >= allowed and call.name != "submit"
         result = _REFUSED if over else await _used(call, box, runner)
-        done.append(_answered(call, result, box.limits.characters))
+        executed.append(_answered(call, result, box.limits.characters))
         if call.name == "submit" and not result.error:
-            return tuple(done)
-    if beyond := calls[len(kept) :]:
-        text = f"{counted(len(beyond), 'call')} beyond the limit of {len(kept)} in one reply: not executed."
-        done.append(_answered(beyond[0], Result(text, "refused"), box.limits.characters))
-    return tuple(done)
+            return tuple(executed)
+    if beyond := calls[limit:]:
+        text = f"{counted(len(beyond), 'call')} beyond the limit of {limit} in one reply: not executed."
+        executed.append(_answered(beyond[0], Result(text, "refused"), box.limits.characters))
+    return tuple(executed)
 
 
 _REFUSED = Result("The limit of tool calls is reached. Call submit with your best query.", "refused")
@@ -59,7 +59,8 @@ _REFUSED = Result("The limit of tool calls is reached. Call submit with your bes
 
 def with_ids(calls: Iterable[ToolCall], used: Iterable[str], turn: int) -> tuple[ToolCall, ...]:
     """Return calls with ids by which a protocol can pair them with their results: the model's where they are usable."""
-    taken, named = set(used), []
+    taken = set(used)
+    named = []
     for position, call in enumerate(calls):
         id = call.id if _ID.fullmatch(call.id) and call.id not in taken else f"t{turn:04}n{position:03}"
         taken.add(id)
@@ -86,15 +87,15 @@ async def _used(call: ToolCall, box: Toolbox, runner: DatabaseRunner) -> Result:
     return await tool.use(box, runner, arguments)
 
 
-def _answered(call: ToolCall, result: Result, longest: int) -> ToolCall:
-    text, said = result.text, call.arguments
-    if len(text) > longest:
-        text = f"{text[:longest]}\n[cut: {len(text):,} characters in all]"
-    if result.error and len(said) > MAX_ARGUMENTS:
-        said = said[:KEPT]
-    return replace(
-        call, name=call.name[:KEPT], arguments=said, result=text, error=result.error, sql=result.sql
-    )
+def _answered(call: ToolCall, result: Result, max_characters: int) -> ToolCall:
+    """Return a call with its result, both cut to what is kept."""
+    text = result.text
+    if len(text) > max_characters:
+        text = f"{text[:max_characters]}\n[cut: {len(text):,} characters in all]"
+    too_long = result.error and len(call.arguments) > MAX_ARGUMENTS
+    arguments = call.arguments[:KEPT] if too_long else call.arguments
+    name = call.name[:KEPT]
+    return replace(call, name=name, arguments=arguments, result=text, error=result.error, sql=result.sql)
 
 
 EMPTY_REPLY = "(empty reply)"
@@ -103,53 +104,35 @@ MAX_TEXT = 20_000
 """Characters of what a model writes beside its tool calls that are kept."""
 
 
-class Mode(Protocol):
-    """A way of calling tools."""
+class Mode:
+    """A way of calling tools: by the endpoint's protocol."""
 
     def tools(self, dialect: str) -> tuple[Tool, ...]:
         """Return the tools that a request offers."""
-        ...
-
-    def read(self, reply: Reply) -> tuple[str, tuple[ToolCall, ...]]:
-        """Return what a reply says, without its thoughts, and its tool calls."""
-        ...
-
-    def messages(self, turn: Turn) -> tuple[Message, ...]:
-        """Return the messages of a turn for later requests."""
-        ...
-
-    def noticed(self, messages: Sequence[Message], notice: str) -> tuple[Message, ...]:
-        """Return messages, whose last are of a turn or the opening's, with a notice behind them."""
-        ...
-
-
-class NativeMode:
-    """Tool calls of the endpoint's protocol."""
-
-    def tools(self, dialect: str) -> tuple[Tool, ...]:
-        """Return all tools."""
         return offered(dialect)
 
     def read(self, reply: Reply) -> tuple[str, tuple[ToolCall, ...]]:
-        """Return text and calls as they came."""
+        """Return what a reply says, without its thoughts, and its tool calls."""
         return without_thoughts(reply.text).strip()[:MAX_TEXT], reply.calls
 
     def messages(self, turn: Turn) -> tuple[Message, ...]:
-        """Return the reply with its calls and their results; behind a reply without any, a reminder."""
+        """Return the messages of a turn for later requests; a turn without tool calls is answered with a reminder."""
         if turn.calls:
             return (Message("assistant", turn.text, calls=turn.calls),)
         return Message("assistant", turn.text or EMPTY_REPLY), Message("user", _block("reminder"))
 
     def noticed(self, messages: Sequence[Message], notice: str) -> tuple[Message, ...]:
-        """Append the notice to the last result, or to the last message of the user."""
+        """Return messages with a notice behind the last result, or behind the last message of the user."""
         *before, last = messages
-        if not last.calls:
-            return (*before, _with(last, notice))
-        *calls, call = last.calls
-        return (*before, replace(last, calls=(*calls, replace(call, result=f"{call.result}\n\n{notice}"))))
+        if last.calls:
+            *calls, call = last.calls
+            last = replace(last, calls=(*calls, replace(call, result=f"{call.result}\n\n{notice}")))
+        else:
+            last = replace(last, content=f"{last.content.rstrip()}\n\n{notice}\n")
+        return (*before, last)
 
 
-class TextMode:
+class TextMode(Mode):
     """Fenced actions in the model's text: the name of the tool, and its arguments as JSON or its SQL as it is."""
 
     def tools(self, dialect: str) -> tuple[Tool, ...]:
@@ -169,18 +152,15 @@ class TextMode:
         """Return the reply with its actions, and their results as a message of the user."""
         if not turn.calls:
             return Message("assistant", turn.text or EMPTY_REPLY), Message("user", _block("reminder_text"))
-        actions = (f"```{call.name}\n{_written(call)}\n```" for call in turn.calls)
-        said = "\n".join((*([turn.text] if turn.text else ()), *actions))
+        lines = [turn.text] if turn.text else []
+        for call in turn.calls:
+            written = call.sql if call.sql and "```" not in call.sql else call.arguments
+            lines.append(f"```{call.name}\n{written}\n```")
         results = _block("results", calls=turn.calls)
-        return Message("assistant", said), Message("user", results)
-
-    def noticed(self, messages: Sequence[Message], notice: str) -> tuple[Message, ...]:
-        """Append the notice to the last message."""
-        *before, last = messages
-        return (*before, _with(last, notice))
+        return Message("assistant", "\n".join(lines)), Message("user", results)
 
 
-MODES: dict[ToolMode, Mode] = {"native": NativeMode(), "text": TextMode()}
+MODES: dict[ToolMode, Mode] = {"native": Mode(), "text": TextMode()}
 """The modes by name."""
 
 _ACTION = re.compile(rf"```[ \t]*(?:{'|'.join(TOOLS)})\b", re.IGNORECASE)
@@ -196,16 +176,8 @@ def _arguments(name: str, content: str) -> str:
     return text if only.get("type") != "string" else json.dumps({required[0]: text}, ensure_ascii=False)
 
 
-def _written(call: ToolCall) -> str:
-    return call.sql if call.sql and "```" not in call.sql else call.arguments
-
-
 def _block(name: str, **variables: object) -> str:
     return prompts.render(TEMPLATE, name, **variables)
-
-
-def _with(message: Message, notice: str) -> Message:
-    return replace(message, content=f"{message.content.rstrip()}\n\n{notice}\n")
 
 
 @dataclass(frozen=True)
@@ -219,9 +191,7 @@ class Conversation:
     opening: tuple[Message, ...]
     turns: tuple[Turn, ...]
     digest: str  # sha256 of everything so far
-    sql: str | None = (
-        None  # the answer while no turn has any, such as a preliminary SQL that the opening shows
-    )
+    sql: str | None = None  # the answer while no turn has any, such as a SQL that the opening shows
 
     @classmethod
     def opened(cls, opening: Sequence[Message], sql: str | None = None) -> "Conversation":
@@ -263,8 +233,10 @@ class Conversation:
             for call in chain(*(turn.calls for turn in self.turns), calls)
             if call.sql and call.error != "refused" and not is_plan(call.sql)
         ]
-        best = max(enumerate(executed), key=lambda numbered: (_rank(numbered[1]), numbered[0]), default=None)
-        return best[1].sql if best else self.sql
+        ran = [call for call in executed if not call.error]
+        with_rows = [call for call in ran if not (call.result or "").startswith(EMPTY)]
+        best = with_rows or ran or executed
+        return best[-1].sql if best else self.sql
 
 
 _BEFORE = re.compile(r"(?:[\s(]|--[^\n]*|/\*.*?\*/)*", re.DOTALL)
@@ -279,10 +251,6 @@ def is_plan(sql: str) -> bool:
     """
     begun = _BEFORE.match(sql)
     return sql[begun.end() if begun else 0 :][: len("EXPLAIN")].upper() == "EXPLAIN"
-
-
-def _rank(call: ToolCall) -> int:
-    return 0 if call.error else 1 if (call.result or "").startswith(EMPTY) else 2
 
 
 def _sha256(content: Any) -> str:

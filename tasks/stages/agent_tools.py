@@ -1,6 +1,6 @@
 """The tools of an agent: what they read, their arguments, and what they return."""
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Annotated, Any, NamedTuple
@@ -11,6 +11,7 @@ from tasks.backbone.protocol import Tool
 from tasks.backbone.replies.json_text import reply_schema
 from tasks.core.errors import did_you_mean
 from tasks.core.outcome import ToolError
+from tasks.core.records import ColumnName
 from tasks.core.wording import storable
 from tasks.database.dialects import quoted_if_needed
 from tasks.database.rendering import literal
@@ -20,6 +21,7 @@ from tasks.database.schema_view import SchemaView
 from tasks.retrieval.value_index import TOP, DatabaseValues
 from tasks.settings.stages import ToolLimits, ToolMode
 from tasks.stages import prompts
+from tasks.stages.links import quoted_column
 from tasks.stages.schema_prompt import show_result
 
 TEMPLATE = "agent"
@@ -102,10 +104,10 @@ async def columns(box: Toolbox, runner: DatabaseRunner, asked: ColumnsArguments)
         wrong = unknown[0][:100] if unknown else ""
         hint = did_you_mean(wrong, (table.name for table in box.schema.tables))
         return Result(f'There is no table "{wrong}". {hint}', "wrong_arguments")
-    wanted = {name.lower() for name in asked.tables}
-    view = box.view.limited_to(wanted)
+    tables = {name.lower() for name in asked.tables}
+    view = box.view.limited_to(tables)
     parts = replace(view, prompt=view.prompt.model_copy(update={"foreign_keys": False})).render()
-    keys = (key for key in box.schema.foreign_keys if {key.table.lower(), key.parent.lower()} & wanted)
+    keys = (key for key in box.schema.foreign_keys if {key.table.lower(), key.parent.lower()} & tables)
     joins = "\n".join(_joined(key, box.schema.dialect) for key in keys)
     sections = (("", parts.schema), ("Sample values:", parts.samples), ("Foreign keys:", joins))
     descriptions = ("Column descriptions:", parts.descriptions)
@@ -119,8 +121,7 @@ async def search_values(box: Toolbox, runner: DatabaseRunner, asked: SearchArgum
     columns = await box.values.retrieve(asked.text, box.limits.values, TOP, fill=False)
     dialect, table = box.schema.dialect, asked.table.lower()
     lines = [
-        f"{quoted_if_needed(column.column.table, dialect)}.{quoted_if_needed(column.column.column, dialect)}: "
-        + " | ".join(literal(value) for value in column.values)
+        f"{quoted_column(column.column, dialect)}: " + " | ".join(literal(value) for value in column.values)
         for column in columns
         if table in ("", column.column.table.lower())
     ]
@@ -194,8 +195,9 @@ def _named(table: Table, dialect: str, *, columns: bool) -> str:
 
 
 def _joined(key: ForeignKey, dialect: str) -> str:
-    def side(table: str, names: Iterable[str]) -> Iterator[str]:
-        return (f"{quoted_if_needed(table, dialect)}.{quoted_if_needed(name, dialect)}" for name in names)
-
-    pairs = zip(side(key.table, key.columns), side(key.parent, key.parent_columns), strict=True)
-    return " AND ".join(f"{child} = {parent}" for child, parent in pairs)
+    pairs = zip(key.columns, key.parent_columns, strict=True)
+    return " AND ".join(
+        f"{quoted_column(ColumnName(key.table, column), dialect)} = "
+        f"{quoted_column(ColumnName(key.parent, parent_column), dialect)}"
+        for column, parent_column in pairs
+    )

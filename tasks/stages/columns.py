@@ -4,14 +4,13 @@ RSL-SQL and DAC generate descriptions offline; rows and missing shares are of RS
 """
 
 import random
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tasks.backbone.metered import MeteredBackbone
 from tasks.core.records import ColumnName
 from tasks.database.dialects import quoted
 from tasks.database.sandbox.runner import DatabaseRunner
-from tasks.database.schema import Schema, Table
+from tasks.database.schema import Column, Schema, Table
 from tasks.database.schema_view import SchemaView
 from tasks.stages import prompts
 from tasks.stages.links import read_link
@@ -53,22 +52,26 @@ def with_profile(
     schema: Schema, profile: tuple[ColumnProfile, ...], *, samples: bool, missing: bool
 ) -> Schema:
     """Return the schema with the rows that were drawn as its samples, and with the shares that are missing."""
-    read = {one.column: one for one in profile}
-    tables = []
-    for table in schema.tables:
-        columns = []
-        for column in table.columns:
-            one = read.get(ColumnName(table.name, column.name))
-            changed = replace(column, samples=one.samples) if one and samples else column
-            columns.append(replace(changed, missing=one.missing) if one and missing else changed)
-        tables.append(replace(table, columns=tuple(columns)))
+    profiles = {read.column: read for read in profile}
+
+    def profiled(table: Table, column: Column) -> Column:
+        read = profiles.get(ColumnName(table.name, column.name))
+        if read and samples:
+            column = replace(column, samples=read.samples)
+        return replace(column, missing=read.missing) if read and missing else column
+
+    tables = (
+        replace(table, columns=tuple(profiled(table, column) for column in table.columns))
+        for table in schema.tables
+    )
     return replace(schema, tables=tuple(tables))
 
 
 async def _profiled(
     table: Table, dialect: str, rows: int, seed: int, runner: DatabaseRunner
 ) -> list[ColumnProfile]:
-    name, columns = quoted(table.name, dialect), [quoted(column.name, dialect) for column in table.columns]
+    name = quoted(table.name, dialect)
+    columns = [quoted(column.name, dialect) for column in table.columns]
     counts = ", ".join(f"COUNT({column})" for column in columns)
     counted = await runner.run(f"SELECT COUNT(*), {counts} FROM {name}", 1)
     if not counted.ok:
@@ -84,15 +87,11 @@ async def _profiled(
     return [
         ColumnProfile(
             ColumnName(table.name, column.name),
-            tuple(_cells(row[offset] for row in drawn)),
+            tuple(value for row in drawn if isinstance(value := row[offset], Cell)),
             1 - present[offset] / total if total else None,
         )
         for offset, column in enumerate(table.columns)
     ]
-
-
-def _cells(values: Iterator[object]) -> Iterator[Cell]:
-    return (value for value in values if value is None or isinstance(value, str | int | float))
 
 
 @stage(prompts=("describe_columns",))

@@ -26,6 +26,7 @@ from tasks.sql.elements import resolved_elements, used_elements
 from tasks.sql.same_query import query_key
 from tasks.sql.skeleton import read_skeleton, skeleton, skeleton_length
 from tasks.stages import prompts
+from tasks.stages.links import quoted_column
 from tasks.stages.replies import SqlReply, sql_answer
 from tasks.stages.schema_prompt import outcome_of, schema_messages, show_result
 from tasks.stages.stage import stage
@@ -46,11 +47,12 @@ def shown_examples(
     demonstrations: Iterable[GroundedDemonstration], prompt: PromptSettings
 ) -> tuple[ShownExample, ...]:
     """Return the demonstrations as text."""
+    without_samples = prompt.model_copy(update={"sample_rows": 0})
     return tuple(
         ShownExample(
             demonstration.question,
             demonstration.sql,
-            _schema_text(demonstration.schema, prompt),
+            SchemaView(schema, without_samples).render().schema if (schema := demonstration.schema) else "",
             alignment_list(demonstration.tokens),
             demonstration.evidence,
         )
@@ -67,12 +69,6 @@ def alignment_list(tokens: Iterable[AlignedToken]) -> str:
     """
     listed = [{"token": token.token, "schema": token.schema, "type": token.type} for token in tokens]
     return json.dumps({"alignment": listed}, ensure_ascii=False)
-
-
-def _schema_text(schema: Schema | None, prompt: PromptSettings) -> str:
-    if schema is None:
-        return ""
-    return SchemaView(schema, prompt.model_copy(update={"sample_rows": 0})).render().schema
 
 
 KINDS = {"tbl": "table", "col": "column", "val": "value"}
@@ -158,13 +154,8 @@ def shown_entities(entities: Entities, dialect: str) -> tuple[str, ...]:
     """Return columns as `table.column`, and tables that none of them is of, each part quoted where SQL needs it."""
     owners = {column.table for column in entities.columns}
     tables = [quoted_if_needed(table, dialect) for table in entities.tables if table not in owners]
-    return (
-        *(f"the table {table}" for table in tables),
-        *(
-            f"the column {quoted_if_needed(column.table, dialect)}.{quoted_if_needed(column.column, dialect)}"
-            for column in entities.columns
-        ),
-    )
+    columns = (f"the column {quoted_column(column, dialect)}" for column in entities.columns)
+    return (*(f"the table {table}" for table in tables), *columns)
 
 
 @stage(version=2, prompts=("initial_sql",))

@@ -10,7 +10,7 @@ so that prompts repeat.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from string import ascii_lowercase, ascii_uppercase
 from typing import Any
@@ -61,13 +61,13 @@ class AlignedItem(StageReply):
             value = {"token": value}
         if not isinstance(value, dict):
             return value
-        given = {str(key).strip().lower(): item for key, item in value.items()}
-        entity = _text(_first(given, _SCHEMA_KEYS))
-        table = _text(given.get("table"))
+        fields = {str(key).strip().lower(): item for key, item in value.items()}
+        entity = _text(_first(fields, _SCHEMA_KEYS))
+        table = _text(fields.get("table"))
         if table and (not entity or "." not in entity):
             entity = f"{table}.{entity}" if entity else table
-        token = _first(given, _TOKEN_KEYS)
-        kind = _text(_first(given, _TYPE_KEYS))
+        token = _first(fields, _TOKEN_KEYS)
+        kind = _text(_first(fields, _TYPE_KEYS))
         return {
             "token": token if token is None else str(token),
             "schema": entity,
@@ -112,13 +112,13 @@ class AlignmentReply(StageReply):
 
 def _is_item(item: Any) -> bool:
     if isinstance(item, dict):
-        given = {str(key).strip().lower(): value for key, value in item.items()}
-        return isinstance(_first(given, _TOKEN_KEYS), str | int | float)
+        fields = {str(key).strip().lower(): value for key, value in item.items()}
+        return isinstance(_first(fields, _TOKEN_KEYS), str | int | float)
     return isinstance(item, list | tuple) and 1 < len(item) <= 3 and isinstance(item[0], str)
 
 
-def _first(given: dict[str, Any], keys: tuple[str, ...]) -> Any:
-    return next((given[key] for key in keys if given.get(key) is not None), None)
+def _first(fields: dict[str, Any], keys: tuple[str, ...]) -> Any:
+    return next((fields[key] for key in keys if fields.get(key) is not None), None)
 
 
 def _text(value: Any) -> str | None:
@@ -184,7 +184,7 @@ def link_by_name(
     >>> full = Schema("d", tables, dialect="sqlite")
     >>> tokens = [AlignedToken(t) for t in ("first", "names", "and", "titles")]
     >>> linked = link_by_name(tokens, Schema("d", full.tables[:1], dialect="sqlite"), full, Elements(("singer",), ()))
-    >>> [one.schema for one in linked]
+    >>> [token.schema for token in linked]
     ['singer.first_name', 'singer.first_name', None, 'song.title']
     """
     words = QuestionWords.of(tuple(token.token for token in tokens))
@@ -340,13 +340,13 @@ async def question_values(
     return QuestionValues(tuple(found), tuple(left_out))
 
 
-def with_mentioned_values(schema: Schema, found: QuestionValues, most: int) -> Schema:
-    """Return the schema with the mentioned values before its samples: up to `most` different ones per column."""
-    mentioned = {one.column: one.values for one in found.columns}
+def with_mentioned_values(schema: Schema, values: QuestionValues, max_values: int) -> Schema:
+    """Return the schema with the mentioned values before its samples: `max_values` different ones per column."""
+    mentioned = {column.column: column.values for column in values.columns}
 
     def samples(name: ColumnName, column: Column) -> tuple[Any, ...]:
         values = dict.fromkeys((*mentioned.get(name, ()), *(v for v in column.samples if v is not None)))
-        return tuple(values)[:most]
+        return tuple(values)[:max_values]
 
     return schema.with_samples(samples)
 
@@ -370,26 +370,19 @@ def phrases_of(text: str) -> tuple[str, ...]:
 
 def _holds_text(column: Column) -> bool:
     declared = column.type.upper()
-    if any(isinstance(value, str) for value in column.samples):
-        return True
-    return not declared or any(kind in declared for kind in ("CHAR", "TEXT", "CLOB", "STRING"))
-
-
-def _search(table: Table, columns: list[str], phrases: Iterable[str], most: int, dialect: str) -> str:
-    listed = ", ".join(f"({_literal(phrase)})" for phrase in phrases)
-    return f"WITH said(v) AS (VALUES {listed}) " + " UNION ALL ".join(
-        _parts(quoted(table.name, dialect), columns, most, dialect)
+    return (
+        not declared
+        or any(isinstance(value, str) for value in column.samples)
+        or any(kind in declared for kind in ("CHAR", "TEXT", "CLOB", "STRING"))
     )
 
 
-def _parts(table: str, columns: list[str], most: int, dialect: str) -> Iterator[str]:
-    for place, name in enumerate(columns):
+def _search(table: Table, columns: list[str], phrases: Iterable[str], max_values: int, dialect: str) -> str:
+    listed = ", ".join("('" + phrase.replace("'", "''") + "')" for phrase in phrases)
+    queries = []
+    for position, name in enumerate(columns):
         column = quoted(name, dialect)
-        mentioned = (
-            f"SELECT DISTINCT {column} AS v FROM {table} WHERE lower({column}) IN (SELECT v FROM said)"
-        )
-        yield f"SELECT {place}, v FROM ({mentioned} ORDER BY 1 LIMIT {most})"
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+        values = f"SELECT DISTINCT {column} AS v FROM {quoted(table.name, dialect)}"
+        mentioned = f"{values} WHERE lower({column}) IN (SELECT v FROM said)"
+        queries.append(f"SELECT {position}, v FROM ({mentioned} ORDER BY 1 LIMIT {max_values})")
+    return f"WITH said(v) AS (VALUES {listed}) {' UNION ALL '.join(queries)}"

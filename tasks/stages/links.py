@@ -35,20 +35,12 @@ def read_link(schema: Schema, tables: Iterable[str], columns: Iterable[str]) -> 
     >>> [str(column) for column in link.columns], link.dropped
     (['My Pets.id', 'My Pets.pet.name'], ('size',))
     """
-    found_tables: list[Table] = []
-    found_columns: list[ColumnName] = []
-    dropped: list[str] = []
-    for name in tables:
-        if table := _find_table(schema, name):
-            found_tables.append(table)
-        else:
-            dropped.append(name)
-    for name in columns:
-        if column := _find_column(schema, name, found_tables):
-            found_columns.append(column)
-        else:
-            dropped.append(name)
-    return make_link(schema, found_columns, (table.name for table in found_tables), dropped)
+    tables_by_name = {name: _find_table(schema, name) for name in tables}
+    named = [table for table in tables_by_name.values() if table]
+    columns_by_name = {name: _find_column(schema, name, named) for name in columns}
+    linked = [column for column in columns_by_name.values() if column]
+    dropped = [name for name, match in (*tables_by_name.items(), *columns_by_name.items()) if match is None]
+    return make_link(schema, linked, (table.name for table in named), dropped)
 
 
 def hinted(schema: Schema, text: str) -> tuple[ColumnName, ...]:
@@ -95,12 +87,14 @@ def shown_tables(schema: Schema, link: Link | None) -> tuple[str, ...]:
     return tuple(quoted_if_needed(name, schema.dialect) for name in link.tables) if link else ()
 
 
+def quoted_column(column: ColumnName, dialect: str) -> str:
+    """Return a column as `table.column`, each part quoted where SQL needs it."""
+    return f"{quoted_if_needed(column.table, dialect)}.{quoted_if_needed(column.column, dialect)}"
+
+
 def shown_columns(schema: Schema, link: Link | None) -> tuple[str, ...]:
-    """Return a link's columns as `table.column`, each part quoted where SQL needs it."""
-    return tuple(
-        f"{quoted_if_needed(name.table, schema.dialect)}.{quoted_if_needed(name.column, schema.dialect)}"
-        for name in (link.columns if link else ())
-    )
+    """Return a link's columns as a prompt shows them."""
+    return tuple(quoted_column(column, schema.dialect) for column in link.columns) if link else ()
 
 
 def spellings(written: str) -> Iterator[str]:

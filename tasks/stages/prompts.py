@@ -43,12 +43,8 @@ def render(name: str, /, block: str = "user", **variables: Any) -> str:
         text = "".join(template.blocks[block](template.new_context(variables)))
     except TemplateError as error:
         raise ConfigurationError(_explain(folder, name, error)) from None
-    except (
-        TypeError,
-        ValueError,
-        ArithmeticError,
-        LookupError,
-    ) as error:  # what a template itself may do wrong
+    # What a template itself may do wrong:
+    except (TypeError, ValueError, ArithmeticError, LookupError) as error:
         raise ConfigurationError(f"The prompt {folder / name}.jinja cannot be rendered: {error}.") from error
     return text.strip() + "\n"
 
@@ -120,8 +116,8 @@ def _check_names(folder: Path, name: str) -> None:
     for block in model.find_all(nodes.Block):
         if block.name not in blocks:
             raise _error(f'it has no block "{block.name}"', block.name, blocks, None, name)
-    known = meta.find_undeclared_variables(model) | set(environment.globals)
-    for variable in sorted(meta.find_undeclared_variables(tree) - known):
+    usable = meta.find_undeclared_variables(model) | set(environment.globals)
+    for variable in sorted(meta.find_undeclared_variables(tree) - usable):
         line = next(use.lineno for use in tree.find_all(nodes.Name) if use.name == variable)
         valid = {use.name for use in model.find_all(nodes.Name)} - {*DEFAULT_NAMESPACE}
         raise _error(f'there is no variable "{variable}"', variable, valid, line, name)
@@ -144,6 +140,6 @@ def _explain(folder: Path, name: str, error: TemplateError) -> str:
         there = (path.stem for path in folder.glob("[!_]*.jinja"))
         return f'There is no prompt "{error.name}" in {folder}. {did_you_mean(name, there)}'
     line = getattr(error, "lineno", None)
-    place = f"{getattr(error, 'name', None) or f'{name}.jinja'}{f', line {line}' if line else ''}"
+    file = f"{getattr(error, 'name', None) or f'{name}.jinja'}{f', line {line}' if line else ''}"
     message = str(error.message or error).rstrip(".")
-    return f"The prompt {folder / place} cannot be rendered: {message}{'' if message.endswith('?') else '.'}"
+    return f"The prompt {folder / file} cannot be rendered: {message}{'' if message.endswith('?') else '.'}"

@@ -134,6 +134,13 @@ class QuestionRun:
         """Origin in persisted results: this evaluation and this question."""
         return f"{self.run}/{self.question.id}"
 
+    def check_may_run(self, key: str) -> None:
+        """Raise NotCached or Stopped if no stage may run whose result is to be persisted under this key."""
+        if self.only_restores:
+            raise NotCached(key)
+        if self.stopped():
+            raise Stopped
+
     def count_own(self, key: str, result: Mapping[str, Any], *, ran: bool) -> bool:
         """Return whether a record counts a result as made for this evaluation, and note it.
 

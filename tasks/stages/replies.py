@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, field_validator, model_validator
 
 from tasks.backbone.metered import NO_SQL, MeteredBackbone
-from tasks.backbone.replies.reading import read_sql
+from tasks.backbone.replies.sql_text import read_sql
 from tasks.core.records import Answer
 
 

@@ -47,12 +47,12 @@ def schema_messages(template: str, /, view: SchemaView, **variables: Any) -> tup
         return opening
     system, user = opening
     database = prompts.section("database", parts).strip()
-    before, shown, after = user.content.partition(database)
-    if not shown:  # a template of the user's own that shows no schema
+    before, schema, after = user.content.partition(database)
+    if not schema:  # a template of the user's own that shows no schema
         return opening
     if not last:
         return system, replace(user, shared=len(before) + len(database))
-    rest = "\n\n".join(part for each in (before, after) if (part := each.strip("\n")))
+    rest = "\n\n".join(filter(None, (before.strip("\n"), after.strip("\n"))))
     task = rest.replace(_TASK, f"{_TASK}{system.content.strip()} ", 1)
     return (
         replace(system, content=prompts.section("any_task", dialect).strip() + "\n"),
@@ -171,13 +171,12 @@ def show_result(execution: Execution | None, rows: int, *, counts: bool = False)
         return f"Error: {_line(execution.error, MAX_ERROR)}"
     if not execution.row_count:
         return EMPTY
-    shown = execution.rows[:rows]
-    lines = [_row(execution.columns), *(_row(row) for row in shown)]
+    first_rows = execution.rows[:rows]
+    lines = [_row(row) for row in (execution.columns, *first_rows)]
     if counts:
         total = f"{execution.row_count} row{'s' if execution.row_count > 1 else ''}"
-        lines.append(
-            f"({total}, first {len(shown)} shown)" if execution.row_count > len(shown) else f"({total})"
-        )
+        part = f", first {len(first_rows)} shown" if execution.row_count > len(first_rows) else ""
+        lines.append(f"({total}{part})")
     return "\n".join(lines)
 
 

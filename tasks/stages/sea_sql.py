@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Message, Reply, Request
 from tasks.backbone.replies.json_text import fenced
-from tasks.backbone.replies.reading import read_sql
+from tasks.backbone.replies.sql_text import read_sql
 from tasks.backbone.replies.thoughts import without_thoughts
 from tasks.core.errors import BackboneError
 from tasks.core.records import (

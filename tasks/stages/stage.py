@@ -27,7 +27,7 @@ import textwrap
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property, singledispatch, update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints
 
@@ -43,11 +43,8 @@ from tasks.database.schema import Schema
 from tasks.settings.kinds import STAGES
 from tasks.stages import prompts
 from tasks.stages.question_run import (
-    NotCached,
     NotExecutable,
-    QuestionRun,
     StageStore,
-    Stopped,
     current_question_run,
 )
 
@@ -216,78 +213,90 @@ class Stage(Generic[P, T]):
         return f"{self.name}/{cache_key(self._key_name, self._code, digest, arguments, attempt)}"
 
     async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Restore the stage's result, or run it; raises NotCached, NotExecutable or Stopped."""
+        """Restore the stage's result, or run it; raises NotCached, NotExecutable or Stopped.
+
+        It runs again after an error that may pass; model calls made before that are kept.
+        """
+        # 1. The key of the result, from everything that it depends on.
         question_run = current_question_run()
         bound = self._signature.bind(*args, **kwargs)
         bound.apply_defaults()
         label = question_run.label(self.name)
-        attempts, store = question_run.attempts, None if question_run.ignore_cache else question_run.store
         _require_database(bound.arguments, label)
-        arguments = _with_meter(bound.arguments, question_run.question, label, attempts[0])
+        attempts = question_run.attempts
+        arguments, meter = _with_meter(bound.arguments, question_run.question, label, attempts[0])
         keys = [self.key(arguments, attempt) for attempt in attempts]
+        site = CallSite(self.name, label, question_run.question, question_run.owner, keys[0])
+        # 2. A persisted result.
+        store = None if question_run.ignore_cache else question_run.store
         plain = await _first_persisted(store, keys)
-        ran = plain is None
-        if plain is None:
-            if question_run.only_restores:
-                raise NotCached(keys[0])
-            if question_run.stopped():
-                raise Stopped
-            site = CallSite(self.name, label, question_run.question, question_run.owner, keys[0])
-            plain = await self._run(arguments, site, question_run)
-        result = self._results.validate_python(plain)
-        # Every question is first restored as far as it goes, so each restored result is counted once.
-        if question_run.only_restores and isinstance(backbone := arguments.get("backbone"), MeteredBackbone):
-            backbone.count_restored(result.calls)
-        question_run.records.append(
-            StageRecord(
-                self.name,
-                label,
-                plain["value"],
-                restored=not question_run.count_own(keys[0], plain, ran=ran),
-                calls=result.calls,
-                notes=result.notes,
-                seconds=result.seconds,
-                replies=result.replies,
-                unreadable=result.unreadable,
-                fallback=result.fallback,
-            )
-        )
-        return result.value
-
-    async def _run(
-        self, arguments: Mapping[str, Any], site: CallSite, question_run: QuestionRun
-    ) -> dict[str, Any]:
-        """Run the stage; return its `StageResult` as plain JSON, persisted before if a task run holds the call.
-
-        It then runs again after an error that may pass; model calls made before that are kept.
-        """
-        task_runs, backbone = question_run.task_runs, arguments.get("backbone")
-        meter = backbone if isinstance(backbone, MeteredBackbone) else None
+        restored = plain is not None
+        if not restored:
+            question_run.check_may_run(site.key)
+        # 3. The stage itself. A task run that holds the call persists the result before it is used.
         try:
-            turn = task_runs.add_call(site) if task_runs else nullcontext()
-            while True:
+            task_runs = question_run.task_runs
+            turn = task_runs.add_call(site) if task_runs and not restored else nullcontext()
+            while plain is None:
                 async with turn:  # left without an error where the stage is to run again
                     if meter:
                         meter.again()
                     started = time.perf_counter()
                     value = await self.function(**arguments)
-                    result = _result(value, meter, round(time.perf_counter() - started, 6), site.owner)
-                    plain: dict[str, Any] = to_jsonable_python(result)
+                    result = _plain_result(value, meter, time.perf_counter() - started, site.owner)
                     if task_runs:
-                        await task_runs.store.write(site.key, plain)
-                    return plain
+                        await task_runs.store.write(site.key, result)
+                    plain = result
         except Exception as error:
-            calls, notes = (tuple(meter.calls), tuple(meter.notes)) if meter else ((), ())
-            failed = StageRecord(self.name, site.label, None, False, calls, notes, error=str(error))
-            question_run.records.append(failed)
+            question_run.records.append(_failed_record(site, meter, error))
             raise
+        # 4. Its record.
+        read = self._results.validate_python(plain)
+        # Every question is first restored as far as it goes, so each restored result is counted once.
+        if question_run.only_restores and meter:
+            meter.count_restored(read.calls)
+        own = question_run.count_own(site.key, plain, ran=not restored)
+        question_run.records.append(_record(site, plain["value"], read, restored=not own))
+        return read.value
 
 
-def _result(value: T, meter: MeteredBackbone | None, seconds: float, owner: str) -> StageResult[T]:
-    if meter is None:
-        return StageResult(value, (), (), seconds, owner)
-    counts = (meter.replies, meter.unreadable, meter.fallback)
-    return StageResult(value, tuple(meter.calls), tuple(meter.notes), seconds, owner, *counts)
+def _plain_result(value: Any, meter: MeteredBackbone | None, seconds: float, owner: str) -> dict[str, Any]:
+    """Return a `StageResult` as plain JSON."""
+    result = StageResult(value, (), (), round(seconds, 6), owner)
+    if meter:
+        result = replace(
+            result,
+            calls=tuple(meter.calls),
+            notes=tuple(meter.notes),
+            replies=meter.replies,
+            unreadable=meter.unreadable,
+            fallback=meter.fallback,
+        )
+    plain: dict[str, Any] = to_jsonable_python(result)
+    return plain
+
+
+def _record(site: CallSite, value: Any, result: StageResult[Any], *, restored: bool) -> StageRecord:
+    return StageRecord(
+        site.stage,
+        site.label,
+        value,
+        restored=restored,
+        calls=result.calls,
+        notes=result.notes,
+        seconds=result.seconds,
+        replies=result.replies,
+        unreadable=result.unreadable,
+        fallback=result.fallback,
+    )
+
+
+def _failed_record(site: CallSite, meter: MeteredBackbone | None, error: Exception) -> StageRecord:
+    calls = tuple(meter.calls) if meter else ()
+    notes = tuple(meter.notes) if meter else ()
+    return StageRecord(
+        site.stage, site.label, None, restored=False, calls=calls, notes=notes, error=str(error)
+    )
 
 
 def stage(
@@ -317,12 +326,13 @@ async def _first_persisted(store: StageStore | None, keys: Sequence[str]) -> Map
 
 def _with_meter(
     arguments: Mapping[str, Any], question: Question, label: str, attempt: int
-) -> Mapping[str, Any]:
+) -> tuple[Mapping[str, Any], MeteredBackbone | None]:
+    """Return the arguments with a backbone that counts the calls of this stage, and that backbone."""
     backbone = arguments.get("backbone")
     if not isinstance(backbone, MeteredBackbone):
-        return arguments
-    origin = Origin(question.id, question.database_id, label)
-    return {**arguments, "backbone": backbone.fresh(origin, attempt)}
+        return arguments, None
+    meter = backbone.fresh(Origin(question.id, question.database_id, label), attempt)
+    return {**arguments, "backbone": meter}, meter
 
 
 def _require_database(arguments: Mapping[str, Any], label: str) -> None:

@@ -16,9 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
+from tasks.backbone.endpoint.chat import answer_of
 from tasks.backbone.endpoint.failures import refusal_of
-from tasks.backbone.endpoint.formats.answer import GarbledAnswerError, RefusedInBodyError
-from tasks.backbone.endpoint.formats.chat import answer_of
+from tasks.backbone.endpoint.wire import GarbledAnswerError, RefusedInBodyError
 from tasks.backbone.replies.format import ReplyFormats
 from tasks.backbone.replies.sql_text import last_sql, read_sql
 from tasks.benchmarks.descriptions import read_description_files

@@ -12,8 +12,8 @@ import pytest
 
 from tasks.backbone import tiers
 from tasks.backbone.cache.store import SqliteReplyCache
+from tasks.backbone.opening import RunResources, open_backbone
 from tasks.backbone.protocol import Message, Reply, Request
-from tasks.backbone.run_backbone import RunResources, open_backbone
 from tasks.core.outcome import StageRecord
 from tasks.scoring.cost import Cost, total_cost
 from tasks.settings.backbone import BackboneSettings, MessagesSettings, Prices, Rates, ResponsesSettings

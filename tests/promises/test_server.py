@@ -20,9 +20,8 @@ from tasks.backbone.cache.store import ReplyCache, open_reply_cache
 from tasks.backbone.endpoint import retry_policy
 from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.endpoint.retry_policy import longest_call_s
-from tasks.backbone.metered import MeteredBackbone
+from tasks.backbone.opening import RunResources, backbone_of
 from tasks.backbone.protocol import Message, Reply, Request
-from tasks.backbone.run_backbone import RunBackbone, RunResources
 from tasks.core.errors import BackboneError
 from tasks.core.outcome import Outcome
 from tasks.database.sandbox.workers import SqlWorkers
@@ -158,7 +157,7 @@ def test_whatever_a_server_sends_a_call_ends_in_time_and_what_it_answered_is_kep
         fake_openai._script.clear()
         fake_openai.script(*behaviours)
         async with EndpointBackbone(chosen) as client:
-            backbone = RunBackbone(client, chosen, RunResources(cache))
+            backbone = backbone_of(client, chosen, RunResources(cache))
             started = time.monotonic()
             outcomes = await asyncio.gather(
                 *(backbone.complete(each) for each in requests), return_exceptions=True
@@ -175,7 +174,7 @@ def test_whatever_a_server_sends_a_call_ends_in_time_and_what_it_answered_is_kep
         fake_openai._script.clear()
         fake_openai.requests.clear()
         async with EndpointBackbone(chosen.model_copy(update={"timeout_s": 300.0})) as client:
-            backbone = RunBackbone(client, chosen, RunResources(cache))
+            backbone = backbone_of(client, chosen, RunResources(cache))
             again = await asyncio.gather(*(backbone.complete(each) for each in requests))
         asked = {received.prompt for received in fake_openai.requests}
         twice = sum(f"{number_of_stream} {number}" in asked for number in answered)
@@ -231,7 +230,7 @@ def test_a_run_on_such_a_server_ends_in_time_and_the_next_one_asks_only_what_has
 
     async def run(cache: ReplyCache, workers: SqlWorkers, backbone: BackboneSettings) -> list[Outcome]:
         async with EndpointBackbone(backbone) as client:
-            metered = MeteredBackbone(RunBackbone(client, backbone, RunResources(cache)))
+            metered = backbone_of(client, backbone, RunResources(cache))
             runner = QuestionRunner(chosen, preparation.inputs, Tools(metered, workers))
             return await asyncio.gather(*(runner.run(QuestionRun(each)) for each in preparation.executable))
 

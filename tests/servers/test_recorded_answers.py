@@ -15,7 +15,7 @@ from tasks.backbone.endpoint.check import EndpointCheck, listed_models, stated_c
 from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.endpoint.connection import HttpAnswer
 from tasks.backbone.endpoint.failures import Refusal
-from tasks.backbone.endpoint.formats.answer import Answer
+from tasks.backbone.endpoint.wire import WireReply
 from tasks.backbone.protocol import Message, Request
 from tasks.core.errors import BackboneError
 from tasks.settings.backbone import BackboneSettings
@@ -163,4 +163,4 @@ async def test_a_connection_that_the_server_closes_after_an_error_is_not_used_ag
             failed = await endpoint.models()
             assert isinstance(failed, Refusal) and failed.message.startswith("HTTP 500")
             answer = await endpoint.ask_once({"messages": [{"role": "user", "content": "ready?"}]})
-    assert isinstance(answer, Answer), answer.message
+    assert isinstance(answer, WireReply), answer.message

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tasks.backbone.offline.agent import act
+from tasks.backbone.offline.model import act
 from tasks.backbone.protocol import Message, Request, Tool, canonical_request
 from tasks.core.outcome import ToolCall
 from tests.support.fake_openai import Behaviour, Body, tool_calls

@@ -10,8 +10,8 @@ from pathlib import Path
 from tasks.backbone.batches import backbone
 from tasks.backbone.cache.store import SqliteReplyCache
 from tasks.backbone.metered import MeteredBackbone
+from tasks.backbone.opening import RunResources, open_backbone
 from tasks.backbone.protocol import Message, Request
-from tasks.backbone.run_backbone import RunResources, open_backbone
 from tasks.settings.backbone import BackboneSettings, MessagesSettings
 
 

@@ -12,7 +12,7 @@ from tasks.backbone.batches.providers import BatchState, Item, RefusedError, Res
 from tasks.backbone.batches.store import BatchStore, KeptBatch
 from tasks.backbone.endpoint.client import EndpointBackbone, format_of
 from tasks.backbone.endpoint.failures import Refusal
-from tasks.backbone.endpoint.formats.answer import Answer
+from tasks.backbone.endpoint.wire import WireReply
 from tasks.backbone.protocol import Reply, Request, request_key
 from tasks.backbone.tiers import BATCH, Pace, stopped_within
 from tasks.core.errors import BackboneError
@@ -266,7 +266,7 @@ class BatchBackbone:
             if 200 <= result.status < 300
             else self.inner.refusal(result.status, {}, result.text)
         )
-        if isinstance(outcome, Answer):
+        if isinstance(outcome, WireReply):
             self._worked = True
             self._waiting.pop(result.key)
             seconds = time.monotonic() - waiting.began

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from tasks.backbone.endpoint.client import EndpointBackbone, format_of
 from tasks.backbone.endpoint.connection import Upload
 from tasks.backbone.endpoint.failures import Refusal
-from tasks.backbone.endpoint.formats.answer import part
+from tasks.backbone.endpoint.wire import part
 from tasks.core.errors import CrosscheckError
 from tasks.settings.backbone import BackboneSettings
 

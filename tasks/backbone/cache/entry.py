@@ -107,7 +107,7 @@ def rows_of(reply: Reply, request: Request, identity: Mapping[str, Any], backbon
         "backbone": backbone,
         "created_at": timestamp(),
         "text": stored_text(reply),
-        "finish": _finish(reply),
+        "finish": " ".join([TOOL_CALLS] * bool(reply.calls) + [LENGTH] * reply.truncated) or "stop",
         "request": zlib.compress(sent, 1),
         "prompt": digest,
         **{name: getattr(call, name) for name in _COPIED},
@@ -158,11 +158,6 @@ def _unpacked(part: bytes | None) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise ValueError("it is no JSON object")
     return content
-
-
-def _finish(reply: Reply) -> str:
-    reasons = [*([TOOL_CALLS] if reply.calls else ()), *([LENGTH] if reply.truncated else ())]
-    return " ".join(reasons) or "stop"
 
 
 def _usage(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -52,7 +52,9 @@ class PostgresReplyCache(ReplyCache):
         address = _address(url)
         self._threads = ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="replies")
         self._opened = False
-        super().__init__(_shown(address), _engine(address))
+        # Without parameters, which may hold another password.
+        public = address.set(drivername="postgresql", query={}).set(password=None)
+        super().__init__(public.render_as_string(), _engine(address))
         self._opened = True
 
     def close(self) -> None:
@@ -72,10 +74,12 @@ class PostgresReplyCache(ReplyCache):
                 if layout != LAYOUT:
                     connection.execute(CreateTable(reply_prompt))
                     connection.execute(SetTableComment(table))
-        with self._engine.connect() as connection:  # never committed
+        with self._engine.connect() as connection:  # never committed: may this role write?
             trial = f"trial {uuid.uuid4()}"
             connection.execute(self._put_prompt, {"digest": trial, "content": b""})
-            connection.execute(self._put, _trial(trial))
+            row: dict[str, Any] = dict.fromkeys(table.c.keys())
+            row |= dict.fromkeys(("model", "backbone", "created_at", "text", "finish"), "")
+            connection.execute(self._put, row | {"key": trial, "seconds": 0.0, "retries": 0, "request": b""})
 
     def _keep_others_from_adding(self, connection: Connection) -> None:
         connection.exec_driver_sql(f"LOCK TABLE {reply_prompt.name} IN SHARE ROW EXCLUSIVE MODE")
@@ -155,11 +159,6 @@ def _address(url: str) -> URL:
     return address
 
 
-def _shown(address: URL) -> str:
-    """Return an address without password and parameters, which may hold another password."""
-    return address.set(drivername="postgresql", query={}).set(password=None).render_as_string()
-
-
 def _engine(address: URL) -> Engine:
     try:
         return create_engine(
@@ -188,10 +187,3 @@ def _advice(message: str) -> str:
         "Check that PostgreSQL runs there and lets this machine in, or unset the variable to keep the replies in the "
         "working folder."
     )
-
-
-def _trial(key: str) -> dict[str, Any]:
-    """Return a row to test write permission with, before the first paid call."""
-    row: dict[str, Any] = dict.fromkeys(table.c.keys())
-    texts = ("model", "backbone", "created_at", "text", "finish")
-    return row | dict.fromkeys(texts, "") | {"key": key, "seconds": 0.0, "retries": 0, "request": b""}

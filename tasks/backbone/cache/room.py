@@ -16,7 +16,7 @@ lost = logging.getLogger(f"{__name__}.lost")
 MB = 1_000_000
 RESERVE = 4 * MB
 """Bytes kept free for the replies of calls in flight: SQLite writes a reply, its request and some pages twice."""
-LEAST = 256_000
+MIN_FREE = 256_000
 """Bytes without which a disk counts as full at the end of a run."""
 NEEDED = 24 * MB
 """Bytes that must be free before a run begins: the stores of an empty working folder take 11 MB."""

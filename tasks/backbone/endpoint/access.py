@@ -11,7 +11,7 @@ from typing import Self
 from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
 
 from tasks.backbone.endpoint.failures import scrub
-from tasks.backbone.endpoint.formats.answer import OPENAI_URL, Answer
+from tasks.backbone.endpoint.wire import OPENAI_URL, WireReply
 from tasks.core.errors import BackboneError, ConfigurationError
 from tasks.settings.backbone import BackboneSettings
 
@@ -59,7 +59,8 @@ class KeyCommand:
             why = "" if done.returncode == 0 else f"exit code {done.returncode}: {done.stderr.strip()[-300:]}"
             key = done.stdout.strip()
         except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-            key, why = "", f"{type(error).__name__}: {error}"
+            key = ""
+            why = f"{type(error).__name__}: {error}"
         if not why and not (key and key.isascii() and key.isprintable() and " " not in key):
             why = "it printed no key on one line"
         if why:
@@ -101,7 +102,9 @@ class Access:
             raise ConfigurationError(
                 f'Backbone "{settings.name}": api_key_env and api_key_command both give the key: set one of them.'
             )
-        headers = {name.lower(): _variable(settings, each) for name, each in settings.headers_env.items()}
+        headers = {
+            name.lower(): _variable(settings, variable) for name, variable in settings.headers_env.items()
+        }
         if settings.api_key_env is not None:
             headers["authorization"] = f"{BEARER}{_variable(settings, settings.api_key_env)}"
         variables = (settings.api_key_env, *settings.headers_env.values())
@@ -139,7 +142,7 @@ class Access:
                 text = text.replace(secret, "***")
         return text
 
-    def without_secrets(self, answer: Answer) -> Answer:
+    def without_secrets(self, answer: WireReply) -> WireReply:
         """Return an answer in whose names the server does not repeat a secret."""
         tier = None if answer.tier is None else self.hide(answer.tier)
         return replace(answer, model=self.hide(answer.model), tier=tier)

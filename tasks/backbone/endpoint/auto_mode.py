@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tasks.backbone.endpoint.client import EndpointBackbone, format_of
 from tasks.backbone.endpoint.failures import Refusal, is_out_of_tokens
-from tasks.backbone.endpoint.formats.answer import Answer, address_of
 from tasks.backbone.endpoint.retry_policy import FIRST_PAUSE_S, KEPT
+from tasks.backbone.endpoint.wire import WireReply, address_of
 from tasks.backbone.kinds.kind import kind_of
 from tasks.backbone.protocol import Message, Request
 from tasks.backbone.replies.json_text import reply_schema
@@ -80,11 +80,11 @@ class KnownEndpoints:
         except (OSError, ValidationError):
             return None
 
-    def keep(self, settings: BackboneSettings, known: KnownEndpoint) -> None:
+    def keep(self, settings: BackboneSettings, endpoint: KnownEndpoint) -> None:
         """Keep what was found about a backbone's endpoint and model."""
         file = self._file(settings)
         try:
-            atomic_write_text(file, known.model_dump_json(indent=1))
+            atomic_write_text(file, endpoint.model_dump_json(indent=1))
         except OSError as error:
             raise StoreError(f"{file} cannot be written: {error.strerror}.") from error
 
@@ -103,19 +103,19 @@ async def find_response_mode(
     """
     if settings.response_mode != AUTO or endpoints is None or not kind_of(settings).endpoint:
         return settings
-    known = endpoints.find(settings)
+    accepted = endpoints.find(settings)
     price = ""
-    if known is None:
+    if accepted is None:
         async with EndpointBackbone(settings) as endpoint:
             reachable = await endpoint.models()
             if isinstance(reachable, Refusal) and reachable.kind in ("connection", "timeout"):
                 raise _error(endpoint, reachable)
-            known = await _strictest(endpoint, settings)
+            accepted = await _strictest(endpoint, settings)
         price = " This was found with one small request, which the cost of the run does not contain."
-        endpoints.keep(settings, known)
-    endpoints.note(known.describe(settings.model) + price)
-    system_role = settings.system_role and known.system_role
-    return settings.model_copy(update={"response_mode": known.response_mode, "system_role": system_role})
+        endpoints.keep(settings, accepted)
+    endpoints.note(accepted.describe(settings.model) + price)
+    system_role = settings.system_role and accepted.system_role
+    return settings.model_copy(update={"response_mode": accepted.response_mode, "system_role": system_role})
 
 
 async def _strictest(
@@ -154,7 +154,7 @@ async def _refusal(
     }
     body = format_of(settings).body(PROBE, settings.model_copy(update={"response_mode": mode} | limits))
     answer = await endpoint.ask_once(body)
-    if isinstance(answer, Answer) or is_out_of_tokens(answer):
+    if isinstance(answer, WireReply) or is_out_of_tokens(answer):
         return None
     if not answer.transient or tries == 1:
         return answer

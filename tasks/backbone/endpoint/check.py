@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tasks.backbone.endpoint.client import EndpointBackbone, format_of
 from tasks.backbone.endpoint.connection import HttpAnswer
 from tasks.backbone.endpoint.failures import Refusal, is_out_of_tokens
-from tasks.backbone.endpoint.formats.answer import OPENAI_URL, Answer, address_of, public_url
+from tasks.backbone.endpoint.wire import OPENAI_URL, WireReply, address_of, public_url
 from tasks.backbone.pricing import cost, prices_for
 from tasks.backbone.protocol import Message, Request
 from tasks.backbone.replies.json_text import reply_schema
@@ -141,7 +141,7 @@ class EndpointCheck:
         self._format = format_of(settings)
         self._step = step
         self._limits: tuple[str, ...] = ()
-        self._answers: list[Answer] = []
+        self._answers: list[WireReply] = []
         url = public_url(settings.base_url or OPENAI_URL)
         self.report = EndpointReport(url=url, model=settings.model)
 
@@ -204,7 +204,7 @@ class EndpointCheck:
         for name in (*self._format.limits, ""):
             self._limits = (name,) if name else ()
             answer = await self._ask(HELLO)
-            if isinstance(answer, Answer):
+            if isinstance(answer, WireReply):
                 break
             if answer.kind not in ("request", "settings", "server"):
                 report.add("key" if answer.message.startswith("HTTP 401") else "model", False, answer.message)
@@ -229,8 +229,8 @@ class EndpointCheck:
         if "system_role" in self._format.takes:
             self._add("system role", await self._ask(HELLO, ROLES))
 
-    def _add(self, name: str, answer: Answer | Refusal) -> None:
-        self.report.add(name, isinstance(answer, Answer), getattr(answer, "message", ""))
+    def _add(self, name: str, answer: WireReply | Refusal) -> None:
+        self.report.add(name, isinstance(answer, WireReply), getattr(answer, "message", ""))
 
     async def _modes(self, reply_type: type[BaseModel]) -> None:
         """Check the response modes, and tools, with the schema of a stage's reply."""
@@ -307,7 +307,7 @@ class EndpointCheck:
         extra: Mapping[str, Any] | None = None,
         schema: Mapping[str, Any] | None = None,
         **changed: Any,
-    ) -> Answer | Refusal:
+    ) -> WireReply | Refusal:
         """Send a request with changed settings, and with further fields of its body; again if it lacks tokens."""
         for tokens in LIMITS:
             update = {**UNSET, "model": self.report.model, **dict.fromkeys(self._limits, tokens), **changed}
@@ -315,9 +315,13 @@ class EndpointCheck:
             body = self._format.body(Request((Message("user", text),), schema), settings)
             answer = await self._endpoint.ask_once(body | dict(extra or {}))
             self.report.requests += 1
-            if isinstance(answer, Answer):
+            # A reasoning model may use up its limit of tokens before it answers.
+            if isinstance(answer, Refusal):
+                lacks_tokens = is_out_of_tokens(answer)
+            else:
                 self._answers.append(answer)
-            if not _lacks_tokens(answer):
+                lacks_tokens = answer.truncated and not without_thoughts(answer.text)
+            if not lacks_tokens:
                 break
         return answer
 
@@ -348,13 +352,6 @@ def _total(numbers: Iterable[Number | None]) -> Number | None:
     """Return the sum; None if a number is unknown."""
     values = list(numbers)
     return None if None in values else sum(value for value in values if value is not None)
-
-
-def _lacks_tokens(answer: Answer | Refusal) -> bool:
-    """Return whether the model used up its limit of tokens before it answered: on its thoughts."""
-    if isinstance(answer, Refusal):
-        return is_out_of_tokens(answer)
-    return answer.truncated and not without_thoughts(answer.text)
 
 
 def _fits(text: str, mode: str, reply_type: type[BaseModel]) -> bool:

@@ -2,26 +2,23 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import replace
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from tasks.backbone.endpoint.access import Access
-from tasks.backbone.endpoint.connection import Connections, HttpAnswer, TooLongAnswerError, Upload, deadline
-from tasks.backbone.endpoint.failures import Refusal, failed_generation, lacks_capacity, refusal_of
-from tasks.backbone.endpoint.formats.answer import (
-    OPENAI_URL,
-    Answer,
-    GarbledAnswerError,
-    RefusedInBodyError,
-    WireFormat,
-    identity_of,
-    public_url,
+from tasks.backbone.endpoint.chat import CHAT
+from tasks.backbone.endpoint.connection import (
+    Connections,
+    HttpAnswer,
+    TooLongAnswerError,
+    Upload,
+    answer_in,
+    cause_of,
+    deadline,
 )
-from tasks.backbone.endpoint.formats.chat import CHAT
-from tasks.backbone.endpoint.formats.messages import MESSAGES
-from tasks.backbone.endpoint.formats.responses import RESPONSES
+from tasks.backbone.endpoint.failures import Refusal, failed_generation, lacks_capacity, refusal_of
 from tasks.backbone.endpoint.limiter import (
     PROBE_S,
     AdaptiveLimit,
@@ -30,9 +27,20 @@ from tasks.backbone.endpoint.limiter import (
     Queue,
     SilentError,
 )
+from tasks.backbone.endpoint.messages import MESSAGES
+from tasks.backbone.endpoint.responses import RESPONSES
 from tasks.backbone.endpoint.retry_policy import CONNECT_S, KEPT, RetryPolicy
+from tasks.backbone.endpoint.wire import (
+    OPENAI_URL,
+    GarbledAnswerError,
+    RefusedInBodyError,
+    WireFormat,
+    WireReply,
+    identity_of,
+    public_url,
+)
 from tasks.backbone.pricing import price_of
-from tasks.backbone.protocol import Reply, Request, request_key
+from tasks.backbone.protocol import Reply, Request, request_digest, request_key
 from tasks.backbone.tiers import NoCapacityError, stopped_within
 from tasks.core.errors import BackboneError
 from tasks.core.outcome import STANDARD, Call, Usage
@@ -52,6 +60,7 @@ def loss_of(error: Exception, clean: Callable[[str], str], timeout_s: float) -> 
     """Classify an error of the network, whose secrets `clean` removes; raise any other error again."""
     import aiohttp
 
+    error = cause_of(error)
     message = clean(" ".join(str(error).split()))[:200] or type(error).__name__
     match error:
         case TooLongAnswerError():
@@ -73,11 +82,22 @@ def loss_of(error: Exception, clean: Callable[[str], str], timeout_s: float) -> 
 log = logging.getLogger(__name__)
 
 
+@dataclass
+class _Call:
+    """A call of the model, which sends one request or several."""
+
+    request: Request
+    samples: tuple[Request, ...]  # further samples of it
+    requests: int = 0  # that were sent
+    granted_at: float = 0.0  # loop time at which the last one got its slot
+    sent_at: float = 0.0  # loop time at which the first one was sent; 0.0: none was
+
+
 class EndpointBackbone:
     """Model behind an endpoint, for one run in one event loop; the settings' kind is its protocol.
 
     Use it as `async with EndpointBackbone(settings) as backbone`; it opens its connections on entry. Replies
-    are not cached here, see `tasks.backbone.run_backbone`.
+    are not cached here, see `tasks.backbone.metered`.
 
     Rate limits, server errors, timeouts, lost connections and truncated bodies are retried with jittered
     exponential backoff; `Retry-After` and `retry-after-ms` are respected. At most `settings.concurrency` requests
@@ -129,51 +149,64 @@ class EndpointBackbone:
             closing = self.message("it is closing, no further request is sent.")
             self._end(BackboneError(closing, transient=True, retried=True))
 
-    async def complete(self, request: Request) -> Reply:
-        """Answer one request, with the retries that the settings allow."""
-        return (await self.complete_samples([request]))[0]
+    async def complete(self, request: Request, *samples: Request) -> Reply:
+        """Answer one request, with the retries that the settings allow.
 
-    async def complete_samples(self, samples: Sequence[Request]) -> list[Reply]:
-        """Answer samples of a request by one HTTP request; fewer replies come back if the endpoint leaves some out."""
-        loop = asyncio.get_running_loop()
-        request = samples[0]
-        body = self._format.body(request, self._settings)
-        if len(samples) > 1:
-            body["n"] = len(samples)
-        sent_at: float | None = None
-        requests = 0
+        `samples` are further samples of it, for which the same HTTP request asks. Their replies are `Reply.further`,
+        fewer if the endpoint leaves some out.
+        """
+        call = _Call(request, samples)
+        body = self._format.body(request, self._settings) | ({"n": 1 + len(samples)} if samples else {})
         while True:
-            async with self._limit.slot(ahead=requests > 0) as granted_at:
-                self._raise_if_over()
-                requests += 1
-                self._retry_policy.sent(loop.time())
-                outcome: Answer | Refusal | None = await self._unreachable()
-                async with self._pilot.turn() if outcome is None else nullcontext():
-                    self._raise_if_over()
-                    sent_at = loop.time() if sent_at is None else sent_at
-                    outcome = outcome or await self._answer(body)
-                    if isinstance(outcome, Refusal) and request.tier != STANDARD and lacks_capacity(outcome):
-                        outcome = replace(outcome, kind="capacity")
-                    if isinstance(outcome, Answer):
-                        self._retry_policy.answered(sent_at)
-                        self._limit.succeeded()
-                        self._pilot.answered()
-                        seconds = loop.time() - sent_at
-                        tier = outcome.tier or request.tier
-                        return [
-                            self.reply(
-                                answer, request_key(self._identity, sample), tier, seconds, requests - 1
-                            )
-                            for answer, sample in zip(outcome.split(len(samples)), samples, strict=False)
-                        ]
-                    self._retry_policy.failed(outcome, request_key(self._identity, request), loop.time())
-                    if outcome.kind == "rate_limit":
-                        self._limit.rate_limited(granted_at, outcome.retry_after_s)
-                    pause = self._pause_or_raise(outcome, requests)
+            async with self._turn(call) as refusal:
+                outcome: WireReply | Refusal
+                if refusal is not None:
+                    outcome = refusal
+                else:
+                    try:
+                        async with self._queue.turn():
+                            http_request = await self._open.request(self._format.path, body)
+                            response = await self._open.client.send(http_request, stream=True)
+                            answer = await answer_in(response)
+                    except Exception as error:
+                        outcome = self._lost(error)
+                    else:
+                        outcome = self._outcome_of(answer)
+                if isinstance(outcome, WireReply):
+                    return self._replied(call, outcome)
+                pause = self._pause_or_raise(call, outcome)
             log.info(
-                "%s: %s; attempt %d in %.1f s", self._settings.name, outcome.message, requests + 1, pause
+                "%s: %s; attempt %d in %.1f s", self._settings.name, outcome.message, call.requests + 1, pause
             )
             await stopped_within(pause, self._stop)
+
+    @asynccontextmanager
+    async def _turn(self, call: "_Call") -> AsyncIterator[Refusal | None]:
+        """Wait until a request may be sent: for a slot, a sign of life and the first answer; yield why it cannot be."""
+        async with self._limit.slot(ahead=call.requests > 0) as call.granted_at:
+            self._raise_if_over()
+            call.requests += 1
+            loop = asyncio.get_running_loop()
+            self._retry_policy.sent(loop.time())
+            refusal = await self._unreachable()
+            async with self._pilot.turn() if refusal is None else nullcontext():
+                self._raise_if_over()
+                call.sent_at = call.sent_at or loop.time()
+                yield refusal
+
+    def _replied(self, call: "_Call", answer: WireReply) -> Reply:
+        """Return the replies in an answer, after noting that there is one."""
+        self._retry_policy.answered(call.sent_at)
+        self._limit.succeeded()
+        self._pilot.answered()
+        seconds = asyncio.get_running_loop().time() - call.sent_at
+        requests = (call.request, *call.samples)
+        tier = answer.tier or call.request.tier
+        reply, *further = [
+            self.reply(part, request_key(self._identity, sample), tier, seconds, call.requests - 1)
+            for part, sample in zip(answer.split(len(requests)), requests, strict=False)
+        ]
+        return replace(reply, further=tuple(further))
 
     async def _unreachable(self) -> Refusal | None:
         """Return why a request cannot be sent; None if the endpoint answers."""
@@ -197,25 +230,27 @@ class EndpointBackbone:
         except TooLongAnswerError:
             return
 
-    async def _answer(self, body: Mapping[str, Any]) -> Answer | Refusal:
-        """Send one request and read its answer."""
+    def _outcome_of(self, answer: HttpAnswer) -> WireReply | Refusal:
+        """Return what an answer to a request for a reply is."""
+        self._probe.answered()
+        if (refusal := self._refused(answer)) is not None:
+            written = failed_generation(answer.status, answer.text)
+            return refusal if written is None else WireReply(storable(written), "", Usage(), truncated=False)
+        return self.read(answer.text)
+
+    async def ask_once(self, body: Mapping[str, Any], tries: int = 2) -> WireReply | Refusal:
+        """Send a request and read its answer, without retries: again only if the server has closed the connection."""
         try:
             async with self._queue.turn():
                 answer = await self._open.send(self._format.path, body)
         except Exception as error:
-            return self._lost(error)
-        self._probe.answered()
-        if (refusal := self._refused(answer)) is not None:
-            written = failed_generation(answer.status, answer.text)
-            return refusal if written is None else Answer(storable(written), "", Usage(), truncated=False)
-        return self.read(answer.text)
-
-    async def ask_once(self, body: Mapping[str, Any]) -> Answer | Refusal:
-        """Send a request and read its answer, without retries: again only if the server has closed the connection."""
-        answer = await self._answer(body)
-        if isinstance(answer, Refusal) and answer.kind == "connection":
-            return await self._answer(body)
-        return answer
+            refusal = self._lost(error)
+            return (
+                await self.ask_once(body, tries - 1)
+                if refusal.kind == "connection" and tries > 1
+                else refusal
+            )
+        return self._outcome_of(answer)
 
     async def models(self, path: str = "models") -> HttpAnswer | Refusal:
         """Request the list of models, which costs nothing."""
@@ -243,7 +278,7 @@ class EndpointBackbone:
             None if 200 <= answer.status < 300 else self.refusal(answer.status, answer.headers, answer.text)
         )
 
-    def read(self, text: str) -> Answer | Refusal:
+    def read(self, text: str) -> WireReply | Refusal:
         """Read the body of an answer."""
         try:
             return self._access.without_secrets(self._format.answer(text))
@@ -258,10 +293,11 @@ class EndpointBackbone:
 
     def refusal(self, status: int, headers: Mapping[str, str], text: str) -> Refusal:
         """Classify an answer that is no reply."""
-        changes = self._format.changes(self._settings)
+        extra = {name: f'take "{name}" out of backbone.extra_body' for name in self._settings.extra_body}
+        changes = self._format.changes(self._settings) | extra
         return refusal_of(status, headers, self._access.clean(text), self._settings.key_place, changes)
 
-    def reply(self, answer: Answer, key: str, tier: str, seconds: float, retries: int) -> Reply:
+    def reply(self, answer: WireReply, key: str, tier: str, seconds: float, retries: int) -> Reply:
         """Return the reply in an answer to the request with a key, and its price in a tier."""
         price = price_of(answer.usage, self._settings, tier)
         # An endpoint that counts no cost says 0; where the settings have prices, they say what it costs.
@@ -282,12 +318,18 @@ class EndpointBackbone:
         log.debug("%s: replied after %.2f s, %d retries", self._settings.name, seconds, retries)
         return Reply(answer.text, call, answer.truncated, answer.calls)
 
-    def _pause_or_raise(self, refusal: Refusal, requests: int) -> float:
-        """Return the seconds until the next request; raise where there is none."""
+    def _pause_or_raise(self, call: "_Call", refusal: Refusal) -> float:
+        """Return the seconds until the next request of a call; raise where there is none."""
+        now = asyncio.get_running_loop().time()
+        if call.request.tier != STANDARD and lacks_capacity(refusal):
+            refusal = replace(refusal, kind="capacity")
+        self._retry_policy.failed(refusal, request_key(self._identity, call.request), now)
+        if refusal.kind == "rate_limit":
+            self._limit.rate_limited(call.granted_at, refusal.retry_after_s)
         self._raise_if_over()
         if refusal.kind == "capacity":
             raise NoCapacityError(self.message(refusal.message), refusal.retry_after_s)
-        decision = self._retry_policy.decide(refusal, requests, asyncio.get_running_loop().time())
+        decision = self._retry_policy.decide(refusal, call.requests, now)
         if decision.pause_s is not None:
             return decision.pause_s
         message = self.message(f"{self._access.clean(refusal.message).rstrip('.')}. {decision.advice}")
@@ -313,3 +355,79 @@ class EndpointBackbone:
             # A new exception each time: one instance raised in many tasks would collect all their tracebacks.
             over = self._over
             raise BackboneError(str(over), transient=over.transient, fatal=over.fatal, retried=True)
+
+
+WINDOW_S = 0.02
+"""Seconds that the first of a request's samples waits for others."""
+
+
+@dataclass
+class _Group:
+    """Samples of one request that are sent together, each with the future of its reply."""
+
+    timer: asyncio.TimerHandle
+    members: list[tuple[Request, "asyncio.Future[Reply | None]"]] = field(default_factory=list)
+
+
+class SampledBackbone:
+    """Backbone that sends the samples of a request that are requested at the same time with the parameter `n`.
+
+    With a seed, they have the seed of the first of them. A sample that the endpoint leaves out is requested by itself;
+    an endpoint that answers one only gets no further requests with `n`.
+    """
+
+    def __init__(self, inner: EndpointBackbone, max_samples: int) -> None:
+        """Wrap a client; `max_samples` is the highest number of samples in one request."""
+        self.inner = inner
+        self._max_samples = max_samples
+        self._groups: dict[str, _Group] = {}
+        self._sending: set[asyncio.Task[None]] = set()
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """The inner backbone's: how many samples share a request changes no request."""
+        return self.inner.identity
+
+    def wind_down(self) -> None:
+        """Send no further requests."""
+        self.inner.wind_down()
+
+    async def complete(self, request: Request) -> Reply:
+        """Answer one sample."""
+        if self._max_samples == 1:
+            return await self.inner.complete(request)
+        loop = asyncio.get_running_loop()
+        key = f"{request_digest(replace(request, sample=0))} {request.tier}"
+        if key not in self._groups:
+            self._groups[key] = _Group(loop.call_later(WINDOW_S, self._send, key))
+        members = self._groups[key].members
+        waiting: asyncio.Future[Reply | None] = loop.create_future()
+        members.append((request, waiting))
+        if len(members) >= self._max_samples:
+            self._send(key)
+        return await waiting or await self.inner.complete(request)
+
+    def _send(self, key: str) -> None:
+        group = self._groups.pop(key)
+        group.timer.cancel()
+        sending = asyncio.get_running_loop().create_task(self._answer(group.members))
+        self._sending.add(sending)
+        sending.add_done_callback(self._sending.discard)
+
+    async def _answer(self, members: Sequence[tuple[Request, "asyncio.Future[Reply | None]"]]) -> None:
+        try:
+            reply = await self.inner.complete(*(request for request, _ in members))
+        except BaseException as error:
+            for _, waiting in members:
+                if not waiting.done():
+                    waiting.set_exception(error)
+            if not isinstance(error, Exception):
+                raise
+            return
+        replies = [replace(reply, further=()), *reply.further]
+        if len(replies) == 1 < len(members) and self._max_samples > 1:
+            log.info("the endpoint ignores n: each sample is requested by itself")
+            self._max_samples = 1
+        for index, (_, waiting) in enumerate(members):
+            if not waiting.done():
+                waiting.set_result(replies[index] if index < len(replies) else None)

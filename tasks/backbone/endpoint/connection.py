@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from tasks.backbone.endpoint.access import Access
-from tasks.backbone.endpoint.formats.answer import Sdk
+from tasks.backbone.endpoint.wire import Sdk
 from tasks.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -64,35 +64,31 @@ def imported(sdk: Sdk) -> ModuleType:
 
 
 class Connections:
-    """Connections to an endpoint, at most `most` at a time, kept open. Make and close it within the event loop."""
+    """Connections to an endpoint, at most `max_connections`, kept open. Make and close it within the event loop."""
 
-    def __init__(self, access: Access, most: int, connect_s: float, sdk: Sdk = "openai") -> None:
+    def __init__(self, access: Access, max_connections: int, connect_s: float, sdk: Sdk = "openai") -> None:
         # aiohttp takes half the processor time of the SDK's default transport.
         from openai import DEFAULT_CONNECTION_LIMITS, DefaultAioHttpClient, Timeout
 
         # The default keeps at most 100 connections open; beyond that, each request would open its own.
-        limits = type(DEFAULT_CONNECTION_LIMITS)(max_connections=most, max_keepalive_connections=most)
+        limits = type(DEFAULT_CONNECTION_LIMITS)(
+            max_connections=max_connections, max_keepalive_connections=max_connections
+        )
         timeout = Timeout(None, connect=connect_s)
         self._new_client = partial(
             DefaultAioHttpClient, limits=limits, timeout=timeout, follow_redirects=False
         )
-        self._client = self._new_client()
+        self.client = self._new_client()
         self._access = access
         provider = {"openai": "AsyncOpenAI", "anthropic": "AsyncAnthropic"}[sdk]
         self._sdk = getattr(imported(sdk), provider)(
-            api_key="none", base_url=access.url(""), http_client=self._client
+            api_key="none", base_url=access.url(""), http_client=self.client
         )
 
-    async def send(
+    async def request(
         self, path: str, body: Mapping[str, Any] | None = None, upload: Upload | None = None
-    ) -> HttpAnswer:
-        """Send one request and read its answer; without a body it is a GET, with an upload its body is a form.
-
-        Redirects are not followed: the key goes to the endpoint alone. Raises aiohttp.ClientError, OSError or
-        TimeoutError if the connection failed or the answer is damaged, and TooLongAnswerError.
-        """
-        import httpx2
-
+    ) -> "httpx2.Request":
+        """Return a request to send; without a body it is a GET, with an upload its body is a form."""
         headers = await self._headers()
         content: dict[str, Any] = {}
         if upload is not None:
@@ -100,24 +96,31 @@ class Connections:
         elif body is not None:
             headers["content-type"] = "application/json"
             content = {"content": json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()}
+        method = "GET" if body is None else "POST"
+        return self.client.build_request(method, self._access.url(path), headers=headers, **content)
+
+    async def send(
+        self, path: str, body: Mapping[str, Any] | None = None, upload: Upload | None = None
+    ) -> HttpAnswer:
+        """Send one request, as `request` returns it, and read its answer.
+
+        Redirects are not followed: the key goes to the endpoint alone. Raises aiohttp.ClientError, OSError or
+        TimeoutError if the connection failed or the answer is damaged, and TooLongAnswerError.
+        """
+        import httpx2
+
+        request = await self.request(path, body, upload)
         # Some servers close the connection after an error without saying so, and lose the request that follows:
         # a GET has a connection of its own.
-        client = self._new_client() if body is None else self._client
+        client = self._new_client() if body is None else self.client
         try:
-            url = self._access.url(path)
-            request = client.build_request("GET" if body is None else "POST", url, headers=headers, **content)
             response = await client.send(request, stream=True)
-            try:
-                packed = await _content(response, MAX_FILE_BYTES if body is None else MAX_BYTES)
-            finally:
-                await response.aclose()
+            return await answer_in(response, MAX_FILE_BYTES if body is None else None)
         except httpx2.HTTPError as error:
-            raise _cause_of(error) from error
+            raise cause_of(error) from error
         finally:
-            if client is not self._client:
+            if client is not self.client:
                 await client.aclose()
-        # UTF-8, which JSON always is, whatever charset the header names.
-        return HttpAnswer(response.status_code, dict(response.headers), packed.decode("utf-8-sig", "replace"))
 
     async def _headers(self) -> dict[str, str]:
         """Return the headers of a request in lower case: the SDK's with the key, then those of the settings."""
@@ -137,28 +140,38 @@ class Connections:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._client.aclose()
+        await self.client.aclose()
 
 
-async def _content(response: "httpx2.Response", most: int) -> bytes:
+async def answer_in(response: "httpx2.Response", max_bytes: int | None = None) -> HttpAnswer:
+    """Read the body of a response, and close it; TooLongAnswerError beyond `max_bytes`, by default `MAX_BYTES`."""
+    try:
+        content = await _content(response, max_bytes or MAX_BYTES)
+    finally:
+        await response.aclose()
+    # UTF-8, which JSON always is, whatever charset the header names.
+    return HttpAnswer(response.status_code, dict(response.headers), content.decode("utf-8-sig", "replace"))
+
+
+async def _content(response: "httpx2.Response", max_bytes: int) -> bytes:
     """Return the body, decompressed."""
     packed = bytearray()
-    if int(response.headers.get("content-length") or 0) > most:
+    if int(response.headers.get("content-length") or 0) > max_bytes:
         raise TooLongAnswerError
     async for part in response.aiter_raw():
         packed += part
-        if len(packed) > most:
+        if len(packed) > max_bytes:
             raise TooLongAnswerError
     if response.headers.get("content-encoding", "").strip().lower() not in _PACKED:
         return bytes(packed)
     unpacking = zlib.decompressobj(wbits=_ANY_HEADER)
     try:
-        content = unpacking.decompress(bytes(packed), most + 1)
+        content = unpacking.decompress(bytes(packed), max_bytes + 1)
     except zlib.error as error:
         if packed.lstrip().startswith((b"{", b"[", b"data:")):
             return bytes(packed)  # not compressed, though the header says so
         raise _damaged(str(error)) from error
-    if len(content) > most:
+    if len(content) > max_bytes:
         raise TooLongAnswerError
     if not unpacking.eof:
         raise _damaged("its compressed body is cut off")
@@ -171,10 +184,16 @@ def _damaged(why: str) -> Exception:
     return aiohttp.ClientPayloadError(why)
 
 
-def _cause_of(error: Exception) -> BaseException:
-    """Return aiohttp's error behind an error of the HTTP client, which reports a lost connection as a timeout."""
-    import aiohttp
+def cause_of(error: Exception) -> Exception:
+    """Return aiohttp's error behind an error of the HTTP client, which reports a lost connection as a timeout.
 
+    Any other error is returned unchanged.
+    """
+    import aiohttp
+    import httpx2
+
+    if not isinstance(error, httpx2.HTTPError):
+        return error
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, aiohttp.ClientError | TimeoutError | OSError):
@@ -192,7 +211,8 @@ class Deadline:
     """Time limit of a block: it ends with TimeoutError so many seconds after it began, or after it was last renewed."""
 
     def __init__(self, limit: asyncio.Timeout, seconds: float) -> None:
-        self._limit, self._seconds = limit, seconds
+        self._limit = limit
+        self._seconds = seconds
         self._alarm: asyncio.TimerHandle | None = None
         self.renew()
 

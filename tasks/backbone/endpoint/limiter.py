@@ -16,16 +16,16 @@ log = logging.getLogger(__name__)
 class AdaptiveLimit:
     """FIFO semaphore with additive increase and multiplicative decrease of its size.
 
-    It starts at `most`. A rate limit halves it, once per burst: of the requests in flight together only the first
+    It starts at `max_size`. A rate limit halves it, once per burst: of the requests in flight together only the first
     refused one counts, as in TCP. Every success adds 1/size, so the size grows by about one per round of replies,
-    up to `most`. After a `Retry-After`, no request is admitted before that time.
+    up to `max_size`. After a `Retry-After`, no request is admitted before that time.
 
     Use it in one event loop only.
     """
 
-    def __init__(self, most: int, name: str = "") -> None:
-        self._most = most
-        self._size = float(most)
+    def __init__(self, max_size: int, name: str = "") -> None:
+        self._max_size = max_size
+        self._size = float(max_size)
         self._name = name
         self._in_flight = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -58,7 +58,7 @@ class AdaptiveLimit:
 
     def succeeded(self) -> None:
         """Increase the size after a success."""
-        self._size = min(self._most, self._size + 1 / self._size)
+        self._size = min(self._max_size, self._size + 1 / self._size)
         self._admit()
 
     def rate_limited(self, granted_at: float, retry_after_s: float | None = None) -> None:
@@ -77,7 +77,7 @@ class AdaptiveLimit:
     def open_up(self) -> None:
         """Admit all waiting requests, which then fail without being sent."""
         self._held_until = float("-inf")
-        self._size = self._most = self._most + len(self._waiting)
+        self._size = self._max_size = self._max_size + len(self._waiting)
         if self._wake_up is not None:
             self._wake_up.cancel()
         self._admit()

@@ -1,22 +1,29 @@
-"""The offline reader behind the interface of every backbone: a request in, the text of a reply out."""
+"""The offline reader behind the interface of every backbone: a request in, the text of a reply out.
+
+In conversations with tools it follows a script: name the tables, read their columns, run the query that the reader
+writes, write it again where it fails or returns nothing, and submit it. It answers with tool calls, or with fenced
+actions where the prompt describes those.
+"""
 
 import json
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
-from tasks.backbone.offline.agent import act
-from tasks.backbone.offline.prompt import Heading, Prompt, keys_of, read_prompt, sections_of
+from tasks.backbone.offline.prompt import Attempt, Heading, Prompt, keys_of, read_prompt, sections_of
 from tasks.backbone.offline.reading import Reader
-from tasks.backbone.protocol import Reply, Request, request_key
-from tasks.core.outcome import Call, Usage
+from tasks.backbone.offline.schema import plain_name
+from tasks.backbone.protocol import Message, Reply, Request, request_key
+from tasks.backbone.replies.json_text import fenced
+from tasks.core.outcome import Call, ToolCall, Usage
 from tasks.core.records import ColumnName
 
 VERSION = 9
 """Raise it with every change that can alter a reply: it is part of every stage's cache key."""
-NOTHING = Usage(input=0, cached_input=0, output=0, reasoning=0)
+FREE = Usage(input=0, cached_input=0, output=0, reasoning=0)
 """Tokens of every call."""
 
 _KEYWORDS = ("SELECT", "DISTINCT", "COUNT", "SUM", "AVG", "MIN", "MAX", "JOIN", "WHERE", "NOT IN", "LIKE", "GROUP BY",
@@ -44,7 +51,7 @@ class OfflineBackbone:
         text, calls = act(request) if request.tools or has_actions else (answer(request), ())
         seconds = time.perf_counter() - started
         key = request_key(self.identity, request)
-        call = Call(key, "offline", NOTHING, cached=False, seconds=seconds, cost_usd=0.0)
+        call = Call(key, "offline", FREE, cached=False, seconds=seconds, cost_usd=0.0)
         return Reply(text, call, calls=calls)
 
 
@@ -98,14 +105,6 @@ def _named_columns(prompt: Prompt) -> list[ColumnName]:
     return [column for column in prompt.schema.samples if column in columns]
 
 
-def _tables(prompt: Prompt) -> list[str]:
-    return list(dict.fromkeys(column.table for column in _named_columns(prompt)))
-
-
-def _columns(prompt: Prompt) -> list[str]:
-    return [str(column) for column in _named_columns(prompt)]
-
-
 def _keywords(prompt: Prompt) -> list[str]:
     sql = re.sub(r"'(?:[^']|'')*'|`(?:[^`]|``)*`", "", Reader(prompt).query())
     return [keyword for keyword in _KEYWORDS if keyword in sql]
@@ -141,8 +140,8 @@ def _alignment(prompt: Prompt) -> list[dict[str, str | None]]:
 ANSWERED: Mapping[str, Callable[[Prompt], object]] = {
     "sql": _sql,
     "better": _better,
-    "tables": _tables,
-    "columns": _columns,
+    "tables": lambda prompt: list(dict.fromkeys(column.table for column in _named_columns(prompt))),
+    "columns": lambda prompt: [str(column) for column in _named_columns(prompt)],
     "sql_keywords": _keywords,
     "conditions": _conditions,
     "descriptions": _descriptions,
@@ -155,3 +154,85 @@ _TEXTS: Mapping[Heading, Callable[[Prompt], str]] = {
     Heading.REPLY: _reason,
 }
 """Free text by the heading that it is written under."""
+
+
+MAX_TRIES = 3
+"""Queries that are run before one is submitted."""
+TABLES_PER_CALL = 2
+MAX_TABLES = 16
+"""Tables whose columns are read."""
+NOTHING = "SELECT 1"
+"""What is run where the reader writes no query."""
+
+_RESULT = re.compile(r"^### Result of (\w+)\n(.*?)(?=^### Result of |\Z)", re.MULTILINE | re.DOTALL)
+_TABLE = re.compile(r"^(`(?:[^`]|``)+`|\"(?:[^\"]|\"\")+\"|[^\s(]+) ?\(", re.MULTILINE)
+_PART = re.compile(r"^(Sample values|Foreign keys|Column descriptions):$", re.MULTILINE)
+
+
+def act(request: Request) -> tuple[str, tuple[ToolCall, ...]]:
+    """Return text and tool calls of the next turn; fenced actions are in the text."""
+    calls = tuple(_next_calls(request.messages))
+    if request.tools:
+        return "", calls
+    actions = []
+    for call in calls:
+        arguments = json.loads(call.arguments)
+        actions.append(f"```{call.name}\n{arguments.get('sql', call.arguments)}\n```")
+    return "\n".join(actions), ()
+
+
+def _next_calls(messages: Sequence[Message]) -> Iterator[ToolCall]:
+    done = {call.name: call for call in _executed(messages)}
+    end = messages[-1]
+    last = "call submit now" in ((end.calls[-1].result or "") if end.calls else end.content)
+    if Heading.SCHEMA in sections_of(messages) or last or "columns" in done:
+        yield _query(_prompt(messages), last=last)
+    elif "tables" not in done:
+        yield _call("tables")
+    else:
+        tables = [plain_name(name) for name in _TABLE.findall(done["tables"].result or "")][:MAX_TABLES]
+        for start in range(0, len(tables), TABLES_PER_CALL):
+            yield _call("columns", tables=tables[start : start + TABLES_PER_CALL])
+
+
+def _query(prompt: Prompt, *, last: bool) -> ToolCall:
+    """Return the query to run next, or to submit."""
+    tried = {attempt.sql: attempt for attempt in prompt.attempts}
+    best = min(reversed(tried.values()), key=lambda attempt: attempt.surprise, default=None)
+    sql = (not tried and prompt.current_sql) or Reader(prompt).query() or NOTHING
+    if best and (last or best.surprise == 0 or len(tried) >= MAX_TRIES or sql in tried):
+        return _call("submit", sql=best.sql)
+    return _call("submit" if last else "run_sql", sql=sql)
+
+
+def _prompt(messages: Sequence[Message]) -> Prompt:
+    """Return the question with the database as the opening and the tools show it."""
+    done = _executed(messages)
+    results = [call.result or "" for call in done if call.name == "columns" and not call.error]
+    text = "\n\n".join("### Schema\n" + _PART.sub(r"### \1", result) for result in results)
+    opening = [message for message in messages if message.role != "assistant"][:2]
+    prompt = read_prompt((*opening, Message("user", text)) if text else opening)
+    tried = (Attempt(_sql_of_call(call), call.result or "") for call in done if call.name == "run_sql")
+    return replace(prompt, attempts=tuple(tried), selects=False)
+
+
+def _executed(messages: Sequence[Message]) -> list[ToolCall]:
+    """Return the tool calls of a conversation with their results, native ones or fenced actions."""
+    done = [call for message in messages for call in message.calls]
+    for reply, results in pairwise(messages):
+        if reply.role == "assistant" and not reply.calls and results.role == "user":
+            pairs = zip(fenced(reply.content), _RESULT.findall(results.content), strict=False)
+            done += [ToolCall(name, content, result.strip()) for (name, content), (_, result) in pairs]
+    return done
+
+
+def _sql_of_call(call: ToolCall) -> str:
+    try:
+        content = json.loads(call.arguments)
+    except ValueError:
+        return call.arguments.strip()
+    return str(content.get("sql", "")) if isinstance(content, dict) else ""
+
+
+def _call(name: str, **arguments: object) -> ToolCall:
+    return ToolCall(name, json.dumps(arguments, ensure_ascii=False))

@@ -133,7 +133,8 @@ def _read_rows(text: str, schema: PromptSchema, *, new: bool = True) -> None:
 
 def _read_lines(text: str, schema: PromptSchema) -> None:
     """Read tables with a column in each line: statements that create them, or M-Schema."""
-    table, keys = "", []
+    table = ""
+    keys = []
     for line in text.splitlines():
         if match := _TABLE.match(line):
             table = plain_name(match[1])

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from tasks.backbone.protocol import Message
-from tasks.backbone.replies.json_text import reply_schema
-from tasks.backbone.replies.reading import Reading, read_answer, read_fenced, read_reply
+from tasks.backbone.replies.json_text import Reading, is_sql, reply_schema
+from tasks.backbone.replies.reading import read_answer, read_fenced, read_reply
 from tasks.settings.backbone import REPLY_FORMATS, BackboneSettings
 
 T = TypeVar("T", bound=BaseModel)
@@ -47,11 +47,6 @@ class ReplyFormat:
     def read(self, text: str, reply_type: type[T]) -> Reading[T]:
         """Read a reply, thoughts included, as an object of its type; never raises."""
         return read_reply(text, reply_type)
-
-
-def is_sql(reply_type: type[BaseModel]) -> bool:
-    """Return whether a reply is one query and nothing else."""
-    return set(reply_type.model_fields) == {"sql"}
 
 
 KEY = "reasoning"

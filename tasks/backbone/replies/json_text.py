@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel
 
@@ -15,6 +15,7 @@ from tasks.backbone.replies.thoughts import without_thoughts
 
 Path = Literal["json", "fenced", "text", "repaired", "failed"]
 Value = dict[str, Any] | list[Any]
+T = TypeVar("T")
 
 MAX_CHARACTERS = 200_000
 """Characters of a reply that are looked at: repairing is not linear, and no reply of ours is that long."""
@@ -30,47 +31,50 @@ _CLOSING = {"{": "}", "[": "]"}
 
 
 @dataclass(frozen=True, slots=True)
-class ParsedReply:
+class Reading(Generic[T]):
     """What was read in a reply."""
 
-    value: Value | None  # the object or list; None when nothing could be read
+    value: (
+        T | None
+    )  # an object or a list, or an object of the type asked for; None when nothing could be read
     # how: "json" the text is JSON; "fenced" it is in a code fence; "text" it is within prose; "repaired" it was
     # broken; "failed" there is none
     path: Path
+    reason: str = ""  # why the reply is not what was asked for, "" where it is
 
 
-def read_json(text: str) -> ParsedReply:
+def read_json(text: str) -> Reading[Value]:
     """Read the first object or list in a reply: strict JSON, then fences, then prose, then with repairs.
 
     >>> read_json('Sure! {"sql": "SELECT 1"}')
-    ParsedReply(value={'sql': 'SELECT 1'}, path='text')
+    Reading(value={'sql': 'SELECT 1'}, path='text', reason='')
     >>> read_json("{'tables': ['a', 'b',]}")
-    ParsedReply(value={'tables': ['a', 'b']}, path='repaired')
+    Reading(value={'tables': ['a', 'b']}, path='repaired', reason='')
     """
-    return next(readings(text), ParsedReply(None, "failed"))
+    return next(readings(text), Reading(None, "failed"))
 
 
-def readings(text: str) -> Iterator[ParsedReply]:
+def readings(text: str) -> Iterator[Reading[Value]]:
     """Yield every object or list in a reply, the most reliable reading first."""
     text = without_thoughts(text)[:MAX_CHARACTERS].strip()
     value = _loaded(text)
     if value is not None:
-        yield ParsedReply(value, "json")
+        yield Reading(value, "json")
         return
     fences = [content.strip() for _, content in fenced(text)]
     for content in fences:
         value = _loaded(content)
         if value is not None:
-            yield ParsedReply(value, "fenced")
+            yield Reading(value, "fenced")
     spans = sorted(_spans(text), key=lambda span: span[0] != "{")
     for span in spans:
         value = _loaded(span)
         if value is not None:
-            yield ParsedReply(value, "text")
+            yield Reading(value, "text")
     for broken in (*(content for content in fences if content[:1] in _CLOSING), *spans):
         value = _repaired(broken)
         if value is not None:
-            yield ParsedReply(value, "repaired")
+            yield Reading(value, "repaired")
 
 
 def without_objects(text: str) -> str:
@@ -105,7 +109,8 @@ def _loaded(text: str, *, strict: bool = True) -> Value | None:
 def _spans(text: str) -> Iterator[str]:
     """Yield what is between matching brackets, outermost only; the last one may lack its end."""
     closers: list[str] = []
-    start, quoted, escaped = -1, False, False
+    start = -1
+    quoted = escaped = False
     for position, character in enumerate(text):
         if escaped:
             escaped = False
@@ -131,15 +136,7 @@ def _spans(text: str) -> Iterator[str]:
 
 def _repaired(text: str) -> Value | None:
     # Line breaks within strings, then Python's own notation, which json_repair reads less faithfully.
-    for read in (_unescaped, _python, _mended):
-        value = read(text)
-        if value:
-            return value
-    return None
-
-
-def _unescaped(text: str) -> Value | None:
-    return _loaded(text, strict=False)
+    return _loaded(text, strict=False) or _python(text) or _mended(text) or None
 
 
 def _python(text: str) -> Value | None:
@@ -155,11 +152,12 @@ def _python(text: str) -> Value | None:
 
 def _open_brackets(text: str) -> int:
     """Return how many brackets are open at most, those in quotes too: of many, json_repair tries every combination."""
-    depth = most = 0
-    for part in _BRACKET.findall(text):
-        depth = depth + 1 if part in "([{" else max(depth - 1, 0)
-        most = max(most, depth)
-    return most
+    depth = 0
+    max_depth = 0
+    for bracket in _BRACKET.findall(text):
+        depth = depth + 1 if bracket in "([{" else max(depth - 1, 0)
+        max_depth = max(max_depth, depth)
+    return max_depth
 
 
 def _mended(text: str) -> Value | None:
@@ -193,6 +191,11 @@ def reply_schema(reply_type: type[BaseModel]) -> dict[str, Any]:
     schema = _tidy(reply_type.model_json_schema())
     assert isinstance(schema, dict)
     return schema
+
+
+def is_sql(reply_type: type[BaseModel]) -> bool:
+    """Return whether a reply is one query and nothing else."""
+    return set(reply_type.model_fields) == {"sql"}
 
 
 def is_strict(schema: Any) -> bool:

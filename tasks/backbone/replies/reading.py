@@ -2,17 +2,18 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar, get_args, get_origin
+from dataclasses import replace
+from typing import Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
 from tasks.backbone.replies.json_text import (
     MAX_CHARACTERS,
-    ParsedReply,
     Path,
+    Reading,
     Value,
     fenced,
+    is_sql,
     read_json,
     readings,
 )
@@ -30,23 +31,20 @@ MAX_NAME_WORDS = 4
 def coerce(value: Any, reply_type: type[BaseModel]) -> dict[str, Any]:
     """Return a value as the keyword arguments of a type, as far as it can be read."""
     fields = reply_type.model_fields
+    plain = {plain_key(name): name for name in fields}
     if isinstance(value, list):
-        if len(value) == 1 and isinstance(value[0], dict) and (len(fields) > 1 or _has_key(value[0], fields)):
-            value = value[0]
+        only = value[0] if len(value) == 1 and isinstance(value[0], dict) else None
+        if only is not None and (len(fields) > 1 or _by_plain_key(only).keys() & plain.keys()):
+            value = only
         else:
             value = {next(iter(fields)): value} if len(fields) == 1 else {}
     by_key = _by_plain_key(value)
-    plain = {plain_key(name): name for name in fields}
     if not by_key.keys() & plain.keys() and len(value) == 1:
         inner = next(iter(value.values()))
         by_key = _by_plain_key(inner) if isinstance(inner, dict) else by_key
     return {
         name: _coerced(by_key[key], fields[name].annotation) for key, name in plain.items() if key in by_key
     }
-
-
-def _has_key(value: Mapping[Any, Any], names: Iterable[str]) -> bool:
-    return not _by_plain_key(value).keys().isdisjoint(map(plain_key, names))
 
 
 def _by_plain_key(value: Mapping[Any, Any]) -> dict[str, Any]:
@@ -95,7 +93,9 @@ def _texts(value: Any) -> Any:
 def _text(part: Any) -> list[Any]:
     if isinstance(part, dict):
         by_key = _by_plain_key(part)
-        table, column = (_first_text(by_key, keys) for keys in (_TABLE_KEYS, _COLUMN_KEYS))
+        texts = {key: item for key, item in by_key.items() if isinstance(item, str)}
+        table = next((texts[key] for key in _TABLE_KEYS if key in texts), None)
+        column = next((texts[key] for key in _COLUMN_KEYS if key in texts), None)
         if table and column:
             return [column if column.startswith(f"{table}.") else f"{table}.{column}"]
         name = by_key.get("name", column or table)
@@ -103,10 +103,6 @@ def _text(part: Any) -> list[Any]:
     if isinstance(part, bool | int | float):
         return [str(part)]
     return [] if part is None else [part]
-
-
-def _first_text(by_key: Mapping[str, Any], keys: Iterable[str]) -> str | None:
-    return next((by_key[key] for key in keys if isinstance(by_key.get(key), str)), None)
 
 
 def _split(text: str) -> list[str]:
@@ -129,15 +125,6 @@ def _split(text: str) -> list[str]:
 T = TypeVar("T", bound=BaseModel)
 
 _NO_FENCE = "no fenced block"
-
-
-@dataclass(frozen=True, slots=True)
-class Reading(Generic[T]):
-    """A reply read as its type."""
-
-    value: T | None  # None when the reply could not be read as the type
-    path: Path  # how it was read, see `ParsedReply`
-    reason: str = ""  # why the reply is not what was asked for, "" where it is
 
 
 def read_reply(text: str, reply_type: type[T]) -> Reading[T]:
@@ -201,7 +188,9 @@ def read_fenced(text: str, reply_type: type[T]) -> Reading[T]:
     """
     answer = without_thoughts(text)[-MAX_CHARACTERS:].strip()
     for language, content in reversed(fenced(answer)):
-        fitting = _fitting(_objects(content), reply_type)
+        # What is plainly SQL is not searched for objects.
+        objects = readings(content) if re.match(r"\s*[\[{]", content) else ()
+        fitting = _fitting(objects, reply_type)
         if fitting is not None:
             broken = fitting.path == "repaired"
             return fitting if broken else replace(fitting, path="fenced")
@@ -215,13 +204,16 @@ def read_fenced(text: str, reply_type: type[T]) -> Reading[T]:
     return replace(fitting, reason=_NO_FENCE) if fitting else _unreadable(text, _NO_FENCE)
 
 
-def _fitting(parsed: Iterable[ParsedReply], reply_type: type[T]) -> Reading[T] | None:
+def _fitting(parsed: Iterable[Reading[Value]], reply_type: type[T]) -> Reading[T] | None:
     """Return the last value that fits the type, of those that were read in the most reliable way; None if none fits."""
     fits: list[tuple[tuple[Path, bool], T]] = []
     for reading in parsed:
         if reading.value is None or _is_bracketed(reading, reply_type):
             continue
-        value = _validated(reading.value, reply_type) or _only_inner(reading.value, reply_type)
+        value = _validated(reading.value, reply_type)
+        if value is None:
+            inner = list(_inner(reading.value, reply_type))
+            value = inner[0] if len(inner) == 1 else None
         if value is not None:
             fits.append(((reading.path, isinstance(reading.value, list)), value))
     if not fits:
@@ -244,13 +236,8 @@ def _validated(value: Value, reply_type: type[T]) -> T | None:
         return None
 
 
-def _only_inner(value: Any, reply_type: type[T]) -> T | None:
-    """Return the only object within a value that fits the type; None if there is none or more than one."""
-    fits = list(_inner(value, reply_type))
-    return fits[0] if len(fits) == 1 else None
-
-
 def _inner(value: Any, reply_type: type[T]) -> Iterator[T]:
+    """Yield the objects within a value that fit the type."""
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     for part in parts:
         fit = _validated(part, reply_type) if isinstance(part, dict) else None
@@ -260,15 +247,15 @@ def _inner(value: Any, reply_type: type[T]) -> Iterator[T]:
             yield from _inner(part, reply_type)
 
 
-def _is_bracketed(parsed: ParsedReply, reply_type: type[T]) -> bool:
+def _is_bracketed(parsed: Reading[Value], reply_type: type[T]) -> bool:
     """Whether a list of texts is what a query has in brackets: a quoted name, or a part of a string."""
-    if not isinstance(parsed.value, list) or set(reply_type.model_fields) != {"sql"}:
+    if not isinstance(parsed.value, list) or not is_sql(reply_type):
         return False
     return parsed.path in ("text", "repaired") and not any(isinstance(part, dict) for part in parsed.value)
 
 
 def _as_query(sql: str | None, text: str, reply_type: type[T]) -> Reading[T] | None:
-    if sql is None or set(reply_type.model_fields) != {"sql"}:
+    if sql is None or not is_sql(reply_type):
         return None
     path: Path = "fenced" if fenced(text) else "text"
     return Reading(reply_type.model_validate({"sql": sql}), path, "SQL without JSON")
@@ -290,15 +277,7 @@ def _unreadable(text: str, reason: str = "") -> Reading[T]:
     return Reading(None, "failed", reason)
 
 
-def _objects(content: str) -> Iterator[ParsedReply]:
-    """Yield the objects of a fence; what is plainly SQL is not searched for any."""
-    return readings(content) if re.match(r"\s*[\[{]", content) else iter(())
-
-
-def _without_key(parsed: ParsedReply, key: str) -> Value | None:
+def _without_key(parsed: Reading[Value], key: str) -> Value | None:
     if not isinstance(parsed.value, dict):
         return parsed.value
     return {name: value for name, value in parsed.value.items() if plain_key(str(name)) != key}
-
-
-__all__ = ["ParsedReply", "Reading", "read_answer", "read_fenced", "read_json", "read_reply", "read_sql"]

@@ -182,7 +182,9 @@ def _end_of_query(text: str, start: int) -> int:
 
     A query goes on where a parenthesis, string or comment is open, where it cannot end, or with a word of SQL.
     """
-    depth, last, selects = 0, "", False
+    depth = 0
+    last = ""
+    selects = False
     for piece in _PIECE.finditer(text, start):
         if piece["blank"]:
             if depth <= 0 and last not in _UNFINISHED:

@@ -15,7 +15,7 @@ from flows.prefect.stage_task_runs import TaskRuns
 from flows.runtime.control import Progress
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.metered import MeteredBackbone
-from tasks.backbone.run_backbone import RunResources, open_backbone
+from tasks.backbone.opening import RunResources, open_backbone
 from tasks.benchmarks.benchmark import Benchmark, load_benchmark
 from tasks.core.outcome import Outcome
 from tasks.database.database import Database, open_database

@@ -9,7 +9,7 @@ from flows.runtime.control import Progress
 from tasks.backbone.endpoint import auto_mode
 from tasks.backbone.endpoint.auto_mode import KnownEndpoints, find_response_mode
 from tasks.backbone.endpoint.client import EndpointBackbone
-from tasks.backbone.endpoint.formats.answer import identity_of
+from tasks.backbone.endpoint.wire import identity_of
 from tasks.backbone.protocol import Message, Request
 from tasks.core.errors import BackboneError, ConfigurationError
 from tasks.settings.backbone import BackboneSettings

@@ -14,8 +14,8 @@ import pytest
 
 from tasks.backbone.cache import postgres as reply_postgres
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
+from tasks.backbone.opening import RunResources, open_backbone
 from tasks.backbone.protocol import Message, Request
-from tasks.backbone.run_backbone import RunResources, open_backbone
 from tasks.core.errors import ConfigurationError, StoreError
 from tests.support.batch_process import settings_of
 from tests.support.fake_batches import FakeOpenAIBatches

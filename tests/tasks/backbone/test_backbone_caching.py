@@ -18,8 +18,9 @@ from tasks.backbone.cache.room import NoRoomError
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
 from tasks.backbone.endpoint import limiter
 from tasks.backbone.endpoint.client import EndpointBackbone
+from tasks.backbone.metered import MeteredBackbone
+from tasks.backbone.opening import RunResources, backbone_of
 from tasks.backbone.protocol import Message, Reply, Request
-from tasks.backbone.run_backbone import RunBackbone, RunResources
 from tasks.core.errors import BackboneError, StoreError
 from tasks.settings.backbone import BackboneSettings
 from tests.support.disk import mounted
@@ -40,9 +41,9 @@ def cache(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ReplyCache
 
 
 @pytest.fixture
-async def backbone(settings: BackboneSettings, cache: ReplyCache) -> AsyncIterator[RunBackbone]:
+async def backbone(settings: BackboneSettings, cache: ReplyCache) -> AsyncIterator[MeteredBackbone]:
     async with EndpointBackbone(settings) as client:
-        yield RunBackbone(client, settings, RunResources(cache))
+        yield backbone_of(client, settings, RunResources(cache))
 
 
 def asking(text: str = "q", sample: int = 0, temperature: float | None = None) -> Request:
@@ -50,7 +51,7 @@ def asking(text: str = "q", sample: int = 0, temperature: float | None = None) -
 
 
 async def test_a_reply_is_paid_once_and_free_afterwards(
-    fake_openai: FakeOpenAI, backbone: RunBackbone
+    fake_openai: FakeOpenAI, backbone: MeteredBackbone
 ) -> None:
     paid = await backbone.complete(asking())
     free = await backbone.complete(asking())
@@ -61,7 +62,7 @@ async def test_a_reply_is_paid_once_and_free_afterwards(
 
 
 async def test_another_sample_temperature_or_text_is_another_request(
-    fake_openai: FakeOpenAI, backbone: RunBackbone
+    fake_openai: FakeOpenAI, backbone: MeteredBackbone
 ) -> None:
     requests = [asking(), asking(sample=1), asking(temperature=0.5), asking("other")]
     for request in (*requests, *requests):
@@ -69,7 +70,7 @@ async def test_another_sample_temperature_or_text_is_another_request(
     assert len(fake_openai.requests) == 4
 
 
-async def test_a_failure_is_never_kept(fake_openai: FakeOpenAI, backbone: RunBackbone) -> None:
+async def test_a_failure_is_never_kept(fake_openai: FakeOpenAI, backbone: MeteredBackbone) -> None:
     fake_openai.script(error(400, "no"))
     with pytest.raises(BackboneError):
         await backbone.complete(asking())
@@ -77,7 +78,7 @@ async def test_a_failure_is_never_kept(fake_openai: FakeOpenAI, backbone: RunBac
 
 
 async def test_identical_requests_at_once_buy_one_reply(
-    fake_openai: FakeOpenAI, backbone: RunBackbone
+    fake_openai: FakeOpenAI, backbone: MeteredBackbone
 ) -> None:
     fake_openai.latency = 0.05
     replies = await asyncio.gather(*(backbone.complete(asking(str(number % 5))) for number in range(100)))
@@ -87,7 +88,7 @@ async def test_identical_requests_at_once_buy_one_reply(
 
 
 async def test_those_who_wait_for_one_call_share_its_failure(
-    fake_openai: FakeOpenAI, backbone: RunBackbone
+    fake_openai: FakeOpenAI, backbone: MeteredBackbone
 ) -> None:
     fake_openai.always(error(400, "no", delay="x"))
     outcomes = await asyncio.gather(*(backbone.complete(asking()) for _ in range(3)), return_exceptions=True)
@@ -96,7 +97,7 @@ async def test_those_who_wait_for_one_call_share_its_failure(
 
 
 async def test_a_cancelled_caller_does_not_lose_the_reply(
-    fake_openai: FakeOpenAI, backbone: RunBackbone, cache: ReplyCache
+    fake_openai: FakeOpenAI, backbone: MeteredBackbone, cache: ReplyCache
 ) -> None:
     fake_openai.script(reply("late but paid", delay=1.0))
     call = asyncio.create_task(backbone.complete(asking()))
@@ -109,7 +110,9 @@ async def test_a_cancelled_caller_does_not_lose_the_reply(
     assert [entry.text for entry in cache.entries()] == ["late but paid"]
 
 
-async def test_one_of_two_callers_may_be_cancelled(fake_openai: FakeOpenAI, backbone: RunBackbone) -> None:
+async def test_one_of_two_callers_may_be_cancelled(
+    fake_openai: FakeOpenAI, backbone: MeteredBackbone
+) -> None:
     fake_openai.latency = 0.1
     first = asyncio.create_task(backbone.complete(asking()))
     second = asyncio.create_task(backbone.complete(asking()))
@@ -133,7 +136,7 @@ async def asking_ten(
     """Ask ten questions, two at a time, and yield once the first two are asked; wait for all at the end."""
     fake_openai.latency = 0.5
     async with EndpointBackbone(settings.model_copy(update={"concurrency": 2})) as client:
-        backbone = RunBackbone(client, settings, RunResources(cache))
+        backbone = backbone_of(client, settings, RunResources(cache))
         calls = [asyncio.create_task(backbone.complete(asking(str(number)))) for number in range(10)]
         await asyncio.to_thread(fake_openai.wait_for, 2)
         yield calls
@@ -228,7 +231,7 @@ async def test_draining_sends_nothing_more_and_gives_up_what_takes_too_long(
     async with EndpointBackbone(
         settings.model_copy(update={"concurrency": 2, "timeout_s": 3600.0})
     ) as client:
-        backbone = RunBackbone(client, settings, RunResources(cache))
+        backbone = backbone_of(client, settings, RunResources(cache))
         calls = [asyncio.create_task(backbone.complete(asking(str(number)))) for number in range(20)]
         await asyncio.to_thread(fake_openai.wait_for, 2)
         for call in calls:
@@ -251,14 +254,15 @@ async def test_a_cache_that_cannot_be_read_stops_before_buying_again(
             file.write_bytes(b"overwritten by somebody else" * 1000)
         async with EndpointBackbone(settings) as client:
             with pytest.raises(StoreError, match="reply cache"):
-                await RunBackbone(client, settings, RunResources(cache)).complete(asking())
+                await backbone_of(client, settings, RunResources(cache)).complete(asking())
     assert fake_openai.requests == []
 
 
 RUN = """
 import asyncio, sys
 from pathlib import Path
-from tasks.backbone.run_backbone import RunResources, open_backbone
+from tasks.backbone.metered import MeteredBackbone
+from tasks.backbone.opening import RunResources, open_backbone
 from tasks.backbone.protocol import Message, Reply, Request
 from tasks.backbone.cache.room import NoRoomError
 from tasks.backbone.cache.store import open_reply_cache

@@ -9,8 +9,8 @@ import pytest
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.kinds.kind import check_backbone
+from tasks.backbone.opening import RunResources, open_backbone, source_of
 from tasks.backbone.protocol import Message, Request
-from tasks.backbone.run_backbone import RunBackbone, RunResources, open_backbone, source_of
 from tasks.core.errors import BackboneError, ConfigurationError
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.load import available, load_backbone_settings
@@ -29,7 +29,6 @@ async def test_replies_are_kept_across_openings(
     with open_reply_cache(tmp_path / "replies.sqlite") as cache:
         for expected in (False, True):
             async with open_backbone(settings, RunResources(cache)) as backbone:
-                assert isinstance(backbone.inner, RunBackbone)
                 assert (await backbone.complete(ASK)).call.cached is expected
         assert [entry.backbone for entry in cache.entries()] == ["fake"]
     assert len(fake_openai.requests) == 1

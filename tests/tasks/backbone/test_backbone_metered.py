@@ -10,9 +10,9 @@ from tasks.backbone.cache.store import ReplyCache, open_reply_cache
 from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.offline import OfflineBackbone
+from tasks.backbone.opening import RunResources, backbone_of
 from tasks.backbone.protocol import Message
 from tasks.backbone.replies.json_text import is_strict, reply_schema
-from tasks.backbone.run_backbone import RunBackbone, RunResources
 from tasks.core.errors import BackboneError
 from tasks.settings.backbone import BackboneSettings
 from tests.support.fake_openai import FakeOpenAI, empty, error, out_of_tokens, reply
@@ -52,14 +52,9 @@ def cache(tmp_path: Path) -> Iterator[ReplyCache]:
 
 
 @pytest.fixture
-async def inner(settings: BackboneSettings, cache: ReplyCache) -> AsyncIterator[RunBackbone]:
+async def backbone(settings: BackboneSettings, cache: ReplyCache) -> AsyncIterator[MeteredBackbone]:
     async with EndpointBackbone(settings) as client:
-        yield RunBackbone(client, settings, RunResources(cache))
-
-
-@pytest.fixture
-def backbone(inner: RunBackbone) -> MeteredBackbone:
-    return MeteredBackbone(inner)
+        yield backbone_of(client, settings, RunResources(cache))
 
 
 async def test_a_reply_comes_as_its_type_and_says_how_it_was_read(
@@ -98,12 +93,10 @@ async def test_a_reply_that_is_unreadable_twice_is_none_and_noted(
     assert len(backbone.notes) == 1 and note in backbone.notes[0]
 
 
-async def test_the_second_asking_is_cached_apart(
-    fake_openai: FakeOpenAI, inner: RunBackbone, backbone: MeteredBackbone
-) -> None:
+async def test_the_second_asking_is_cached_apart(fake_openai: FakeOpenAI, backbone: MeteredBackbone) -> None:
     fake_openai.script(reply("?"), reply('{"sql": "SELECT 1"}'))
     await backbone.ask_json(ASK, SqlReply)
-    again = MeteredBackbone(inner)
+    again = backbone.fresh()
     assert await again.ask_json(ASK, SqlReply) == SqlReply(sql="SELECT 1")
     assert [(call.cached, call.parse, call.cost_usd) for call in again.calls] == [
         (True, "failed", 0.0),
@@ -151,8 +144,8 @@ async def test_a_failure_passes_through_and_what_was_paid_before_it_stays_on_the
     assert len(backbone.calls) == 1
 
 
-def test_the_identity_is_the_inner_backbones(inner: RunBackbone, backbone: MeteredBackbone) -> None:
-    assert backbone.identity == inner.identity
+def test_the_identity_is_the_sources(backbone: MeteredBackbone) -> None:
+    assert backbone.identity == backbone.source.identity
 
 
 def test_a_schema_is_what_structured_outputs_demand() -> None:

@@ -14,9 +14,9 @@ from openai.types import FileObject
 
 from tasks.backbone.batches import backbone as batch_backbone
 from tasks.backbone.cache.store import SqliteReplyCache
-from tasks.backbone.endpoint.formats.answer import address_of, identity_of
+from tasks.backbone.endpoint.wire import address_of, identity_of
+from tasks.backbone.opening import RunResources, open_backbone
 from tasks.backbone.protocol import Message, Reply, Request, request_key
-from tasks.backbone.run_backbone import RunResources, open_backbone
 from tasks.core.errors import BackboneError
 from tasks.settings.backbone import BackboneSettings, MessagesSettings
 from tests.support.fake_batches import FakeAnthropicBatches, FakeOpenAIBatches, refusal

@@ -12,12 +12,12 @@ from typing import Any, ClassVar
 import pytest
 
 from tasks.backbone.cache.store import SqliteReplyCache
+from tasks.backbone.endpoint.chat import answer_of
 from tasks.backbone.endpoint.client import EndpointBackbone
-from tasks.backbone.endpoint.formats.answer import identity_of
-from tasks.backbone.endpoint.formats.chat import answer_of
+from tasks.backbone.endpoint.wire import identity_of
+from tasks.backbone.opening import RunResources, backbone_of
 from tasks.backbone.pricing import Budget, cost
 from tasks.backbone.protocol import Message, Reply, Request, request_key
-from tasks.backbone.run_backbone import RunBackbone, RunResources
 from tasks.core.errors import BackboneError
 from tasks.core.outcome import Call, StageRecord, Usage
 from tasks.scoring.cost import in_words, total_cost
@@ -131,7 +131,7 @@ async def test_a_budget_stops_on_an_unknown_cost_and_not_on_replies_from_the_cac
     unpriced = BackboneSettings(name="m", model="m")
     with SqliteReplyCache(tmp_path / "replies.sqlite") as cache:
         budget = Budget(1.0)
-        backbone = RunBackbone(Priced(0.2, None), unpriced, RunResources(cache, budget))
+        backbone = backbone_of(Priced(0.2, None), unpriced, RunResources(cache, budget))
         first, second, third = (Request((Message("user", text),)) for text in ("a", "b", "c"))
         await backbone.complete(first)
         await backbone.complete(second)

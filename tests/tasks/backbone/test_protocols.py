@@ -16,11 +16,11 @@ from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.endpoint import retry_policy
 from tasks.backbone.endpoint.auto_mode import KnownEndpoint, KnownEndpoints, find_response_mode
 from tasks.backbone.endpoint.client import EndpointBackbone, format_of
-from tasks.backbone.endpoint.formats.answer import identity_of
+from tasks.backbone.endpoint.wire import identity_of
 from tasks.backbone.kinds.kind import check_backbone
+from tasks.backbone.opening import RunResources, backbone_of
 from tasks.backbone.protocol import Message, Reply, Request, request_key
 from tasks.backbone.replies.json_text import reply_schema
-from tasks.backbone.run_backbone import RunBackbone, RunResources
 from tasks.core.errors import BackboneError, ConfigurationError
 from tasks.core.outcome import Usage
 from tasks.settings.backbone import BackboneSettings, MessagesSettings, Prices, ResponsesSettings
@@ -200,7 +200,7 @@ async def test_what_passes_is_asked_again_and_its_answer_bought_once(
     for again in (0, 1):
         with open_reply_cache(tmp_path / "replies.sqlite") as cache:
             async with EndpointBackbone(settings) as client:
-                reply = await RunBackbone(client, settings, RunResources(cache)).complete(ASKED)
+                reply = await backbone_of(client, settings, RunResources(cache)).complete(ASKED)
         assert reply.text.startswith("reply to: ### Database") and reply.call.cached == bool(again)
         assert len(server.requests) == len(PASSING[on]) + 1
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from tasks.backbone.kinds.kind import check_backbone
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.offline import OfflineBackbone
+from tasks.backbone.opening import RunResources, backbone_of, open_backbone, source_of
 from tasks.backbone.protocol import (
     Message,
     Origin,
@@ -29,7 +30,6 @@ from tasks.backbone.recordings import (
     ReplyPosition,
     write_recording,
 )
-from tasks.backbone.run_backbone import RunBackbone, RunResources, open_backbone, source_of
 from tasks.core.errors import BackboneError, ConfigurationError
 from tasks.core.outcome import Call, Usage
 from tasks.settings.backbone import BackboneSettings
@@ -174,7 +174,7 @@ class Counting:
 
 async def test_an_observed_backbone_keeps_what_a_recording_needs() -> None:
     kept = Observations(recorded=True)
-    backbone = RunBackbone(
+    backbone = backbone_of(
         Counting(), BackboneSettings(name="m", kind="offline"), RunResources(observations=kept)
     )
     first = await backbone.complete(ASK)
@@ -190,7 +190,7 @@ async def test_an_observed_backbone_keeps_what_a_recording_needs() -> None:
 @pytest.mark.parametrize("recorded", [False, True])
 async def test_an_observed_backbone_keeps_messages_until_their_question_is_dropped(recorded: bool) -> None:
     kept = Observations(recorded=recorded, traced=True)
-    backbone = RunBackbone(
+    backbone = backbone_of(
         Counting(), BackboneSettings(name="m", kind="offline"), RunResources(observations=kept)
     )
     key = (await backbone.complete(ASK)).call.request

@@ -8,8 +8,8 @@ import pytest
 
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.endpoint import retry_policy
+from tasks.backbone.opening import RunResources, open_backbone
 from tasks.backbone.protocol import Message, Request
-from tasks.backbone.run_backbone import RunResources, open_backbone
 from tasks.core.errors import BackboneError
 from tasks.core.outcome import Call
 from tasks.settings.backbone import BackboneSettings, Prices

@@ -11,8 +11,8 @@ import pytest
 
 from tasks.backbone import tiers
 from tasks.backbone.kinds.kind import check_backbone
+from tasks.backbone.opening import RunResources, open_backbone
 from tasks.backbone.protocol import Message, Reply, Request
-from tasks.backbone.run_backbone import RunResources, open_backbone
 from tasks.backbone.tiers import Pace
 from tasks.core.errors import BackboneError, ConfigurationError
 from tasks.core.outcome import StageRecord

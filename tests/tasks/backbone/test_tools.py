@@ -12,6 +12,7 @@ from openai.types.chat.completion_create_params import CompletionCreateParamsNon
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.metered import MeteredBackbone
+from tasks.backbone.opening import RunResources, backbone_of
 from tasks.backbone.protocol import (
     Message,
     Origin,
@@ -30,7 +31,6 @@ from tasks.backbone.recordings import (
     read_recording,
     write_recording,
 )
-from tasks.backbone.run_backbone import RunBackbone, RunResources
 from tasks.core.errors import BackboneError
 from tasks.core.outcome import Call, ToolCall, Usage
 from tasks.settings.backbone import BackboneSettings
@@ -201,7 +201,7 @@ async def test_a_call_is_served_from_the_cache_with_its_text_its_tools_and_its_p
     fake_openai.script(replace(cut, choice=cut.choice | {"finish_reason": "length"}))
     async with EndpointBackbone(fake_settings(fake_openai)) as client:
         with open_reply_cache(tmp_path / "replies.sqlite") as cache:
-            cached = RunBackbone(client, fake_settings(fake_openai), RunResources(cache))
+            cached = backbone_of(client, fake_settings(fake_openai), RunResources(cache))
             paid, again = await cached.complete(LATER), await cached.complete(LATER)
             entry = cache.entry(paid.call.request)
     assert again == replace(paid, call=again.call)
@@ -233,7 +233,7 @@ async def test_a_recording_replays_calls_of_tools_and_lines_without_any_are_what
     observations = Observations(recorded=True)
     async with EndpointBackbone(fake_settings(fake_openai)) as client:
         meter = MeteredBackbone(
-            RunBackbone(client, fake_settings(fake_openai), RunResources(observations=observations))
+            backbone_of(client, fake_settings(fake_openai), RunResources(observations=observations))
         ).fresh(Origin("1", "museum", "turn"))
         asked = await meter.complete(ASKED)
         await meter.complete(Request(OPENING))

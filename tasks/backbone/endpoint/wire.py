@@ -37,7 +37,7 @@ STANDARD_NAMES = ("default", "on_demand", "standard")
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A further reply in an answer: as the fields of `Answer`."""
+    """A further reply in an answer: as the fields of `WireReply`."""
 
     text: str
     truncated: bool
@@ -45,12 +45,11 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WireReply:
     """Content of an answer; its texts can be stored everywhere (`storable`)."""
 
-    text: (
-        str  # the reply behind its thoughts (`with_thoughts`), or the model's refusal; "" when it has neither
-    )
+    # the reply behind its thoughts (`with_thoughts`), or the model's refusal; "" when it has neither
+    text: str
     model: str  # name of the model in the response, "" if missing
     usage: Usage  # None for a count that is missing or implausible
     truncated: bool  # whether the model stopped at its token limit
@@ -64,7 +63,7 @@ class Answer:
         """Arguments of the first tool that the model calls, as JSON; "" if it calls none."""
         return self.calls[0].arguments if self.calls else ""
 
-    def split(self, count: int) -> "list[Answer]":
+    def split(self, count: int) -> "list[WireReply]":
         """Return an answer with one reply for each of the replies, of which at most `count` were requested.
 
         The input counts for the first one, and output and a reported cost are divided: the sum is what was paid.
@@ -210,7 +209,7 @@ class WireFormat:
     body: Callable[[Request, BackboneSettings], dict[str, Any]]
     # how to change each parameter that an endpoint may refuse, by the name in its messages
     changes: Callable[[BackboneSettings], dict[str, str]]
-    answer: Callable[[str], Answer]  # reads a body; raises GarbledAnswerError and RefusedInBodyError
+    answer: Callable[[str], WireReply]  # reads a body; raises GarbledAnswerError and RefusedInBodyError
     modes: tuple[str, ...] = RESPONSE_MODES  # the response modes that the protocol has, the strictest first
     limits: tuple[str, ...] = ("max_tokens",)  # the settings by which a limit of output tokens is sent
     takes: frozenset[str] = frozenset()  # which of "seed", "n", "tools" and "system_role" a request may have

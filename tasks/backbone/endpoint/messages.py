@@ -4,12 +4,12 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from tasks.backbone.endpoint.formats.answer import (
+from tasks.backbone.endpoint.wire import (
     NO_TOOLS,
-    Answer,
     GarbledAnswerError,
     RefusedInBodyError,
     WireFormat,
+    WireReply,
     arguments_object,
     count,
     merged,
@@ -123,10 +123,10 @@ def changes_of(settings: BackboneSettings) -> dict[str, str]:
         "max_tokens": "change backbone.max_tokens",
         "cache_control": "set backbone.prefix_cache=false",
         **dict.fromkeys(("tools", "tool_use"), NO_TOOLS),
-    } | {name: f'take "{name}" out of backbone.extra_body' for name in settings.extra_body}
+    }
 
 
-def answer_of(text: str) -> Answer:
+def answer_of(text: str) -> WireReply:
     """Read a message.
 
     What a model wrote before it refused is left out, as the documentation of `stop_reason` asks.
@@ -141,7 +141,7 @@ def answer_of(text: str) -> Answer:
     said = texts(blocks, "text")
     if reason == "refusal":
         said = str(part(content, "stop_details").get("explanation") or "The model refused to answer.")
-    return Answer(
+    return WireReply(
         text=storable(with_thoughts(texts(blocks, "thinking", "thinking"), said)),
         model=storable(str(content.get("model") or "")),
         usage=usage_of(content.get("usage")),

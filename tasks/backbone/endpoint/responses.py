@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
-from tasks.backbone.endpoint.formats.answer import (
+from tasks.backbone.endpoint.wire import (
     FILTERED,
     NO_TOOLS,
-    Answer,
     GarbledAnswerError,
     RefusedInBodyError,
     WireFormat,
+    WireReply,
     arguments_text,
     cache_key_fields,
     count,
@@ -91,10 +91,10 @@ def changes_of(settings: BackboneSettings) -> dict[str, str]:
         "text.format": mode,
         **dict.fromkeys(("tools", "tool_choice"), NO_TOOLS),
         "max_output_tokens": "change backbone.max_tokens (16 or more), or set it to null",
-    } | {name: f'take "{name}" out of backbone.extra_body' for name in settings.extra_body}
+    }
 
 
-def answer_of(body: str) -> Answer:
+def answer_of(body: str) -> WireReply:
     """Read a response.
 
     Comments that the model makes before its final answer (phase "commentary") are part of its thoughts.
@@ -120,7 +120,7 @@ def answer_of(body: str) -> Answer:
     reason = part(content, "incomplete_details").get("reason") if status == "incomplete" else None
     filtered = FILTERED if reason == "content_filter" else ""
     thought = "\n\n".join(filter(None, (*thoughts, said[True])))
-    return Answer(
+    return WireReply(
         text=storable(with_thoughts(thought, filtered or said[False])),
         model=storable(str(content.get("model") or "")),
         usage=usage_of(content.get("usage")),

@@ -5,15 +5,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
-from tasks.backbone.endpoint.formats.answer import (
+from tasks.backbone.endpoint.wire import (
     FILTERED,
     NO_TOOLS,
     OPENAI_URL,
-    Answer,
     Choice,
     GarbledAnswerError,
     RefusedInBodyError,
     WireFormat,
+    WireReply,
     arguments_text,
     cache_key_fields,
     count,
@@ -47,11 +47,11 @@ def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
 
     The seed moves on with the sample index, or asking again would bring the same reply.
     """
-    body: dict[str, Any] = {
-        "model": settings.model,
-        "messages": _messages(request, settings),
-        "stream": False,
-    }
+    messages = list(chain.from_iterable(map(_sent, request.messages)))
+    if not settings.system_role and [message["role"] for message in messages[:2]] == ["system", "user"]:
+        system, user, *others = messages
+        messages = [user | {"content": f"{system['content']}\n\n{user['content']}"}, *others]
+    body: dict[str, Any] = {"model": settings.model, "messages": messages, "stream": False}
     if (temperature := temperature_of(request, settings)) is not None:
         body["temperature"] = temperature
     if settings.seed is not None:
@@ -66,14 +66,6 @@ def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
     if (reply_format := response_format(request, settings)) is not None:
         body["response_format"] = reply_format
     return body | tier_fields(request) | cache_key_fields(request, settings) | settings.extra_body
-
-
-def _messages(request: Request, settings: BackboneSettings) -> list[dict[str, Any]]:
-    messages = list(chain.from_iterable(map(_sent, request.messages)))
-    if settings.system_role or [message["role"] for message in messages[:2]] != ["system", "user"]:
-        return messages
-    system, user, *others = messages
-    return [user | {"content": f"{system['content']}\n\n{user['content']}"}, *others]
 
 
 def _sent(message: Message) -> Iterator[dict[str, Any]]:
@@ -109,7 +101,7 @@ def changes_of(settings: BackboneSettings) -> dict[str, str]:
         **dict.fromkeys(("tools", "tool_choice", "tool choice"), NO_TOOLS),
         "service_tier": f"set backbone.tier={STANDARD}",
         limit: f"lower backbone.{own}, or set it to null and backbone.{other} instead",
-    } | {name: f'take "{name}" out of backbone.extra_body' for name in settings.extra_body}
+    }
 
 
 def _limit_field(settings: BackboneSettings) -> str:
@@ -122,7 +114,7 @@ def _limit_field(settings: BackboneSettings) -> str:
     return "max_completion_tokens" if at_openai or settings.max_completion_tokens else "max_tokens"
 
 
-def answer_of(text: str) -> Answer:
+def answer_of(text: str) -> WireReply:
     """Read a chat completion."""
     content = _streamed(text) if text.lstrip().startswith("data:") else object_in(text, "chat completion")
     choices = content.get("choices")
@@ -138,7 +130,7 @@ def answer_of(text: str) -> Answer:
     if not isinstance(message, dict):
         raise GarbledAnswerError("the answer's choice holds no message")
     filtered = FILTERED if finish == "content_filter" and not _joined(message.get("content")) else ""
-    return Answer(
+    return WireReply(
         text=storable(_content(message) + filtered),
         model=storable(str(content.get("model") or "")),
         usage=usage_of(content.get("usage")),

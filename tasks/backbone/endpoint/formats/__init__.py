@@ -1,1 +1,0 @@
-"""Wire formats: how each protocol writes a request and an answer."""

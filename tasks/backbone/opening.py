@@ -1,0 +1,108 @@
+"""Opens a backbone for one run: its source of replies, in its service tier, and what the run shares."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+
+from tasks.backbone.batches.backbone import BatchBackbone
+from tasks.backbone.cache.store import ReplyCache
+from tasks.backbone.endpoint.auto_mode import KnownEndpoints, find_response_mode
+from tasks.backbone.endpoint.client import EndpointBackbone, SampledBackbone
+from tasks.backbone.endpoint.wire import address_of
+from tasks.backbone.kinds.kind import kind_of
+from tasks.backbone.metered import MeteredBackbone, UnreadableReplies
+from tasks.backbone.pricing import Budget
+from tasks.backbone.protocol import Backbone
+from tasks.backbone.recordings import Observations
+from tasks.backbone.replies.format import ReplyFormats
+from tasks.backbone.tiers import FLEX, FlexBackbone, Pace
+from tasks.core.errors import ConfigurationError
+from tasks.core.outcome import STANDARD
+from tasks.settings.backbone import BackboneSettings
+
+GRACE_S = 15.0
+"""Seconds to wait for calls in flight after a Ctrl-C."""
+
+
+@dataclass(frozen=True)
+class RunResources:
+    """What the backbones of one run share; None: without it."""
+
+    cache: ReplyCache | None = None
+    """Where paid replies are kept. Free ones come faster than from a file, and would hide the paid ones there."""
+    budget: Budget | None = None
+    observations: Observations | None = None
+    endpoints: KnownEndpoints | None = None
+    """What is known about endpoints."""
+    pace: Pace = field(default_factory=lambda: Pace(None))
+    """Whether the run is on time; until then requests are sent in the cheaper tier."""
+    report: Callable[[str], object] = bool
+    """Shows in one line how far a batch is."""
+    stop_now: asyncio.Event | None = None
+    """Once this is set, calls in flight are given up."""
+    given_up: Callable[[int], object] = bool
+    """Called with the number of calls in flight that were given up."""
+
+
+def backbone_of(
+    source: Backbone, settings: BackboneSettings, resources: RunResources = RunResources()
+) -> MeteredBackbone:
+    """Return what the stages of a run see of a source of replies."""
+    kind = kind_of(settings)
+    return MeteredBackbone(
+        source,
+        ReplyFormats.of(settings),
+        guard=UnreadableReplies(settings.unreadable_limit),
+        settings=settings.model_copy(update={"epoch": None}) if kind.replays else settings,
+        cache=resources.cache if kind.paid else None,
+        budget=resources.budget,
+        observations=resources.observations,
+    )
+
+
+@asynccontextmanager
+async def open_backbone(
+    settings: BackboneSettings, resources: RunResources = RunResources()
+) -> AsyncIterator[MeteredBackbone]:
+    """Open a backbone for one run, in the running event loop; yield what stages see of it.
+
+    On exit, also by Ctrl-C, nothing more is sent, and calls in flight get `GRACE_S` seconds. The cache stays open.
+    """
+    settings = await find_response_mode(settings, resources.endpoints)
+    async with AsyncExitStack() as stack:
+        source = kind_of(settings).make(settings)
+        if isinstance(source, AbstractAsyncContextManager):
+            await stack.enter_async_context(source)
+        if isinstance(source, EndpointBackbone):
+            source = _tiered(source, settings, resources)
+            if isinstance(source, BatchBackbone):
+                await stack.enter_async_context(source)
+        backbone = backbone_of(source, settings, resources)
+        try:
+            yield backbone
+        finally:
+            resources.given_up(await backbone.drain(GRACE_S, resources.stop_now))
+
+
+def _tiered(endpoint: EndpointBackbone, settings: BackboneSettings, resources: RunResources) -> Backbone:
+    """Return the endpoint in the service tier of the settings; it groups samples, except in batches."""
+    if settings.tier in (STANDARD, FLEX):
+        backbone: Backbone = endpoint
+        if settings.samples_per_request > 1:
+            backbone = SampledBackbone(endpoint, settings.samples_per_request)
+        if settings.tier == FLEX:
+            backbone = FlexBackbone(backbone, settings.flex_wait_s, resources.pace)
+        return backbone
+    if resources.cache is None:
+        raise ConfigurationError(f"backbone.tier={settings.tier}: batches are kept beside the reply cache.")
+    store = resources.cache.batches(address_of(settings))
+    return BatchBackbone(endpoint, settings, store, resources.pace, resources.report)
+
+
+def source_of(backbone: Backbone | MeteredBackbone) -> Backbone:
+    """Return what answers in the end: the endpoint, the recording or the offline model."""
+    while inner := getattr(backbone, "inner", getattr(backbone, "source", None)):
+        backbone = inner
+    assert not isinstance(backbone, MeteredBackbone)
+    return backbone
