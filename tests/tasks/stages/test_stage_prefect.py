@@ -3,9 +3,10 @@
 import asyncio
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -23,7 +24,7 @@ from tasks.backbone.protocol import Reply, Request
 from tasks.core.errors import BackboneError
 from tasks.core.records import Question
 from tasks.settings.home import Home, find_conf
-from tasks.stages.question_run import NotCached, QuestionRun, Stopped, in_question_run
+from tasks.stages.question_run import NotCached, QuestionRun, StageStore, Stopped, in_question_run
 from tasks.stages.rsl_sql import augmentation_conditions
 from tasks.stages.stage import stage
 from tests.support.fake_openai import error, reply, server_error, unauthorized
@@ -189,6 +190,39 @@ async def test_a_transient_failure_is_tried_again_and_the_bill_keeps_what_was_pa
     (record,) = question_run.records
     assert [call.parse for call in record.calls] == ["failed", "json"]
     assert record.notes == () and record.error == ""
+
+
+class FailingOnce:
+    """A store of stage results whose first write fails for a reason that may pass."""
+
+    def __init__(self, inner: StageStore) -> None:
+        self._inner = inner
+        self.writes = 0
+
+    async def read(self, key: str) -> Mapping[str, Any] | None:
+        return await self._inner.read(key)
+
+    async def write(self, key: str, result: Mapping[str, Any]) -> None:
+        self.writes += 1
+        if self.writes == 1:
+            raise BackboneError("the store is not reachable", transient=True)
+        await self._inner.write(key, result)
+
+
+async def test_a_result_that_cannot_be_persisted_at_first_is_persisted_before_it_is_used(
+    bench: Bench, prefect_home: Home
+) -> None:
+    bench.says(CONDITIONS, OTHER)
+    results = open_results(prefect_home)
+    store = FailingOnce(results)
+    question_run = QuestionRun(QUESTION, results, TaskRuns(store))
+    value = await conditions(bench, question_run)
+    assert store.writes == 2
+    assert [list(result["value"]) for result in kept_results(prefect_home).values()] == [list(value)]
+    (record,) = question_run.records
+    assert not record.restored and not record.error and list(record.value) == list(value)
+    again = question_run_in(prefect_home)
+    assert (await conditions(bench, again), stages_run(again)) == (value, 0)
 
 
 async def test_what_the_backbone_has_retried_itself_is_not_tried_again_by_the_task(
