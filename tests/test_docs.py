@@ -10,8 +10,7 @@ import psycopg
 import pytest
 import yaml
 
-from tasks.benchmarks.answer_key import Official
-from tasks.benchmarks.answer_keys import read_key_file
+from tasks.benchmarks.answer_keys import Official, read_key_file
 from tasks.core.records import Question
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.load import load_backbone_settings, load_benchmark_settings

@@ -20,20 +20,20 @@ BUDGETS = {
     "flows/prefect": 2_739,
     "flows/runtime": 912,
     "tasks/backbone": 8_319,
-    "tasks/benchmarks": 4_197,
-    "tasks/core": 1_337,
+    "tasks/benchmarks": 4_059,
+    "tasks/core": 1_322,
     "tasks/database": 5_894,
     "tasks/documents": 1_469,
     "tasks/pages": 2_614,
     "tasks/results": 7_359,
-    "tasks/retrieval": 1_650,
-    "tasks/scoring": 5_798,
-    "tasks/settings": 2_236,
+    "tasks/retrieval": 1_636,
+    "tasks/scoring": 5_680,
+    "tasks/settings": 2_174,
     "tasks/sql": 2_527,
     "tasks/stages": 3_371,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 376
+MAX_MODULES = 369
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02

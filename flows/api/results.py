@@ -355,7 +355,7 @@ class Scores(Results):
     ) -> Run:
         from flows.evaluate.score import ScoreSettings, read_rules, run_score
         from flows.runtime.signals import logging_to
-        from tasks.benchmarks.predictions.columns import Reading
+        from tasks.benchmarks.predictions.formats import Reading
 
         wanted = ScoreSettings(
             benchmark=benchmark,

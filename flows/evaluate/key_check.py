@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from flows.evaluate.gold_check import open_databases
 from flows.runtime.control import Progress
 from flows.runtime.folders import Folders
-from tasks.benchmarks.answer_key import AnswerKey, KeyEntry
+from tasks.benchmarks.answer_keys import AnswerKey, KeyEntry
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.core.records import Execution, Question
 from tasks.database.database import Database

@@ -33,7 +33,7 @@ from tasks.core.wording import counted
 from tasks.database.database import Database
 from tasks.results.mlflow.store import check as check_store
 from tasks.results.mlflow.store import find_store
-from tasks.scoring.oracle import make_oracle
+from tasks.scoring.linking import make_oracle
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.pipeline import has_oracle, oracle_settings, shows_descriptions

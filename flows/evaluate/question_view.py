@@ -19,8 +19,8 @@ from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.results.predictions import status
 from tasks.results.warehouse.stored import StoredRun
-from tasks.scoring.error_classes import classify
 from tasks.scoring.execution.rules import RULES, GoldOrder, comparable_rows
+from tasks.scoring.metrics.causes import classify
 from tasks.scoring.report import QuestionScore, Verdict, is_right
 from tasks.scoring.variants import Variant, find_variants
 from tasks.sql.rewriting import ordering, without_distinct

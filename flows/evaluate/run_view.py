@@ -16,8 +16,7 @@ from tasks.results.predictions import status
 from tasks.results.run_record import RunRecord, json_of, record_of
 from tasks.results.warehouse.stored import StoredRun
 from tasks.scoring.build_report import build_report
-from tasks.scoring.error_classes import classify
-from tasks.scoring.metrics.causes import is_unanswered
+from tasks.scoring.metrics.causes import classify, is_unanswered
 from tasks.scoring.report import QuestionScore, is_right
 
 

@@ -18,8 +18,7 @@ from flows.runtime.result import EvaluationResult, Ui
 from flows.runtime.running_servers import shown_store
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.databases import no_database, other_content
-from tasks.benchmarks.predictions.columns import Reading
-from tasks.benchmarks.predictions.formats import PredictionFile, read_predictions
+from tasks.benchmarks.predictions.formats import PredictionFile, Reading, read_predictions
 from tasks.benchmarks.predictions.pairing import Predictions, pair, read_links
 from tasks.benchmarks.predictions.trajectory import outcome_of
 from tasks.benchmarks.predictions.trajectory_file import read_trajectories

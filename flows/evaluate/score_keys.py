@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from flows.runtime.control import Progress
-from tasks.benchmarks.answer_key import AnswerKey, KeyEntry
+from tasks.benchmarks.answer_keys import AnswerKey, KeyEntry
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.core.records import Question
 from tasks.database.database import Database

@@ -15,21 +15,108 @@ questions keep their gold.
 A benchmark and a file of ids and SQL answer the questions that they have. To the others they have no answer.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from pydantic import ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 
-from tasks.benchmarks.answer_key import AnswerKey, KeyEntry, Official, same_sql
 from tasks.benchmarks.expected_files import demand_questions, notes_on_revision
 from tasks.benchmarks.layouts.base import SearchPaths, Split, layout_of
 from tasks.benchmarks.rows import DATABASE_NAMES, ID_NAMES, Row, files_digest, read_json, read_objects
 from tasks.core.errors import ConfigurationError, DataError, did_you_mean
-from tasks.core.wording import counted, shorten
-from tasks.settings.benchmark import BenchmarkSettings, key_name, key_reference
+from tasks.core.records import Question
+from tasks.core.wording import and_more, counted, shorten, storable
+from tasks.settings.base import Settings
+from tasks.settings.benchmark import BenchmarkSettings, QuestionId, key_name, key_reference
 from tasks.settings.load import available, load_benchmark_settings
+from tasks.sql.same_query import query_key
+
+Action = Literal["replace", "add", "withdraw"]
+MAX_PROBLEMS = 30
+
+_Text = Annotated[str, BeforeValidator(lambda text: storable(text) if isinstance(text, str) else text)]
+_Texts = Annotated[
+    tuple[_Text, ...],
+    Field(strict=False),
+    BeforeValidator(lambda sql: [sql] if isinstance(sql, str) else sql),
+]
+
+
+class KeyEntry(Settings):
+    """What a key changes of one question."""
+
+    question_id: QuestionId
+    """The question."""
+    action: Action
+    """What is done to its gold."""
+    sql: _Texts = ()
+    """SQL whose results are right, in the dialect of the databases."""
+    reason: _Text = ""
+    """What is wrong with the gold."""
+    source: _Text = ""
+    """Who says so: a person, a paper, an issue."""
+    question: _Text | None = None
+    """Text of the question under this key; null: that of the benchmark."""
+    evidence: _Text | None = None
+    """Evidence of the question under this key; null: that of the benchmark."""
+
+    def has_text_of(self, question: Question) -> bool:
+        """Return whether a model that saw this question saw the text of the key, blanks aside."""
+        pairs = ((self.question, question.text), (self.evidence, question.evidence))
+        return all(text is None or words(text) == words(seen) for text, seen in pairs)
+
+
+@dataclass(frozen=True)
+class Official:
+    """The benchmark's own questions and golds, with which a key is compared."""
+
+    name: str  # the benchmark's name
+    questions: Mapping[str, Question]  # by id
+    # gold SQL by question id, as the files have it; several where each is right. Absent without gold SQL.
+    golds: Mapping[str, tuple[str, ...]] = field(repr=False)
+    dialect: str = ""  # of its SQL; "" is standard SQL
+
+
+@dataclass(frozen=True)
+class AnswerKey:
+    """One answer key."""
+
+    name: str  # its name in `scores`, in MLflow and in the warehouse
+    file: Path  # the file that it was read from; of several, the first
+    sha256: str  # its checksum; of several files, that of their checksums
+    # by question id, in file order: the questions of which it changes something
+    entries: Mapping[str, KeyEntry] = field(repr=False)
+    # ids of questions to which it has no answer. A file of corrections has none: it keeps the other golds.
+    absent: frozenset[str] = field(default=frozenset(), repr=False)
+    # everything that is wrong with it, in sentences; entries that are named there are left out
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what a user should know about its file, in sentences
+
+    def demand_valid(self, further: Collection[str] = ()) -> None:
+        """Raise one error about everything that is wrong, with `further` problems that were found since it was read."""
+        problems = [*self.problems, *further]
+        if not problems:
+            return
+        lines = filter(None, (*problems[:MAX_PROBLEMS], and_more(problems, MAX_PROBLEMS)))
+        raise DataError(
+            f"The answer key {self.name} ({self.file}) cannot be used, {counted(len(problems), 'problem')}:\n"
+            + "\n".join(f"  {line}" for line in lines)
+            + '\n"crosscheck benchmarks verify --key KEY" checks it; without benchmark.answer_keys there is only the '
+            "official score."
+        )
+
+
+def words(text: str) -> str:
+    """Return a text with single blanks."""
+    return " ".join(text.split())
+
+
+def same_sql(one: Sequence[str], other: Sequence[str], dialect: str) -> bool:
+    """Return whether two lists of SQL are the same queries, in the same order."""
+    return [query_key(sql, dialect) for sql in one] == [query_key(sql, dialect) for sql in other]
+
 
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson")
 KEYS_OF_CORRECTIONS = ("corrections", "description")
@@ -89,28 +176,27 @@ def _profile(
     places: SearchPaths,
     dialect: str,
 ) -> AnswerKey:
-    known: Sequence[str] = tuple(available(places.conf, "benchmark"))
     try:
-        found = load_benchmark_settings(places.conf, reference)
+        profile = load_benchmark_settings(places.conf, reference)
     except ConfigurationError as error:
-        if reference in known or reference.endswith((".yaml", ".yml")):
+        if reference in available(places.conf, "benchmark") or reference.endswith((".yaml", ".yml")):
             raise
         raise ConfigurationError(
             f"benchmark.answer_keys: {error} A key is one of these benchmarks, or a file that ends in "
             ".json, .jsonl, .csv or .tsv."
         ) from None
-    if found.has_dialects:
-        found = found.model_copy(update={"dialect": settings.dialect or found.dialect})
-    if dialect and found.dialect and found.dialect != dialect:
+    if profile.has_dialects:
+        profile = profile.model_copy(update={"dialect": settings.dialect or profile.dialect})
+    if dialect and profile.dialect and profile.dialect != dialect:
         raise ConfigurationError(
-            f"benchmark.answer_keys: the key {name} is written in {found.dialect}, the databases of {settings.name} "
+            f"benchmark.answer_keys: the key {name} is written in {profile.dialect}, the databases of {settings.name} "
             f"are {dialect}. Name a key in that dialect."
         )
-    layout = layout_of(found.layout)
-    folder = layout.folder(found, places)
-    files = demand_questions(found, folder)
-    key = _read_split(name, files, layout.load(found, folder, files), official)
-    return replace(key, notes=tuple(notes_on_revision(found, folder)))
+    layout = layout_of(profile.layout)
+    folder = layout.folder(profile, places)
+    files = demand_questions(profile, folder)
+    key = _read_split(name, files, layout.load(profile, folder, files), official)
+    return replace(key, notes=tuple(notes_on_revision(profile, folder)))
 
 
 def _read_corrections(name: str, file: Path, content: Mapping[str, Any], official: Official) -> AnswerKey:

@@ -11,8 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from urllib.parse import quote
 
-from tasks.benchmarks.answer_key import AnswerKey
-from tasks.benchmarks.answer_keys import read_keys
+from tasks.benchmarks.answer_keys import AnswerKey, read_keys
 from tasks.benchmarks.descriptions import Key, read_published
 from tasks.benchmarks.expected_files import demand_files, notes_on_descriptions, notes_on_revision, where_from
 from tasks.benchmarks.layouts.base import GoldResults, Layout, SearchPaths, layout_of
@@ -63,25 +62,21 @@ def gold_for(
             f"{_remedy(settings, engine)}"
         )
     of = {question.id: schemas.get(question.database_id) for question in questions}
-    found = {name: transpile(sql, written, engine.dialect, of.get(name)) for name, sql in gold.items()}
-    changed = sum(each.changed for each in found.values())
-    unread = [name for name, each in found.items() if each.problem]
-    left = (
-        f" {len(unread):,} could not be translated and are as they were: {', '.join(unread[:10])}."
-        if unread
-        else ""
-    )
-    unknown = [name for name, each in found.items() if each.unknown_division]
-    if unknown:
-        left += (
+    translations = {name: transpile(sql, written, engine.dialect, of.get(name)) for name, sql in gold.items()}
+    changed = sum(translation.changed for translation in translations.values())
+    remarks = ""
+    if unread := [name for name, translation in translations.items() if translation.problem]:
+        remarks = f" {len(unread):,} could not be translated and are as they were: {', '.join(unread[:10])}."
+    if unknown := [name for name, translation in translations.items() if translation.unknown_division]:
+        remarks += (
             f" {len(unknown):,} divide values of which the schema does not say whether they are integers, and may have "
             f"another result: {', '.join(unknown[:10])}."
         )
     return TranslatedGold(
-        {name: each.sql for name, each in found.items()},
-        f"The gold SQL was translated from {settings.dialect} to {engine.name} by sqlglot; {changed} of {len(found)} "
-        f"with other text than before.{left} Scores against it are not the benchmark's and are not ranked. "
-        "Demonstrations are as they were written.",
+        {name: translation.sql for name, translation in translations.items()},
+        f"The gold SQL was translated from {settings.dialect} to {engine.name} by sqlglot; {changed} of "
+        f"{len(translations)} with other text than before.{remarks} Scores against it are not the benchmark's and are "
+        "not ranked. Demonstrations are as they were written.",
     )
 
 
@@ -142,7 +137,9 @@ class Benchmark:
                 'Or name another file ("--set benchmark.train=FILE"), or do without demonstrations '
                 '("--set pipeline.demonstrations.k=0").'
             )
-        return tuple(shown for path in self.train_files for shown in self.layout.read_demonstrations(path))
+        return tuple(
+            example for path in self.train_files for example in self.layout.read_demonstrations(path)
+        )
 
     @cached_property
     def gold_fingerprints(self) -> frozenset[str]:
@@ -168,14 +165,12 @@ class Benchmark:
         From the tables file, else from the "schema" column (DDL) of a Parquet file of training questions. A database
         that neither describes is absent.
         """
-        wanted = dict.fromkeys(names)
-        found = {name: self.schemas[name] for name in wanted if name in self.schemas}
-        if len(found) < len(wanted):
+        distinct = dict.fromkeys(names)
+        schemas = {name: self.schemas[name] for name in distinct if name in self.schemas}
+        if absent := [name for name in distinct if name not in schemas]:
             ddl = self._training_ddl
-            found |= {
-                name: schema_from_ddl(name, ddl[name]) for name in wanted if name not in found and name in ddl
-            }
-        return {name: schema for name, schema in found.items() if schema.tables}
+            schemas |= {name: schema_from_ddl(name, ddl[name]) for name in absent if name in ddl}
+        return {name: schema for name, schema in schemas.items() if schema.tables}
 
     @cached_property
     def _training_ddl(self) -> Mapping[str, str]:
@@ -196,8 +191,8 @@ class Benchmark:
 
     def database_path(self, database_id: str) -> Path:
         """Return the place of a database's SQLite file, whether or not it exists."""
-        found = [self.layout.database_path(folder, database_id) for folder in self._database_folders]
-        return next((path for path in found if path.is_file()), found[0])
+        paths = [self.layout.database_path(folder, database_id) for folder in self._database_folders]
+        return next((path for path in paths if path.is_file()), paths[0])
 
     def location(self, database_id: str) -> Location:
         """Return where a database is, whether or not it exists."""
@@ -223,10 +218,8 @@ class Benchmark:
             return ()
         main = self.database_path(database_id)
         folders = self._database_folders
-        holder = next(
-            (each for each in folders if self.layout.database_path(each, database_id) == main), folders[0]
-        )
-        return self.layout.suite_paths(holder, database_id)
+        holders = (folder for folder in folders if self.layout.database_path(folder, database_id) == main)
+        return self.layout.suite_paths(next(holders, folders[0]), database_id)
 
     @property
     def where_from(self) -> str:
@@ -261,6 +254,8 @@ def load_benchmark(
     files = demand_files(settings, folder)
     split = layout.load(settings, folder, files)
     other_revision = tuple(notes_on_revision(settings, folder))
+    tables = folder / settings.tables
+    described = settings.tables and (tables.is_file() or not settings.url)
     benchmark = Benchmark(
         settings=settings,
         layout=layout,
@@ -270,7 +265,7 @@ def load_benchmark(
         gold=split.gold,
         results=split.results,
         digest=split.digest,
-        schemas=_schemas(layout, settings, folder),
+        schemas=layout.read_schemas(tables) if described else {},
         missing={},
         notes=(*other_revision, *split.notes, *notes_on_descriptions(settings, folder)),
         other_revision=other_revision,
@@ -313,11 +308,6 @@ def _schemas_with_types(benchmark: Benchmark) -> Mapping[str, Schema]:
             with suppress(DataError):
                 schemas[name] = Schema(name, engine.read(location, name, 0).tables, dialect=engine.dialect)
     return schemas
-
-
-def _schemas(layout: Layout, settings: BenchmarkSettings, folder: Path) -> Mapping[str, Schema]:
-    path = folder / settings.tables
-    return layout.read_schemas(path) if settings.tables and (path.is_file() or not settings.url) else {}
 
 
 _QUOTES = re.compile("[\"'`´‘’‚“”„«»\\[\\]]")

@@ -34,7 +34,7 @@ class NewBenchmark:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class MadeBenchmark:
     """A benchmark that was made: its YAML file, and the number of its questions and databases."""
 
     file: Path
@@ -42,22 +42,22 @@ class Made:
     databases: int
 
 
-def make_benchmark(wanted: NewBenchmark) -> Made:
+def make_benchmark(source: NewBenchmark) -> MadeBenchmark:
     """Write the questions, copies of the databases and the YAML file into a new folder.
 
     Everything is read and checked before anything is written.
     """
-    if wanted.folder.exists() and (not wanted.folder.is_dir() or any(wanted.folder.iterdir())):
-        raise ConfigurationError(f"--output {wanted.folder}: it exists and is not empty. Name a new folder.")
-    databases = _databases(wanted.databases)
+    if source.folder.exists() and (not source.folder.is_dir() or any(source.folder.iterdir())):
+        raise ConfigurationError(f"--output {source.folder}: it exists and is not empty. Name a new folder.")
+    databases = _databases(source.databases)
     engine = engine_of(next(iter(databases.values())))
     url = "" if engine.copied else _url(databases)
-    rows = list(read_objects(wanted.pairs))
-    questions = [_question(row, tuple(databases), wanted.sql_names) for row in rows]
+    rows = list(read_objects(source.pairs))
+    questions = [_question(row, tuple(databases), source.sql_names) for row in rows]
     if not questions:
-        raise DataError(f"{wanted.pairs} holds no question.")
+        raise DataError(f"{source.pairs} holds no question.")
     _demand_ids(rows, questions)
-    folder, name = wanted.folder.absolute(), wanted.folder.absolute().name
+    folder, name = source.folder.absolute(), source.folder.absolute().name
     folder.mkdir(parents=True, exist_ok=True)
     for identity, location in databases.items() if engine.copied else ():
         target = folder / "dev_databases" / identity / f"{identity}.sqlite"
@@ -65,32 +65,32 @@ def make_benchmark(wanted: NewBenchmark) -> Made:
         shutil.copyfile(location.path, target)
     atomic_write_text(folder / "dev.json", json.dumps(questions, ensure_ascii=False, indent=1) + "\n")
     settings = {
-        "description": f"{len(questions)} questions of {wanted.pairs.name}",
+        "description": f"{len(questions)} questions of {source.pairs.name}",
         "layout": "bird",
         "folder": "./",
         "tables": "",
         "demonstrations": False,
         **({"url": url} if url else {}),
         "dialect": engine.name,
-        "revision": files_digest([wanted.pairs])[:12],
-        "rule": wanted.rule,
+        "revision": files_digest([source.pairs])[:12],
+        "rule": source.rule,
     }
-    file = wanted.folder / f"{name}.yaml"
+    file = source.folder / f"{name}.yaml"
     atomic_write_text(file, yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
-    return Made(file, len(questions), len(databases))
+    return MadeBenchmark(file, len(questions), len(databases))
 
 
 def _databases(named: Sequence[str]) -> dict[str, Location]:
     """Return the databases by name, all there and of one engine."""
-    found: dict[str, Location] = {}
+    databases: dict[str, Location] = {}
     for text in named:
         location = locate(text)
         name = database_name(location)
-        if name in found:
+        if name in databases:
             raise ConfigurationError(
-                f'--database {location}: "{name}" is also the name of {found[name]}. Rename one.'
+                f'--database {location}: "{name}" is also the name of {databases[name]}. Rename one.'
             )
-        first = next(iter(found.values()), location)
+        first = next(iter(databases.values()), location)
         if first.engine != location.engine:
             raise ConfigurationError(
                 f"--database {location}: is of {location.engine}, and {first} of {first.engine}. One benchmark has the "
@@ -100,8 +100,8 @@ def _databases(named: Sequence[str]) -> dict[str, Location]:
         if not engine.server and not location.path.exists():
             raise DataError(f"--database {location}: {location.path} does not exist. Check the path.")
         engine.require(location, name)
-        found[name] = location
-    return found
+        databases[name] = location
+    return databases
 
 
 def _url(databases: dict[str, Location]) -> str:
@@ -110,8 +110,8 @@ def _url(databases: dict[str, Location]) -> str:
     scheme = "" if engine.server else f"{engine.schemes[0]}:///"
     urls = {}
     for name, location in databases.items():
-        head, found, tail = location.address.rpartition(quote(name, safe="") if engine.server else name)
-        urls[name] = f"{scheme}{head}{{database}}{tail}" if found else f"{scheme}{location}"
+        head, separator, tail = location.address.rpartition(quote(name, safe="") if engine.server else name)
+        urls[name] = f"{scheme}{head}{{database}}{tail}" if separator else f"{scheme}{location}"
     if len(set(urls.values())) > 1:
         raise ConfigurationError(
             f"--database: {' and '.join(dict.fromkeys(urls.values()))} differ in more than the database's name. "
@@ -122,16 +122,13 @@ def _url(databases: dict[str, Location]) -> str:
 
 def _question(row: Row, databases: Sequence[str], sql_names: Sequence[str]) -> dict[str, Any]:
     """Return a question as BIRD writes it; Spider's object `sql` beside the text `query` is left out."""
-    row = replace(
-        row, content={name: value for name, value in row.content.items() if not isinstance(value, dict)}
-    )
-    lacking = [
-        names for names in (("question",), sql_names) if not any(row.content.get(name) for name in names)
-    ]
+    cells = {name: value for name, value in row.content.items() if not isinstance(value, dict)}
+    row = replace(row, content=cells)
+    lacking = [names for names in (("question",), sql_names) if not any(cells.get(name) for name in names)]
     empty = [next((name for name in names if name in row.content), "") for names in lacking]
     if lacking and all(empty):
-        cells = f"the cell {empty[0]} is" if len(empty) == 1 else f"the cells {' and '.join(empty)} are"
-        raise DataError(f"{row.place}: {cells} empty. Fill in what is missing, or take the question out.")
+        which = f"the cell {empty[0]} is" if len(empty) == 1 else f"the cells {' and '.join(empty)} are"
+        raise DataError(f"{row.place}: {which} empty. Fill in what is missing, or take the question out.")
     if missing := [" or ".join(names) for names, name in zip(lacking, empty, strict=True) if not name]:
         raise DataError(
             f"{row.place}: there is no {' and no '.join(missing)}; it has {', '.join(row.content) or 'nothing'}."
@@ -146,13 +143,16 @@ def _question(row: Row, databases: Sequence[str], sql_names: Sequence[str]) -> d
             f"given are {', '.join(databases)}."
         )
     identity = row.first(ID_NAMES)
-    found: dict[str, Any] = {"question_id": str(row.position if identity is None else identity)}
-    found |= {"db_id": database, "question": row.text(["question"])}
     golds = row.texts(sql_names)
-    found |= {"evidence": row.optional_text("evidence") or "", "SQL": golds[0] if len(golds) == 1 else golds}
-    if difficulty := row.optional_text("difficulty"):
-        found["difficulty"] = difficulty
-    return found
+    difficulty = row.optional_text("difficulty")
+    return {
+        "question_id": str(row.position if identity is None else identity),
+        "db_id": database,
+        "question": row.text(["question"]),
+        "evidence": row.optional_text("evidence") or "",
+        "SQL": golds[0] if len(golds) == 1 else golds,
+        **({"difficulty": difficulty} if difficulty else {}),
+    }
 
 
 def _demand_ids(rows: Sequence[Row], questions: Sequence[dict[str, Any]]) -> None:

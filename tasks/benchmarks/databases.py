@@ -42,11 +42,11 @@ def other_content(benchmark: Benchmark, databases: Mapping[str, Database]) -> tu
     )
 
 
-def no_database(benchmark: Benchmark, wanted: Iterable[str]) -> DataError:
+def no_database(benchmark: Benchmark, database_ids: Iterable[str]) -> DataError:
     """Return the error that none of the databases of the selected questions is there."""
     return DataError(
         f"{benchmark.settings.name}: none of the databases of the selected questions is there; the first would be "
-        f"{benchmark.location(next(iter(wanted)))}. {benchmark.where_from}"
+        f"{benchmark.location(next(iter(database_ids)))}. {benchmark.where_from}"
     )
 
 
@@ -68,12 +68,10 @@ def schema_only_database(benchmark: Benchmark, database_id: str, home: Path | No
 def _in_tables_file(schema: Schema | None) -> dict[Key, ColumnDescription]:
     """Return the descriptions that the tables file gives to columns."""
     return {
-        (table.name.lower(), column.name.lower()): ColumnDescription(
-            column.description, column.value_description
-        )
+        (table.name.lower(), column.name.lower()): texts
         for table in (schema.tables if schema else ())
         for column in table.columns
-        if column.description or column.value_description
+        if (texts := ColumnDescription(column.description, column.value_description)) != ColumnDescription()
     }
 
 
@@ -85,7 +83,7 @@ def column_descriptions(
     The benchmark's own descriptions take precedence over generated ones.
     """
     generated = _generated(benchmark, database_id, home)
-    return merge(_own(benchmark, database_id), {key: each.texts for key, each in generated.items()})
+    return merge(_own(benchmark, database_id), {key: column.texts for key, column in generated.items()})
 
 
 def generated_descriptions(benchmark: Benchmark, database_ids: Iterable[str], home: Path) -> str:
@@ -100,13 +98,13 @@ def generated_descriptions(benchmark: Benchmark, database_ids: Iterable[str], ho
         if not generated:
             continue
         own = _own(benchmark, database_id)
-        full = merge(own, {key: each.texts for key, each in generated.items()})
-        used += [each for key, each in generated.items() if full[key] != own.get(key)]
+        full = merge(own, {key: column.texts for key, column in generated.items()})
+        used += [column for key, column in generated.items() if full[key] != own.get(key)]
     if not used:
         return ""
-    makers = Counter(each.made_by for each in used)
+    makers = Counter(column.made_by for column in used)
     by = ", ".join(f"{counted(number, 'column')} by {name}" for name, number in sorted(makers.items()))
-    texts = "".join(each.model_dump_json() for each in used)
+    texts = "".join(column.model_dump_json() for column in used)
     return f"{by} ({hashlib.sha256(texts.encode()).hexdigest()[:8]})"
 
 

@@ -1,8 +1,6 @@
 """The demo benchmark: its sources, one folder per database, written on first use as BIRD lays files out."""
 
-import csv
 import hashlib
-import io
 import json
 import shutil
 import sqlite3
@@ -18,7 +16,7 @@ import yaml
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from tasks.benchmarks.descriptions import one_line
-from tasks.benchmarks.rows import read_text
+from tasks.benchmarks.rows import read_csv_table, read_text
 from tasks.core.errors import DataError
 
 DESCRIPTION_HEADER = (
@@ -60,7 +58,7 @@ class DemoDatabase:
 
 
 def database_folders(sources: Path) -> list[Path]:
-    """Return the folders below `sources` that hold a database, by name. Raises DataError when there is none."""
+    """Return the folders below `sources` that hold a database, by name."""
     folders = sorted(path.parent for path in sources.glob("*/schema.sql"))
     if not folders:
         raise DataError(
@@ -82,28 +80,20 @@ def read_database(folder: Path) -> DemoDatabase:
 
 
 def read_descriptions(path: Path) -> list[dict[str, str]]:
-    """Return the rows of a description file. Raises DataError as `read_csv` does."""
+    """Return the rows of a description file."""
     return [dict(zip(DESCRIPTION_HEADER, row, strict=True)) for _, row in read_csv(path, DESCRIPTION_HEADER)]
 
 
 def read_csv(path: Path, header: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
     """Yield the number of the last line and the fields of every row below the header."""
     text = read_text(path)
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    try:
-        if next(reader, None) != list(header):
-            raise DataError(f"{path}, line 1: must be {','.join(header)}.")
-        for row in reader:
-            if len(row) != len(header):
-                raise DataError(
-                    f"{path}, line {reader.line_num}: {len(row)} fields instead of {len(header)}."
-                )
-            yield reader.line_num, row
-    except csv.Error as error:
-        raise DataError(f"{path}, line {reader.line_num}: {error}.") from None
+    names, rows = read_csv_table(path, text, ",")
+    if names != list(header):
+        raise DataError(f"{path}, line 1: must be {','.join(header)}.")
+    yield from rows.items()
     if not text.endswith("\n"):
         raise DataError(
-            f"{path}, line {reader.line_num}: breaks off. A complete file ends with a line break."
+            f"{path}, line {max(rows, default=1)}: breaks off. A complete file ends with a line break."
         )
 
 
@@ -236,12 +226,8 @@ def build_demo(target: Path, *, sources: Path, progress: Callable[[str], None] |
     """Build the demo benchmark under `target`, unless what stands there is whole and current; return `target`.
 
     It is built in a folder beside the target and then renamed, so that half of it is never seen; of two processes
-    that build at once, one's work is thrown away. The content is the same on every machine.
-
-    Args:
-        target: folder of the benchmark; holds dev.json, train.json, dev_tables.json and dev_databases/.
-        sources: the folder `benchmarks/demo` of the configuration.
-        progress: called with a line of text for every database.
+    that build at once, one's work is thrown away. The content is the same on every machine. `sources` is the folder
+    `benchmarks/demo` of the configuration.
     """
     stamp = demo_stamp(sources)
     if _is_current(target, stamp):

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from tasks.benchmarks.rows import read_json
 from tasks.core.errors import DataError, first_problem
-from tasks.core.files import atomic_write_text, read_file
+from tasks.core.files import atomic_write_text, read_file, shown_files
 from tasks.database.schema import ColumnDescription
 
 Key = tuple[str, str]
@@ -40,10 +40,10 @@ def merge(*sources: Mapping[Key, ColumnDescription]) -> dict[Key, ColumnDescript
     """Merge the descriptions of one database; of each text, the first source that has it counts."""
     merged: dict[Key, ColumnDescription] = {}
     for source in sources:
-        for key, found in source.items():
-            known = merged.get(key, ColumnDescription())
+        for key, texts in source.items():
+            first = merged.get(key, ColumnDescription())
             merged[key] = ColumnDescription(
-                known.description or found.description, known.value_description or found.value_description
+                first.description or texts.description, first.value_description or texts.value_description
             )
     return merged
 
@@ -54,14 +54,11 @@ def read_description_files(folder: Path) -> dict[Key, ColumnDescription]:
     Takes UTF-8 with or without a byte order mark, UTF-16 with one, and cp1252, also mixed within a file. Of
     two rows about one column the first counts. A folder that does not exist describes nothing.
     """
-    found: dict[Key, ColumnDescription] = {}
-    if folder.is_dir():
-        for path in sorted(folder.iterdir()):
-            # a Mac's archive has a "._x.csv" beside every "x.csv"
-            if path.suffix.lower() == ".csv" and not path.name.startswith("."):
-                for column, description in _read_file(path):
-                    found.setdefault((path.stem.strip().lower(), column), description)
-    return found
+    descriptions: dict[Key, ColumnDescription] = {}
+    for path in shown_files(folder, "*.[cC][sS][vV]"):
+        for column, description in _read_file(path):
+            descriptions.setdefault((path.stem.strip().lower(), column), description)
+    return descriptions
 
 
 def read_published(path: Path) -> dict[str, dict[Key, ColumnDescription]]:
@@ -69,15 +66,15 @@ def read_published(path: Path) -> dict[str, dict[Key, ColumnDescription]]:
     content = read_json(path)
     if not isinstance(content, dict):
         raise DataError(f"{path} must hold an object, not {type(content).__name__}.")
-    found: dict[str, dict[Key, ColumnDescription]] = {}
+    published: dict[str, dict[Key, ColumnDescription]] = {}
     for name, text in content.items():
         database, _, rest = name.partition("|")
         table, bar, column = rest.partition("|")
         if not bar or not isinstance(text, str):
             raise DataError(f'{path}, key "{name}": must be "database|table|column" and hold a text.')
         key = table.strip().lower(), column.strip().lower()
-        found.setdefault(database.strip().lower(), {})[key] = ColumnDescription(clean(text))
-    return found
+        published.setdefault(database.strip().lower(), {})[key] = ColumnDescription(clean(text))
+    return published
 
 
 def clean(text: str) -> str:
@@ -118,27 +115,23 @@ def _read_file(path: Path) -> Iterator[tuple[str, ColumnDescription]]:
     if not rows:
         return
     header = [re.sub(r"[\s\-_]+", "_", cell.strip().lower()) for cell in rows[0]]
-    places = {
+    positions = {
         what: next((header.index(name) for name in names if name in header), None)
         for what, names in HEADERS.items()
     }
-    if places["column"] is None:
+    if positions["column"] is None:
         raise DataError(
             f'{path}: the first line must name the columns, "{HEADERS["column"][0]}" among them, '
             f"and is: {', '.join(rows[0])[:200]}"
         )
     for row in rows[1:]:
         cells = {
-            what: one_line(row[place]) if place is not None and place < len(row) else ""
-            for what, place in places.items()
+            what: one_line(row[position]) if position is not None and position < len(row) else ""
+            for what, position in positions.items()
         }
-        if cells["column"]:
-            name = cells["column"]
+        if name := cells["column"]:
             texts = (cells[what] for what in ("description", "name") if _is_informative(cells[what], name))
-            yield (
-                cells["column"].lower(),
-                ColumnDescription(description=next(texts, ""), value_description=cells["values"]),
-            )
+            yield name.lower(), ColumnDescription(next(texts, ""), cells["values"])
 
 
 def _is_informative(text: str, column: str) -> bool:
@@ -209,13 +202,13 @@ def read_generated(home: Path, digest: str) -> dict[tuple[str, str], GeneratedCo
     if not path.is_file():
         return {}
     try:
-        found = GeneratedFile.model_validate(read_json(path))
+        file = GeneratedFile.model_validate(read_json(path))
     except ValidationError as error:
         raise DataError(
             f"{path} is damaged, or of another version ({first_problem(error)}). "
             "Remove it and run `crosscheck benchmarks prepare` again."
         ) from None
-    return {each.key: each for each in found.columns}
+    return {column.key: column for column in file.columns}
 
 
 def write_generated(home: Path, digest: str, columns: Iterable[GeneratedColumn], *, database_id: str) -> Path:

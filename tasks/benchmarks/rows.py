@@ -45,8 +45,8 @@ class Row:
         """Return the text under the first of `keys` that is present, storable everywhere (see `storable`)."""
         key = next((key for key in keys if self.content.get(key) is not None), None)
         if key is None:
-            wanted = '" or "'.join(keys)
-            raise DataError(f'{self.place}: the key "{wanted}" is missing. Add it, or take the item out.')
+            names = '" or "'.join(keys)
+            raise DataError(f'{self.place}: the key "{names}" is missing. Add it, or take the item out.')
         value = self.content[key]
         if not isinstance(value, str):
             raise DataError(f'{self.place}: "{key}" must be a text, not {type(value).__name__}.')
@@ -61,7 +61,7 @@ class Row:
         if not isinstance(value, list) or not value:
             return (self.text(keys),)
         assert key is not None
-        return tuple(replace(self, content={**self.content, key: one}).text(keys) for one in value)
+        return tuple(replace(self, content={**self.content, key: text}).text(keys) for text in value)
 
     def optional_text(self, key: str) -> str | None:
         """Return the text under `key`, storable everywhere; None where it is absent or null."""
@@ -153,8 +153,8 @@ def parquet_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
     """Yield the rows of a Parquet file with those of `columns` that it has, in the file's order."""
     names = [name for name in parquet_columns(path) if name in columns]
     if names:
-        wanted = ", ".join(f'"{name}"' for name in names)
-        for position, row in enumerate(_query(path, f"SELECT {wanted} FROM read_parquet(?)")[1]):
+        listed = ", ".join(f'"{name}"' for name in names)
+        for position, row in enumerate(_query(path, f"SELECT {listed} FROM read_parquet(?)")[1]):
             yield Row(path, position, dict(zip(names, row, strict=True)))
 
 
@@ -201,7 +201,12 @@ def read_objects(path: Path) -> Iterator[Row]:
     ending = path.suffix.lower()
     if ending in (".csv", ".tsv"):
         text = read_text(path)
-        rows = _csv_rows(path, text, "\t" if ending == ".tsv" else delimiter_of(text.partition("\n")[0]))
+        delimiter = "\t" if ending == ".tsv" else delimiter_of(text.partition("\n")[0])
+        header, lines = read_csv_table(path, text, delimiter)
+        rows: Iterator[Row] = (
+            Row(path, position, dict(zip(header, cells, strict=True)), line)
+            for position, (line, cells) in enumerate(lines.items())
+        )
     elif ending in (".jsonl", ".ndjson"):
         rows = json_line_rows(path)
     elif ending == ".json":
@@ -241,9 +246,3 @@ def read_csv_table(path: Path, text: str, delimiter: str) -> tuple[list[str], di
     except csv.Error as error:
         raise DataError(f"{path}, line {reader.line_num}: not CSV ({error}).") from None
     return header, rows
-
-
-def _csv_rows(path: Path, text: str, delimiter: str) -> Iterator[Row]:
-    header, rows = read_csv_table(path, text, delimiter)
-    for position, (line, cells) in enumerate(rows.items()):
-        yield Row(path, position, dict(zip(header, cells, strict=True)), line)

@@ -36,25 +36,21 @@ def read_schemas(path: Path) -> dict[str, Schema]:
 
 def _descriptions(row: Row) -> dict[tuple[str, str], ColumnDescription]:
     """Read `column_descriptions` (KaggleDBQA): a text per column, in the order of `column_names_original`."""
-    texts = row.content.get("column_descriptions") or []
-    columns, tables = row.content.get("column_names_original"), row.content.get("table_names_original")
-    if (
-        not texts
-        or not isinstance(texts, list)
-        or not isinstance(columns, list)
-        or not isinstance(tables, list)
-    ):
+    texts = row.content.get("column_descriptions")
+    columns = row.content.get("column_names_original")
+    tables = row.content.get("table_names_original")
+    if not (texts and isinstance(texts, list) and isinstance(columns, list) and isinstance(tables, list)):
         return {}
     if len(texts) != len(columns):
         raise DataError(
             f"{len(texts)} column_descriptions, but {len(columns)} columns. Give every column a text."
         )
-    found = {}
+    descriptions = {}
     for text, (table, name) in zip(texts, columns, strict=True):
         plain = text[-1] if isinstance(text, list) and text else text
         if table >= 0 and isinstance(plain, str) and plain.strip():
-            found[tables[table].lower(), name.lower()] = ColumnDescription(" ".join(plain.split()))
-    return found
+            descriptions[tables[table].lower(), name.lower()] = ColumnDescription(" ".join(plain.split()))
+    return descriptions
 
 
 def names_in_schema(schema: Schema) -> tuple[str, ...]:
@@ -70,53 +66,41 @@ def read_ddl(path: Path) -> Mapping[str, str]:
 
 
 def schema_from_tables_json(entry: Mapping[str, Any]) -> Schema:
-    """Return the schema of an entry, for a database whose file is absent: no samples."""
+    """Return the schema of an entry, as it spells names, for a database whose file is absent: no samples.
+
+    There is one foreign key per pair of columns.
+    """
     try:
+        names = entry["table_names_original"]
         columns = entry["column_names_original"]
-        types = entry["column_types"]
-        members: list[list[Column]] = [[] for _ in entry["table_names_original"]]
-        for (table, name), kind in zip(columns, types, strict=True):
+        members: list[list[Column]] = [[] for _ in names]
+        for (table, name), kind in zip(columns, entry["column_types"], strict=True):
             if table >= 0:
                 members[table].append(Column(name, kind))
-        keys: list[list[str]] = [[] for _ in members]
+        primary_keys: list[list[str]] = [[] for _ in names]
         for key in entry["primary_keys"]:
             for index in key if isinstance(key, list) else [key]:
                 table, name = columns[index]
-                keys[table].append(name)
+                primary_keys[table].append(name)
         tables = tuple(
-            Table(name, tuple(members[i]), tuple(keys[i]))
-            for i, name in enumerate(entry["table_names_original"])
+            Table(name, tuple(members[table]), tuple(primary_keys[table])) for table, name in enumerate(names)
         )
-    except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise _malformed(entry, error) from error
-    return Schema(
-        entry["db_id"], tables, united(tables, foreign_keys_from_tables_json(entry)), dialect=SQLITE
-    )
-
-
-def foreign_keys_from_tables_json(entry: Mapping[str, Any]) -> tuple[ForeignKey, ...]:
-    """Return the foreign keys of an entry, one per pair of columns, as the entry spells their names."""
-    try:
-        tables, columns = entry["table_names_original"], entry["column_names_original"]
-        return tuple(
+        foreign_keys = tuple(
             ForeignKey(
-                tables[columns[child][0]],
+                names[columns[child][0]],
                 (columns[child][1],),
-                tables[columns[parent][0]],
+                names[columns[parent][0]],
                 (columns[parent][1],),
             )
             for child, parent in entry["foreign_keys"]
         )
     except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise _malformed(entry, error) from error
-
-
-def _malformed(entry: Mapping[str, Any], error: Exception) -> DataError:
-    what = f"the key {error} is missing" if isinstance(error, KeyError) else str(error)
-    return DataError(
-        f'The tables file\'s entry for database "{entry.get("db_id", "?")}" is malformed: {what}. '
-        "Compare it with the benchmark's original file."
-    )
+        what = f"the key {error} is missing" if isinstance(error, KeyError) else str(error)
+        raise DataError(
+            f'The tables file\'s entry for database "{entry.get("db_id", "?")}" is malformed: {what}. '
+            "Compare it with the benchmark's original file."
+        ) from error
+    return Schema(entry["db_id"], tables, united(tables, foreign_keys), dialect=SQLITE)
 
 
 def schema_from_ddl(database_id: str, ddl: str) -> Schema:
@@ -125,15 +109,15 @@ def schema_from_ddl(database_id: str, ddl: str) -> Schema:
     What sqlglot cannot parse is passed over, so a table may be missing; the first of two tables of a name counts.
 
     >>> ddl = "CREATE TABLE a (i INT PRIMARY KEY, j INT REFERENCES b (k)); CREATE TABLE b (k INT)"
-    >>> made = schema_from_ddl("d", ddl)
-    >>> [table.name for table in made.tables], made.tables[0].primary_key, made.foreign_keys[0].parent
+    >>> schema = schema_from_ddl("d", ddl)
+    >>> [table.name for table in schema.tables], schema.tables[0].primary_key, schema.foreign_keys[0].parent
     (['a', 'b'], ('i',), 'b')
     """
     created: dict[str, exp.Schema] = {}
-    for one in _created(ddl):
-        created.setdefault(one.this.name.lower(), one)
-    tables = tuple(_table(one) for one in created.values())
-    keys = [key for one in created.values() for key in _foreign_keys(one)]
+    for definition in _created(ddl):
+        created.setdefault(definition.this.name.lower(), definition)
+    tables = tuple(map(_table, created.values()))
+    keys = [key for definition in created.values() for key in _foreign_keys(definition)]
     return Schema(database_id, tables, united(tables, keys), dialect=SQLITE)
 
 

@@ -14,21 +14,18 @@ _RANGE = re.compile(r"(\d+)\s*-\s*(\d+)")
 
 
 def select(questions: Sequence[Question], *, limit: int | None, ids: str | None) -> tuple[Question, ...]:
-    """Return the selected questions, in the benchmark's order, each once.
+    """Return the questions that `ids` selects, at most the first `limit`, in the benchmark's order, each once.
 
-    Args:
-        questions: all questions of the benchmark.
-        limit: keep the first so many of what `ids` selects; None: all of them.
-        ids: ids and ranges of numeric ids (both ends included, gaps allowed), separated by commas; or `@` and
-            the path of a file with one of them per line, blank lines and lines that begin with `#` aside, or the
-            name of such a file in `conf/benchmarks` without its ending. None: all.
+    `ids` are ids and ranges of numeric ids (both ends included, gaps allowed), separated by commas; or `@` and the path
+    of a file with one of them per line, blank lines and lines that begin with `#` aside, or the name of such a file in
+    `conf/benchmarks` without its ending.
     """
     if limit is not None and limit < 1:
         raise ConfigurationError(f"--limit {limit}: give 1 or more, or leave it out to take every question.")
     selected = tuple(questions)
     if ids is not None:
-        wanted = _wanted(selected, _items(ids), ids)
-        selected = tuple(question for question in selected if question.id in wanted)
+        named = _named(selected, _items(ids), ids)
+        selected = tuple(question for question in selected if question.id in named)
     return selected[:limit]
 
 
@@ -50,40 +47,37 @@ def _items(ids: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
-def _wanted(questions: Sequence[Question], items: Sequence[str], ids: str) -> set[str]:
+def _named(questions: Sequence[Question], items: Sequence[str], ids: str) -> set[str]:
     if not items:
         raise ConfigurationError(
             f'--questions {ids}: names no question. Write for example "--questions 0-9,42".'
         )
-    known = {question.id for question in questions}
-    numbers = {int(identity): identity for identity in known if identity.isascii() and identity.isdigit()}
-    wanted: set[str] = set()
+    existing = {question.id for question in questions}
+    numbers = {int(identity): identity for identity in existing if identity.isascii() and identity.isdigit()}
+    named: set[str] = set()
     unknown: list[str] = []
     for item in items:
         span = _RANGE.fullmatch(item)
-        if item in known:  # first, because an id may look like a range
-            wanted.add(item)
+        if item in existing:  # first, because an id may look like a range
+            named.add(item)
         elif span and int(span[1]) > int(span[2]):
             raise ConfigurationError(
                 f"--questions {ids}: the range {item} is reversed. Write {span[2]}-{span[1]}."
             )
         elif span and (hits := {name for n, name in numbers.items() if int(span[1]) <= n <= int(span[2])}):
-            wanted |= hits
+            named |= hits
         else:
             unknown.append(item)
     if unknown:
-        raise ConfigurationError(f"--questions {ids}: {_unknown(unknown, known, numbers)}")
-    return wanted
+        raise ConfigurationError(f"--questions {ids}: {_unknown(unknown, existing, numbers)}")
+    return named
 
 
-def _unknown(unknown: Sequence[str], known: set[str], numbers: dict[int, str]) -> str:
-    if len(numbers) == len(known) > 0:
+def _unknown(unknown: Sequence[str], existing: set[str], numbers: dict[int, str]) -> str:
+    if len(numbers) == len(existing) > 0:
         valid = f"The ids are numbers from {min(numbers)} to {max(numbers)}."
     else:
-        valid = did_you_mean(unknown[0], known) if len(known) <= 20 else _nearest(unknown[0], known)
+        valid = did_you_mean(unknown[0], existing)
+        if len(existing) > 20 and not valid.startswith("Did"):
+            valid = f'The ids look like "{min(existing)}".'
     return f"no question has the id{'s' if len(unknown) > 1 else ''} {shorten(unknown, 10)}. {valid}"
-
-
-def _nearest(wrong: str, known: set[str]) -> str:
-    hint = did_you_mean(wrong, known)
-    return hint if hint.startswith("Did") else f'The ids look like "{min(known)}".'

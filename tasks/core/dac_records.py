@@ -111,7 +111,7 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class Oracle:
-    """Right answers to the sub-tasks, from the gold SQL: for analysis only (see `scoring.oracle`)."""
+    """Right answers to the sub-tasks, from the gold SQL: for analysis only (see `scoring.linking`)."""
 
     entities: Entities | None = None  # what the gold uses; None where entities are not given
     # the gold's skeleton, or why it has none; None where the skeleton is not given

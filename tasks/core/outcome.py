@@ -17,21 +17,13 @@ from tasks.core.records import Link
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one model call as the API reported them; None where it did not report them (unknown is not zero).
+    """Tokens of one model call as the API reported them; None where it did not report them (unknown is not zero)."""
 
-    Attributes:
-        input: tokens of the prompt.
-        cached_input: those of them that the provider read from its prompt cache.
-        output: tokens of the reply, reasoning included.
-        reasoning: those of them that were reasoning.
-        cache_write: tokens of the prompt that the provider wrote to its prompt cache.
-    """
-
-    input: int | None = None
-    cached_input: int | None = None
-    output: int | None = None
-    reasoning: int | None = None
-    cache_write: int | None = None
+    input: int | None = None  # tokens of the prompt
+    cached_input: int | None = None  # tokens of the prompt that the provider read from its prompt cache
+    output: int | None = None  # tokens of the reply, reasoning included
+    reasoning: int | None = None  # tokens of the reply that were reasoning
+    cache_write: int | None = None  # tokens of the prompt that the provider wrote to its prompt cache
 
 
 STANDARD = "standard"
@@ -40,41 +32,29 @@ STANDARD = "standard"
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request to a backbone and its outcome, without its text.
+    """One request to a backbone and its outcome, without its text."""
 
-    Attributes:
-        request: sha256 of the canonical request: the key of the reply cache.
-        model: the model that answered, as the API names it.
-        usage: tokens.
-        cached: True when served from the reply cache, at no cost.
-        seconds: from sending to the full reply, retries included; 0.0 when cached; None where it was made elsewhere and
-            that is unknown.
-        retries: attempts beyond the first.
-        parse: how the reply was read: "json", "fenced", "repaired", "text" or "failed".
-        cost_usd: what this call cost: 0.0 when cached; None when unknown.
-        cost_source: "endpoint" where the endpoint reported the cost, "prices" where it follows from the prices of the
-            settings.
-        from_scratch_usd: what a cached call cost when it was paid; None for other calls, and when unknown.
-        round: index of the request within the stage's run, 0 for the first.
-        tier: service tier in which it was answered: "standard", "flex", or another name that the endpoint reports.
-        list_usd: its price in the standard tier with every input token at the full price; None when cached or unknown.
-        prompt_cache_usd: what the provider's prompt cache saved of it, negative if writing to the cache cost more than
-            was saved; None when cached or unknown.
-    """
-
-    request: str
-    model: str
-    usage: Usage
-    cached: bool
+    request: str  # sha256 of the canonical request: the key of the reply cache
+    model: str  # the model that answered, as the API names it
+    usage: Usage  # tokens
+    cached: bool  # whether it was served from the reply cache, at no cost
+    # from sending to the full reply, retries included; 0.0 when cached; None if it was made elsewhere and is unknown
     seconds: float | None
-    retries: int = 0
-    parse: str = "text"
-    cost_usd: float | None = None
-    round: int = 0
+    retries: int = 0  # attempts beyond the first
+    parse: str = "text"  # how the reply was read: "json", "fenced", "repaired", "text" or "failed"
+    cost_usd: float | None = None  # what this call cost: 0.0 when cached; None when unknown
+    round: int = 0  # index of the request within the stage's run, from 0
+    # "endpoint" if the endpoint reported the cost, "prices" if it follows from the prices of the settings
     cost_source: Literal["prices", "endpoint"] = "prices"
+    # what a cached call cost when it was paid; None for other calls, and when unknown
     from_scratch_usd: float | None = None
-    tier: str = STANDARD
+    tier: str = (
+        STANDARD  # service tier in which it was answered: "standard", "flex", or as the endpoint reports it
+    )
+    # its price in the standard tier with every input token at the full price; None when cached or unknown
     list_usd: float | None = None
+    # what the provider's prompt cache saved of it, negative if writing to the cache cost more than was saved; None when
+    # cached or unknown
     prompt_cache_usd: float | None = None
 
     @property
@@ -142,23 +122,16 @@ of this program, whose traceback is in the log."""
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a question has no answer.
+    """Why a question has no answer."""
 
-    Attributes:
-        kind: the reason.
-        stage: the stage in which it failed, "" when before the first.
-        message: one sentence for the user.
-        retryable: whether the failure is retryable, perhaps after the user has corrected its cause; the next run of the
-            same command asks the question again.
-        fatal: whether no other question can be answered either (bad key, exhausted quota, broken prompt).
-        transient: whether the cause may pass by itself (an endpoint that is down), with nothing for the user to change.
-    """
-
-    kind: FailureKind
-    stage: str
-    message: str
+    kind: FailureKind  # the reason
+    stage: str  # the stage in which it failed, "" when before the first
+    message: str  # one sentence for the user
+    # whether the next run of the same command asks the question again, perhaps after the user has corrected the cause
     retryable: bool
+    # whether no other question can be answered either (bad key, exhausted quota, broken prompt)
     fatal: bool = False
+    # whether the cause may pass by itself (an endpoint that is down), with nothing for the user to change
     transient: bool = False
 
 
@@ -233,19 +206,12 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One reply of the model with its tool calls.
+    """One reply of the model with its tool calls."""
 
-    Attributes:
-        text: what the model wrote beside its tool calls.
-        calls: its tool calls, in order.
-        sql: the answer if the agent is stopped after this turn; None while there is none.
-        submitted: whether the model submitted its answer in this turn.
-    """
-
-    text: str = ""
-    calls: tuple[ToolCall, ...] = ()
-    sql: str | None = None
-    submitted: bool = False
+    text: str = ""  # what the model wrote beside its tool calls
+    calls: tuple[ToolCall, ...] = ()  # its tool calls, in order
+    sql: str | None = None  # the answer if the agent is stopped after this turn; None while there is none
+    submitted: bool = False  # whether the model submitted its answer in this turn
 
     @property
     def errors(self) -> int:

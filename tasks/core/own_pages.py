@@ -19,12 +19,9 @@ def own_origins(port: int) -> str:
 def own_pages(app: "ASGIApp", allowed: str, setting: str) -> "ASGIApp":
     """Return an application that answers the pages of the allowed origins only; all where "*" is among them.
 
-    Args:
-        app: the application.
-        allowed: the origins, with commas between them.
-        setting: name of the variable that holds them.
+    `allowed` are origins with commas between them; `setting` is the name of the variable that holds them.
     """
-    origins = {each.strip() for each in allowed.split(",")}
+    origins = {origin.strip() for origin in allowed.split(",")}
     return app if "*" in origins else OwnPages(app, frozenset(origins), setting)
 
 
@@ -33,18 +30,13 @@ class OwnPages:
 
     A request with an `Origin` that is not allowed comes from a page of another site. A request with a `Host` that is
     neither that of an allowed origin nor of this machine may be DNS rebinding. Programs send no `Origin`.
-
-    Args:
-        app: the application.
-        origins: the allowed origins.
-        setting: name of the variable with the origins, for the refusal.
     """
 
     def __init__(self, app: "ASGIApp", origins: frozenset[str], setting: str) -> None:
         self._app = app
         self._setting = setting
         self._origins = origins
-        self._hosts = {urlsplit(each).netloc for each in origins}
+        self._hosts = {urlsplit(origin).netloc for origin in origins}
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         """Pass a request on, or refuse it."""
@@ -54,19 +46,12 @@ class OwnPages:
             await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
         else:
             text = f"Refused: the request's Host or Origin is not among {self._setting}.\n".encode()
-            await send(
-                {
-                    "type": "http.response.start",
-                    "status": _FORBIDDEN,
-                    "headers": [(b"content-type", b"text/plain")],
-                }
-            )
+            content_type = [(b"content-type", b"text/plain")]
+            await send({"type": "http.response.start", "status": _FORBIDDEN, "headers": content_type})
             await send({"type": "http.response.body", "body": text})
 
     def _allows(self, headers: dict[bytes, bytes]) -> bool:
-        host, origin = (
-            headers.get(b"host", b"").decode("latin-1"),
-            headers.get(b"origin", b"").decode("latin-1"),
-        )
+        host = headers.get(b"host", b"").decode("latin-1")
+        origin = headers.get(b"origin", b"").decode("latin-1")
         local = host.rpartition(":")[0] in _LOCAL or host in _LOCAL  # through a tunnel, the port is another
         return (local or host in self._hosts) and (not origin or origin in self._origins)

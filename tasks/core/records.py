@@ -150,17 +150,13 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class CorrectionCase:
-    """A SQL to correct, and what is shown with it.
+    """A SQL to correct, and what is shown with it."""
 
-    Attributes:
-        few_shot: the question with its demonstrations.
-        sql: None where there is none yet.
-        augmentation: keywords and conditions that are shown; a part that is None is not.
-    """
-
-    few_shot: FewShotQuestion
-    sql: str | None
-    augmentation: Augmentation = Augmentation()
+    few_shot: FewShotQuestion  # the question with its demonstrations
+    sql: str | None  # None if there is none yet
+    augmentation: Augmentation = (
+        Augmentation()
+    )  # keywords and conditions that are shown; a part that is None is not
 
 
 @dataclass(frozen=True, slots=True)

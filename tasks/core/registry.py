@@ -63,9 +63,9 @@ class Registry(Generic[T]):
         """
 
         def decorate(implementation: U) -> U:
-            known = self._found.get(name)
-            if known not in (None, implementation):
-                raise ValueError(f'two implementations of {self.kind} "{name}": {known} and {implementation}')
+            other = self._found.get(name)
+            if other not in (None, implementation):
+                raise ValueError(f'two implementations of {self.kind} "{name}": {other} and {implementation}')
             self._found[name] = cast(T, implementation)
             return implementation
 
@@ -101,8 +101,8 @@ class Registry(Generic[T]):
             self.register(name)(offered)
             return offered
         if is_in_file(name):
-            found: T = attribute_of_file(name, self.kind)
-            return found
+            implementation: T = attribute_of_file(name, self.kind)
+            return implementation
         raise ConfigurationError(
             f'There is no {self.kind} "{name}". {did_you_mean(name, self.names())} '
             f"One of your own is named path/to/file.py:attribute."

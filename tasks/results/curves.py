@@ -11,7 +11,7 @@ from tasks.documents.charts import Line, LinePoint, Lines
 from tasks.documents.html import svg
 from tasks.documents.model import Block, Bullets, Columns, Figure, Section
 from tasks.scoring.candidates import UNITS
-from tasks.scoring.metrics.turns import SHOWN, cost_in_words, shown_points
+from tasks.scoring.metrics.turns import TABLE_TURNS, cost_in_words, shown_points
 from tasks.scoring.score import Accuracy
 
 TICKS = 5
@@ -163,7 +163,7 @@ def turn_chart(data: Mapping[str, Any] | None) -> Lines | None:
     start, end = (f"{100 * each['value']:.1f} % after turn {each['turn']}" for each in (first, last))
     label = f"{CAPTION}: {start}, {end}"
     ticks = tuple((float(each["turn"]), str(each["turn"])) for each in shown_points(data))
-    return Lines((line,), label, ticks, "turn", dense=len(curve) > max(SHOWN))
+    return Lines((line,), label, ticks, "turn", dense=len(curve) > max(TABLE_TURNS))
 
 
 def turn_figure(data: Mapping[str, Any] | None, title: str) -> bytes | None:

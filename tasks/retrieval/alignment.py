@@ -1,24 +1,134 @@
 """Demonstrations of entity linking: training questions aligned with what their SQL uses (DAC, section 3.2).
 
 The paper takes alignments that people annotated for Spider; ours come from the training SQL itself, so that any
-benchmark has them: names, parts of names and values of the SQL are looked for in its question.
+benchmark has them: names, parts of names and values of the SQL are looked for in its question, by the stems of words.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from tasks.core.dac_records import AlignedToken
 from tasks.core.records import ColumnName, Demonstration
 from tasks.database.schema import Schema
-from tasks.retrieval.name_matching import QuestionWords, name_words, question_tokens
+from tasks.retrieval.demonstrations import FUNCTION_WORDS
 from tasks.sql.elements import used_elements
 from tasks.sql.parsing import parse
 from tasks.sql.resolution import resolve
 
 if TYPE_CHECKING:
     from sqlglot import exp
+
+MAX_TOKENS = 8
+"""Tokens in a row that one name or value may take."""
+
+_TOKEN = re.compile(r"\d+(?:[.,:/-]\d+)*\w*|\w+(?:['’]\w+)*|[^\w\s]")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_PIECE = re.compile(r"[^\W_]+")
+
+
+def question_tokens(text: str) -> tuple[str, ...]:
+    """Split a question into words, numbers and marks.
+
+    >>> question_tokens("Which singer's first-name is 'Bob', in 1,990?")
+    ('Which', "singer's", 'first', '-', 'name', 'is', "'", 'Bob', "'", ',', 'in', '1,990', '?')
+    """
+    return tuple(_TOKEN.findall(text))
+
+
+@lru_cache(maxsize=65536)
+def stem(word: str) -> str:
+    """Return the stem of an English word, in lower case, by the Snowball stemmer; "" for a mark.
+
+    >>> stem("Airlines"), stem("city") == stem("cities"), stem("singer's"), stem("?")
+    ('airlin', True, 'singer', '')
+    """
+    bare = re.sub(r"['’]s?$", "", word.lower())
+    return str(_stemmer().stemWord(bare)) if _PIECE.search(bare) else ""
+
+
+@lru_cache(maxsize=65536)
+def name_words(name: str) -> tuple[str, ...]:
+    """Return the words of a table's or column's name in lower case.
+
+    >>> name_words("raceId"), name_words("Free Meal Count (K-12)"), name_words("first_name")
+    (('race', 'id'), ('free', 'meal', 'count', 'k', '12'), ('first', 'name'))
+    """
+    return tuple(word.lower() for word in _PIECE.findall(_HUMP.sub(" ", name)))
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionWords:
+    """The tokens of a question, ready to be searched for many names."""
+
+    tokens: tuple[str, ...]  # as `question_tokens` gives them
+    _by_stems: Mapping[tuple[str, ...], tuple[range, ...]]
+    _by_text: Mapping[str, tuple[range, ...]]
+
+    @classmethod
+    def of(cls, tokens: tuple[str, ...]) -> "QuestionWords":
+        """Index every run of up to `MAX_TOKENS` tokens that are not function words alone."""
+        stems = [stem(token) for token in tokens]
+        significant = [token.lower() not in FUNCTION_WORDS for token in tokens]
+        by_stems, by_text = defaultdict(list), defaultdict(list)
+        for length in range(1, min(MAX_TOKENS, len(tokens)) + 1):
+            for start in range(len(tokens) - length + 1):
+                span = range(start, start + length)
+                if not any(significant[start : start + length]):
+                    continue
+                by_stems[tuple(stems[start : start + length])].append(span)
+                by_text[_run_together(tokens[start : start + length])].append(span)
+        return cls(
+            tokens,
+            {key: tuple(spans) for key, spans in by_stems.items()},
+            {key: tuple(spans) for key, spans in by_text.items()},
+        )
+
+    def find_name(self, name: str, free: Collection[int]) -> range | None:
+        """Return the first place where tokens in `free` are a whole name; None where there is none.
+
+        Words are compared by their stems, or all run together (`airportname`, "airport name", and `airport_name` as
+        BIRD's evidence spells it). A name that consists of function words alone ("to", "from") is never found.
+        """
+        words = name_words(name)
+        if not words or all(word in FUNCTION_WORDS for word in words):
+            return None
+        stems = tuple(stem(word) for word in words)
+        return _first((*self._by_stems.get(stems, ()), *self._by_text.get("".join(words), ())), free)
+
+    def find_part(self, name: str, free: Collection[int]) -> range | None:
+        """Return where tokens in `free` are most of a name's words in a row; None where none is."""
+        words = [word for word in name_words(name) if len(word) > 1]
+        for length in range(len(words), 0, -1):
+            for start in range(len(words) - length + 1):
+                span = self.find_name(" ".join(words[start : start + length]), free)
+                if span is not None:
+                    return span
+        return None
+
+    def find_text(self, text: str, free: Collection[int]) -> range | None:
+        """Return where tokens in `free` are a text, case and blanks apart; None where there is none."""
+        return _first(self._by_text.get(_run_together(question_tokens(text)), ()), free)
+
+
+def _run_together(tokens: Iterable[str]) -> str:
+    """Return tokens as one word, without the underscores of names that are spelled as in a schema."""
+    return "".join(tokens).replace("_", "").lower()
+
+
+def _first(spans: Iterable[range], free: Collection[int]) -> range | None:
+    return next((span for span in spans if all(position in free for position in span)), None)
+
+
+@cache
+def _stemmer() -> Any:
+    import snowballstemmer
+
+    return snowballstemmer.stemmer("english")
+
 
 COVERED = 0.8
 """Share of its SQL's columns that a demonstration of entity linking has to name to be chosen first."""
@@ -69,8 +179,8 @@ class GroundedDemonstration:
             return 0.0
         used = set(used_elements(self.sql, self.database).columns)
         if not used:
-            return float(any(one.type for one in self.tokens))
-        named = {ColumnName(one.table, one.column) for one in self.tokens if one.column}
+            return float(any(token.type for token in self.tokens))
+        named = {ColumnName(token.table, token.column) for token in self.tokens if token.column}
         return len(used & named) / len(used)
 
 
@@ -82,8 +192,10 @@ def ground(
     Leaks are already out of them. One of a database without a schema here comes back without it.
     """
     return tuple(
-        GroundedDemonstration(one.question, one.sql, schemas.get(one.database_id), one.evidence)
-        for one in demonstrations
+        GroundedDemonstration(
+            example.question, example.sql, schemas.get(example.database_id), example.evidence
+        )
+        for example in demonstrations
     )
 
 
@@ -102,10 +214,10 @@ def best_covered(
     """
     covered: list[GroundedDemonstration] = []
     others: list[GroundedDemonstration] = []
-    for one in demonstrations:
+    for demonstration in demonstrations:
         if len(covered) == count:
             break
-        (covered if one.coverage >= COVERED else others).append(one)
+        (covered if demonstration.coverage >= COVERED else others).append(demonstration)
     return (*covered, *others)[:count]
 
 
@@ -118,8 +230,8 @@ def align(question: str, sql: str, schema: Schema) -> tuple[AlignedToken, ...]:
 
     >>> from tasks.database.schema import Column, Table
     >>> schema = Schema("d", (Table("singer", (Column("first_name"), Column("country"))),), dialect="sqlite")
-    >>> found = align("Names of singers from France", "SELECT first_name FROM singer WHERE country = 'France'", schema)
-    >>> [(one.token, one.schema, one.type) for one in found if one.type]
+    >>> tokens = align("Names of singers from France", "SELECT first_name FROM singer WHERE country = 'France'", schema)
+    >>> [(token.token, token.schema, token.type) for token in tokens if token.type]
     [('Names', 'singer.first_name', 'col'), ('singers', 'singer', 'tbl'), ('France', 'singer.country', 'val')]
     """
     words = QuestionWords.of(question_tokens(question))
@@ -127,16 +239,16 @@ def align(question: str, sql: str, schema: Schema) -> tuple[AlignedToken, ...]:
     free = set(range(len(aligned)))
 
     def link(span: range | None, meaning: AlignedToken) -> bool:
-        for place in span or ():
-            aligned[place] = replace(meaning, token=words.tokens[place])
-            free.discard(place)
+        for position in span or ():
+            aligned[position] = replace(meaning, token=words.tokens[position])
+            free.discard(position)
         return span is not None
 
     def link_all(find: Callable[[str, set[int]], range | None], text: str, meaning: AlignedToken) -> bool:
-        found = link(find(text, free), meaning)
-        while found and link(find(text, free), meaning):
+        occurs = link(find(text, free), meaning)
+        while occurs and link(find(text, free), meaning):
             pass
-        return found
+        return occurs
 
     used = used_elements(sql, schema)
     compared = sorted(_compared(sql, schema), key=lambda value: -len(value.text))
@@ -145,10 +257,10 @@ def align(question: str, sql: str, schema: Schema) -> tuple[AlignedToken, ...]:
         link_all(words.find_text, value.text, meaning)
     names = [AlignedToken("", column.table, column.column, "col") for column in used.columns]
     names += [AlignedToken("", table, "", "tbl") for table in used.tables]
-    names.sort(key=lambda one: (-len(name_words(_name(one))), one.type == "tbl"))
-    unfound = [one for one in names if not link_all(words.find_name, _name(one), one)]
-    for one in unfound:
-        link(words.find_part(_name(one), free), one)
+    names.sort(key=lambda name: (-len(name_words(_text(name))), name.type == "tbl"))
+    unlinked = [name for name in names if not link_all(words.find_name, _text(name), name)]
+    for name in unlinked:
+        link(words.find_part(_text(name), free), name)
     return tuple(aligned)
 
 
@@ -164,12 +276,12 @@ def _compared(sql: str, schema: Schema) -> Iterator[_Compared]:
     from sqlglot import exp
 
     tree = parse(sql, schema.dialect).tree
-    found = resolve(tree, schema) if isinstance(tree, exp.Query) else None
-    if tree is None or found is None:
+    resolution = resolve(tree, schema) if isinstance(tree, exp.Query) else None
+    if tree is None or resolution is None:
         return
     spelled = {(name.table.lower(), name.column.lower()): name for name in schema.column_names}
-    columns = {id(node): spelled[home] for node, home in found.columns if home in spelled}
-    unknown = {id(node) for node, home in found.columns if home is None}
+    columns = {id(node): spelled[home] for node, home in resolution.columns if home in spelled}
+    unknown = {id(node) for node, home in resolution.columns if home is None}
     for predicate in tree.find_all(exp.Predicate):
         inside = list(predicate.walk(prune=lambda node: isinstance(node, exp.Query)))
         homes = {columns[id(node)] for node in inside if id(node) in columns}
@@ -189,5 +301,5 @@ def _computes(node: "exp.Expr") -> bool:
     return isinstance(node, exp.AggFunc) and not isinstance(node, exp.Min | exp.Max)
 
 
-def _name(meaning: AlignedToken) -> str:
+def _text(meaning: AlignedToken) -> str:
     return meaning.column or meaning.table

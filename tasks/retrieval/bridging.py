@@ -18,7 +18,7 @@ LIKENESS = 0.85
 """Likeness of value and words, in 0..1, from which the value counts as mentioned."""
 OVERHANG = 3
 """Characters that the words may go on after the run."""
-SHORTEST_RUN = 2
+MIN_RUN = 2
 """A single common character is no evidence."""
 
 COMMON = frozenset({"yes", "no", "true", "false", "none", "other", "unknown", "all"})
@@ -67,24 +67,24 @@ class BridgedQuestion:
         self._end_of_word = {position: end for start, end in self._words for position in range(start, end)}
         self._starting_with: dict[str, list[int]] = {}
         for start, _ in self._words:
-            self._starting_with.setdefault(self.text[start : start + SHORTEST_RUN], []).append(start)
+            self._starting_with.setdefault(self.text[start : start + MIN_RUN], []).append(start)
 
-    def spans(self, longest: int) -> Iterator[WordSpan]:
+    def spans(self, max_characters: int) -> Iterator[WordSpan]:
         """Return the words in which a value of at most so many characters may be found, with and without a last 's.
 
         >>> [span.text for span in BridgedQuestion("Is Bob's car red?").spans(10)]
         ["is bob's", 'is bob', "is bob's car", "bob's", 'bob', "bob's car", "bob's car red", 'car', 'car red', 'red']
         """
-        _, most = like_lengths(longest)
+        _, limit = like_lengths(max_characters)
         for number, (start, _) in enumerate(self._words):
             for last, end in self._words[number:]:
-                if end - start - 2 > most:
+                if end - start - 2 > limit:
                     break
                 bare = end - 2 if self.text[start:end].endswith(("'s", "’s")) else end
                 for text in dict.fromkeys((self.text[start:end], self.text[start:bare])):
-                    if len(text) >= SHORTEST_RUN and not is_skipped(text):
+                    if len(text) >= MIN_RUN and not is_skipped(text):
                         # the common run reaches into the last word and leaves out little of it
-                        run = max(SHORTEST_RUN, len(text) - OVERHANG, last - start + 1)
+                        run = max(MIN_RUN, len(text) - OVERHANG, last - start + 1)
                         yield WordSpan(text, text[:run])
 
     def bridge(self, value: str) -> Bridge | None:
@@ -104,12 +104,12 @@ class BridgedQuestion:
         needed = required_run(len(core))
         for inner in word_starts(core, len(core) - needed):
             beginning = core[inner : inner + needed]
-            for start in self._starting_with.get(beginning[:SHORTEST_RUN], ()):
+            for start in self._starting_with.get(beginning[:MIN_RUN], ()):
                 if not self.text.startswith(beginning, start):
                     continue
-                found = self._at(core, inner, start)
-                if found and (best is None or (found.length, found.score) > (best.length, best.score)):
-                    best = found
+                bridge = self._at(core, inner, start)
+                if bridge and (best is None or (bridge.length, bridge.score) > (best.length, best.score)):
+                    best = bridge
         if best is None or best.score < required_score(value) or is_skipped(core):
             return None
         return best
@@ -117,7 +117,7 @@ class BridgedQuestion:
     def _at(self, core: str, inner: int, start: int) -> Bridge | None:
         shared = Prefix.similarity(self.text[start : start + len(core)], core[inner:])
         run = _without_ends(core[inner : inner + shared])
-        if len(run) < SHORTEST_RUN:
+        if len(run) < MIN_RUN:
             return None
         span = self.text[start : self._end_of_word[start + len(run) - 1]]
         if len(span) - len(run) > OVERHANG or is_skipped(run) or is_skipped(span):
@@ -153,7 +153,7 @@ def required_run(length: int) -> int:
     The run leaves at most `OVERHANG` characters of the words uncovered, and words much shorter than the value
     are not like it.
     """
-    return max(SHORTEST_RUN, like_lengths(length)[0] - OVERHANG)
+    return max(MIN_RUN, like_lengths(length)[0] - OVERHANG)
 
 
 def required_score(value: str) -> float:
@@ -175,12 +175,12 @@ def without_stop_words(question: str) -> str:
     '    US heroes  The Who meet  May?'
     """
 
-    def kept(match: re.Match[str]) -> str:
+    def unless_stop_word(match: re.Match[str]) -> str:
         word = match[0]
         is_name = not word.islower() and match.start() > 0
         return word if is_name or word.lower() not in _SKIPPED - _NEGATIONS else ""
 
-    return _WORD.sub(kept, question)
+    return _WORD.sub(unless_stop_word, question)
 
 
 def is_skipped(text: str) -> bool:

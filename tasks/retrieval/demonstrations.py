@@ -70,13 +70,11 @@ class Bm25Ranker:
 
     def rank(self, queries: Sequence[str], k: int) -> list[list[int]]:
         """Return the positions of the k best texts per query; see `Ranker.rank`."""
-        return [self._rank(query, k) for query in queries]
-
-    def _rank(self, query: str, k: int) -> list[int]:
-        words = _words(query)
-        if self._index is None or not words:
-            return list(range(min(k, self._size)))
-        return best(self._index.get_scores(words), k)
+        first = list(range(min(k, self._size)))
+        searched = [_words(query) for query in queries]
+        return [
+            best(self._index.get_scores(words), k) if self._index and words else first for words in searched
+        ]
 
 
 def _words(text: str) -> list[str]:
@@ -129,7 +127,7 @@ def mask(question: str, words: Collection[str] = ()) -> str:
     'How many <mask> in <unk> had the <mask> <unk>?'
     """
     text = _NUMBER.sub(VALUE_MASK, _QUOTED.sub(VALUE_MASK, question))
-    text = _SCHEMA_WORD.sub(lambda found: SCHEMA_MASK if fold(found[0]) in words else found[0], text)
+    text = _SCHEMA_WORD.sub(lambda word: SCHEMA_MASK if fold(word[0]) in words else word[0], text)
     return _REPEATED.sub(r"\1", text)
 
 
@@ -181,7 +179,7 @@ class DemonstrationIndex:
         self._settings = settings
         self._names = schema_names or {}
         self._words: dict[str, frozenset[str]] = {}
-        self._found: dict[tuple[str, str], tuple[Demonstration, ...]] = {}
+        self._nearest: dict[tuple[str, str], tuple[Demonstration, ...]] = {}
         self._ranker = self._build(cache, progress) if settings.k and self._pool else None
 
     def nearest(self, question: Question) -> tuple[Demonstration, ...]:
@@ -195,15 +193,15 @@ class DemonstrationIndex:
         """
         questions = tuple(questions)
         new = list(
-            dict.fromkeys(key for q in questions if (key := (q.text, q.database_id)) not in self._found)
+            dict.fromkeys(key for q in questions if (key := (q.text, q.database_id)) not in self._nearest)
         )
         if self._ranker is None:
-            self._found.update((key, ()) for key in new)
+            self._nearest.update((key, ()) for key in new)
         elif new:
             ranked = self._ranker.rank([self._seen(*key) for key in new], self._settings.k)
             for key, positions in zip(new, ranked, strict=True):
-                self._found[key] = tuple(self._pool[position] for position in positions)
-        return tuple(self._found[question.text, question.database_id] for question in questions)
+                self._nearest[key] = tuple(self._pool[position] for position in positions)
+        return tuple(self._nearest[question.text, question.database_id] for question in questions)
 
     def _build(self, cache: Path | None, progress: Progress | None) -> Ranker:
         texts = [self._seen(example.question, example.database_id) for example in self._pool]
@@ -248,19 +246,21 @@ class EmbeddingRanker:
         self._say = progress or (lambda message: None)
         self._model: SentenceTransformer | None = None
         self._unique = tuple(dict.fromkeys(texts))
-        places = {text: place for place, text in enumerate(self._unique)}
-        self._places = [places[text] for text in texts]  # equal texts share a vector, so their ties are exact
+        numbers = {text: number for number, text in enumerate(self._unique)}
+        self._vector_of = [
+            numbers[text] for text in texts
+        ]  # equal texts share a vector, so their ties are exact
         self._vectors = self._embed(self._unique)
 
     def rank(self, queries: Sequence[str], k: int) -> list[list[int]]:
         """Return the positions of the k nearest texts per query; see `Ranker.rank`."""
         unique = tuple(dict.fromkeys(queries))
         vectors = self._embed(unique)
-        found: dict[str, list[int]] = {}
+        nearest: dict[str, list[int]] = {}
         for start in range(0, len(unique), BLOCK):
-            scores = self._scores(vectors[start : start + BLOCK])[:, self._places]
-            found.update((text, best(row, k)) for text, row in zip(unique[start:], scores, strict=False))
-        return [found[query] for query in queries]
+            scores = self._scores(vectors[start : start + BLOCK])[:, self._vector_of]
+            nearest.update((text, best(row, k)) for text, row in zip(unique[start:], scores, strict=False))
+        return [nearest[query] for query in queries]
 
     def _scores(self, queries: "npt.NDArray[np.float32]") -> "npt.NDArray[np.float32]":
         """Return queries x texts, the higher the nearer: cosines, or squared distances with a minus sign."""
@@ -274,9 +274,9 @@ class EmbeddingRanker:
     def _embed(self, texts: Sequence[str]) -> "npt.NDArray[np.float32]":
         import numpy as np
 
-        kept = self._cache.load(texts) if self._cache else None
-        if kept is not None:
-            return kept
+        stored = self._cache.load(texts) if self._cache else None
+        if stored is not None:
+            return stored
         model = self._model = self._model or self._load()
         if len(texts) > BLOCK:
             self._say(f"Encoding {len(texts):,} questions with {self._source.name}")
@@ -343,14 +343,9 @@ def without_leaks(
 ) -> GuardedPool:
     """Remove every example whose question or SQL is in the evaluated split, also of other databases.
 
-    Case, white space, quotes and closing punctuation make no difference; see `tasks.benchmarks.benchmark`.
-
-    Args:
-        pool: the training questions.
-        evaluated_questions: the *whole* evaluated split, not only what is selected for a run: the
-            demonstrations of a question must not depend on which others run with it.
-        evaluated_gold_fingerprints: `sql_fingerprint` of all of the split's gold; the gold itself stays with
-            scoring.
+    Case, white space, quotes and closing punctuation make no difference; see `tasks.benchmarks.benchmark`. The
+    questions are those of the *whole* split, not only what is selected for a run: the demonstrations of a question must
+    not depend on which others run with it. Of the gold, only fingerprints are known here.
     """
     evaluated_texts = {question_fingerprint(question.text) for question in evaluated_questions}
     gold = frozenset(evaluated_gold_fingerprints)

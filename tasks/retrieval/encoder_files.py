@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tasks.core.errors import ConfigurationError
-from tasks.core.files import atomic_write
+from tasks.core.files import atomic_write, file_digest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -67,7 +67,7 @@ def available_encoder(name: str) -> str | None:
     with suppress(ConfigurationError):
         if _on_disk(name):
             return name
-    return next((each for each in PACKAGES if _packed(each)), None)
+    return next(filter(_packed, PACKAGES), None)
 
 
 @contextmanager
@@ -113,20 +113,21 @@ def _hub_name(name: str) -> str:
 
 
 def _on_disk(name: str) -> EncoderSource | None:
-    folder, hub_name = Path(name).expanduser(), _hub_name(name)
+    folder = Path(name).expanduser()
+    hub_name = _hub_name(name)
     if folder.is_dir():
         return EncoderSource(name, str(folder), True, f"folder:{_digest(folder)}")
-    if found := _in_hub_cache(name, hub_name):
-        return found
+    if cached := _in_hub_cache(name, hub_name):
+        return cached
     file = _packed(hub_name)
-    return EncoderSource(name, str(file), True, f"package:{_sha256(file)}") if file else None
+    return EncoderSource(name, str(file), True, f"package:{file_digest(file)}") if file else None
 
 
 def _packed(hub_name: str) -> Path | None:
     """Return the zip file of an encoder in an installed package, which is not imported."""
-    found = find_spec(PACKAGES[hub_name]) if hub_name in PACKAGES else None
-    places = (found.submodule_search_locations if found else None) or ()
-    return next((file for place in places if (file := Path(place) / "model.zip").is_file()), None)
+    package = find_spec(PACKAGES[hub_name]) if hub_name in PACKAGES else None
+    files = (Path(folder) / "model.zip" for folder in (package and package.submodule_search_locations) or ())
+    return next((file for file in files if file.is_file()), None)
 
 
 def _in_hub_cache(name: str, hub_name: str) -> EncoderSource | None:
@@ -163,13 +164,8 @@ def _on_hub(name: str, hub_name: str) -> EncoderSource:
 def _digest(folder: Path) -> str:
     digest = hashlib.sha256()
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        digest.update(f"{path.relative_to(folder).as_posix()}\0{_sha256(path)}\n".encode())
+        digest.update(f"{path.relative_to(folder).as_posix()}\0{file_digest(path)}\n".encode())
     return digest.hexdigest()
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 FORMAT = 1

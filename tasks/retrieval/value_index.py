@@ -67,46 +67,43 @@ class IndexedColumn:
     blanks: int  # how many blanks they hold together
     first: tuple[Value, ...]  # what is shown when the question mentions none of its values
 
-    def choose(self, ids: Sequence[int], found: ValueMatches, top: int) -> list[str]:
+    def choose(self, ids: Sequence[int], matches: ValueMatches, top: int) -> list[str]:
         """Return the texts of this column that a question mentions, then those that share a word with it.
 
-        Args:
-            ids: texts of this column that were found, ascending.
-            found: what was found in all columns.
-            top: texts that may count as mentioned, the best by BM25; texts without a word of the question are
-                equally bad. All count where a word was left out.
+        `ids` are the matching texts of this column, ascending. The `top` best by BM25 may count as mentioned, texts
+        without a word of the question being equally bad; all of them where a word was left out.
         """
-        holding = [number for number in ids if number in found.holders]
-        ranked = self._rank(holding, found)[:top]
-        best, rest = set(ranked), top - len(ranked) if found.complete else self.texts
+        holding = [number for number in ids if number in matches.holders]
+        ranked = self._rank(holding, matches)[:top]
+        best, rest = set(ranked), top - len(ranked) if matches.complete else self.texts
         bridges = {
             number: bridge
             for number in ids
             if (
                 number in best
-                if number in found.holders
+                if number in matches.holders
                 else number - self.first_id - bisect(holding, number) < rest
             )
-            and (bridge := found.question.bridge(found.values[number]))
+            and (bridge := matches.question.bridge(matches.values[number]))
             and bridge.score >= column_requires(self.name.column)
         }
         mentioned = sorted(
             bridges, key=lambda number: (-bridges[number].score, -bridges[number].length, number)
         )
-        return [found.values[number] for number in dict.fromkeys((*mentioned, *ranked))]
+        return [matches.values[number] for number in dict.fromkeys((*mentioned, *ranked))]
 
-    def _rank(self, ids: Sequence[int], found: ValueMatches) -> list[int]:
+    def _rank(self, ids: Sequence[int], matches: ValueMatches) -> list[int]:
         """Return texts that hold a word of the question, best first by BM25, equally good ones in their order.
 
         Lucene's variant, whose weights are never negative; a word counts once per text, and blanks are a text's length.
         """
-        holding = Counter(word for number in ids for word in found.holders[number])
+        holding = Counter(word for number in ids for word in matches.holders[number])
         weights = {word: math.log(1 + (self.texts - n + 0.5) / (n + 0.5)) for word, n in holding.items()}
         average = 1 + self.blanks / max(self.texts, 1)
 
         def score(number: int) -> float:
-            length = (1 + found.values[number].count(" ")) / average
-            weight = sum(weights[word] for word in found.holders[number])
+            length = (1 + matches.values[number].count(" ")) / average
+            weight = sum(weights[word] for word in matches.holders[number])
             return round(weight * (K1 + 1) / (1 + K1 * (1 - B + B * length)), 9)
 
         scores = {number: score(number) for number in ids}
@@ -124,8 +121,8 @@ def numbers(text: str) -> tuple[int | float, ...]:
     >>> numbers("In 1990 over 1,250 of 3.50 or -2.0, not 7th or v2")
     (1990, 1250, 3.5, -2)
     """
-    found = (_number(match.replace(",", "")) for match in _NUMBER.findall(text))
-    return tuple(dict.fromkeys(number for number in found if number is not None))
+    every = (_number(match.replace(",", "")) for match in _NUMBER.findall(text))
+    return tuple(dict.fromkeys(number for number in every if number is not None))
 
 
 def _number(text: str) -> int | float | None:
@@ -175,13 +172,15 @@ class ValueIndex:
         self._connection.text_factory = tolerant_text
         self._connection.executescript(_QUESTION)
         self._columns = {
-            place: IndexedColumn(ColumnName(table, column), first_id, texts, blanks, tuple(json.loads(first)))
-            for place, table, column, first_id, texts, blanks, first in self._connection.execute(
+            position: IndexedColumn(
+                ColumnName(table, column), first_id, texts, blanks, tuple(json.loads(first))
+            )
+            for position, table, column, first_id, texts, blanks, first in self._connection.execute(
                 "SELECT * FROM place ORDER BY id"
             )
         }
-        self._with_texts = [place for place, column in self._columns.items() if column.texts]
-        self._first_ids = [self._columns[place].first_id for place in self._with_texts]
+        self._with_texts = [position for position, column in self._columns.items() if column.texts]
+        self._first_ids = [self._columns[position].first_id for position in self._with_texts]
 
     @classmethod
     def open(cls, database: Database, folder: Path, progress: Progress | None = None) -> "ValueIndex":
@@ -221,29 +220,31 @@ class ValueIndex:
             return {}
         question_text = question_text.encode("utf-8", "replace").decode()  # half a character is none
         with self._lock:
-            found = self._find(question_text)
+            matches = self._find(question_text)
             mentioned = self._find_numbers(question_text)
-        by_place: dict[int, list[int]] = {}
-        for number in sorted(found.values):
-            by_place.setdefault(self._with_texts[bisect(self._first_ids, number) - 1], []).append(number)
+        by_column: dict[int, list[int]] = {}
+        for number in sorted(matches.values):
+            position = self._with_texts[bisect(self._first_ids, number) - 1]
+            by_column.setdefault(position, []).append(number)
         result = {}
-        for place, column in self._columns.items():
-            chosen = column.choose(by_place[place], found, bm25_top_k) if place in by_place else ()
-            every = dict.fromkeys((*chosen, *mentioned.get(place, ()), *(column.first if fill else ())))
+        for position, column in self._columns.items():
+            ids = by_column.get(position)
+            chosen = column.choose(ids, matches, bm25_top_k) if ids else ()
+            every = dict.fromkeys((*chosen, *mentioned.get(position, ()), *(column.first if fill else ())))
             if every or fill:
                 result[column.name] = tuple(every)[:k]
         return result
 
     def _find(self, question_text: str) -> ValueMatches:
         question = BridgedQuestion(question_text)
-        found = {word: self._find_word(word) for word in self._words(question_text)}
+        texts = {word: self._find_word(word) for word in self._words(question_text)}
         holders: dict[int, list[str]] = {}
         complete = True
-        for word in sorted(found, key=lambda word: (len(found[word]), word)):
-            if len(holders) + len(found[word]) > MAX_MATCHES:
+        for word in sorted(texts, key=lambda word: (len(texts[word]), word)):
+            if len(holders) + len(texts[word]) > MAX_MATCHES:
                 complete = False
                 break
-            for number in found[word]:
+            for number in texts[word]:
                 holders.setdefault(number, []).append(word)
         return ValueMatches(
             question, holders, complete, self._read(holders.keys() | self._find_similar(question))
@@ -261,9 +262,9 @@ class ValueIndex:
 
     def _find_similar(self, question: BridgedQuestion) -> set[int]:
         """Return ids of the texts that are similar, as a whole, to words of the question and begin as they do."""
-        found: set[int] = set()
+        similar: set[int] = set()
         nowhere: str | None = None
-        for span in question.spans(builder.LONGEST):
+        for span in question.spans(builder.MAX_CHARACTERS):
             for bucket, beginning in _ranges(span):
                 if bucket == LAST_BUCKET and nowhere and beginning.startswith(nowhere):
                     continue  # a longer span that starts at the same word
@@ -275,28 +276,25 @@ class ValueIndex:
                 like = extract(
                     span.text, cores, scorer=Indel.normalized_similarity, score_cutoff=LIKENESS, limit=None
                 )
-                found.update(rows[position][0] for _, _, position in like)
-        return found
+                similar.update(rows[position][0] for _, _, position in like)
+        return similar
 
-    def _read(self, wanted: Collection[int]) -> dict[int, str]:
-        rows = self._connection.execute(
-            "SELECT id, value FROM text WHERE id IN (SELECT value FROM json_each(?))",
-            (json.dumps(sorted(wanted)),),
-        )
-        return dict(rows.fetchall())
+    def _read(self, ids: Collection[int]) -> dict[int, str]:
+        read = "SELECT id, value FROM text WHERE id IN (SELECT value FROM json_each(?))"
+        return dict(self._connection.execute(read, (json.dumps(sorted(ids)),)).fetchall())
 
     def _find_numbers(self, question: str) -> Mapping[int, Sequence[int | float]]:
-        """Return by place the numbers of the question that the column holds, in the question's order."""
-        found: dict[int, list[int | float]] = {}
+        """Return by column the numbers of the question that it holds, in the question's order."""
+        by_column: dict[int, list[int | float]] = {}
         for number in numbers(question):
             rows = self._connection.execute(
                 "SELECT number.place, number.value FROM place CROSS JOIN number ON number.place = place.id "
                 "WHERE number.value = ?",
                 (number,),
             )
-            for place, value in rows:
-                found.setdefault(place, []).append(value)
-        return found
+            for position, value in rows:
+                by_column.setdefault(position, []).append(value)
+        return by_column
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,8 +340,8 @@ class DatabaseValues:
                     _open.pop(self._path, None)
                 return self.open().retrieve(question_text, k, bm25_top_k, fill=fill)
 
-        found = await asyncio.to_thread(ask)
-        return tuple(ColumnValues(name, values) for name, values in found.items())
+        values_by_column = await asyncio.to_thread(ask)
+        return tuple(ColumnValues(name, values) for name, values in values_by_column.items())
 
 
 _open: OrderedDict[Path, ValueIndex] = OrderedDict()
@@ -353,7 +351,7 @@ _opening = threading.Lock()
 def _ranges(span: WordSpan) -> list[tuple[int, str]]:
     """Return the buckets and beginnings under which texts similar to a span are indexed."""
     length = len(span.text)
-    shortest, longest = (min(one, LAST_BUCKET) for one in like_lengths(length))
+    shortest, longest = (min(limit, LAST_BUCKET) for limit in like_lengths(length))
     first = span.beginning[0]
     return [
         # a text as long as a short span differs in one letter at least, which is two edits too many

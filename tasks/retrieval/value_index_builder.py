@@ -9,7 +9,7 @@
              around them, without it
     number   the distinct numbers, by column
 
-Texts of `LONGEST` characters or more are left out: no prompt shows them, so they shall not take the place of one that
+Texts of `MAX_CHARACTERS` or more are left out: no prompt shows them, so they shall not take the place of one that
 it shows. Numbers are no texts: they cannot be bridged, and finding one is a look-up. A column with more than
 `MAX_NUMBERS` different ones holds measures or keys; only the first so many, in the table's order, are kept.
 Of a SQLite database SQLite does all the work, without a row in Python. Other engines are read column by column.
@@ -39,7 +39,7 @@ FORMAT = 3
 """Raise it with every change of what the file holds."""
 APPLICATION = 0x43435649
 """SQLite's `application_id` of an index: "CCVI"."""
-LONGEST = 100
+MAX_CHARACTERS = 100
 MAX_NUMBERS = 50_000
 FIRST = 10
 """First values kept per column: what a question that mentions none of them is shown."""
@@ -98,7 +98,9 @@ def build(database: Database, path: Path, progress: Progress | None = None) -> N
     # a view's values are those of tables, and reading them may take long
     views = {table.name for table in database.schema.tables if table.view}
     columns = {
-        place: name for place, name in enumerate(database.schema.column_names) if name.table not in views
+        position: name
+        for position, name in enumerate(database.schema.column_names)
+        if name.table not in views
     }
     try:
         with atomic_write(path) as draft:
@@ -168,7 +170,7 @@ def _fill(connection: sqlite3.Connection, columns: Mapping[int, ColumnName], val
     connection.execute("BEGIN")
     for place, name in columns.items():
         first_id = connection.execute("SELECT COALESCE(MAX(id), 0) + 1 FROM text").fetchone()[0]
-        values.copy_texts(connection, name.table, name.column, LONGEST - 1)
+        values.copy_texts(connection, name.table, name.column, MAX_CHARACTERS - 1)
         values.copy_numbers(connection, place, name.table, name.column, MAX_NUMBERS)
         texts, blanks = connection.execute(
             "SELECT count(*), TOTAL(length(value) - length(replace(value, ' ', ''))) FROM text WHERE id >= ?",

@@ -1,10 +1,13 @@
 """Candidates: several answers of a pipeline to one question; names, results, vote, and their cost."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import chain
 
 from tasks.backbone.pricing import cost
-from tasks.core.outcome import FAILED_ATTEMPT, TURN, Call, StageRecord, split_label
+from tasks.core.outcome import FAILED_ATTEMPT, TURN, StageRecord, split_label
+from tasks.scoring.cost import total as total_of
 from tasks.settings.backbone import Prices
 
 STEP = "candidate_"
@@ -51,8 +54,8 @@ class Ballot:
 
     # per candidate "ok", "empty", "error", "timeout", "too_large", or "no_answer" without a SQL
     statuses: tuple[str, ...]
-    # per candidate the place, from 0, of the first candidate with an equal result; its own where it is the first, or
-    # where its SQL has no result
+    # per candidate the index of the first candidate with an equal result; its own where it is the first, or where its
+    # SQL has no result
     leaders: tuple[int, ...]
 
     @property
@@ -61,32 +64,27 @@ class Ballot:
         return tuple(_CLASSES[status] for status in self.statuses)
 
     def winner(self, among: Iterable[int] | None = None) -> int:
-        """Return the place of the candidate that the vote chooses, of some candidates; None: of all.
+        """Return the index of the candidate that the vote chooses, of some candidates; None: of all.
 
         The largest group of equal results wins. Groups of one size: the one whose first candidate came first. Results
         without rows come behind all others, SQL that fails behind these, however many they are. Of the chosen group
         the first candidate is taken.
         """
-        places = range(len(self.leaders)) if among is None else tuple(among)
+        voters = range(len(self.leaders)) if among is None else tuple(among)
         classes = self.classes
-        sizes = dict.fromkeys(self.leaders, 0)
-        for place in places:
-            sizes[self.leaders[place]] += classes[place] == VOTING
-        return max(places, key=lambda place: (classes[place], sizes[self.leaders[place]], -place))
+        votes = Counter(self.leaders[voter] for voter in voters if classes[voter] == VOTING)
+        return max(voters, key=lambda voter: (classes[voter], votes[self.leaders[voter]], -voter))
 
     @property
     def contenders(self) -> tuple[tuple[int, ...], ...]:
-        """Places of candidates with equal results, the group that the vote prefers first; without SQL that fails."""
-        groups: dict[int, list[int]] = {}
-        for place, leader in enumerate(self.leaders):
-            if self.statuses[place] in ("ok", "empty"):
-                groups.setdefault(leader, []).append(place)
-        left = [place for group in groups.values() for place in group]
+        """Candidates with equal results, the group that the vote prefers first; without SQL that fails."""
+        groups: dict[int, tuple[int, ...]] = {}
+        for candidate, leader in enumerate(self.leaders):
+            if self.statuses[candidate] in ("ok", "empty"):
+                groups[leader] = (*groups.get(leader, ()), candidate)
         ranked = []
-        while left:
-            group = groups[self.leaders[self.winner(left)]]
-            ranked.append(tuple(group))
-            left = [place for place in left if place not in group]
+        while groups:
+            ranked.append(groups.pop(self.leaders[self.winner(chain(*groups.values()))]))
         return tuple(ranked)
 
 
@@ -114,9 +112,8 @@ class Bill:
     usd: float | None = 0.0
 
     def __add__(self, other: "Bill") -> "Bill":
-        tokens = None if self.tokens is None or other.tokens is None else self.tokens + other.tokens
-        usd = None if self.usd is None or other.usd is None else self.usd + other.usd
-        return Bill(self.calls + other.calls, tokens, usd)
+        tokens = total_of([self.tokens, other.tokens])
+        return Bill(self.calls + other.calls, tokens, total_of([self.usd, other.usd]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +136,7 @@ def bill_of(records: Iterable[StageRecord], setup: CandidateSetup) -> CandidateB
         candidate = split_label(record.label)[1]
         prices = setup.own_prices if candidate is None else setup.prices[(candidate - 1) % len(setup.prices)]
         for call in record.rounds:
-            one = _bill(call, prices)
-            total += CandidateBill(selected=one) if candidate is None else CandidateBill(written=one)
+            usd = call.cost_usd if call.cost_usd is not None and not call.cached else cost(call.usage, prices)
+            bill = Bill(1, total_of([call.usage.input, call.usage.output]), usd)
+            total += CandidateBill(selected=bill) if candidate is None else CandidateBill(written=bill)
     return total
-
-
-def _bill(call: Call, prices: Prices | None) -> Bill:
-    usage = call.usage
-    tokens = None if usage.input is None or usage.output is None else usage.input + usage.output
-    usd = call.cost_usd if call.cost_usd is not None and not call.cached else cost(usage, prices)
-    return Bill(1, tokens, usd)

@@ -35,9 +35,8 @@ class Cost:
     # saved of that by the provider's prompt cache and by cheaper tiers, down to `cost_usd`; None if unknown
     prompt_cache_usd: float | None = None
     tier_usd: float | None = None
-    reply_cache_usd: float | None = (
-        None  # what the cached calls cost when they were paid; None if unknown for any
-    )
+    # what the cached calls cost when they were paid; None if unknown for any
+    reply_cache_usd: float | None = None
     flex_calls: int | None = None  # paid calls answered in the tier "flex"; None if the calls are unknown
     # p50_s, p95_s: seconds per paid call; None without one
     p50_s: float | None = None
@@ -96,18 +95,10 @@ def reported_cost(stages: Sequence[StageRecord]) -> Cost:
     """
     if not stages or not all(stage.calls for stage in stages):
         return Cost()
-    known = total_cost(stages)
-    return Cost(
-        calls=known.calls,
-        input_tokens=known.input_tokens,
-        cached_input_tokens=known.cached_input_tokens,
-        output_tokens=known.output_tokens,
-        reasoning_tokens=known.reasoning_tokens,
-        cost_usd=known.cost_usd,
-        from_scratch_usd=known.cost_usd,
-        p50_s=known.p50_s,
-        p95_s=known.p95_s,
-    )
+    cost = total_cost(stages)
+    tokens = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens")
+    reported = ("calls", *tokens, "cost_usd", "p50_s", "p95_s")
+    return Cost(**{name: getattr(cost, name) for name in reported}, from_scratch_usd=cost.cost_usd)
 
 
 def _savings(call: Call) -> tuple[float | None, float | None, float | None]:
@@ -136,8 +127,8 @@ def calls_in_words(cost: Cost) -> str:
     '1 call, free of charge, 0 from the cache'
     """
     calls = "unknown calls" if cost.calls is None else counted(cost.calls, "call")
-    made = f"{calls}, free of charge" if cost.calls and cost.cost_usd == 0 else f"{calls} paid"
-    return f"{made}, {number(cost.cached_calls)} from the cache"
+    paid = f"{calls}, free of charge" if cost.calls and cost.cost_usd == 0 else f"{calls} paid"
+    return f"{paid}, {number(cost.cached_calls)} from the cache"
 
 
 def by_endpoint(cost: Cost) -> tuple[str, ...]:
@@ -155,13 +146,13 @@ def percentile(ordered: Sequence[float], percent: float) -> float | None:
     """
     if not ordered:
         return None
-    place = (len(ordered) - 1) * percent / 100
-    below = int(place)
+    position = (len(ordered) - 1) * percent / 100
+    below = int(position)
     above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+    return ordered[below] + (ordered[above] - ordered[below]) * (position - below)
 
 
 def total(values: Sequence[N | None]) -> N | None:
     """Add up values; None if one of them is unknown."""
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
+    reported = [value for value in values if value is not None]
+    return sum(reported) if len(reported) == len(values) else None

@@ -73,7 +73,7 @@ class Degradation:
     def _sentences(self) -> tuple[str, ...]:
         if not self.stages:
             return ()
-        lost = [each.stage for each in self.stages if each.without_effect]
+        lost = [stage.stage for stage in self.stages if stage.without_effect]
         if lost:
             meaning = f"The score is that of the other stages alone, without {' and '.join(lost)}."
         elif self.affected:
@@ -81,7 +81,7 @@ class Degradation:
             meaning = f"{self.affected:,} of {answered} had a stage that fell back."
         else:
             meaning = ""
-        return (*(each.sentence for each in self.stages), *([meaning] if meaning else ()))
+        return (*(stage.sentence for stage in self.stages), *([meaning] if meaning else ()))
 
 
 def find_degradation(outcomes: Iterable[Outcome]) -> Degradation:
@@ -121,19 +121,18 @@ def _stages(outcome: Outcome) -> list[StageRecord]:
 
 
 def _of_stage(stage: str, questions: Sequence[Sequence[StageRecord]]) -> DegradedStage:
-    records = [record for each in questions for record in each]
+    records = [record for question in questions for record in question]
     instead = Counter(record.fallback for record in records if record.unreadable and record.fallback)
-    others = [[record for record in each if _fell_back(record)] for each in questions]
-    reasons = Counter(record.fallback or record.error for each in others for record in each)
+    reasons = Counter(record.fallback or record.error for record in records if _fell_back(record))
     reasons.update(record.skipped for record in records if record.skipped)
     return DegradedStage(
         stage,
         questions=len(questions),
-        affected=sum(any(map(_is_degraded, each)) for each in questions),
+        affected=sum(any(map(_is_degraded, question)) for question in questions),
         replies=sum(record.replies for record in records),
         unreadable=sum(record.unreadable for record in records),
-        fallbacks=sum(map(bool, others)),
-        skipped=sum(any(record.skipped for record in each) for each in questions),
+        fallbacks=sum(any(map(_fell_back, question)) for question in questions),
+        skipped=sum(any(record.skipped for record in question) for question in questions),
         instead=_most_frequent(instead),
         reason=_most_frequent(reasons),
     )

@@ -1,13 +1,53 @@
-"""Schema linking against the elements of the gold SQL (RSL-SQL, section 4)."""
+"""What the gold SQL uses: schema linking is scored against it (RSL-SQL, section 4), and an oracle is made of it.
+
+An oracle has right answers to sub-tasks: DAC's entities and skeleton (section 5), RSL-SQL's schema link. Scoring is the
+only reader of gold, so they are made here; a flow hands them to the pipeline in `Context.oracle`, for an analysis that
+is tagged "oracle" and never ranked.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from tasks.core.dac_records import Entities, Oracle, ParsedSkeleton
 from tasks.core.records import Link
 from tasks.database.schema import Schema
 from tasks.scoring.report import LinkingScore, QuestionScore, Ratio, is_right
-from tasks.sql.elements import GoldElements, elements
+from tasks.settings.pipeline import PipelineSettings, dac_of, has_oracle
+from tasks.sql.elements import GoldElements, elements, resolved_elements, used_elements
+from tasks.sql.skeleton import read_skeleton
+
+
+def make_oracle(gold_sql: str, schema: Schema, settings: PipelineSettings) -> Oracle | None:
+    """Return the right answers that a pipeline's settings ask for; None where they ask for none."""
+    if not has_oracle(settings):
+        return None
+    dac, linking = dac_of(settings), getattr(settings, "linking", None)
+    return Oracle(
+        gold_entities(gold_sql, schema) if dac and dac.oracle_entities else None,
+        gold_skeleton(gold_sql, schema.dialect) if dac and dac.oracle_skeleton else None,
+        gold_link(gold_sql, schema) if linking and linking.directions == "gold" else None,
+    )
+
+
+def gold_link(gold_sql: str, schema: Schema) -> Link:
+    """Return the tables and columns that the gold reads, joins included; of a table without a named column, all."""
+    used = resolved_elements(gold_sql, schema)
+    whole = set(used.tables) - {column.table for column in used.columns}
+    kept = (name for name in schema.column_names if name.table in whole or name in used.columns)
+    return Link(used.tables, tuple(kept))
+
+
+def gold_entities(gold_sql: str, schema: Schema) -> Entities:
+    """Return the tables that the gold reads and the columns that it uses otherwise than to join."""
+    used = used_elements(gold_sql, schema)
+    return Entities(used.tables, used.columns)
+
+
+def gold_skeleton(gold_sql: str, dialect: str) -> ParsedSkeleton:
+    """Return the gold's skeleton, or why it has none."""
+    reading = read_skeleton(gold_sql, dialect)
+    return ParsedSkeleton(reading.text, note=reading.reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +124,7 @@ def printed_recall(
 ) -> Ratio:
     """Return `strict_recall_or_correct` of a link, over the questions that `score_links` counts.
 
-    Args:
-        scores: the questions.
-        schemas: full schema by database.
-        link: name of the link.
-        stage: the stage whose SQL was made from the link; "" for the final answer.
-        rule: the rule that says which SQL is right.
+    `stage` is that whose SQL was made from the link, "" for the final answer; `rule` says which SQL is right.
     """
     scored = _scored_for_links(scores, schemas)
     correct = [is_right(s.stages.get(stage) if stage else s.final, rule) for s in scored]

@@ -104,11 +104,18 @@ class Metric:
         """Compute the metric; None where the run lacks what it needs."""
         if not all(run.has(need) for need in self.needs):
             return None
-        found = self.measure(run)
-        if found is None:
+        measurement = self.measure(run)
+        if measurement is None:
             return None
-        lines = (f"{self.title}: {self.text(found.value)}",) if found.lines is None else found.lines
-        return replace(found, lines=lines, data=self._data(found) if found.data is None else found.data)
+        lines = measurement.lines
+        if lines is None:
+            lines = (f"{self.title}: {self.text(measurement.value)}",)
+        data = measurement.data
+        if data is None:
+            value = measurement.value
+            facts = value.as_object() if isinstance(value, Ratio) else {"value": value}
+            data = {**facts, "unit": self.unit, "better": self.better}
+        return replace(measurement, lines=lines, data=data)
 
     def text(self, value: Value | None) -> str:
         """Write a value of the metric."""
@@ -118,11 +125,6 @@ class Metric:
             mean_of = f"{value.correct:,g} / {value.total:,g}"
             return DASH if value.value is None else f"{value.value:,.2f} {self.unit} ({mean_of})"
         return DASH if value is None else f"{value:,g} {self.unit}"
-
-    def _data(self, found: Measurement) -> dict[str, Any]:
-        value = found.value
-        facts = value.as_object() if isinstance(value, Ratio) else {"value": value}
-        return {**facts, "unit": self.unit, "better": self.better}
 
 
 def _check_unit(unit: str) -> None:
@@ -171,13 +173,13 @@ def result_metric(
             values: Mapping[str, QuestionValue] = run.measured[name]
             if failed := [value for value in values.values() if isinstance(value, str)]:
                 return _failed(title, failed[0])
-            known = {key: value for key, value in values.items() if not isinstance(value, str)}
-            total = Ratio(sum(known.get(row.question.id) or 0.0 for row in run.scored), len(run.scored))
+            numbers = {key: value for key, value in values.items() if not isinstance(value, str)}
+            total = Ratio(sum(numbers.get(row.question.id) or 0.0 for row in run.scored), len(run.scored))
             mean = f"mean over {total.total:,g} questions"
             text = f"{percent(total)} ({mean}{f'; {remark}' if remark else ''})"
             return Measurement(
                 total,
-                by_question=known,
+                by_question=numbers,
                 data={"sum": total.correct, "total": total.total, "value": total.value},
                 lines=(f"{title}: {text}",) if unit == SHARE else None,
             )
@@ -189,16 +191,18 @@ def result_metric(
 
 def find_metrics(names: Sequence[str] = ()) -> tuple[Metric, ...]:
     """Return every registered metric and those named, also as `path/to/file.py:name`, in the order of the summary."""
-    found: dict[str, Metric] = {}
+    metrics: dict[str, Metric] = {}
     for name in dict.fromkeys((*METRICS.names(), *names)):
-        one = METRICS.get(name)
-        if not isinstance(one, Metric):
+        registered = METRICS.get(name)
+        if not isinstance(registered, Metric):
             raise ConfigurationError(
-                f'The metric "{name}" is a {type(one).__name__}: put @metric("its title") above its function.'
+                f'The metric "{name}" is a {type(registered).__name__}: put @metric("its title") above its function.'
             )
-        if found.setdefault(one.name, one) is not one:
-            raise ConfigurationError(f'The metric "{name}" has the name of another, "{one.name}": rename it.')
-    return tuple(sorted(found.values(), key=lambda one: one.order))
+        if metrics.setdefault(registered.name, registered) is not registered:
+            raise ConfigurationError(
+                f'The metric "{name}" has the name of another, "{registered.name}": rename it.'
+            )
+    return tuple(sorted(metrics.values(), key=lambda metric: metric.order))
 
 
 def measure(run: ScoredRun, metrics: Sequence[Metric] | None = None) -> dict[str, Measurement | None]:
@@ -207,16 +211,16 @@ def measure(run: ScoredRun, metrics: Sequence[Metric] | None = None) -> dict[str
     One of a user's own that raises is unknown, and says so in the summary: an evaluation that was paid for is not
     lost to it.
     """
-    found: dict[str, Measurement | None] = {}
-    for one in find_metrics() if metrics is None else metrics:
+    measurements: dict[str, Measurement | None] = {}
+    for metric in find_metrics() if metrics is None else metrics:
         try:
-            found[one.name] = one.of(run)
+            measurements[metric.name] = metric.of(run)
         except Exception as error:
-            if one.measure.__module__.startswith("tasks."):
+            if metric.measure.__module__.startswith("tasks."):
                 raise
-            log.warning("the metric %s failed", one.name, exc_info=True)
-            found[one.name] = _failed(one.title, described(error))
-    return found
+            log.warning("the metric %s failed", metric.name, exc_info=True)
+            measurements[metric.name] = _failed(metric.title, described(error))
+    return measurements
 
 
 def _failed(title: str, why: str) -> Measurement:

@@ -21,9 +21,8 @@ class Conclusion:
 
     p_value: float  # two-sided
     confidence: float  # of the interval of the difference
-    not_ranked: (
-        str  # why neither is better, whatever the test finds, as a sentence; "" where the test decides
-    )
+    # why neither is better, whatever the test finds, as a sentence; "" where the test decides
+    not_ranked: str
 
     @property
     def difference(self) -> float:
@@ -138,10 +137,10 @@ class PairedTest(Conclusion):
     @property
     def reason(self) -> str:
         """Reason of the conclusion, with its numbers."""
-        return f"{self.not_ranked} {self._found}" if self.not_ranked else self._found
+        return f"{self.not_ranked} {self._numbers}".strip()
 
     @property
-    def _found(self) -> str:
+    def _numbers(self) -> str:
         if not self.differing:
             return (
                 f"both runs are right on the same {self.both_right:,} and wrong on the same {self.both_wrong:,} of "
@@ -154,11 +153,11 @@ class PairedTest(Conclusion):
         if self.better:
             low, high = (self.low, self.high) if self.better == "B" else (-self.high, -self.low)
             return f"{100 * self.confidence:g} % interval {points(low)} to {points(high)}, {counts}"
-        found = (
+        difference = (
             f"{points(self.difference)} points ({100 * self.confidence:g} % interval {points(self.low)} to "
             f"{points(self.high)}), {counts}"
         )
-        return found if self.significant else f"{found} {self._what_it_would_take()}"
+        return difference if self.significant else f"{difference} {self._what_it_would_take()}"
 
     @computed_field
     @property
@@ -245,14 +244,15 @@ def needed_net(differing: int, level: float = LEVEL) -> int | None:
     >>> needed_net(40), needed_net(150), needed_net(5)
     (14, 26, None)
     """
-    found, tail, term = None, 0, 1
+    net = None
+    tail, term = 0, 1
     for fewer in range(differing // 2 + 1):
         tail += term
         if min(1.0, 2 * tail / (1 << differing)) >= level:
             break
-        found = differing - 2 * fewer
+        net = differing - 2 * fewer
         term = term * (differing - fewer) // (fewer + 1)
-    return found
+    return net
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
@@ -265,9 +265,9 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
     """
     adjusted = [1.0] * len(p_values)
     reached = 0.0
-    for rank, place in enumerate(sorted(range(len(p_values)), key=lambda place: p_values[place])):
-        reached = max(reached, min(1.0, (len(p_values) - rank) * p_values[place]))
-        adjusted[place] = reached
+    for rank, test in enumerate(sorted(range(len(p_values)), key=lambda test: p_values[test])):
+        reached = max(reached, min(1.0, (len(p_values) - rank) * p_values[test]))
+        adjusted[test] = reached
     return tuple(adjusted)
 
 

@@ -63,17 +63,17 @@ def key_variant(name: str) -> Variant:
     """Return the score by an answer key, whose verdicts are in the questions."""
 
     def judge(row: QuestionScore, rule: str) -> bool | None:
-        found = row.keys.get(name)
-        if found is None:
+        by_key = row.keys.get(name)
+        if by_key is None:
             return is_right(row.final, rule)
-        return found.correct.get(rule, False) if found.counted else None
+        return by_key.correct.get(rule, False) if by_key.counted else None
 
     def change(row: QuestionScore) -> str:
         return row.keys[name].change if name in row.keys else ""
 
     def basis(row: QuestionScore) -> object:
-        found = row.keys.get(name)
-        return found and (found.change, found.golds)
+        by_key = row.keys.get(name)
+        return by_key and (by_key.change, by_key.golds)
 
     return Variant(name, f"By the key {name}", judge, change, basis)
 
@@ -104,14 +104,12 @@ def decided(benchmark: Mapping[str, Any], rows: Sequence[QuestionScore]) -> Iter
 
 
 def find_variants(benchmark: Mapping[str, Any], rows: Iterable[QuestionScore]) -> dict[str, Variant]:
-    """Return the variants that apply, by name.
+    """Return the variants that apply, by name; questions that are not scored are ignored.
 
-    Args:
-        benchmark: settings of the benchmark, as plain JSON.
-        rows: questions of a run; those that are not scored are ignored.
+    `benchmark` has the settings of the benchmark, as plain JSON.
     """
     scored = [row for row in rows if row.executable]
-    return {each.name: each for find in FINDERS for each in find(benchmark, scored)}
+    return {variant.name: variant for find in FINDERS for variant in find(benchmark, scored)}
 
 
 def scores(
@@ -120,20 +118,16 @@ def scores(
     """Return the score of a run under each rule, and that of each variant that applies.
 
     The official scores have the name of their rule. A variant's score under the headline rule has the variant's name,
-    and under another rule both names: "arcwise", "arcwise_strict".
-
-    Args:
-        rows: questions of a run; those that are not scored are in no denominator.
-        rules: comparison rules, the headline rule first.
-        benchmark: settings of the benchmark, as plain JSON.
+    and under another rule both names: "arcwise", "arcwise_strict". The first of the rules is the headline rule;
+    `benchmark` has the settings of the benchmark, as plain JSON. Questions that are not scored are in no denominator.
     """
     scored = [row for row in rows if row.executable]
-    found = {rule: score_by(None, scored, rule) for rule in rules}
+    by_name = {rule: score_by(None, scored, rule) for rule in rules}
     for name, variant in find_variants(benchmark, scored).items():
         for rule in rules:
             key = name if rule == rules[0] else f"{name}_{rule}"
-            found[key] = score_by(variant, scored, rule)
-    return found
+            by_name[key] = score_by(variant, scored, rule)
+    return by_name
 
 
 def score_by(variant: Variant | None, scored: Sequence[QuestionScore], rule: str) -> Score:

@@ -52,23 +52,23 @@ def _chosen(conf: Path, choice: EvaluationChoice, overrides: Sequence[str]) -> d
 def _changed(conf: Path, choice: EvaluationChoice, chosen: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the overrides that change a setting."""
     parsed = [(override, *parse_override(override)) for override in choice.overrides]
-    ours = [each for each in parsed if each[1] in chosen]
     try:
-        named = _chosen(conf, choice, ()) if ours else {}
+        defaults = _chosen(conf, choice, ()) if any(kind in chosen for _, kind, _, _ in parsed) else {}
     except ConfigurationError:  # some backbones cannot be without a setting
-        named = {}
+        defaults = {}
     return tuple(
         override
-        for override, kind, keys, _ in ours
-        if kind not in named or _value(chosen[kind], keys) != _value(named[kind], keys)
+        for override, kind, keys, _ in parsed
+        if kind in chosen
+        and (kind not in defaults or _value(chosen[kind], keys) != _value(defaults[kind], keys))
     )
 
 
 def _value(settings: BaseModel, keys: Sequence[str]) -> Any:
-    found: Any = settings.model_dump(mode="json")
+    value: Any = settings.model_dump(mode="json")
     for key in keys:
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
 
 
 def benchmark_settings(name: str, overrides: Sequence[str] = ()) -> BenchmarkSettings:
@@ -86,10 +86,10 @@ def stored_benchmark(content: Mapping[str, Any]) -> BenchmarkSettings:
     """Return the settings of a stored run's benchmark, without its answer keys, which scoring alone reads."""
     try:
         plain = {**content, "answer_keys": []}
-        found: BenchmarkSettings = TypeAdapter(AnyBenchmark).validate_json(json.dumps(plain))
+        settings: BenchmarkSettings = TypeAdapter(AnyBenchmark).validate_json(json.dumps(plain))
     except ValidationError as error:
         raise ConfigurationError(
             f"The stored settings of the benchmark {content.get('name')} are not valid in this release: "
             f"{first_problem(error)}."
         ) from None
-    return found
+    return settings

@@ -22,122 +22,90 @@ DEFAULT_PIPELINE = "rsl-sql"
 """Defaults of the command line, of Prefect's forms, and of `answer` and `prepare`."""
 
 
+class _Below:
+    """A path below the working folder."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, home: "Home", owner: type) -> Path:
+        return home.path / self._name
+
+
 @dataclass(frozen=True, slots=True)
 class Home:
     """The git-ignored working folder; every store's default place is below it."""
 
     path: Path
 
+    replies = _Below("replies.sqlite")
+    """Cache of model replies."""
+    prefect = _Below("prefect")
+    """Prefect's own home: its database, its log, its profile."""
+    stage_results = _Below("stages.sqlite")
+    """Persisted results of stages."""
+    warehouse = _Below("warehouse.duckdb")
+    """Per-question, per-stage rows."""
+    verdicts = _Below("verdicts.sqlite")
+    """Cache of verdicts on SQL that was executed before."""
+    embeddings = _Below("embeddings")
+    """Matrices of embedded demonstration pools."""
+    endpoints = _Below("endpoints")
+    """What was found out about endpoints, one file for each endpoint and model."""
+    agents = _Below("agents")
+    """Trajectories of agents that were run from Python, one file for each."""
+    values = _Below("values")
+    """Indexes of databases' values, one file each."""
+    runs = _Below("runs")
+    """A folder of small files, one for each evaluation that is running now."""
+    services = _Below("services")
+    """What the servers of `crosscheck up` log, and who they are."""
+    nights = _Below("nights")
+    """A summary of each night."""
+    reports = _Below("reports")
+    """Pages of runs, and the leaderboard."""
+
     @property
     def mlflow_uri(self) -> str:
         """Tracking store of MLflow."""
         return f"sqlite:///{self.path / 'mlflow.db'}"
 
-    @property
-    def replies(self) -> Path:
-        """Cache of model replies."""
-        return self.path / "replies.sqlite"
-
-    @property
-    def prefect(self) -> Path:
-        """Prefect's own home: its database, its log, its profile."""
-        return self.path / "prefect"
-
-    @property
-    def stage_results(self) -> Path:
-        """Persisted results of stages."""
-        return self.path / "stages.sqlite"
-
-    @property
-    def warehouse(self) -> Path:
-        """Per-question, per-stage rows."""
-        return self.path / "warehouse.duckdb"
-
-    @property
-    def verdicts(self) -> Path:
-        """Cache of verdicts on SQL that was executed before."""
-        return self.path / "verdicts.sqlite"
-
-    @property
-    def embeddings(self) -> Path:
-        """Matrices of embedded demonstration pools."""
-        return self.path / "embeddings"
-
-    @property
-    def endpoints(self) -> Path:
-        """What was found out about endpoints, one file for each endpoint and model."""
-        return self.path / "endpoints"
-
-    @property
-    def agents(self) -> Path:
-        """Trajectories of agents that were run from Python, one file for each."""
-        return self.path / "agents"
-
-    @property
-    def values(self) -> Path:
-        """Indexes of databases' values, one file each."""
-        return self.path / "values"
-
-    @property
-    def runs(self) -> Path:
-        """A folder of small files, one for each evaluation that is running now."""
-        return self.path / "runs"
-
-    @property
-    def services(self) -> Path:
-        """What the servers of `crosscheck up` log, and who they are."""
-        return self.path / "services"
-
-    @property
-    def nights(self) -> Path:
-        """A summary of each night."""
-        return self.path / "nights"
-
-    @property
-    def reports(self) -> Path:
-        """Pages of runs, and the leaderboard."""
-        return self.path / "reports"
-
 
 def find_home(option: str | None = None, *, make: bool = True) -> Home:
     """Return the working folder: `--home`, else CROSSCHECK_HOME, else `.crosscheck` in the current folder.
 
-    Args:
-        option: `--home`.
-        make: whether a missing folder is made; False for what only reads.
+    With `make`, a missing folder is made; what only reads needs none.
     """
     named = Path(option or os.environ.get("CROSSCHECK_HOME") or ".crosscheck").expanduser()
     try:
         path = named.resolve()
         _require_utf8(path)
-        there = next(each for each in (path, *path.parents) if each.exists())
+        existing = next(folder for folder in (path, *path.parents) if folder.exists())
     except (OSError, RuntimeError) as error:  # RuntimeError: a loop of symbolic links
         reason = error.strerror if isinstance(error, OSError) else "a loop of symbolic links"
-        raise ConfigurationError(
-            f"The working folder {named} cannot be used: {reason}. Name another with --home or CROSSCHECK_HOME."
-        ) from None
+        raise _unusable(named, f"cannot be used: {reason}") from None
     if "?" in str(path) or unquote(str(path)) != str(path):
-        raise ConfigurationError(
-            f'The working folder {path} has a "?" or a "%" with two digits in its name, which stand for something else '
-            "in the addresses of databases. Name another with --home or CROSSCHECK_HOME."
+        raise _unusable(
+            path,
+            'has a "?" or a "%" with two digits in its name, which stand for something else in the addresses of '
+            "databases",
         )
-    if not there.is_dir():
-        raise ConfigurationError(
-            f"The working folder {path} cannot be used: {there} is a file, not a folder. Name another with --home or "
-            "CROSSCHECK_HOME."
-        )
+    if not existing.is_dir():
+        raise _unusable(path, f"cannot be used: {existing} is a file, not a folder")
     try:
         if make:
             path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigurationError(
-            f"The working folder {path} cannot be made: {error.strerror}. Name another with --home or CROSSCHECK_HOME."
-        ) from error
+        raise _unusable(path, f"cannot be made: {error.strerror}") from error
     if path.exists() and not os.access(path, os.W_OK):
-        raise ConfigurationError(
-            f"The working folder {path} cannot be written to. Name another with --home or CROSSCHECK_HOME."
-        )
+        raise _unusable(path, "cannot be written to")
     return Home(path)
+
+
+def _unusable(path: Path, why: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"The working folder {path} {why}. Name another with --home or CROSSCHECK_HOME."
+    )
 
 
 def find_data(option: str | None = None) -> Path:

@@ -63,8 +63,8 @@ class Kind:
                 f'"{name}" cannot be configured: what it names has no attribute `settings` that is '
                 f"{self.base.__name__} or a subclass. CONTRIBUTING.md shows how each kind is written."
             )
-        found: type[Settings] = model
-        return found
+        settings: type[Settings] = model
+        return settings
 
     def validate(self, value: Any, info: ValidationInfo) -> Any:
         """Validate keys and values with the model of the implementation that they name; pass on what is a model."""

@@ -13,6 +13,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from tasks.core.errors import ConfigurationError, did_you_mean
+from tasks.core.files import read_file
 from tasks.core.registry import absolute, is_in_file
 from tasks.settings.backbone import BackboneSettings, Prices, Rates
 from tasks.settings.base import Settings
@@ -21,10 +22,69 @@ from tasks.settings.evaluation import TrackingSettings
 from tasks.settings.home import find_conf
 from tasks.settings.kinds import BACKBONE, BENCHMARK, PIPELINE, Kind
 from tasks.settings.pipeline import PipelineSettings
-from tasks.settings.yaml_files import load_yaml, read_yaml, yaml_problem
 
 if TYPE_CHECKING:
-    from genai_prices.types import ModelInfo, Provider
+    from genai_prices.types import ModelInfo
+
+MAX_VALUES = 10_000
+"""Most values of a YAML text; a value is counted again for each alias of it."""
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Return the keys and values of a YAML file."""
+    try:
+        content = load_yaml(read_file(path).decode())
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"{path} is not YAML: {yaml_problem(error)}.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path} cannot be read as YAML: {error}") from None
+    if content is None:
+        raise ConfigurationError(f"{path} is empty. Write keys and values into it.")
+    if not isinstance(content, dict):
+        what = "a list" if isinstance(content, list) else "a single value"
+        raise ConfigurationError(f"{path} must hold keys and values, not {what}.")
+    return content
+
+
+def yaml_problem(error: yaml.YAMLError) -> str:
+    """Return what is wrong and where, without PyYAML's name for a text that it did not read from a file."""
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark:
+        mark = error.problem_mark
+        return f"line {mark.line + 1}, column {mark.column + 1}: {error.problem}"
+    return " ".join(str(error).replace(' in "<unicode string>",', " at").split())
+
+
+def load_yaml(text: str) -> Any:
+    """Return the value of a YAML text.
+
+    Raises:
+        YAMLError: it is not YAML, an alias refers to a value that contains it, or there are too many values.
+    """
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        if node is not None:
+            _values(node, {})
+        return yaml.safe_load(text)
+    except RecursionError:
+        raise yaml.YAMLError("it is nested too deeply") from None
+
+
+def _values(node: yaml.Node, counted: dict[int, int]) -> int:
+    """Return the number of values of a node; `counted` holds those of nodes by id, 0 for one that is being read."""
+    if id(node) in counted:
+        if not counted[id(node)]:
+            raise yaml.MarkedYAMLError(
+                problem="an alias refers to a value that contains it", problem_mark=node.start_mark
+            )
+        return counted[id(node)]
+    counted[id(node)] = 0
+    parts: list[Any] = node.value if isinstance(node, yaml.CollectionNode) else []
+    if isinstance(node, yaml.MappingNode):
+        parts = [part for pair in node.value for part in pair]
+    counted[id(node)] = 1 + sum(_values(part, counted) for part in parts)
+    if counted[id(node)] > MAX_VALUES:
+        raise yaml.MarkedYAMLError(problem=f"more than {MAX_VALUES:,} values", problem_mark=node.start_mark)
+    return counted[id(node)]
 
 
 PACKAGE = "genai-prices"
@@ -67,44 +127,41 @@ def _listed(model: str, address: str) -> Prices | None:
     try:
         from genai_prices.data_snapshot import get_snapshot
 
-        provider, found = get_snapshot().find_provider_model(model, None, None, address)
+        provider, entry = get_snapshot().find_provider_model(model, None, None, address)
     except (ImportError, LookupError):
         return None
-    source = f"{PACKAGE} {importlib.metadata.version(PACKAGE)} ({provider.id}: {found.id})"
-    return _prices(model, provider, found, source)
+    source = f"{PACKAGE} {importlib.metadata.version(PACKAGE)} ({provider.id}: {entry.id})"
+    return _prices(model, entry, source)
 
 
-def _prices(model: str, provider: "Provider", found: "ModelInfo", source: str) -> Prices | None:
+def _prices(model: str, entry: "ModelInfo", source: str) -> Prices | None:
     now = datetime.datetime.now(datetime.UTC)
-    conditions = [each.constraint for each in found.prices] if isinstance(found.prices, list) else []
-    starts = [date for each in conditions if (date := getattr(each, "start_date", None)) is not None]
-    if len(starts) < sum(each is not None for each in conditions):
+    conditions = [price.constraint for price in entry.prices] if isinstance(entry.prices, list) else []
+    starts = [date for rule in conditions if (date := getattr(rule, "start_date", None)) is not None]
+    if len(starts) < sum(rule is not None for rule in conditions):
         return None  # the price depends on the time of day
-    standard = _rates(found.get_prices(now))
+    standard = _rates(entry.get_prices(now))
     if standard is None:
         return None
     later = min((start for start in starts if start > now.date()), default=None)
-    tiers = {name: _tier(found, context, now) for name, context in _TIERS.items()}
+    tiers = {name: _tier(entry, context, now) for name, context in _TIERS.items()}
     return Prices(
-        input=standard.input,
-        cached_input=standard.cached_input,
-        cache_write=standard.cache_write,
-        output=standard.output,
+        **dict(standard),
         flex=tiers["flex"],
         batch=tiers["batch"],
         model=model,
-        most_input=_most_input(found.get_prices(now)),
+        most_input=_most_input(entry.get_prices(now)),
         valid_from=max((start for start in starts if start <= now.date()), default=None),
         valid_until=later - datetime.timedelta(days=1) if later else None,
         source=source,
     )
 
 
-def _tier(found: "ModelInfo", context: dict[str, str], now: datetime.datetime) -> Rates | None:
+def _tier(entry: "ModelInfo", context: dict[str, str], now: datetime.datetime) -> Rates | None:
     """Return the prices of a tier; None where the list has none for it."""
-    if not any(variant.when == context for variant in found.price_variants or ()):
+    if not any(variant.when == context for variant in entry.price_variants or ()):
         return None
-    return _rates(found.get_prices(now, context))
+    return _rates(entry.get_prices(now, context))
 
 
 def _rates(listed: Any) -> Rates | None:
@@ -156,34 +213,30 @@ def known_names(kind: str) -> list[str]:
 
 
 def load_benchmark_settings(conf: Path, name: str, overrides: Iterable[str] = ()) -> BenchmarkSettings:
-    """Read one benchmark's settings. Raises ConfigurationError as `load_settings` does."""
+    """Read one benchmark's settings."""
     return load_settings(conf, "benchmark", name, overrides)  # type: ignore[no-any-return]
 
 
 def load_backbone_settings(conf: Path, name: str, overrides: Iterable[str] = ()) -> BackboneSettings:
-    """Read one backbone's settings, with listed prices. Raises ConfigurationError as `load_settings` does."""
+    """Read one backbone's settings, with listed prices."""
     return with_listed_prices(load_settings(conf, "backbone", name, overrides))
 
 
 def load_pipeline_settings(conf: Path, name: str, overrides: Iterable[str] = ()) -> PipelineSettings:
-    """Read one pipeline's settings. Raises ConfigurationError as `load_settings` does."""
+    """Read one pipeline's settings."""
     return load_settings(conf, "pipeline", name, overrides)  # type: ignore[no-any-return]
 
 
 def load_tracking_settings(overrides: Iterable[str] = ()) -> TrackingSettings:
-    """Return the tracking settings, which have no file, only `--set tracking.*`. Raises as `load_settings` does."""
+    """Return the tracking settings, which have no file, only `--set tracking.*`."""
     return _validated("tracking", Path("--set"), {}, overrides)  # type: ignore[no-any-return]
 
 
 def load_settings(conf: Path, kind: str, name: str, overrides: Iterable[str] = ()) -> Any:
     """Read `conf/<kind>s/<name>.yaml`, apply the overrides of its kind, and validate.
 
-    Args:
-        conf: the configuration folder.
-        kind: "benchmark", "backbone" or "pipeline".
-        name: a file's name without `.yaml`, the path of a YAML file elsewhere, `path/to/file.py:attribute`, or what
-            an installed package offers under that name.
-        overrides: `kind.key.key=value` texts, as `--set` takes them; those of other kinds are ignored.
+    `name` may also be the path of a YAML file elsewhere, `path/to/file.py:attribute`, or what an installed package
+    offers under that name. Overrides of other kinds are ignored.
     """
     chosen = KINDS[kind]
     if chosen and is_in_file(name):
@@ -315,7 +368,7 @@ def _file_of(conf: Path, kind: str, name: str) -> Path:
     if name in files:
         return files[name]
     if name.endswith(".py") and (chosen := KINDS[kind]):
-        fitting = [f"{name}:{each}" for each in chosen.in_file(Path(name).expanduser())]
+        fitting = [f"{name}:{attribute}" for attribute in chosen.in_file(Path(name).expanduser())]
         written = f"Name the {kind} in it: {' or '.join(fitting)}." if fitting else f"It defines no {kind}."
         raise ConfigurationError(f"{name} is a Python file. {written}")
     raise ConfigurationError(

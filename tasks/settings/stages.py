@@ -7,11 +7,7 @@ from pydantic import Field
 from tasks.settings.base import Settings
 
 OracleParts = Literal["none", "entities", "skeleton", "both"]
-
-
 FeedbackStyle = Literal["advisory", "strict"]
-
-
 Names = Literal["all", "unlisted"]
 
 

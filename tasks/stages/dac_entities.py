@@ -26,9 +26,15 @@ from tasks.database.dialects import quoted
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema import Column, Schema, Table
 from tasks.database.schema_view import SchemaView
-from tasks.retrieval.alignment import GroundedDemonstration, whole_question
+from tasks.retrieval.alignment import (
+    GroundedDemonstration,
+    QuestionWords,
+    name_words,
+    question_tokens,
+    stem,
+    whole_question,
+)
 from tasks.retrieval.demonstrations import FUNCTION_WORDS
-from tasks.retrieval.name_matching import QuestionWords, name_words, question_tokens, stem
 from tasks.settings.stages import Names
 from tasks.sql.elements import Elements, used_elements
 from tasks.stages.dac import shown_examples

@@ -13,7 +13,7 @@ from typing import Any
 
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.database.schema import Schema
-from tasks.scoring.oracle import gold_link
+from tasks.scoring.linking import gold_link
 from tests.support.fake_openai import FakeOpenAI
 
 

@@ -16,7 +16,7 @@ from tasks.database.database import Database
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.retrieval.value_index import DatabaseValues
-from tasks.scoring.oracle import gold_link
+from tasks.scoring.linking import gold_link
 from tasks.sql.parsing import parse
 from tasks.sql.same_query import same_query
 from tasks.sql.skeleton import skeleton, skeleton_length

@@ -56,7 +56,7 @@ def command(given: ListOptions) -> None:
 
 def _description(path: Path) -> str:
     """Return the description in a file, or the reason why the file cannot be read."""
-    from tasks.settings.yaml_files import load_yaml
+    from tasks.settings.load import load_yaml
 
     try:
         content = load_yaml(path.read_text(encoding="utf-8"))

@@ -67,7 +67,7 @@ class ScoreOptions(
     def settings(self) -> "ScoreSettings":
         """Return the settings of the options."""
         from flows.evaluate.score import ScoreSettings, read_rules
-        from tasks.benchmarks.predictions.columns import Reading
+        from tasks.benchmarks.predictions.formats import Reading
         from tasks.core.errors import ConfigurationError
         from tasks.settings.assemble import benchmark_settings
 

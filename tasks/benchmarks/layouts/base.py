@@ -96,14 +96,9 @@ class Layout:
         return ()
 
     def load(self, settings: BenchmarkSettings, folder: Path, files: Sequence[Path]) -> Split:
-        """Read the split from its question files, one after the other.
+        """Read the split from its question files, at least one, one after the other.
 
         Where ids of several files are equal, such as positions, an id is preceded by its file's name: `geo-12`.
-
-        Args:
-            settings: those of the benchmark.
-            folder: the benchmark's folder.
-            files: the question files, at least one.
         """
         splits = [self.read_split(path) for path in files]
         if len(splits) == 1:
@@ -121,19 +116,19 @@ class Layout:
         questions: list[Question] = []
         gold: dict[str, str] = {}
         further: dict[str, tuple[str, ...]] = {}
-        known: dict[str, Row] = {}
+        rows: dict[str, Row] = {}
         repeated: list[str] = []
         for row in json_rows(path):
             identity = _identity(row)
-            if identity in known and known[identity].content == row.content:
+            if identity in rows and rows[identity].content == row.content:
                 identity = f"{identity}-2"
                 repeated.append(identity)
-            if identity in known:
+            if identity in rows:
                 raise DataError(
-                    f'{row.place}: the id "{identity}" already belongs to item {known[identity].position}. '
+                    f'{row.place}: the id "{identity}" already belongs to item {rows[identity].position}. '
                     'Give every question its own "question_id", or none of them one.'
                 )
-            known[identity] = row
+            rows[identity] = row
             questions.append(self.question(row, identity))
             if self.has_gold:
                 gold[identity], *others = row.texts(self.sql_keys)
@@ -179,33 +174,26 @@ class Layout:
 def joined(splits: Sequence[Split], names: Sequence[str], digest: str) -> Split:
     """Return several splits as one; where any ids are equal, each is preceded by the name of its split."""
     ids = [question.id for split in splits for question in split.questions]
-    if len(set(ids)) < len(ids):
-        splits = [_renamed(split, name) for split, name in zip(splits, names, strict=True)]
+    prefixes = [f"{name}-" for name in names] if len(set(ids)) < len(ids) else [""] * len(splits)
+    parts = list(zip(prefixes, splits, strict=True))
     return Split(
-        tuple(question for split in splits for question in split.questions),
-        {identity: sql for split in splits for identity, sql in split.gold.items()},
+        tuple(
+            replace(question, id=prefix + question.id)
+            for prefix, part in parts
+            for question in part.questions
+        ),
+        {prefix + identity: sql for prefix, part in parts for identity, sql in part.gold.items()},
         digest,
-        {identity: found for split in splits for identity, found in split.results.items()},
+        {prefix + identity: results for prefix, part in parts for identity, results in part.results.items()},
         tuple(note for split in splits for note in split.notes),
-        {identity: sqls for split in splits for identity, sqls in split.further_gold.items()},
-    )
-
-
-def _renamed(split: Split, name: str) -> Split:
-    return Split(
-        tuple(replace(question, id=f"{name}-{question.id}") for question in split.questions),
-        {f"{name}-{identity}": sql for identity, sql in split.gold.items()},
-        split.digest,
-        {f"{name}-{identity}": found for identity, found in split.results.items()},
-        split.notes,
-        {f"{name}-{identity}": sqls for identity, sqls in split.further_gold.items()},
+        {prefix + identity: sqls for prefix, part in parts for identity, sqls in part.further_gold.items()},
     )
 
 
 def layout_of(name: str) -> Layout:
     """Return the layout of a name, or of `path/to/file.py:class`."""
-    found: type[Layout] = LAYOUTS.get(name)
-    return found()
+    layout: type[Layout] = LAYOUTS.get(name)
+    return layout()
 
 
 def _identity(row: Row) -> str:

@@ -52,7 +52,8 @@ class Spider2Layout(Layout):
     def load(self, settings: BenchmarkSettings, folder: Path, files: Sequence[Path]) -> Split:
         """Read the tasks with their documents, and find their accepted results."""
         assert isinstance(settings, Spider2Settings)
-        rows = [row for path in files for row in json_line_rows(path) if _is_local(row)]
+        tasks = [row for path in files for row in json_line_rows(path)]
+        rows = [row for row in tasks if row.text(["instance_id"]).startswith(SQLITE_TASK)]
         if not rows:
             raise DataError(f"{files[0]} holds no task on SQLite (instance_id {SQLITE_TASK}...).")
         documents, missing = folder / settings.documents, {}
@@ -69,10 +70,6 @@ class Spider2Layout(Layout):
             questions[name] = Question(name, row.text(["question"]), row.folder_name("db"), evidence)
         results = _results(folder / settings.results, folder / settings.evaluation, questions)
         return Split(tuple(questions.values()), {}, files_digest(files), results, tuple(_about(missing)))
-
-
-def _is_local(row: Row) -> bool:
-    return row.text(["instance_id"]).startswith(SQLITE_TASK)
 
 
 def _about(missing: dict[str, Path]) -> Iterable[str]:
@@ -94,7 +91,7 @@ def _results(folder: Path, evaluation: Path, questions: Iterable[str]) -> dict[s
     by_task: dict[str, list[Path]] = {}
     for path in shown_files(folder, "*.csv"):
         by_task.setdefault(re.sub(r"_[a-z]$", "", path.stem), []).append(path)
-    found = {}
+    results = {}
     for name in questions:
         if name not in by_task:
             continue
@@ -104,26 +101,22 @@ def _results(folder: Path, evaluation: Path, questions: Iterable[str]) -> dict[s
         order = row.content.get("ignore_order", False)
         if not isinstance(order, bool):
             raise DataError(f'{row.place}: "ignore_order" must be true or false, not {json.dumps(order)}.')
-        found[name] = GoldResults(files, _columns(row, len(files)), order)
-    return found
+        results[name] = GoldResults(files, _columns(row, len(files)), order)
+    return results
 
 
 def _columns(row: Row, files: int) -> tuple[tuple[int, ...], ...]:
     """Read `condition_cols`: positions for every file, or a list of them for each file."""
     value: Any = row.content.get("condition_cols") or []
-    lists = (
-        value if isinstance(value, list) and value and all(isinstance(one, list) for one in value) else None
-    )
-    if lists is not None and len(lists) == 1:
-        lists = lists * files
-    wanted = [value] * files if lists is None else lists
-    if len(wanted) < files or not all(_are_positions(one) for one in wanted):
+    per_file = isinstance(value, list) and value and all(isinstance(item, list) for item in value)
+    lists = (value * files if len(value) == 1 else value) if per_file else [value] * files
+    if len(lists) < files or not all(map(_are_positions, lists)):
         raise DataError(
             f'{row.place}: "condition_cols" must be a list of positions from 0, or one such list for each of the '
             f"{files} accepted results, not {json.dumps(value)}."
         )
-    return tuple(tuple(one) for one in wanted[:files])
+    return tuple(map(tuple, lists[:files]))
 
 
 def _are_positions(value: Any) -> bool:
-    return isinstance(value, list) and all(type(one) is int and one >= 0 for one in value)
+    return isinstance(value, list) and all(type(item) is int and item >= 0 for item in value)

@@ -11,21 +11,116 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from tasks.benchmarks.predictions.columns import Reading, find_columns, flattened
-from tasks.benchmarks.rows import delimiter_of, files_digest, parse_json, read_csv_table, read_text
+from tasks.benchmarks.rows import (
+    DATABASE_NAMES,
+    ID_NAMES,
+    delimiter_of,
+    files_digest,
+    parse_json,
+    plain_name,
+    read_csv_table,
+    read_text,
+)
 from tasks.core.errors import DataError
 from tasks.core.files import shown_files
 
-Format = Literal[
-    "bird",
-    "lines",
-    "csv",
-    "rows",
-    "table",
-    "folder",
-    "trajectories",
-    "opentelemetry",
-]
+PREDICTED_KEYS = ("predicted_sql", "prediction", "pred_sql", "predicted")
+"""Names that say that a column holds predictions, whatever else there is."""
+SQL_KEYS = (*PREDICTED_KEYS, "sql", "query")
+GOLD_WORDS = frozenset({"gold", "golden", "reference", "target", "truth", "expected"})
+_SQL_WORD = re.compile(r"sql|query|pred\w*|generated")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a file of predictions is read where its content leaves it open."""
+
+    # name of the column that holds the SQL, `a.b` for a key of a nested object; None: as its name says
+    sql_column: str | None = None
+    by_position: bool = False  # whether prediction N belongs to question N, whatever ids the file has
+    unwrap: bool = False  # whether SQL is taken out of Markdown fences and of `database | SQL`
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Names of columns, as the file spells them."""
+
+    identity: str | None  # the question id's; None where predictions belong to questions by position
+    sql: str  # the SQL's
+    database: str | None  # the database's; None where there is none
+
+
+def flattened(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row whose nested objects are columns of their own.
+
+    >>> flattened({"id": 1, "predictions": {"m": {"sql": "SELECT 1"}}})
+    {'id': 1, 'predictions.m.sql': 'SELECT 1'}
+    """
+    flat: dict[str, Any] = {}
+    for name, value in row.items():
+        if isinstance(value, dict):
+            flat |= {f"{name}.{inner}": content for inner, content in flattened(value).items()}
+        else:
+            flat[str(name)] = value
+    return flat
+
+
+def find_columns(place: str, rows: Sequence[Mapping[str, Any]], reading: Reading) -> Columns:
+    """Return which columns hold what; names are compared without case, blanks and signs.
+
+    `place` is the file, and where in it the names stand.
+    """
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    identity = _named(names, ID_NAMES)
+    if reading.sql_column is None:
+        candidates = _sql_columns(names, rows)
+    else:
+        same = [name for name in names if plain_name(name) == plain_name(reading.sql_column)]
+        candidates = [reading.sql_column] if reading.sql_column in names else same
+    if len(candidates) > 1:
+        listed = ", ".join(f'"{name}"' for name in candidates)
+        raise DataError(
+            f"{place}: several columns may hold the predicted SQL: {listed}. "
+            f"Say which with --sql-column, for example --sql-column {candidates[-1]!r}."
+        )
+    lacking, hints = [], []
+    if identity is None and not reading.by_position:
+        lacking.append(f"question id ({', '.join(ID_NAMES)})")
+        hints.append("name the id so, or add --by-position if prediction N belongs to question N")
+    if not candidates:
+        lacking.append(f"SQL ({', '.join(SQL_KEYS)})" if reading.sql_column is None else reading.sql_column)
+        hints.append("name the column of the SQL with --sql-column")
+    if lacking:
+        listed, hint = " and no ".join(lacking), "; ".join(hints)
+        raise DataError(
+            f"{place}: there is no {listed}; it has {', '.join(names) or 'nothing'}. {hint[0].upper()}{hint[1:]}."
+        )
+    return Columns(identity, candidates[0], _named(names, DATABASE_NAMES))
+
+
+def _named(names: Sequence[str], spellings: Sequence[str]) -> str | None:
+    by_name = {plain_name(name): name for name in reversed(names)}
+    return next((by_name[name] for name in spellings if name in by_name), None)
+
+
+def _sql_columns(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the columns that may hold the predicted SQL: one whose name says so, else all whose name is like it."""
+    texts = [name for name in names if all(isinstance(row.get(name), str | int | None) for row in rows)]
+    certain = [name for name in texts if says_predicted(name)]
+    return certain or [name for name in texts if _is_like_sql(name)]
+
+
+def says_predicted(name: str) -> bool:
+    """Return whether a column's name says that it holds predictions, whatever else there is."""
+    return plain_name(name.rpartition(".")[2]) in PREDICTED_KEYS
+
+
+def _is_like_sql(name: str) -> bool:
+    words = plain_name(name).split("_")
+    return not GOLD_WORDS.intersection(words) and any(_SQL_WORD.fullmatch(word) for word in words)
+
+
+Format = Literal["bird", "lines", "csv", "rows", "table", "folder", "trajectories", "opentelemetry"]
 FORMATS: Mapping[Format, str] = {
     "bird": "BIRD's submission: a JSON object, question id -> SQL, tab, `----- bird -----`, tab, database",
     "lines": "Spider's text: one SQL per line, in the order of the questions, each with a tab and its database or not",
@@ -189,7 +284,7 @@ def _rows(
     columns = find_columns(
         f"{path}, {rows[0][0] if header is None and rows else 'the header'}", objects, reading
     )
-    known = (columns.identity, columns.sql, columns.database)
+    used = (columns.identity, columns.sql, columns.database)
     needed = (columns.sql,) if reading.by_position else (columns.identity, columns.sql)
     for place, row in rows:
         if absent := [name for name in needed if name and name not in row]:
@@ -202,7 +297,7 @@ def _rows(
             sql_or_none(_text(path, place, f'"{columns.sql}"', row[columns.sql])),
             (_text(path, place, f'"{columns.database}"', database) or "").strip() or None,
             columns.sql,
-            tuple(name for name, value in row.items() if isinstance(value, str) and name not in known),
+            tuple(name for name, value in row.items() if isinstance(value, str) and name not in used),
         )
 
 
@@ -238,12 +333,12 @@ def _identity(path: Path, place: str, value: Any) -> str:
 
 
 def _unique(pairs: list[tuple[str, Any]], path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    content: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
+        if key in content:
             raise DataError(f'{path}: the key "{key}" is there twice. Take one out.')
-        found[key] = value
-    return found
+        content[key] = value
+    return content
 
 
 def _is_object(line: str) -> bool:

@@ -18,13 +18,13 @@ from typing import Any
 from tasks.benchmarks.predictions.trajectory import (
     MAX_TOKENS,
     AgentTurn,
-    ModelCall,
     Trajectory,
     as_text,
+    known_call,
     tool_call,
 )
 from tasks.core.errors import DataError
-from tasks.core.outcome import ToolCall, Usage
+from tasks.core.outcome import Call, ToolCall, Usage
 
 QUESTION = ("question_id", "gen_ai.conversation.id")
 """Attributes that name the question; the first that a trace has counts."""
@@ -83,8 +83,8 @@ def read(path: str, objects: Iterable[tuple[str, dict[str, Any]]]) -> list[Traje
 
 
 def _question(trace: str, spans: Sequence[_Span]) -> str:
-    found = (span.text(name).strip() for name in QUESTION for span in spans)
-    identity = next(filter(None, found), "")
+    names = (span.text(name).strip() for name in QUESTION for span in spans)
+    identity = next(filter(None, names), "")
     if not identity:
         raise DataError(
             f"{spans[0].place}: the trace {trace} does not name its question. Set the attribute question_id on one of "
@@ -115,19 +115,15 @@ def _turns(spans: Sequence[_Span]) -> Iterator[AgentTurn]:
         yield from (AgentTurn(calls=(_executed(tool),)) for tool in tools)
 
 
-def _model_call(span: _Span) -> ModelCall:
+def _model_call(span: _Span) -> Call:
     usage = {name: span.attributes.get(attribute) for name, attribute in _TOKENS.items()}
-    wrong = next((_TOKENS[name] for name, count in usage.items() if not _is_count(count)), None)
-    if wrong:
-        raise DataError(
-            f"{span.place}: {wrong} must be a whole number up to {MAX_TOKENS:,}, not {span.attributes[wrong]!r}."
-        )
+    for name, count in usage.items():
+        if count is not None and not (type(count) is int and 0 <= count <= MAX_TOKENS):
+            raise DataError(
+                f"{span.place}: {_TOKENS[name]} must be a whole number up to {MAX_TOKENS:,}, not {count!r}."
+            )
     model = span.text("gen_ai.response.model") or span.text("gen_ai.request.model")
-    return ModelCall(model, Usage(**usage), seconds=span.seconds)
-
-
-def _is_count(value: Any) -> bool:
-    return value is None or (type(value) is int and 0 <= value <= MAX_TOKENS)
+    return known_call(model, Usage(**usage), span.seconds)
 
 
 def _requested(
@@ -160,8 +156,8 @@ def _parts(span: _Span, name: str, kind: str) -> list[Mapping[str, Any]]:
             raise DataError(f"{span.place}: the attribute {name} is not JSON.") from None
     messages = value if isinstance(value, list) else []
     parts = (message.get("parts") for message in messages if isinstance(message, dict))
-    found = (part for each in parts if isinstance(each, list) for part in each)
-    return [part for part in found if isinstance(part, dict) and part.get("type") == kind]
+    every = (part for listed in parts if isinstance(listed, list) for part in listed)
+    return [part for part in every if isinstance(part, dict) and part.get("type") == kind]
 
 
 def _spans(place: str, content: dict[str, Any]) -> Iterator[_Span]:
@@ -204,9 +200,9 @@ def _attributes(pairs: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _value(value: Mapping[str, Any]) -> Any:
     """Return the value of an attribute of OTLP, whose key is its type."""
-    ((kind, found),) = value.items()
+    ((kind, content),) = value.items()
     if kind == "intValue":
-        return int(found)
+        return int(content)
     if kind == "arrayValue":
-        return [_value(each) for each in found.get("values") or ()]
-    return _attributes(found.get("values") or ()) if kind == "kvlistValue" else found
+        return [_value(item) for item in content.get("values") or ()]
+    return _attributes(content.get("values") or ()) if kind == "kvlistValue" else content

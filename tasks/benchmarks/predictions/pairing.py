@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 from tasks.backbone.replies.sql_text import read_sql
 from tasks.benchmarks.benchmark import Benchmark
-from tasks.benchmarks.predictions.columns import says_predicted
-from tasks.benchmarks.predictions.formats import PredictionEntry, PredictionFile, sql_or_none
+from tasks.benchmarks.predictions.formats import PredictionEntry, PredictionFile, says_predicted, sql_or_none
 from tasks.benchmarks.rows import Row, json_line_rows, json_rows, read_text
 from tasks.core.errors import DataError
 from tasks.core.records import Question
@@ -24,27 +23,26 @@ BETTER = 0.15
 
 def about_fit(file: PredictionFile, sqls: Mapping[str, str], benchmark: Benchmark) -> tuple[str, ...]:
     """Return a warning if another pairing, by id or by position, fits the questions better."""
-    found = _likeness(sqls, benchmark.gold)
+    likeness = _likeness(sqls, benchmark.gold)
     advice = {
         "question id": "Leave out --by-position."
         if file.reading.by_position
         else "Name them question_id, one for each prediction.",
         "position": "--by-position reads them so.",
     }
-    for way, other in (
-        ("question id", _texts_by_id(file)),
-        ("position", _texts_by_position(file, benchmark)),
-    ):
-        if (like := _likeness(other, benchmark.gold)) > found + BETTER:
+    pairings = {
+        "question id": {
+            entry.question_id: entry.sql for entry in file.entries if entry.question_id and entry.sql
+        },
+        "position": _texts_by_position(file, benchmark),
+    }
+    for way, pairing in pairings.items():
+        if (like := _likeness(pairing, benchmark.gold)) > likeness + BETTER:
             return (
                 f"The predictions seem to be paired with the wrong questions. Paired by {way}, they share "
-                f"{like:.0%} of their words with the gold SQL; as they were read, {found:.0%}. {advice[way]}",
+                f"{like:.0%} of their words with the gold SQL; as they were read, {likeness:.0%}. {advice[way]}",
             )
     return ()
-
-
-def _texts_by_id(file: PredictionFile) -> dict[str, str]:
-    return {entry.question_id: entry.sql for entry in file.entries if entry.question_id and entry.sql}
 
 
 def _texts_by_position(file: PredictionFile, benchmark: Benchmark) -> dict[str, str]:
@@ -96,28 +94,31 @@ def pair(file: PredictionFile, benchmark: Benchmark) -> Predictions:
     these positions: BIRD mini-dev's published outputs.
     """
     if file.format == "lines":
-        found = _by_line(file, benchmark)
+        paired = _by_line(file, benchmark)
     elif file.reading.by_position:
-        found = _by_position(file, benchmark)
+        paired = _by_position(file, benchmark)
     elif file.format == "bird" and _keys_are_positions(file, benchmark):
         note = (
             f"The keys of {file.path.name} are positions from 0, not question ids: prediction N was taken for "
             "question N of the file, whose database it names."
         )
-        found = _by_position(file, benchmark, note)
+        paired = _by_position(file, benchmark, note)
     else:
-        found = _by_id(file, benchmark)
+        paired = _by_id(file, benchmark)
     theirs = "as Spider 2.0's evaluator does" if benchmark.settings.rule == "subset" else ""
     how = "--unwrap" if file.reading.unwrap else theirs
-    sqls = {name: unwrapped(sql) for name, sql in found.sqls.items()} if how else found.sqls
-    copies = _gold_copies(sqls, benchmark)
+    sqls = {name: unwrapped(sql) for name, sql in paired.sqls.items()} if how else paired.sqls
+    gold = benchmark.gold
+    copies = sum(" ".join(sql.split()) == " ".join(gold.get(name, "").split()) for name, sql in sqls.items())
     _refuse_gold(file, copies, len(sqls))
+    about_gold = _about_gold(copies, len(sqls))
     notes = (
-        *about_wrapping(found.sqls.values(), how),
-        *_about_gold(copies, len(sqls)),
+        *paired.notes,
+        *about_wrapping(paired.sqls.values(), how),
+        *about_gold,
         *about_fit(file, sqls, benchmark),
     )
-    return Predictions(file, sqls, (*found.notes, *notes), copies_gold=bool(_about_gold(copies, len(sqls))))
+    return Predictions(file, sqls, notes, copies_gold=bool(about_gold))
 
 
 def _keys_are_positions(file: PredictionFile, benchmark: Benchmark) -> bool:
@@ -156,12 +157,6 @@ def _by_position(file: PredictionFile, benchmark: Benchmark, note: str = "") -> 
     return Predictions(file, sqls, (note,) if note else ())
 
 
-def _gold_copies(sqls: Mapping[str, str], benchmark: Benchmark) -> int:
-    """Return how many predictions are the text of the gold SQL, blanks aside."""
-    gold = benchmark.gold
-    return sum(" ".join(sql.split()) == " ".join(gold.get(name, "").split()) for name, sql in sqls.items())
-
-
 def _refuse_gold(file: PredictionFile, copies: int, predictions: int) -> None:
     """Refuse a column that was chosen by a name that golds have too, and holds the gold SQL.
 
@@ -173,10 +168,10 @@ def _refuse_gold(file: PredictionFile, copies: int, predictions: int) -> None:
     others = dict.fromkeys(name for entry in file.entries for name in entry.other_texts)
     if named or not others or copies < max(1, IS_GOLD * predictions):
         return
-    shown = ", ".join(f'"{name}"' for name in others)
+    listed = ", ".join(f'"{name}"' for name in others)
     raise DataError(
         f'{file.path}: the column "{column}" holds the gold SQL of {copies:,} of {predictions:,} questions, and not '
-        f"predictions. The file also has {shown}. Name the column of the predictions with --sql-column (a.b for a key "
+        f"predictions. The file also has {listed}. Name the column of the predictions with --sql-column (a.b for a key "
         f"within an object), or give --sql-column {column!r} if these are the predictions."
     )
 
@@ -210,13 +205,19 @@ def _by_id(file: PredictionFile, benchmark: Benchmark) -> Predictions:
         _demand_database(file, entry, questions[identity], benchmark)
         if entry.sql:
             sqls[identity] = entry.sql
-    if unknown and len(unknown) == len(file.entries):
+    if not unknown:
+        return Predictions(file, sqls)
+    if len(unknown) == len(file.entries):
         raise DataError(
             f"{file.path}: none of its {len(unknown):,} ids is a question of {benchmark.settings.name}. They look "
             f'like "{unknown[0]}", the benchmark\'s like "{benchmark.questions[0].id}". '
             "Is it the file of another benchmark or split?"
         )
-    return Predictions(file, sqls, tuple(_about_unknown(unknown, benchmark)))
+    note = (
+        f"Left out, for {benchmark.settings.name} has no such question: {counted(len(unknown), 'prediction')} "
+        f"({shorten(unknown, 10)})."
+    )
+    return Predictions(file, sqls, (note,))
 
 
 def _by_line(file: PredictionFile, benchmark: Benchmark) -> Predictions:
@@ -241,7 +242,7 @@ def _by_line(file: PredictionFile, benchmark: Benchmark) -> Predictions:
         chosen: Sequence[PredictionEntry] = split
     else:  # a tab within a SQL, except where the question's own database follows it
         pairs = zip(split, entries, questions, strict=True)
-        chosen = [one if one.database_id == q.database_id else whole for one, whole, q in pairs]
+        chosen = [part if part.database_id == q.database_id else whole for part, whole, q in pairs]
     sqls = {q.id: sql_or_none(entry.sql) for q, entry in zip(questions, chosen, strict=True)}
     return Predictions(file, {identity: sql for identity, sql in sqls.items() if sql})
 
@@ -267,15 +268,6 @@ def _demand_database(
         )
 
 
-def _about_unknown(unknown: Sequence[str], benchmark: Benchmark) -> Sequence[str]:
-    if not unknown:
-        return ()
-    return (
-        f"Left out, for {benchmark.settings.name} has no such question: {counted(len(unknown), 'prediction')} "
-        f"({shorten(unknown, 10)}).",
-    )
-
-
 Wrapping = Literal["in a Markdown fence", "behind a database's name and |"]
 
 _PIPED = re.compile(r"\A\s*+[\w.-]++\s*+\|\s*+(?=(?:select|with)\b)", re.IGNORECASE)
@@ -298,21 +290,21 @@ def unwrapped(sql: str) -> str:
     >>> unwrapped("```sql\nSELECT 1\n```"), unwrapped("db | SELECT 2"), unwrapped("SELECT 3")
     ('SELECT 1', 'SELECT 2', 'SELECT 3')
     """
-    found = wrapping(sql)
-    if found is None:
+    kind = wrapping(sql)
+    if kind is None:
         return sql
-    return _PIPED.sub("", sql, count=1) if found.startswith("behind") else read_sql(sql) or sql
+    return _PIPED.sub("", sql, count=1) if kind.startswith("behind") else read_sql(sql) or sql
 
 
 def about_wrapping(sqls: Iterable[str], how: str) -> tuple[str, ...]:
     """Return a remark on the number of wrapped predictions; `how`: in which way they were unwrapped, "" if not."""
-    found = [wrapping(sql) for sql in sqls]
-    notes = []
-    for kind in dict.fromkeys(one for one in found if one):
-        count = found.count(kind)
-        done = f"was taken out ({how})" if how else "is executed as it is written; --unwrap takes it out"
-        notes.append(f"{count:,} of {len(found):,} predictions stand {kind}: the SQL {done}.")
-    return tuple(notes)
+    kinds = [wrapping(sql) for sql in sqls]
+    done = f"was taken out ({how})" if how else "is executed as it is written; --unwrap takes it out"
+    return tuple(
+        f"{kinds.count(kind):,} of {len(kinds):,} predictions stand {kind}: the SQL {done}."
+        for kind in dict.fromkeys(kinds)
+        if kind
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,13 +327,13 @@ def read_links(path: Path, benchmark: Benchmark) -> Mapping[str, LinkNames]:
         raise DataError(
             f"{path}: {with_id:,} of its {len(rows):,} objects have a question_id. Give it to all or none."
         )
-    known = [question.id for question in benchmark.questions]
-    if not with_id and len(rows) != len(known):
+    questions = [question.id for question in benchmark.questions]
+    if not with_id and len(rows) != len(questions):
         raise DataError(
-            f"{path} has {len(rows):,} objects, but {benchmark.settings.name} has {len(known):,} questions. They "
+            f"{path} has {len(rows):,} objects, but {benchmark.settings.name} has {len(questions):,} questions. They "
             'have no ids, so object N must be about question N; or give each a "question_id".'
         )
-    ids = [str(row.content["question_id"]) for row in rows] if with_id else known
+    ids = [str(row.content["question_id"]) for row in rows] if with_id else questions
     links: dict[str, LinkNames] = {}
     for identity, row in zip(ids, rows, strict=True):
         if identity in links:
@@ -349,7 +341,7 @@ def read_links(path: Path, benchmark: Benchmark) -> Mapping[str, LinkNames]:
                 f"{row.place}: question {identity} has a link already. Keep one for each question."
             )
         links[identity] = LinkNames(_names(row, "tables"), _names(row, "columns"))
-    if unknown := sorted(links.keys() - set(known)):
+    if unknown := sorted(links.keys() - set(questions)):
         raise DataError(f"{path}: {unknown[0]} is no question id of {benchmark.settings.name}.")
     return links
 

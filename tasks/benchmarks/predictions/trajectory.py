@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -33,7 +33,6 @@ MAX_TOKENS = 10**12
 """Highest number of tokens, dollars and seconds of a turn; a higher one is an error of the file."""
 Tokens = Annotated[int, Field(ge=0, le=MAX_TOKENS)] | None
 Amount = Annotated[float, Field(ge=0, le=MAX_TOKENS, allow_inf_nan=False)] | None
-UNKNOWN = Usage()
 SQL_ARGUMENTS = ("sql", "sql_query", "query", "statement", "command", "code")
 """Names of the arguments of tools that hold SQL; of several, the first counts."""
 
@@ -41,14 +40,13 @@ _QUERY = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/|\()*+(?:select|with|values)\b",
 _SUBMITS = re.compile(r"submit|final|finish|answer|terminate", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class ModelCall:
-    """What a file says of the model call of a turn; None is unknown."""
+def known_call(model: str, usage: Usage, seconds: float | None, cost_usd: float | None = None) -> Call:
+    """Return what a file says of a model call; its identity follows from the file and the question."""
+    return Call("", model, usage, cached=False, seconds=seconds, cost_usd=cost_usd)
 
-    model: str = ""
-    usage: Usage = UNKNOWN
-    cost_usd: float | None = None
-    seconds: float | None = None
+
+UNKNOWN_CALL = known_call("", Usage(), None)
+"""A model call of which a file says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +57,7 @@ class AgentTurn:
     calls: tuple[ToolCall, ...] = ()
     sql: str | None = None  # the answer after it, where the file names it
     submitted: bool | None = None  # None: it is if it calls a tool that submits
-    call: ModelCall | None = None  # None where only its tool calls are known
+    call: Call | None = None  # its model call, as far as it is known; None where only its tool calls are
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +82,13 @@ class Trajectory:
         """
         turns: list[Turn] = []
         sql, ended = None, False
-        for each in self.turns:
-            given = each.sql or _submitted(each)
-            submitted = bool(_submitted(each)) if each.submitted is None else each.submitted
+        for turn in self.turns:
+            named = turn.sql or _submitted(turn)
+            submitted = bool(_submitted(turn)) if turn.submitted is None else turn.submitted
             ended = ended or submitted
-            executed = [call.sql for call in each.calls if call.sql and not call.error]
-            sql = given or (executed[-1] if executed and not (ended and turns and sql) else sql)
-            turns.append(Turn(shortened(each.text), each.calls, sql, submitted))
+            executed = [call.sql for call in turn.calls if call.sql and not call.error]
+            sql = named or (executed[-1] if executed and not (ended and turns and sql) else sql)
+            turns.append(Turn(shortened(turn.text), turn.calls, sql, submitted))
         return tuple(turns)
 
     @property
@@ -105,15 +103,13 @@ class Trajectory:
 def outcome_of(trajectory: Trajectory, sha256: str) -> Outcome:
     """Return a trajectory as the outcome of its question: a stage and a candidate per turn.
 
-    Args:
-        trajectory: the trajectory.
-        sha256: digest of its file, which makes the identities of its calls.
+    The digest of its file makes the identities of its calls.
     """
     turns = trajectory.own_turns[:MAX_TURNS]
     left = len(trajectory.turns) - len(turns)
     records = tuple(
-        _record(number, turn, given.call, f"{sha256} {trajectory.question_id} {number}")
-        for number, (turn, given) in enumerate(zip(turns, trajectory.turns, strict=False), 1)
+        _record(number, turn, written.call, f"{sha256} {trajectory.question_id} {number}")
+        for number, (turn, written) in enumerate(zip(turns, trajectory.turns, strict=False), 1)
     )
     why = trajectory.failure
     return Outcome(
@@ -126,23 +122,16 @@ def outcome_of(trajectory: Trajectory, sha256: str) -> Outcome:
     )
 
 
-def _record(number: int, turn: Turn, call: ModelCall | None, identity: str) -> StageRecord:
-    made = (
-        Call(
-            hashlib.sha256(identity.encode()).hexdigest(),
-            call.model,
-            call.usage,
-            cached=False,
-            seconds=call.seconds,
-            cost_usd=call.cost_usd,
-        )
-        if call
-        else None
+def _record(number: int, turn: Turn, call: Call | None, identity: str) -> StageRecord:
+    request = hashlib.sha256(identity.encode()).hexdigest()
+    return StageRecord(
+        TURN,
+        TURN if number == 1 else f"{TURN} {number}",
+        json.loads(json.dumps(asdict(turn))),
+        restored=False,
+        calls=(replace(call, request=request),) if call else (),
+        seconds=call.seconds if call else None,
     )
-    label = TURN if number == 1 else f"{TURN} {number}"
-    value = json.loads(json.dumps(asdict(turn)))
-    seconds = call.seconds if call else None
-    return StageRecord(TURN, label, value, restored=False, calls=(made,) if made else (), seconds=seconds)
 
 
 def tool_call(
@@ -156,19 +145,14 @@ def tool_call(
 ) -> ToolCall:
     """Return a tool call of a file.
 
-    Args:
-        name: of the tool.
-        arguments: an object, or the text that the model wrote.
-        result: a text, or plain JSON; None: unknown.
-        error: whether it failed; None: unknown.
-        sql: its SQL; None: what its arguments say (`SQL_ARGUMENTS`).
-        id: by which the model's protocol pairs it with its result.
+    `arguments` are an object, or the text that the model wrote; `result` is a text or plain JSON, None if unknown, as
+    is `error`, whether it failed. Without `sql`, it is what the arguments say (`SQL_ARGUMENTS`).
     """
     written = as_text(arguments) or ""
-    known = sql_or_none(storable(sql)) if sql else sql_in(arguments)
+    executed = sql_or_none(storable(sql)) if sql else sql_in(arguments)
     output = as_text(result)
     failed: ToolError | None = None if error is None else "failed" if error else ""
-    return ToolCall(shortened(name), shortened(written), output and shortened(output), failed, known, id)
+    return ToolCall(shortened(name), shortened(written), output and shortened(output), failed, executed, id)
 
 
 def sql_in(arguments: Any) -> str | None:
@@ -185,8 +169,8 @@ def sql_in(arguments: Any) -> str | None:
     if not isinstance(arguments, dict):
         return None
     by_name = {str(name).lower(): value for name, value in arguments.items()}
-    found = (by_name.get(name) for name in SQL_ARGUMENTS)
-    texts = (value for value in found if isinstance(value, str))
+    values = (by_name.get(name) for name in SQL_ARGUMENTS)
+    texts = (value for value in values if isinstance(value, str))
     return next((sql_or_none(storable(text)) for text in texts if _QUERY.match(text)), None)
 
 

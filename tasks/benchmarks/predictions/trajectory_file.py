@@ -20,18 +20,19 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from tasks.benchmarks.predictions import opentelemetry
 from tasks.benchmarks.predictions.formats import Format, PredictionEntry, PredictionFile, sql_or_none
 from tasks.benchmarks.predictions.trajectory import (
+    UNKNOWN_CALL,
     AgentTurn,
     Amount,
-    ModelCall,
     Tokens,
     Trajectory,
     as_text,
+    known_call,
     tool_call,
 )
 from tasks.benchmarks.rows import files_digest, parse_json
 from tasks.core.errors import DataError, first_problem
 from tasks.core.files import require_file
-from tasks.core.outcome import ToolCall, Usage
+from tasks.core.outcome import Call, ToolCall, Usage
 
 FORMATS: Mapping[Format, str] = {
     "trajectories": "JSON lines with question_id and turns, or messages (docs/agents.md)",
@@ -54,8 +55,10 @@ class TrajectoryFile:
     def predictions(self) -> PredictionFile:
         """The answers alone, which are paired with questions as those of any file are."""
         entries = (
-            PredictionEntry(each.place, each.question_id, each.answer, each.database_id)
-            for each in self.trajectories
+            PredictionEntry(
+                trajectory.place, trajectory.question_id, trajectory.answer, trajectory.database_id
+            )
+            for trajectory in self.trajectories
         )
         return PredictionFile(self.path, self.format, self.sha256, tuple(entries))
 
@@ -79,7 +82,7 @@ def read_trajectories(path: Path) -> TrajectoryFile:
         if (first := next(objects, None)) is None:
             raise DataError(f"{path} holds no trajectory. {_valid()}")
         file_format = _format(first)
-        rows = ((each.place, each.content) for each in chain([first], objects))
+        rows = ((item.place, item.content) for item in chain([first], objects))
         if file_format == "opentelemetry":
             trajectories = tuple(opentelemetry.read(str(path), rows))
         else:
@@ -89,14 +92,13 @@ def read_trajectories(path: Path) -> TrajectoryFile:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from None
 
 
-def _last(found: Iterable[Trajectory]) -> Iterator[Trajectory]:
+def _last(trajectories: Iterable[Trajectory]) -> Iterator[Trajectory]:
     """Yield trajectories, of a question that failed at first and was asked again the last one."""
     by_id: dict[str, list[Trajectory]] = {}
-    for each in found:
-        earlier = by_id.setdefault(each.question_id, [])
-        by_id[each.question_id] = [*(one for one in earlier if not one.failure), each]
-    for trajectories in by_id.values():
-        yield from trajectories
+    for trajectory in trajectories:
+        earlier = by_id.get(trajectory.question_id, ())
+        by_id[trajectory.question_id] = [*(other for other in earlier if not other.failure), trajectory]
+    return chain.from_iterable(by_id.values())
 
 
 def _format(first: _Object) -> Format:
@@ -134,7 +136,7 @@ def _objects(path: Path) -> Iterator[_Object]:
 def _parsed(path: Path, number: int, content: bytes) -> Iterator[_Object]:
     """Yield the object of JSON text that begins at a line of a file, or those of a list."""
     try:
-        found = parse_json(content.decode())
+        value = parse_json(content.decode())
     except UnicodeDecodeError as error:
         place = number + content[: error.start].count(b"\n")
         raise DataError(f"{path}, line {place}: not UTF-8. Save the file as UTF-8.") from None
@@ -143,12 +145,12 @@ def _parsed(path: Path, number: int, content: bytes) -> Iterator[_Object]:
         raise DataError(
             f"{path}, line {place}: not JSON ({error.msg} in column {error.colno}). {_valid()}"
         ) from None
-    listed = isinstance(found, list)
-    for item, each in enumerate(found if listed else [found]):
-        where = f"{path}, line {number}" + (f", item {item} (from 0)" if listed else "")
-        if not isinstance(each, dict):
-            raise DataError(f"{where}: must be an object, not {type(each).__name__}. {_valid()}")
-        yield _Object(where, each)
+    listed = isinstance(value, list)
+    for position, item in enumerate(value if listed else [value]):
+        where = f"{path}, line {number}" + (f", item {position} (from 0)" if listed else "")
+        if not isinstance(item, dict):
+            raise DataError(f"{where}: must be an object, not {type(item).__name__}. {_valid()}")
+        yield _Object(where, item)
 
 
 def _valid() -> str:
@@ -180,9 +182,9 @@ class _Cost(_Line):
     seconds: Amount = None
 
     @property
-    def call(self) -> ModelCall:
+    def call(self) -> Call:
         usage = Usage(self.input_tokens, self.cached_input_tokens, self.output_tokens, self.reasoning_tokens)
-        return ModelCall(self.model, usage, self.cost_usd, self.seconds)
+        return known_call(self.model, usage, self.seconds, self.cost_usd)
 
 
 class TurnLine(_Cost):
@@ -230,7 +232,7 @@ class MessageLine(BaseModel):
     seconds: Amount = None
 
     @property
-    def call(self) -> ModelCall:
+    def call(self) -> Call:
         """What is known of the call that gave the message."""
         usage = self.usage or _Usage()
         sent, received = usage.prompt_tokens_details, usage.completion_tokens_details
@@ -240,7 +242,7 @@ class MessageLine(BaseModel):
             usage.completion_tokens,
             received.reasoning_tokens if received else None,
         )
-        return ModelCall(self.model, tokens, self.cost_usd, self.seconds)
+        return known_call(self.model, tokens, self.seconds, self.cost_usd)
 
 
 class TrajectoryLine(_Line):
@@ -269,11 +271,7 @@ def read_line(place: str, content: dict[str, Any]) -> Trajectory:
     identity = str(line.question_id).strip()
     if not identity:
         raise DataError(f"{place}: question_id: it is empty.")
-    turns = (
-        [_turn(each) for each in line.turns or ()]
-        if line.turns is not None
-        else turns_of(line.messages or [])
-    )
+    turns = turns_of(line.messages or []) if line.turns is None else map(_turn, line.turns)
     return Trajectory(
         place,
         identity,
@@ -287,18 +285,11 @@ def read_line(place: str, content: dict[str, Any]) -> Trajectory:
 
 def _turn(line: TurnLine) -> AgentTurn:
     calls = tuple(
-        tool_call(
-            each.name,
-            each.arguments,
-            each.result,
-            error=_failed(each.error),
-            sql=each.sql,
-            id=each.id,
-        )
-        for each in line.tool_calls
+        tool_call(call.name, call.arguments, call.result, error=_failed(call.error), sql=call.sql, id=call.id)
+        for call in line.tool_calls
     )
-    known = line.text is not None or line.call != ModelCall()
-    return AgentTurn(line.text or "", calls, line.sql or None, line.submitted, line.call if known else None)
+    call = None if line.text is None and line.call == UNKNOWN_CALL else line.call
+    return AgentTurn(line.text or "", calls, line.sql or None, line.submitted, call)
 
 
 def _failed(error: bool | str | None) -> bool | None:
@@ -313,12 +304,12 @@ def turns_of(messages: list[MessageLine]) -> list[AgentTurn]:
     """
     turns: list[AgentTurn] = []
     results: dict[str | None, MessageLine] = {}
-    for each in reversed(messages):
-        if each.role == "tool":
-            results[each.tool_call_id] = each
-        elif each.role == "assistant":
-            calls = tuple(_tool_call(call, results.pop(call.id, None)) for call in each.tool_calls or ())
-            turns.append(AgentTurn(as_text(each.content) or "", calls, call=each.call))
+    for message in reversed(messages):
+        if message.role == "tool":
+            results[message.tool_call_id] = message
+        elif message.role == "assistant":
+            calls = tuple(_tool_call(call, results.pop(call.id, None)) for call in message.tool_calls or ())
+            turns.append(AgentTurn(as_text(message.content) or "", calls, call=message.call))
     return turns[::-1]
 
 

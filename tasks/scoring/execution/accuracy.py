@@ -1,13 +1,26 @@
-"""Execution accuracy: whether a SQL returns what the gold returns, executed in sandboxed workers."""
+"""Execution accuracy: whether a SQL returns what the gold returns, executed in sandboxed workers.
+
+Without any gold, SQL is grouped by what it returns, under the same rules.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 from tasks.database.database import Database
+from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.sandbox.workers import SqlWorkers, WorkerLost
-from tasks.scoring.execution.judge_job import Compared, JudgeJob, Query, compare
-from tasks.scoring.execution.rules import GoldOrder, SubsetGold
+from tasks.scoring.candidates import Ballot
+from tasks.scoring.execution.judge_job import (
+    Compared,
+    Grouped,
+    GroupJob,
+    JudgeJob,
+    Query,
+    compare,
+    group_results,
+)
+from tasks.scoring.execution.rules import RULES, GoldOrder, SubsetGold
 from tasks.scoring.report import Verdict
 from tasks.sql.rewriting import as_spider_executes, ordering
 
@@ -58,20 +71,14 @@ class Judge:
         *,
         accepted: SubsetGold | None = None,
     ) -> Mapping[str, Verdict]:
-        """Judge the candidates of one question; each distinct SQL is executed once.
+        """Judge the candidates of one question, SQL by name; each distinct SQL is executed once.
 
         All of them share one worker call. If that worker is lost, each goes alone, so that a query that kills its
         worker costs no other its verdict. A gold that does not finish makes every candidate wrong, but for rules
         that have accepted results; `gold_status` says so.
 
-        Args:
-            database: the database of the question.
-            gold_sql: the gold; "" where there are accepted results only.
-            candidates: SQL by name; None or blank is "no_answer".
-            accepted: results that count as right under "subset"; None: those of the gold.
-
-        Returns:
-            A verdict per name, in the order of `candidates`.
+        No SQL, or a blank one, is "no_answer". The gold is "" where there are accepted results only; these count as
+        right under "subset" in the place of the gold's.
         """
         stored: Verdicts = {} if self.cache is None else self.cache
         nothing = VerdictKey(
@@ -79,25 +86,25 @@ class Judge:
         )
         distinct = list(dict.fromkeys(sql for sql in candidates.values() if sql and not sql.isspace()))
         keys = {sql: nothing._replace(sql=sql) for sql in distinct}
-        known = {sql: verdict for sql, key in keys.items() if (verdict := stored.get(key)) is not None}
-        unknown = [sql for sql in distinct if sql not in known]
-        gold_status = next((verdict.gold_status for verdict in known.values()), "")
-        if not (unknown or gold_status) and (without := stored.get(nothing)) is not None:
+        verdicts = {sql: verdict for sql, key in keys.items() if (verdict := stored.get(key)) is not None}
+        to_judge = [sql for sql in distinct if sql not in verdicts]
+        gold_status = next((verdict.gold_status for verdict in verdicts.values()), "")
+        if not (to_judge or gold_status) and (without := stored.get(nothing)) is not None:
             gold_status = without.gold_status
-        if unknown or not gold_status:
+        if to_judge or not gold_status:
             compared = await _compare(
-                self.workers, database, self._job(database, gold_sql, unknown, accepted)
+                self.workers, database, self._job(database, gold_sql, to_judge, accepted)
             )
             gold_status = compared.gold_status
-            known.update(zip(unknown, compared.verdicts, strict=True))
+            verdicts.update(zip(to_judge, compared.verdicts, strict=True))
         missing = Verdict(_all_wrong(self.rules), "no_answer", gold_status=gold_status)
         if gold_status in REPEATABLE:
-            for sql in unknown:
-                if known[sql].status in REPEATABLE:
-                    stored[keys[sql]] = known[sql]
+            for sql in to_judge:
+                if verdicts[sql].status in REPEATABLE:
+                    stored[keys[sql]] = verdicts[sql]
             if not distinct:
                 stored[nothing] = missing
-        return {name: known.get(sql or "", missing) for name, sql in candidates.items()}
+        return {name: verdicts.get(sql or "", missing) for name, sql in candidates.items()}
 
     def _job(
         self, database: Database, gold_sql: str, sqls: Sequence[str], accepted: SubsetGold | None
@@ -128,8 +135,8 @@ async def _compare(workers: SqlWorkers, database: Database, job: JudgeJob) -> Co
     verdicts = []
     for query in job.predicted:
         try:
-            one = await _call(workers, database, job._replace(gold=gold, predicted=(query,)))
-            verdicts.append(replace(one.verdicts[0], gold_status=alone.gold_status))
+            compared = await _call(workers, database, job._replace(gold=gold, predicted=(query,)))
+            verdicts.append(replace(compared.verdicts[0], gold_status=alone.gold_status))
         except WorkerLost as lost:
             wrong = _all_wrong(job.rules)
             verdicts.append(Verdict(wrong, lost.status, str(lost), gold_status=alone.gold_status))
@@ -144,3 +151,66 @@ async def _call(workers: SqlWorkers, database: Database, job: JudgeJob) -> Compa
 
 def _all_wrong(rules: Iterable[str]) -> dict[str, bool]:
     return dict.fromkeys(rules, False)
+
+
+async def group_by_result(sqls: Sequence[str | None], rule: str, runner: DatabaseRunner) -> Ballot:
+    """Run every SQL and return which of them have equal results.
+
+    Two results are equal where the rule calls either right with the other in the gold's place: rules treat gold and
+    prediction differently (ORDER BY, further columns), and here neither is a gold. A SQL joins the group of the first
+    one that it equals. None or blank is "no_answer".
+    """
+    distinct = list(dict.fromkeys(sql for sql in sqls if sql and not sql.isspace()))
+    grouped = await _grouped(distinct, rule, runner) if distinct else []
+    by_sql = dict(zip(distinct, grouped, strict=True))
+    statuses, leaders = [], []
+    for number, sql in enumerate(sqls):
+        result = by_sql.get(sql or "")
+        statuses.append(result.status if result else "no_answer")
+        ran = result and result.status in ("ok", "empty")
+        leaders.append(sqls.index(distinct[result.leader]) if result and ran else number)
+    return Ballot(tuple(statuses), tuple(leaders))
+
+
+async def _grouped(sqls: Sequence[str], rule: str, runner: DatabaseRunner) -> list[Grouped]:
+    """Group in one call of a worker; where that ends the worker, in calls of two SQLs each."""
+    try:
+        return await _group(sqls, rule, runner)
+    except WorkerLost:
+        alone = [await _alone(sql, rule, runner) for sql in sqls]
+    grouped: list[Grouped] = []
+    for number, (sql, result) in enumerate(zip(sqls, alone, strict=True)):
+        leader = number
+        for earlier in dict.fromkeys(group.leader for group in grouped if group.status == result.status):
+            if result.status in ("ok", "empty") and await _equal(sqls[earlier], sql, rule, runner):
+                leader = earlier
+                break
+        grouped.append(Grouped(result.status, leader))
+    return grouped
+
+
+async def _alone(sql: str, rule: str, runner: DatabaseRunner) -> Grouped:
+    try:
+        return (await _group([sql], rule, runner))[0]
+    except WorkerLost as lost:
+        return Grouped(lost.status, 0)
+
+
+async def _equal(one: str, other: str, rule: str, runner: DatabaseRunner) -> bool:
+    try:
+        return (await _group([one, other], rule, runner))[1].leader == 0
+    except WorkerLost:
+        return False
+
+
+async def _group(sqls: Sequence[str], rule: str, runner: DatabaseRunner) -> list[Grouped]:
+    dialect, strips = runner.database.dialect, RULES[rule].strips_distinct
+    queries = tuple(Query(sql, as_spider_executes(sql, dialect) if strips else sql) for sql in sqls)
+    orderings = [ordering(sql, dialect) for sql in sqls]
+    orders = tuple(GoldOrder(order.anywhere, order.outermost) for order in orderings)
+    job = GroupJob(queries, orders, rule, runner.timeout_s)
+    executions = sum(1 + (query.plain != query.sql) for query in queries)
+    grouped: list[Grouped] = await runner.workers.call(
+        group_results, runner.database, job, timeout_s=runner.timeout_s * executions + COMPARING_S
+    )
+    return grouped

@@ -1,7 +1,7 @@
 """Execution and classification of gold SQL: finds gold that fails or is slow."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -47,8 +47,8 @@ class GoldReport:
     @property
     def counts(self) -> Mapping[GoldClass, int]:
         """How many there are of each class; they add up to all."""
-        found = [check.found for check in self.checks]
-        return {name: found.count(name) for name in GOLD_CLASSES}
+        classes = [check.found for check in self.checks]
+        return {name: classes.count(name) for name in GOLD_CLASSES}
 
     @property
     def slow(self) -> tuple[GoldCheck, ...]:
@@ -88,57 +88,47 @@ async def check_golds(
     file is there but cannot be read, with the reason. `on_check` is called with each result.
     """
     unreadable = broken or {}
-
-    async def check(gold: "Gold") -> GoldCheck:
-        if gold.database_id in suites:
-            found = await _run_on_all(workers, suites[gold.database_id], gold, timeout_s)
-        elif gold.database_id in unreadable:
-            found = GoldCheck(
-                gold.id, gold.database_id, gold.sql, "unreadable_database", unreadable[gold.database_id]
-            )
-        else:
-            found = GoldCheck(gold.id, gold.database_id, gold.sql, "missing_database")
-        if on_check:
-            on_check(found)
-        return found
-
-    ordered = sorted(range(len(golds)), key=lambda place: golds[place].database_id)
     checks: dict[int, GoldCheck] = {}
-    places = iter(ordered)
+    queue = iter(sorted(enumerate(golds), key=lambda numbered: numbered[1].database_id))
 
-    async def work(places: Iterable[int]) -> None:
-        for place in places:
-            checks[place] = await check(golds[place])
+    async def work() -> None:
+        for number, gold in queue:
+            check = GoldCheck(gold.id, gold.database_id, gold.sql, "missing_database")
+            if gold.database_id in suites:
+                check = await _run_on_all(workers, suites[gold.database_id], check, timeout_s)
+            elif gold.database_id in unreadable:
+                check = replace(check, found="unreadable_database", error=unreadable[gold.database_id])
+            if on_check:
+                on_check(check)
+            checks[number] = check
 
-    await asyncio.gather(*(work(places) for _ in range(2 * workers.size)))
-    return tuple(checks[place] for place in range(len(golds)))
+    await asyncio.gather(*(work() for _ in range(2 * workers.size)))
+    return tuple(checks[number] for number in range(len(golds)))
 
 
 async def _run_on_all(
-    workers: "SqlWorkers", suite: Sequence["Database"], gold: "Gold", timeout_s: float
+    workers: "SqlWorkers", suite: Sequence["Database"], check: GoldCheck, timeout_s: float
 ) -> GoldCheck:
-    first = await _run(workers, suite[0], gold, timeout_s)
+    first = await _run(workers, suite[0], check, timeout_s)
     if first.found not in ("rows", "empty"):
         return first
     for database in suite[1:]:
-        check = await _run(workers, database, gold, timeout_s)
-        if check.found not in ("rows", "empty"):
-            return replace(check, error=f"{database.path.name}: {check.error or check.found}")
+        further = await _run(workers, database, check, timeout_s)
+        if further.found not in ("rows", "empty"):
+            return replace(further, error=f"{database.path.name}: {further.error or further.found}")
     return first
 
 
-async def _run(workers: "SqlWorkers", database: "Database", gold: "Gold", timeout_s: float) -> GoldCheck:
+async def _run(workers: "SqlWorkers", database: "Database", check: GoldCheck, timeout_s: float) -> GoldCheck:
     try:
-        execution = await workers.execute(database, gold.sql, rows=0, timeout_s=timeout_s)
+        execution = await workers.execute(database, check.sql, rows=0, timeout_s=timeout_s)
     except DatabaseUnavailableError as error:
-        return GoldCheck(gold.id, gold.database_id, gold.sql, "unreadable_database", str(error))
+        return replace(check, found="unreadable_database", error=str(error))
     finished: GoldClass = "rows" if execution.row_count else "empty"
-    return GoldCheck(
-        gold.id,
-        gold.database_id,
-        gold.sql,
-        finished if execution.status == "ok" else execution.status,
-        execution.error,
-        execution.row_count,
-        execution.seconds,
+    return replace(
+        check,
+        found=finished if execution.status == "ok" else execution.status,
+        error=execution.error,
+        row_count=execution.row_count,
+        seconds=execution.seconds,
     )

@@ -74,12 +74,12 @@ def compare(session: "Session", job: JudgeJob) -> Compared:
         result = session.run_known(query.sql, timeout_s=limit)
         correct: dict[str, bool] = {}
         for rule in job.rules:
-            one, other = gold, result
+            expected, actual = gold, result
             if RULES[rule].strips_distinct and plain_gold is not None:
-                one = plain_gold
+                expected = plain_gold
                 if query.plain != query.sql:
-                    other = session.run_known(query.plain, timeout_s=limit)
-            correct[rule] = _is_right(rule, job, one, other)
+                    actual = session.run_known(query.plain, timeout_s=limit)
+            correct[rule] = _is_right(rule, job, expected, actual)
         wrong = not all(correct.values())
         verdicts.append(
             Verdict(
@@ -104,12 +104,13 @@ def _difference(gold: "Result | None", predicted: "Result") -> Difference:
         return "missing_columns" if len(predicted.columns) < len(gold.columns) else "extra_columns"
     if max(len(gold.rows), len(predicted.rows)) > MAX_COMPARED_ROWS:
         return "other_rows"
-    expected, found = Counter(map(repr, gold.rows)), Counter(map(repr, predicted.rows))
-    if expected == found:
+    expected = Counter(map(repr, gold.rows))
+    actual = Counter(map(repr, predicted.rows))
+    if expected == actual:
         return "row_order"
-    if found < expected:
+    if actual < expected:
         return "missing_rows"
-    return "extra_rows" if expected < found else "other_rows"
+    return "extra_rows" if expected < actual else "other_rows"
 
 
 def _without_distinct(session: "Session", job: JudgeJob, gold: "Result | None") -> "Result | None":
@@ -139,7 +140,7 @@ class Grouped:
     """One SQL of several."""
 
     status: str  # "ok", "empty", "error", "timeout" or "too_large"
-    leader: int  # place of the first SQL with an equal result; its own where it has none
+    leader: int  # index of the first SQL with an equal result; its own where it has none
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +154,7 @@ class GroupJob:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _Results:
     """Results of one SQL: as written, and without the DISTINCT that the rule strips; None where that does not run."""
 
     result: "Result"
@@ -163,28 +164,23 @@ class _Known:
 
 def group_results(session: "Session", job: GroupJob) -> list[Grouped]:
     """Run every SQL once and group those with equal results, in their order."""
-    leaders: dict[int, _Known] = {}
+    leaders: dict[int, _Results] = {}
     grouped = []
-    for place, (query, order) in enumerate(zip(job.queries, job.orders, strict=True)):
-        known = _run(session, query, order, job.timeout_s)
-        status = "empty" if known.result.ok and not known.result.row_count else known.result.status
-        leader = place
-        if known.result.ok:
-            leader = next((at for at, other in leaders.items() if _same(job.rule, other, known)), place)
-            leaders.setdefault(leader, known)
+    for number, (query, order) in enumerate(zip(job.queries, job.orders, strict=True)):
+        result = session.run(query.sql, timeout_s=job.timeout_s)
+        status = "empty" if result.ok and not result.row_count else result.status
+        leader = number
+        if result.ok:
+            same = query.plain == query.sql
+            plain = result if same else session.run(query.plain, timeout_s=job.timeout_s)
+            results = _Results(result, plain if plain.ok else None, order)
+            leader = next((at for at, other in leaders.items() if _same(job.rule, other, results)), number)
+            leaders.setdefault(leader, results)
         grouped.append(Grouped(status, leader))
     return grouped
 
 
-def _run(session: "Session", query: Query, order: GoldOrder, timeout_s: float) -> _Known:
-    result = session.run(query.sql, timeout_s=timeout_s)
-    plain = result
-    if result.ok and query.plain != query.sql:
-        plain = session.run(query.plain, timeout_s=timeout_s)
-    return _Known(result, plain if plain.ok else None, order)
-
-
-def _same(name: str, one: _Known, other: _Known) -> bool:
+def _same(name: str, one: _Results, other: _Results) -> bool:
     """Return whether either is right with the other in the gold's place; DISTINCT stays where one fails without it."""
     matches = RULES[name].matches
     if one.plain and other.plain:

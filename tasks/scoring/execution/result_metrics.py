@@ -37,26 +37,26 @@ class MetricReference:
     def load(self) -> Compare:
         """Return the metric's function."""
         module = import_file(Path(self.file), "metric") if self.file else import_module(self.module)
-        found: Metric = getattr(module, self.attribute)
-        assert found.compare is not None, f"{self.attribute} compares no results"
-        return found.compare
+        metric: Metric = getattr(module, self.attribute)
+        assert metric.compare is not None, f"{self.attribute} compares no results"
+        return metric.compare
 
 
 def compare_results(
-    session: "Session", gold_sql: str, sql: str, places: tuple[MetricReference, ...], timeout_s: float
+    session: "Session", gold_sql: str, sql: str, references: tuple[MetricReference, ...], timeout_s: float
 ) -> tuple[QuestionValue, ...]:
     """Execute gold and prediction inside a worker and compute each metric."""
     gold = session.run_known(gold_sql, timeout_s=timeout_s)
     result = session.run_known(sql, timeout_s=timeout_s)
     if not gold.ok:
-        return tuple(None for _ in places)
-    return tuple(_value(place, gold.rows, result.rows) if result.ok else 0.0 for place in places)
+        return tuple(None for _ in references)
+    return tuple(_value(reference, gold.rows, result.rows) if result.ok else 0.0 for reference in references)
 
 
-def _value(place: MetricReference, gold: Rows, predicted: Rows) -> QuestionValue:
+def _value(reference: MetricReference, gold: Rows, predicted: Rows) -> QuestionValue:
     try:
         # copies: a user's function may sort what it is given, and the worker may keep the result
-        return place.load()(list(gold), list(predicted))
+        return reference.load()(list(gold), list(predicted))
     except Exception as error:
         return described(error)
 
@@ -80,10 +80,10 @@ async def measure_results(
     names = [metric.name for metric in metrics]
     if not metrics or not sql or sql.isspace():
         return dict.fromkeys(names, 0.0)
-    places = tuple(MetricReference.of(metric) for metric in metrics)
+    references = tuple(MetricReference.of(metric) for metric in metrics)
     try:
         values = await workers.call(
-            compare_results, database, gold_sql, sql, places, timeout_s, timeout_s=2 * timeout_s
+            compare_results, database, gold_sql, sql, references, timeout_s, timeout_s=2 * timeout_s
         )
     except WorkerLost:
         finishes = (await workers.execute(database, gold_sql, rows=0, timeout_s=timeout_s)).ok

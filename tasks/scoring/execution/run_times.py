@@ -16,13 +16,9 @@ if TYPE_CHECKING:
 
 
 Trials = tuple[tuple[float, ...], ...]
-
-
-LEAST_REPEATS = 10
-
-
+MIN_REPEATS = 10
 ENOUGH_S = 3.0
-"""Seconds per question after which no further repetition begins, provided that there are at least LEAST_REPEATS."""
+"""Seconds per question after which no further repetition begins, provided that there are at least `MIN_REPEATS`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +67,15 @@ def measure(session: "Session", gold_sql: str, sql: str, repeats: int, timeout_s
     executed, fetched = [], []
     began = time.monotonic()
     for repeat in range(repeats):
-        if repeat >= LEAST_REPEATS and time.monotonic() - began > ENOUGH_S:
+        if repeat >= MIN_REPEATS and time.monotonic() - began > ENOUGH_S:
             break
         # the second one finds a warmer cache, so they take turns
-        first, second = (gold_sql, sql) if repeat % 2 == 0 else (sql, gold_sql)
-        one, other = timed(first), timed(second)
-        if one is None or other is None:
+        if repeat % 2 == 0:
+            gold, predicted = timed(gold_sql), timed(sql)
+        else:
+            predicted, gold = timed(sql), timed(gold_sql)
+        if gold is None or predicted is None:
             return None
-        gold, predicted = (one, other) if repeat % 2 == 0 else (other, one)
         executed.append(gold[0] / predicted[0])
         fetched.append(gold[1] / predicted[1])
     steps = [
@@ -118,8 +115,8 @@ async def measure_efficiency(
     return Measured(
         {
             name: Timings(
-                tuple(each.fetched[0] for each in timings),
-                tuple(each.executed[0] for each in timings),
+                tuple(timing.fetched[0] for timing in timings),
+                tuple(timing.executed[0] for timing in timings),
                 timings[0].step_ratio,
             )
             for name, timings in trialled.items()
@@ -136,12 +133,12 @@ async def _measure(
 
     budget = timeout_s * 2 * (repeats + 2)
     try:
-        found: Timings | None = await workers.call(
+        timings: Timings | None = await workers.call(
             measure, answer.database, answer.gold_sql, answer.sql, repeats, timeout_s, timeout_s=budget
         )
     except WorkerLost:
         return None
-    return found
+    return timings
 
 
 def _load() -> float | None:

@@ -48,16 +48,16 @@ async def judge_suite(
     gold is "" where there are accepted results only. These are of the first database.
     """
     first = await judge.verdicts(databases[0], gold_sql, candidates, accepted=accepted)
-    found = dict(first)
+    verdicts = dict(first)
     for database in databases[1:] if accepted is None else ():
         standing = {
-            name: candidates[name] for name, verdict in found.items() if any(verdict.correct.values())
+            name: candidates[name] for name, verdict in verdicts.items() if any(verdict.correct.values())
         }
         if not standing:
             break
         for name, verdict in (await judge.verdicts(database, gold_sql, standing)).items():
-            found[name] = _both(found[name], verdict)
-    return SuiteVerdicts(found, first)
+            verdicts[name] = _both(verdicts[name], verdict)
+    return SuiteVerdicts(verdicts, first)
 
 
 def _both(before: Verdict, now: Verdict) -> Verdict:

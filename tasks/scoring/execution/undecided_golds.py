@@ -11,7 +11,7 @@ from typing import Any
 from tasks.core.records import Execution
 from tasks.database.database import Database
 from tasks.scoring.execution.accuracy import Judge
-from tasks.scoring.report import Verdict, is_right
+from tasks.scoring.report import is_right
 from tasks.sql.alternatives import Alternatives, Kind, Pair, find_alternatives
 
 MAX_VALUES = 5_000
@@ -53,17 +53,13 @@ class Decision:
     @property
     def kinds(self) -> tuple[str, ...]:
         """The kinds of the findings."""
-        return tuple(each.pair.kind for each in self.findings)
+        return tuple(finding.pair.kind for finding in self.findings)
 
 
 async def decide(judge: Judge, database: Database, gold_sql: str, *, rows: int = 0) -> Decision:
     """Execute the alternatives of a gold, and compare their results by the first rule of the judge.
 
-    Args:
-        judge: compares results.
-        database: the database of the question.
-        gold_sql: the gold, which runs.
-        rows: rows of each finding to show; 0: none.
+    Each finding has at most `rows` rows to show.
     """
     alternatives = find_alternatives(gold_sql, database.dialect)
     if alternatives is None:
@@ -95,14 +91,17 @@ async def _compared(
         if verdict.gold_status != "ok" or verdict.status != "ok":
             unchecked.append(f"{pair.kind} ({verdict.error or verdict.gold_status})")
             continue
-        if is_right(verdict, judge.rules[0]) or _only_order(pair, verdict):
+        only_order = pair.kind == "limit_without_order" and verdict.difference == "row_order"
+        if is_right(verdict, judge.rules[0]) or only_order:  # the gold asks for no order
             continue
-        if pair.kind in ("null_order", "float_sum") and not any(each.pair.kind in TIES for each in findings):
+        if pair.kind in ("null_order", "float_sum") and not any(
+            finding.pair.kind in TIES for finding in findings
+        ):
             own = await judge.verdicts(database, gold_sql, {"one": pair.one})
             if not _right(own, "one", judge):
                 unchecked.append(f"{pair.kind} (the rewritten gold has another result)")
                 continue
-        findings.append(await _shown(judge, database, pair, rows))
+        findings.append(await _with_rows(judge, database, pair, rows))
     return Decision(tuple(findings), "; ".join(unchecked))
 
 
@@ -110,18 +109,13 @@ def _right(verdicts: Any, name: str, judge: Judge) -> bool:
     return is_right(verdicts[name], judge.rules[0])
 
 
-def _only_order(pair: Pair, verdict: Verdict) -> bool:
-    """Return whether only the order of rows differs, and the gold asks for none."""
-    return pair.kind == "limit_without_order" and verdict.difference == "row_order"
-
-
 async def _has_text_numbers(judge: Judge, database: Database, probe: str) -> bool:
-    found = await judge.workers.execute(database, probe, rows=MAX_VALUES, timeout_s=judge.timeout_s)
-    values = [row[0] for row in found.rows if row[0] is not None] if found.ok else []
+    execution = await judge.workers.execute(database, probe, rows=MAX_VALUES, timeout_s=judge.timeout_s)
+    values = [row[0] for row in execution.rows if row[0] is not None] if execution.ok else []
     return len(values) > 1 and all(isinstance(value, str) and _NUMBER.fullmatch(value) for value in values)
 
 
-async def _shown(judge: Judge, database: Database, pair: Pair, rows: int) -> Finding:
+async def _with_rows(judge: Judge, database: Database, pair: Pair, rows: int) -> Finding:
     if not rows:
         return Finding(pair)
     one, other = [
@@ -136,11 +130,11 @@ async def _shown(judge: Judge, database: Database, pair: Pair, rows: int) -> Fin
 
 def _less(one: Execution, other: Execution) -> tuple[tuple[Any, ...], ...]:
     """Return the rows of one result that another does not have, a row as often as it is missing."""
-    left = Counter(map(repr, other.rows))
-    found = []
+    unmatched = Counter(map(repr, other.rows))
+    lacking = []
     for row in one.rows:
-        if left[repr(row)]:
-            left[repr(row)] -= 1
+        if unmatched[repr(row)]:
+            unmatched[repr(row)] -= 1
         else:
-            found.append(row)
-    return tuple(found)
+            lacking.append(row)
+    return tuple(lacking)

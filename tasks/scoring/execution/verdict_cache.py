@@ -96,8 +96,8 @@ class VerdictCache:
         """Keep a verdict, unless the next execution may give another."""
         if _volatile(key):
             return
-        known = {name: getattr(verdict, name) for name in _FIELDS}
-        text = json.dumps(known, ensure_ascii=False).encode("utf-8", "replace").decode()
+        content = {name: getattr(verdict, name) for name in _FIELDS}
+        text = json.dumps(content, ensure_ascii=False).encode("utf-8", "replace").decode()
         try:
             self._store.put(self._digest(key), text)
         except (OSError, sqlite3.Error) as error:

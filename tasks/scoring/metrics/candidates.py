@@ -9,6 +9,7 @@ estimate any smaller number without bias and without drawing.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import zip_longest
 from math import comb, sqrt
 from statistics import NormalDist, fmean, pstdev
 from typing import Any
@@ -33,8 +34,8 @@ def pass_at_k(right: Sequence[bool], k: int) -> float:
     >>> pass_at_k([True, False, False, False], 1), pass_at_k([True, False, False, False], 2)
     (0.25, 0.5)
     """
-    n, wrong = len(right), sum(not one for one in right)
-    return 1.0 - comb(wrong, k) / comb(n, k)
+    wrong = sum(not is_right for is_right in right)
+    return 1.0 - comb(wrong, k) / comb(len(right), k)
 
 
 def majority_at_k(ballot: Ballot, right: Sequence[bool], k: int) -> float:
@@ -53,44 +54,44 @@ def majority_at_k(ballot: Ballot, right: Sequence[bool], k: int) -> float:
 
 def chosen_at_k(ballot: Ballot, k: int) -> tuple[int, ...]:
     """Return, for each candidate, in how many subsets of k candidates the vote chooses it."""
-    return tuple(_at(subsets, k) for subsets in _chosen(ballot.classes, ballot.leaders))
+    chosen = _chosen(ballot.classes, ballot.leaders)
+    return tuple(subsets[k] if k < len(subsets) else 0 for subsets in chosen)
 
 
 @cache
 def _chosen(classes: tuple[int, ...], leaders: tuple[int, ...]) -> tuple[Polynomial, ...]:
     """Return, for each candidate, the number of subsets in which the vote chooses it, by their size."""
-    places = range(len(leaders))
     groups: dict[int, list[int]] = {}
-    for place in places:
-        if classes[place] == VOTING:
-            groups.setdefault(leaders[place], []).append(place)
-    found = []
-    for place in places:
-        below = sum(classes[other] < classes[place] for other in places)
-        if classes[place] == VOTING:
-            found.append(_times(_elected(place, tuple(groups.values())), _any_of(below)))
+    for candidate, leader in enumerate(leaders):
+        if classes[candidate] == VOTING:
+            groups.setdefault(leader, []).append(candidate)
+    chosen = []
+    for candidate, own in enumerate(classes):
+        below = sum(other < own for other in classes)
+        if own == VOTING:
+            chosen.append(_times(_elected(candidate, tuple(groups.values())), _any_of(below)))
         else:  # chosen only where nothing better is there, and nothing like it comes before
-            later = sum(classes[other] == classes[place] for other in places if other > place)
-            found.append(_times((0, 1), _any_of(below + later)))
-    return tuple(found)
+            later = classes[candidate + 1 :].count(own)
+            chosen.append(_times((0, 1), _any_of(below + later)))
+    return tuple(chosen)
 
 
-def _elected(place: int, groups: Sequence[Sequence[int]]) -> Polynomial:
+def _elected(candidate: int, groups: Sequence[Sequence[int]]) -> Polynomial:
     """Return the number of subsets of voting candidates in which one is chosen, by their size.
 
     It is the first chosen of its group, which has m votes; each other group has fewer, or as many that all come later.
     """
-    own = next(group for group in groups if place in group)
-    later = sum(other > place for other in own)
+    own = next(group for group in groups if candidate in group)
+    later = sum(other > candidate for other in own)
     total: Polynomial = ()
     for votes in range(1, later + 2):
         subsets: Polynomial = (*(0,) * votes, comb(later, votes - 1))
         for group in groups:
             if group is not own:
-                behind = sum(other > place for other in group)
+                behind = sum(other > candidate for other in group)
                 fewer = tuple(comb(len(group), size) for size in range(votes))
                 subsets = _times(subsets, (*fewer, comb(behind, votes)))
-        total = _plus(total, subsets)
+        total = tuple(map(sum, zip_longest(total, subsets, fillvalue=0)))
     return total
 
 
@@ -105,14 +106,6 @@ def _times(one: Polynomial, other: Polynomial) -> Polynomial:
         for more, others in enumerate(other):
             product[size + more] += count * others
     return tuple(product)
-
-
-def _plus(one: Polynomial, other: Polynomial) -> Polynomial:
-    return tuple(_at(one, size) + _at(other, size) for size in range(max(len(one), len(other))))
-
-
-def _at(subsets: Polynomial, size: int) -> int:
-    return subsets[size] if size < len(subsets) else 0
 
 
 VOTE = "vote"
@@ -154,13 +147,13 @@ def candidates(run: ScoredRun) -> Measurement | None:
     scores = {row.question.id: _score(row, run.rule, setup) for row in run.scored}
     if setup.n == 1 or not scores:
         return None
-    found = tuple(scores.values())
-    curve = [_point(found, k, setup) for k in range(1, setup.n + 1)]
-    passed, voted = ([each[name] for each in curve] for name in ("pass", "majority"))
-    differing = [one for one in found if one.disagree]
-    selection = Ratio(sum(one.selected for one in differing), len(differing))
-    by_vote = Ratio(sum(one.voted(setup.n) for one in differing), len(differing))
-    gain = _gain(found, setup)
+    questions = tuple(scores.values())
+    curve = [_point(questions, k, setup) for k in range(1, setup.n + 1)]
+    passed = [point["pass"] for point in curve]
+    voted = [point["majority"] for point in curve]
+    differing = [question for question in questions if question.disagree]
+    selection = Ratio(sum(question.selected for question in differing), len(differing))
+    by_vote = Ratio(sum(question.voted(setup.n) for question in differing), len(differing))
     data = {
         "n": setup.n,
         "select": setup.select,
@@ -168,12 +161,11 @@ def candidates(run: ScoredRun) -> Measurement | None:
         **{f"majority@{k}": share.as_object() for k, share in enumerate(voted, 1)},
         "selection": selection.as_object(),
         "selection_by_vote": by_vote.as_object(),
-        "gain": gain,
-        "curve": [_plain(each) for each in curve],
+        "gain": _gain(questions, setup),
+        "curve": [_plain(point) for point in curve],
         "by_difficulty": _by_difficulty(run, scores, setup.n),
     }
-    shares = {"pass_at_k": passed, "majority_at_k": voted}
-    costs = {f"{unit}_at_k": [each[unit] for each in curve] for unit in UNITS}
+    costs = {f"{unit}_at_k": [point[unit] for point in curve] for unit in UNITS}
     return Measurement(
         further={
             "candidates/pass_at_1": passed[0],
@@ -184,8 +176,8 @@ def candidates(run: ScoredRun) -> Measurement | None:
         },
         series={
             f"candidates/{name}": values
-            for name, values in {**shares, **costs}.items()
-            if all(value is not None for value in values)
+            for name, values in {"pass_at_k": passed, "majority_at_k": voted, **costs}.items()
+            if None not in values
         },
         data=data,
         lines=_lines(data, passed, voted[-1]),
@@ -198,11 +190,14 @@ def candidate_tables(data: Mapping[str, Any]) -> tuple[Table, ...]:
     unit = cost_unit(data)
     rows = [
         (
-            str(each["k"]),
-            *(cell for name in ("pass", "majority") for cell in _share_cells(each, name)),
-            _money(each[unit], unit),
+            str(point["k"]),
+            percent(Ratio.of(point["pass"])),
+            interval(*point["pass"]["interval"]),
+            percent(Ratio.of(point["majority"])),
+            interval(*point["majority"]["interval"]),
+            _money(point[unit], unit),
         )
-        for each in data["curve"]
+        for point in data["curve"]
     ]
     n = data["n"]
     header = ("k", "pass@k", "95 % interval", "majority@k", "95 % interval", f"{unit} per question")
@@ -212,8 +207,12 @@ def candidate_tables(data: Mapping[str, Any]) -> tuple[Table, ...]:
     if data["by_difficulty"]:
         names = ("pass@1", f"majority@{n}", f"pass@{n}", "selected")
         graded = [
-            (each["difficulty"], *(percent(Ratio.of(each[name])) for name in names), str(each["questions"]))
-            for each in data["by_difficulty"]
+            (
+                group["difficulty"],
+                *(percent(Ratio.of(group[name])) for name in names),
+                str(group["questions"]),
+            )
+            for group in data["by_difficulty"]
         ]
         header = ("", "pass@1", f"majority@{n}", f"pass@{n}", data["select"], "questions")
         tables.append(Table("Candidates by difficulty", header, tuple(graded)))
@@ -235,46 +234,43 @@ def _score(row: QuestionScore, rule: str, setup: CandidateSetup) -> CandidateSco
     return CandidateScore(right, ballot, is_right(row.final, rule), bill_of(row.outcome.stages, setup))
 
 
-def _point(found: Sequence[CandidateScore], k: int, setup: CandidateSetup) -> dict[str, Any]:
+def _point(scores: Sequence[CandidateScore], k: int, setup: CandidateSetup) -> dict[str, Any]:
     """Return what k candidates are worth and cost, as the mean over all choices of k."""
-    total = sum((one.bill for one in found), CandidateBill()).written
-    share = k / setup.n / len(found)
+    total = sum((score.bill for score in scores), CandidateBill()).written
+    share = k / setup.n / len(scores)
     return {
         "k": k,
-        "pass": Ratio(sum(one.passed(k) for one in found), len(found)),
-        "majority": Ratio(sum(one.voted(k) for one in found), len(found)),
+        "pass": Ratio(sum(score.passed(k) for score in scores), len(scores)),
+        "majority": Ratio(sum(score.voted(k) for score in scores), len(scores)),
         **{unit: None if (value := getattr(total, unit)) is None else value * share for unit in UNITS},
     }
 
 
-def _gain(found: Sequence[CandidateScore], setup: CandidateSetup) -> dict[str, Any]:
+def _gain(scores: Sequence[CandidateScore], setup: CandidateSetup) -> dict[str, Any]:
     """Return what the selected answers gain on one candidate alone, with a 95 % interval, and what that costs.
 
     The interval is the normal one of the mean of the questions' differences. `extra` is what a question costs more than
     one candidate alone, of money 1,000 questions; for each point gained None where nothing is gained.
     """
-    differences = [one.selected - one.passed(1) for one in found]
-    mean, half = (
-        fmean(differences),
-        NormalDist().inv_cdf(0.975) * pstdev(differences) / sqrt(len(differences)),
-    )
-    bill = sum((one.bill for one in found), CandidateBill())
-    more = {unit: _more(bill, unit, setup.n, len(found)) for unit in UNITS}
-    usd = None if more["usd"] is None else 1000 * more["usd"]
+    differences = [score.selected - score.passed(1) for score in scores]
+    mean = fmean(differences)
+    half = NormalDist().inv_cdf(0.975) * pstdev(differences) / sqrt(len(differences))
+    bill = sum((score.bill for score in scores), CandidateBill())
+    extra: dict[str, float | None] = {}
+    for unit in UNITS:
+        written = getattr(bill.written, unit)
+        selected = getattr(bill.selected, unit)
+        unknown = written is None or selected is None
+        extra[unit] = None if unknown else (written * (setup.n - 1) / setup.n + selected) / len(scores)
+    usd = None if extra["usd"] is None else 1000 * extra["usd"]
     return {
         "points": 100 * mean,
         "interval": [100 * (mean - half), 100 * (mean + half)],
         "extra_usd_per_1000": usd,
-        "extra_tokens": more["tokens"],
-        "extra_calls": more["calls"],
+        "extra_tokens": extra["tokens"],
+        "extra_calls": extra["calls"],
         "usd_per_1000_and_point": None if usd is None or mean <= 0 else usd / (100 * mean),
     }
-
-
-def _more(bill: CandidateBill, unit: str, n: int, questions: int) -> float | None:
-    """Return what a question costs beyond one candidate; None where that is unknown."""
-    written, selected = (getattr(one, unit) for one in (bill.written, bill.selected))
-    return None if written is None or selected is None else (written * (n - 1) / n + selected) / questions
 
 
 def _by_difficulty(run: ScoredRun, scores: Mapping[str, CandidateScore], n: int) -> list[dict[str, Any]]:
@@ -282,23 +278,22 @@ def _by_difficulty(run: ScoredRun, scores: Mapping[str, CandidateScore], n: int)
     for grade, group in by_grade(run.scored, run.rule, run.schemas).items():
         own = [scores[row.question.id] for row in group]
         shares = {
-            "pass@1": sum(one.passed(1) for one in own),
-            f"majority@{n}": sum(one.voted(n) for one in own),
-            f"pass@{n}": sum(one.passed(n) for one in own),
-            "selected": sum(one.selected for one in own),
+            "pass@1": sum(score.passed(1) for score in own),
+            f"majority@{n}": sum(score.voted(n) for score in own),
+            f"pass@{n}": sum(score.passed(n) for score in own),
+            "selected": sum(score.selected for score in own),
         }
         plain = {name: Ratio(right, len(own)).as_object() for name, right in shares.items()}
         rows.append({"difficulty": grade, "questions": len(own), **plain})
     return rows
 
 
-def _plain(point: Mapping[str, Any]) -> dict[str, Any]:
-    shares = {name: point[name] for name in ("pass", "majority")}
-    plain = {
+def _plain(point: dict[str, Any]) -> dict[str, Any]:
+    shares: dict[str, Ratio] = {name: point[name] for name in ("pass", "majority")}
+    return point | {
         name: share.as_object() | {"interval": list(wilson(share.correct, share.total))}
         for name, share in shares.items()
     }
-    return {**point, **plain}
 
 
 def _lines(data: Mapping[str, Any], passed: Sequence[Ratio], voted: Ratio) -> tuple[str, ...]:
@@ -319,10 +314,6 @@ def _lines(data: Mapping[str, Any], passed: Sequence[Ratio], voted: Ratio) -> tu
         f"for {paid}" + (f", ${per_point:,.2f} for each point" if usd and per_point else "")
     )
     return written, selected
-
-
-def _share_cells(point: Mapping[str, Any], name: str) -> tuple[str, str]:
-    return percent(Ratio.of(point[name])), interval(*point[name]["interval"])
 
 
 def _money(value: float | None, unit: str) -> str:
@@ -350,19 +341,21 @@ def selection(run: ScoredRun) -> Measurement | None:
       records do not say.
     """
     names = [stage.name for stage in run.report.stages]
-    place = next((place for place, name in enumerate(names) if name.endswith(SELECTION)), 0)
-    if place < 2:
+    position = next((position for position, name in enumerate(names) if name.endswith(SELECTION)), 0)
+    if position < 2:
         return None
-    candidates, compared = names[place - 2 : place], names[place - 2 : place + 1]
-    scored = run.scored
-    right = [tuple(is_right(row.stages.get(name), run.rule) for name in compared) for row in scored]
-    differing = [won for one, other, won in right if one != other]
-    oracle = Ratio(sum(one or other for one, other, _ in right), len(scored))
+    *candidates, selected = names[position - 2 : position + 1]
+    right = [
+        tuple(is_right(row.stages.get(name), run.rule) for name in (*candidates, selected))
+        for row in run.scored
+    ]
+    differing = [chosen for first, second, chosen in right if first != second]
+    oracle = Ratio(sum(first or second for first, second, _ in right), len(right))
     chosen_right = Ratio(sum(differing), len(differing))
     shares = {"oracle": oracle, "chosen_right": chosen_right}
-    if choices := [choice for row in scored if (choice := _choice(row)) is not None]:
+    if choices := [choice for row in run.scored if (choice := _choice(row)) is not None]:
         shares["new_queries"] = Ratio(choices.count("new"), len(choices))
-    made = (
+    line = (
         f"Selection: oracle {percent(oracle)} ({counts(oracle)}); where exactly one candidate is right it chose right "
         f"{counts(chosen_right)}"
         if differing
@@ -375,7 +368,7 @@ def selection(run: ScoredRun) -> Measurement | None:
             "new_queries": None,
             **{name: share.as_object() for name, share in shares.items()},
         },
-        lines=(made,),
+        lines=(line,),
         tables=(
             Table(
                 f"Selection between {' and '.join(candidates)}",

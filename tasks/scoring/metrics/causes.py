@@ -1,13 +1,145 @@
 """Why answers are wrong: causes of the closed list, DAC's four kinds of error, and questions without SQL."""
 
+import re
 from collections import Counter
-from dataclasses import asdict
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Literal, get_args
 
+from tasks.core.outcome import Failure
+from tasks.database.schema import Schema
 from tasks.documents.model import Table
-from tasks.scoring.error_classes import ERROR_CLASSES, ErrorClass, classify, dac_counts
 from tasks.scoring.metric import METRICS, ScoredRun, metric
-from tasks.scoring.report import Measurement, QuestionScore
+from tasks.scoring.report import Measurement, QuestionScore, Verdict, is_right
 from tasks.scoring.score import Accuracy
+from tasks.sql.parsing import parse
+from tasks.sql.resolution import QueryParts, query_parts
+
+ErrorClass = Literal[
+    "no_answer",
+    "missing_columns",
+    "extra_columns",
+    "missing_rows",
+    "extra_rows",
+    "row_order",
+    "other_rows",
+    "unparsable",
+    "missing_table",
+    "missing_column",
+    "wrong_table",
+    "wrong_column",
+    "wrong_join",
+    "wrong_skeleton",
+    "wrong_value",
+    "execution_error",
+    "timeout",
+    "empty_result",
+    "too_many_rows",
+    "gold_error",
+    "gold_timeout",
+    "backbone_error",
+]
+ERROR_CLASSES: tuple[ErrorClass, ...] = get_args(ErrorClass)
+
+_MISSING_TABLE = re.compile(
+    r"no such table|(?:table|relation)\b.*\b(?:does not|doesn't) exist", re.IGNORECASE
+)
+_MISSING_COLUMN = re.compile(
+    r"no such column|unknown column|column\b.*\b(does not exist|not found)|does not have a column",
+    re.IGNORECASE,
+)
+_DID_NOT_END: frozenset[ErrorClass] = frozenset(
+    (
+        "unparsable",
+        "execution_error",
+        "timeout",
+        "too_many_rows",
+        "empty_result",
+        "gold_error",
+        "gold_timeout",
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DacCounts:
+    """Wrong answers by DAC's kinds of error; one answer can count in several."""
+
+    table: int  # a table wrong or missing
+    column: int  # a column wrong or missing
+    skeleton: int  # another structure than the gold's
+    execution: int  # did not run to its end
+
+
+def classify(score: QuestionScore, rule: str, schema: Schema) -> tuple[ErrorClass, ...]:
+    """Return the causes why a question's final SQL is wrong under a rule, in the order of the list.
+
+    A right answer has none. "gold_error" also stands for a gold that returns too much.
+    """
+    if is_right(score.final, rule) or not score.executable:
+        return ()
+    return classify_sql(score.outcome.sql, score.gold_sql, score.final, schema, score.outcome.failure)
+
+
+def classify_sql(
+    sql: str | None, gold_sql: str, verdict: Verdict, schema: Schema, failure: Failure | None = None
+) -> tuple[ErrorClass, ...]:
+    """Return the causes why a SQL is wrong, in the order of the list; the caller knows that it is wrong."""
+    causes: set[ErrorClass] = set()
+    if verdict.gold_status != "ok":
+        causes.add("gold_timeout" if verdict.gold_status == "timeout" else "gold_error")
+    if sql is None or not sql.strip():
+        causes.add("backbone_error" if failure and failure.kind == "backbone_error" else "no_answer")
+    else:
+        causes |= _from_execution(verdict)
+        if parse(sql, schema.dialect).tree is None:
+            causes.add("unparsable")
+        predicted, gold = query_parts(sql, schema), query_parts(gold_sql, schema)
+        if predicted is not None and gold is not None:
+            # the same tables, joins, structure and values: what is left is which columns it selects, and where
+            causes |= _from_text(predicted, gold) or (set() if causes & _DID_NOT_END else {"wrong_column"})
+    return tuple(name for name in ERROR_CLASSES if name in causes)
+
+
+def dac_counts(errors: Iterable[tuple[ErrorClass, ...]]) -> DacCounts:
+    """Count answers by DAC's four kinds of error."""
+    by_answer = [frozenset(causes) for causes in errors]
+
+    def count(*causes: ErrorClass) -> int:
+        return sum(not answer.isdisjoint(causes) for answer in by_answer)
+
+    return DacCounts(
+        count("wrong_table", "missing_table"),
+        count("wrong_column", "missing_column"),
+        count("wrong_skeleton"),
+        count("execution_error", "timeout", "too_many_rows"),
+    )
+
+
+def _from_execution(verdict: Verdict) -> set[ErrorClass]:
+    if verdict.status == "error":
+        missing = {"missing_table": _MISSING_TABLE, "missing_column": _MISSING_COLUMN}
+        causes = {name for name in ERROR_CLASSES if name in missing and missing[name].search(verdict.error)}
+        return causes | {"execution_error"}
+    if verdict.status == "timeout":
+        return {"timeout"}
+    if verdict.status == "too_large":
+        return {"too_many_rows"}
+    if verdict.row_count == 0:
+        return {"empty_result"}
+    return {verdict.difference} if verdict.difference else set()
+
+
+def _from_text(predicted: QueryParts, gold: QueryParts) -> set[ErrorClass]:
+    wrong: dict[ErrorClass, bool] = {
+        "wrong_table": predicted.tables != gold.tables,
+        "wrong_join": predicted.tables == gold.tables and predicted.joins != gold.joins,
+        "wrong_column": predicted.columns != gold.columns,
+        "wrong_skeleton": predicted.skeleton != gold.skeleton,
+        "wrong_value": predicted.values != gold.values,
+    }
+    return {cause for cause, is_wrong in wrong.items() if is_wrong}
+
 
 DAC_ROWS = {
     "table": "table, wrong or missing",
@@ -21,10 +153,10 @@ DAC_ROWS = {
 def causes(run: ScoredRun) -> dict[str, tuple[ErrorClass, ...]]:
     """Return the causes of each wrong question, by id; a right one has none."""
     return {
-        row.question.id: found
+        row.question.id: names
         for row in run.scored
         if row.question.database_id in run.schemas
-        and (found := classify(row, run.rule, run.schemas[row.question.database_id]))
+        and (names := classify(row, run.rule, run.schemas[row.question.database_id]))
     }
 
 
@@ -49,11 +181,13 @@ def is_unanswered(row: QuestionScore) -> bool:
 @metric("Causes of wrong answers", unit="questions", better="lower", order=10)
 def errors(run: ScoredRun) -> Measurement:
     """Count the wrong questions of each cause of the closed list; one question may have several."""
-    found = causes(run)
-    counter = Counter(name for names in found.values() for name in names)
+    by_question = causes(run)
+    counter = Counter(name for names in by_question.values() for name in names)
     counted_causes = {name: counter[name] for name in ERROR_CLASSES}
     return Measurement(
-        by_question={row.question.id: ", ".join(found.get(row.question.id, ())) for row in run.report.rows},
+        by_question={
+            row.question.id: ", ".join(by_question.get(row.question.id, ())) for row in run.report.rows
+        },
         further={f"ex_errors/{name}": count for name, count in counted_causes.items()},
         data=counted_causes,
         lines=(),  # every display has them as a table
@@ -64,13 +198,13 @@ def errors(run: ScoredRun) -> Measurement:
 @metric("Wrong answers by DAC's kinds of error", unit="questions", better="lower", order=10)
 def errors_dac(run: ScoredRun) -> Measurement | None:
     """Count the wrong questions by DAC's kinds: table, column, skeleton, execution; None where no gold is a SQL."""
-    if not _some_gold_sql(run):
+    if run.scored and not any(row.gold_sql for row in run.scored):
         return None
-    found = asdict(dac_counts(causes(run).values()))
-    rows = tuple((DAC_ROWS[kind], f"{count:,}") for kind, count in found.items())
+    kinds = asdict(dac_counts(causes(run).values()))
+    rows = tuple((DAC_ROWS[kind], f"{count:,}") for kind, count in kinds.items())
     return Measurement(
-        further={f"ex_errors_dac/{kind}": count for kind, count in found.items()},
-        data=found,
+        further={f"ex_errors_dac/{kind}": count for kind, count in kinds.items()},
+        data=kinds,
         lines=(),
         tables=(
             Table("By DAC's kinds of error", ("kind", "questions"), rows, wrong_in_words(run.report.score)),
@@ -84,8 +218,3 @@ def unanswered(run: ScoredRun) -> Measurement:
     """Count the questions that were asked, or handed in, without a SQL; `run_problems` says them."""
     ids = unanswered_questions(run)
     return Measurement(further={"questions/unanswered": len(ids)}, data=list(ids), lines=())
-
-
-def _some_gold_sql(run: ScoredRun) -> bool:
-    """Return whether any scored question has a gold SQL, which the causes in a SQL's text are found with."""
-    return any(row.gold_sql for row in run.scored) or not run.scored

@@ -13,9 +13,9 @@ from tasks.core.records import Correction, Elimination
 from tasks.core.wording import counts, percent
 from tasks.database.schema import Schema
 from tasks.documents.model import Table
-from tasks.scoring.error_classes import ErrorClass, classify, classify_sql, dac_counts
+from tasks.scoring.linking import gold_entities, gold_skeleton
 from tasks.scoring.metric import METRICS, ScoredRun, metric
-from tasks.scoring.oracle import gold_entities, gold_skeleton
+from tasks.scoring.metrics.causes import ErrorClass, classify, classify_sql, dac_counts
 from tasks.scoring.report import Measurement, QuestionScore, Ratio, Value, Verdict, flips, is_right
 from tasks.sql.skeleton import skeleton
 
@@ -66,29 +66,28 @@ def dac_figures(
     A question that failed before a sub-task, or whose reply was unreadable, counts as linked or parsed to nothing.
     Questions without a database are left out.
     """
-    scored = [one for one in scores if one.executable and one.question.database_id in schemas]
-    if not any(_place(one) is not None for one in scored):
+    scored = [score for score in scores if score.executable and score.question.database_id in schemas]
+    if not any(_first_correction(score) is not None for score in scored):
         return {}
-    rows = [_row(one, schemas[one.question.database_id]) for one in scored]
-    found: dict[str, Value] = {}
+    rows = [_row(score, schemas[score.question.database_id]) for score in scored]
+    figures: dict[str, Value] = {}
     linked = any(row.alignment is not None for row in rows)
     parsed = any(row.parsed is not None for row in rows)
     if linked:
-        found |= _entities("tables", rows, lambda entities: set(entities.tables))
-        found |= _entities("columns", rows, lambda entities: set(entities.columns))
+        figures |= _entities("tables", rows, lambda entities: set(entities.tables))
+        figures |= _entities("columns", rows, lambda entities: set(entities.columns))
     if parsed:
-        found["dac/parsed_skeleton"] = Ratio(sum(map(_right_skeleton, rows)), len(rows))
+        figures["dac/parsed_skeleton"] = Ratio(sum(map(_right_skeleton, rows)), len(rows))
     if linked and parsed:
-        found["dac/right_of_right_subtasks"] = _subtasks(rows, rule)
-    before = [_before(row, rule) for row in rows]
-    after = [_after(row, rule) for row in rows]
+        figures["dac/right_of_right_subtasks"] = _subtasks(rows, rule)
+    figures |= _parts("before", rows, [_before(row, rule) for row in rows])
+    figures |= _parts("after", rows, [_after(row, rule) for row in rows])
     corrections = Counter(
         (revision.kind, revision.outcome)
         for row in rows
         for revision in stage_values(row.score, "dac_correction", _REVISION)
     )
-    found |= _parts("before", rows, before) | _parts("after", rows, after)
-    return found | {
+    return figures | {
         f"dac/corrections/{kind}_{outcome}": count for (kind, outcome), count in sorted(corrections.items())
     }
 
@@ -109,14 +108,14 @@ def _entities(name: str, rows: Sequence[_Row], part: Callable[[Entities], set[An
     right = sum(len(gold & linked) for gold, linked in pairs)
     precision = Ratio(right, sum(len(linked) for _, linked in pairs))
     recall = Ratio(right, sum(len(gold) for gold, _ in pairs))
-    found: dict[str, Value] = {"precision": precision, "recall": recall}
+    figures: dict[str, Value] = {"precision": precision, "recall": recall}
     if precision.value is not None and recall.value is not None:
-        found["f1"] = _f1(precision.value, recall.value)
+        figures["f1"] = _f1(precision.value, recall.value)
     precisions = [_share(len(gold & linked), len(linked), empty=not gold) for gold, linked in pairs]
     recalls = [_share(len(gold & linked), len(gold), empty=not linked) for gold, linked in pairs]
     macro = {"precision": precisions, "recall": recalls, "f1": list(map(_f1, precisions, recalls))}
-    found |= {f"macro_{what}": Ratio(sum(values), len(rows)) for what, values in macro.items()}
-    return {f"dac/linking_{name}/{what}": value for what, value in found.items()}
+    figures |= {f"macro_{what}": Ratio(sum(values), len(rows)) for what, values in macro.items()}
+    return {f"dac/linking_{name}/{what}": value for what, value in figures.items()}
 
 
 def _f1(precision: float, recall: float) -> float:
@@ -142,17 +141,17 @@ def _subtasks(rows: Sequence[_Row], rule: str) -> Ratio:
     return Ratio(sum(is_right(row.score.final, rule) for row in chosen), len(chosen))
 
 
-def _place(score: QuestionScore) -> int | None:
+def _first_correction(score: QuestionScore) -> int | None:
     """Return the index of the first candidate of the correction; None where it was not reached."""
     names = [candidate.stage.partition("_")[2] for candidate in score.outcome.candidates]
-    return next((place for place, name in enumerate(names) if name.startswith(CANDIDATE)), None)
+    return next((number for number, name in enumerate(names) if name.startswith(CANDIDATE)), None)
 
 
 def _before(row: _Row, rule: str) -> _Answer:
     """Return the SQL that came in; of a question that failed on the way there, the last that stood."""
-    candidates = row.score.outcome.candidates[: _place(row.score)]
-    sql = candidates[-1].sql if candidates else None
-    verdict = row.score.stages.get(candidates[-1].stage) if candidates else None
+    *_, last = (None, *row.score.outcome.candidates[: _first_correction(row.score)])
+    sql = last.sql if last else None
+    verdict = row.score.stages.get(last.stage) if last else None
     verdict = verdict or Verdict({}, "no_answer", gold_status=row.score.final.gold_status)
     right = is_right(verdict, rule)
     return _Answer(sql, right, () if right else classify_sql(sql, row.score.gold_sql, verdict, row.schema))
@@ -183,12 +182,12 @@ def _parts(when: str, rows: Sequence[_Row], answers: Sequence[_Answer]) -> dict[
 
 def stage_values(score: QuestionScore, stage: str, adapter: TypeAdapter[T]) -> list[T]:
     """Return what a stage returned on a question, each time that it did not fail; of several candidates, the first."""
-    found = (
+    values = (
         record.value
         for record in score.outcome.stages
         if record.stage == stage and not record.error and split_label(record.label)[1] in (None, 1)
     )
-    return [adapter.validate_python(value) for value in found if value is not None]
+    return [adapter.validate_python(value) for value in values if value is not None]
 
 
 EXECUTES = ("ok", "empty")
@@ -209,24 +208,24 @@ HEADLINE = {
 def figures(run: ScoredRun) -> Measurement:
     """Report DAC's and SEA-SQL's own figures; what does not apply is absent."""
     rows = run.report.rows
-    found = dac_figures(rows, run.rule, run.schemas) | sea_figures(rows, run.rule)
+    values = dac_figures(rows, run.rule, run.schemas) | sea_figures(rows, run.rule)
     return Measurement(
-        further=found,
+        further=values,
         data={
-            name: value.as_object() if isinstance(value, Ratio) else value for name, value in found.items()
+            name: value.as_object() if isinstance(value, Ratio) else value for name, value in values.items()
         },
-        lines=tuple(_lines(found)),
-        tables=(_table(found),) if found else (),
+        lines=tuple(_lines(values)),
+        tables=(_table(values),) if values else (),
     )
 
 
-def _lines(found: Mapping[str, Value]) -> Iterator[str]:
+def _lines(values: Mapping[str, Value]) -> Iterator[str]:
     """Yield a line per system."""
     for system in ("dac/", "sea/"):
         parts = [
             f"{text} {_written(name, value)}"
             for name, text in HEADLINE.items()
-            if name.startswith(system) and (value := found.get(name)) is not None
+            if name.startswith(system) and (value := values.get(name)) is not None
         ]
         if parts:
             yield ", ".join(parts)
@@ -240,7 +239,7 @@ def _written(name: str, value: Value) -> str:
     return f"{value:.2f}"
 
 
-def _table(found: Mapping[str, Value]) -> Table:
+def _table(values: Mapping[str, Value]) -> Table:
     def cells(value: Value) -> tuple[str, str]:
         if isinstance(value, Ratio):
             return percent(value), counts(value)
@@ -249,7 +248,7 @@ def _table(found: Mapping[str, Value]) -> Table:
     return Table(
         "What the systems report of themselves",
         ("figure", "value", "questions"),
-        tuple((name, *cells(value)) for name, value in found.items()),
+        tuple((name, *cells(value)) for name, value in values.items()),
     )
 
 
@@ -273,24 +272,27 @@ def sea_figures(scores: Sequence[QuestionScore], rule: str) -> dict[str, Value]:
 
 
 def _elimination(scored: Sequence[QuestionScore], rule: str) -> dict[str, Value]:
-    found = [value for score in scored for value in stage_values(score, ELIMINATION, _ELIMINATION)[:1]]
-    if not found:
+    outcomes = Counter(
+        elimination.outcome
+        for score in scored
+        for elimination in stage_values(score, ELIMINATION, _ELIMINATION)[:1]
+    )
+    if not outcomes:
         return {}
-    outcomes = Counter(one.outcome for one in found)
-    counts = {"asked": len(found), "changed": outcomes["changed"], "kept": outcomes["kept"]}
+    counts = {"asked": outcomes.total(), "changed": outcomes["changed"], "kept": outcomes["kept"]}
     return counts | _flips(scored, ELIMINATION, rule)
 
 
 def _adjustment(scored: Sequence[QuestionScore], rule: str) -> dict[str, Value]:
-    found = [next(iter(stage_values(score, ADJUSTMENT, _CORRECTION)), None) for score in scored]
-    if not any(found):
+    reached = [value for score in scored for value in stage_values(score, ADJUSTMENT, _CORRECTION)[:1]]
+    if not reached:
         return {}
-    failing_before = sum(one is None or one.before not in EXECUTES for one in found)
-    failing_after = sum(one is None or one.after not in EXECUTES for one in found)
-    rounds = Counter(one.rounds for one in found if one and one.rounds)
+    before = sum(correction.before in EXECUTES for correction in reached)
+    after = sum(correction.after in EXECUTES for correction in reached)
+    rounds = Counter(correction.rounds for correction in reached if correction.rounds)
     return {
-        "failing_before": Ratio(failing_before, len(scored)),
-        "failing_after": Ratio(failing_after, len(scored)),
+        "failing_before": Ratio(len(scored) - before, len(scored)),
+        "failing_after": Ratio(len(scored) - after, len(scored)),
         "adjusted": rounds.total(),
         **_flips(scored, ADJUSTMENT, rule),
         **{f"rounds_{number}": questions for number, questions in sorted(rounds.items())},
@@ -302,9 +304,9 @@ def _flips(scored: Sequence[QuestionScore], stage: str, rule: str) -> dict[str, 
     before, after = [], []
     for score in scored:
         names = list(score.stages)
-        place = next((i for i, name in enumerate(names) if name.partition("_")[2] == stage), 0)
-        if place:
-            before.append(is_right(score.stages[names[place - 1]], rule))
-            after.append(is_right(score.stages[names[place]], rule))
+        position = next((i for i, name in enumerate(names) if name.partition("_")[2] == stage), 0)
+        if position:
+            before.append(is_right(score.stages[names[position - 1]], rule))
+            after.append(is_right(score.stages[names[position]], rule))
     fixed, broken = flips(before, after)
     return {"fixed": fixed, "broken": broken}

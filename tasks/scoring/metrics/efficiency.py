@@ -74,28 +74,31 @@ def efficiency(run: ScoredRun) -> Measurement:
     measured: Measured = run.measured["efficiency"]
 
     def score(rows: Sequence[QuestionScore]) -> Efficiency:
-        known = [measured.timings[row.question.id] for row in rows if row.question.id in measured.timings]
-        return score_efficiency(known, len(rows))
+        timings = [measured.timings[row.question.id] for row in rows if row.question.id in measured.timings]
+        return score_efficiency(timings, len(rows))
 
-    found = score(run.scored)
+    total = score(run.scored)
     groups = {grade: score(rows) for grade, rows in by_grade(run.scored, run.rule, run.schemas).items()}
-    further: dict[str, Value] = {"ves/measured": found.measured}
-    for name, spread in (("ves", found.ves), ("ves_fetched", found.ves_fetched), ("r_ves", found.r_ves)):
-        if spread is not None:
-            further |= {f"ves/{name}": spread.mean}
-            further |= {f"ves/{name}_low": spread.low, f"ves/{name}_high": spread.high}
+    further: dict[str, Value] = {"ves/measured": total.measured}
+    for name in ("ves", "ves_fetched", "r_ves"):
+        if spread := getattr(total, name):
+            further |= {
+                f"ves/{name}": spread.mean,
+                f"ves/{name}_low": spread.low,
+                f"ves/{name}_high": spread.high,
+            }
     for name in ("ves_steps", "ves_median", "ves_fetched_median", "r_ves_median"):
-        if (value := getattr(found, name)) is not None:
+        if (value := getattr(total, name)) is not None:
             further[f"ves/{name}"] = value
     return Measurement(
         by_question={row.question.id: _reward(measured.timings.get(row.question.id)) for row in run.scored},
         further=further,
         data={
-            **asdict(found),
+            **asdict(total),
             "load": measured.load,
             "by_difficulty": {grade: asdict(group) for grade, group in groups.items()},
         },
-        lines=tuple(_lines(found, measured.load)),
+        lines=tuple(_lines(total, measured.load)),
     )
 
 
@@ -107,19 +110,19 @@ def _median(trials: Trials) -> float:
     return median(ratio for trial in trials for ratio in trial)
 
 
-def _lines(found: Efficiency, load: float | None) -> Iterator[str]:
-    if found.ves is None or found.ves_fetched is None or found.r_ves is None:
+def _lines(score: Efficiency, load: float | None) -> Iterator[str]:
+    if score.ves is None or score.ves_fetched is None or score.r_ves is None:
         yield "Efficiency: no question to measure"
         return
-    steps = "unknown" if found.ves_steps is None else f"{found.ves_steps:.2f}"
+    steps = "unknown" if score.ves_steps is None else f"{score.ves_steps:.2f}"
     yield (
-        f"Efficiency over {found.questions:,} questions, {found.measured:,} timed: VES {_range(found.ves)}, "
-        f"R-VES {_range(found.r_ves)}; of median times VES {_number(found.ves_median)}, "
-        f"R-VES {_number(found.r_ves_median)}; ves_steps {steps} (this one repeats exactly)"
+        f"Efficiency over {score.questions:,} questions, {score.measured:,} timed: VES {_range(score.ves)}, "
+        f"R-VES {_range(score.r_ves)}; of median times VES {_number(score.ves_median)}, "
+        f"R-VES {_number(score.r_ves_median)}; ves_steps {steps} (this one repeats exactly)"
     )
     yield (
         "VES times a query until its first row, as BIRD's evaluator does; timed until its last row (ves_fetched) it is "
-        f"{_range(found.ves_fetched)}, of median times {_number(found.ves_fetched_median)}"
+        f"{_range(score.ves_fetched)}, of median times {_number(score.ves_fetched_median)}"
     )
     busy = "unknown" if load is None else f"{load:.1f}"
     yield (
@@ -152,14 +155,14 @@ def score_efficiency(timings: Sequence[Timings], questions: int) -> Efficiency:
         return 100 * sum(score([_median(trials)]) for trials in measured) / questions
 
     executed, fetched = [t.executed for t in timings], [t.fetched for t in timings]
-    known = [timing.step_ratio for timing in timings if timing.step_ratio is not None]
+    steps = [timing.step_ratio for timing in timings if timing.step_ratio is not None]
     return Efficiency(
         questions,
         len(timings),
         spread(executed, ves_of),
         spread(fetched, ves_of),
         spread(fetched, r_ves_of),
-        100 * sum(map(sqrt, known)) / questions if len(known) == len(timings) else None,
+        100 * sum(map(sqrt, steps)) / questions if len(steps) == len(timings) else None,
         of_medians(executed, ves_of),
         of_medians(fetched, ves_of),
         of_medians(fetched, r_ves_of),

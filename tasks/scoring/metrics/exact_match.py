@@ -23,22 +23,16 @@ def exact_match(run: ScoredRun) -> Measurement:
 
     A question whose gold cannot be parsed matches nothing, and has no grade.
     """
-    matched: dict[str, bool] = {}
-    grades: dict[str, str] = {}
-    for row in run.scored:
-        schema = run.schemas.get(row.question.database_id)
-        found = _compared(row.outcome.sql, row.gold_sql, schema) if schema else _NOT_COMPARED
-        grades[row.question.id] = found.hardness
-        matched[row.question.id] = found.by_meaning
+    compared = _compare_all(run)
     by_hardness = {
-        name: Ratio(sum(matched[id_] for id_ in ids), len(ids))
+        name: Ratio(sum(matches), len(matches))
         for name in (*HARDNESS, UNGRADED)
-        if (ids := [id_ for id_, found in grades.items() if found == name])
+        if (matches := [match.by_meaning for match in compared.values() if match.hardness == name])
     }
-    total = Ratio(sum(matched.values()), len(run.scored))
+    total = Ratio(sum(match.by_meaning for match in compared.values()), len(run.scored))
     return Measurement(
         total,
-        by_question=matched,
+        by_question={name: match.by_meaning for name, match in compared.items()},
         further={f"exact_match_by_hardness/{name}": ratio for name, ratio in by_hardness.items()},
         data={
             **total.as_object(),
@@ -58,19 +52,12 @@ def exact_match(run: ScoredRun) -> Measurement:
 @metric("Exact set match, official parser", needs=("exact_match",), order=51)
 def exact_match_official(run: ScoredRun) -> Measurement:
     """Match as the official evaluator does (`tasks.sql.spider_match`): what it cannot read matches nothing."""
-    matched: dict[str, bool] = {}
-    unread: list[str] = []
-    here_only: list[str] = []
-    there_only: list[str] = []
-    for row in run.scored:
-        schema = run.schemas.get(row.question.database_id)
-        found = _compared(row.outcome.sql, row.gold_sql, schema) if schema else _NOT_COMPARED
-        matched[row.question.id] = bool(found.officially)
-        if found.by_meaning and not found.officially:
-            (unread if found.officially is None else here_only).append(row.question.id)
-        if found.officially and not found.by_meaning:
-            there_only.append(row.question.id)
-    total = Ratio(sum(matched.values()), len(run.scored))
+    compared = _compare_all(run)
+    here = {name: match.officially for name, match in compared.items() if match.by_meaning}
+    unread = [name for name, officially in here.items() if officially is None]
+    here_only = [name for name, officially in here.items() if officially is False]
+    there_only = [name for name, match in compared.items() if match.officially and not match.by_meaning]
+    total = Ratio(sum(bool(match.officially) for match in compared.values()), len(run.scored))
     apart = "".join(
         f"; {_matches(len(ids))} {why}: {shorten(ids, MAX_IDS)}"
         for ids, why in (
@@ -85,7 +72,7 @@ def exact_match_official(run: ScoredRun) -> Measurement:
     )
     return Measurement(
         total,
-        by_question=matched,
+        by_question={name: bool(match.officially) for name, match in compared.items()},
         further={
             "exact_match_official/unread_matches": len(unread),
             "exact_match_official/matches_here_only": len(here_only),
@@ -120,11 +107,20 @@ class _Compared:
 _NOT_COMPARED = _Compared(UNGRADED, by_meaning=False, officially=None)
 
 
+def _compare_all(run: ScoredRun) -> dict[str, _Compared]:
+    """Compare the final SQL of every scored question with its gold, by the question's id."""
+    schemas = ((row, run.schemas.get(row.question.database_id)) for row in run.scored)
+    return {
+        row.question.id: _compared(row.outcome.sql, row.gold_sql, schema) if schema else _NOT_COMPARED
+        for row, schema in schemas
+    }
+
+
 @lru_cache(maxsize=20_000)
 def _compared(predicted: str | None, gold: str, schema: Schema) -> _Compared:
-    other = clauses(gold, schema)
+    gold_clauses = clauses(gold, schema)
     return _Compared(
-        grade(other) if other else UNGRADED,
+        grade(gold_clauses) if gold_clauses else UNGRADED,
         match_by_meaning(predicted, gold, schema),
         official_match(predicted or "", gold, schema),
     )
@@ -137,8 +133,11 @@ def match_by_meaning(predicted: str | None, gold: str, schema: Schema) -> bool:
     both are used in WHERE; GROUP BY and HAVING; ORDER BY, and whether there is a LIMIT with it; set operations and the
     queries behind them; whether each keyword is used, join conditions included. Values and DISTINCT are ignored.
     """
-    one, other = clauses(predicted or "", schema), clauses(gold, schema)
-    return one is not None and other is not None and _match(one, other)
+    predicted_clauses = clauses(predicted or "", schema)
+    gold_clauses = clauses(gold, schema)
+    return (
+        predicted_clauses is not None and gold_clauses is not None and _match(predicted_clauses, gold_clauses)
+    )
 
 
 def _match(predicted: Clauses, gold: Clauses) -> bool:

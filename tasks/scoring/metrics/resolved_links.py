@@ -6,7 +6,7 @@ from tasks.core.wording import counts, percent
 from tasks.documents.model import Table
 from tasks.scoring.linking import printed_recall, score_links
 from tasks.scoring.metric import METRICS, ScoredRun, metric
-from tasks.scoring.report import LinkingScore, Measurement, Ratio, Value
+from tasks.scoring.report import LinkingScore, Measurement, Ratio
 
 FROM_LINK = "augmented_sql"
 """The stage that writes its SQL from the linked schema alone."""
@@ -42,12 +42,12 @@ def resolved_linking(run: ScoredRun) -> tuple[LinkingScore, ...]:
 @metric("Strict recall, or right (RSL-SQL's printed SRR)", order=45)
 def strict_recall_or_correct(run: ScoredRun) -> Measurement | None:
     """Report RSL-SQL's printed SRR for the link that the SQL was made from."""
-    found = recall_or_correct(run)
-    if found is None:
+    recall = recall_or_correct(run)
+    if recall is None:
         return None
     return Measurement(
-        further={f"linking/{found.link}/strict_recall_or_correct": found.ratio},
-        data={"link": found.link, "stage": found.stage, **found.ratio.as_object()},
+        further={f"linking/{recall.link}/strict_recall_or_correct": recall.ratio},
+        data={"link": recall.link, "stage": recall.stage, **recall.ratio.as_object()},
         lines=(),
     )
 
@@ -65,15 +65,15 @@ def links_resolved(run: ScoredRun) -> Measurement:
         link.name: {"nsr": link.nsr, "strict_recall": link.strict_recall, "precision": link.precision}
         for link in links
     }
-    further: dict[str, Value] = {
-        f"linking_resolved/{name}/{what}": share
-        for name, each in shares.items()
-        for what, share in each.items()
-    }
     return Measurement(
-        further=further,
+        further={
+            f"linking_resolved/{link}/{name}": share
+            for link, by_name in shares.items()
+            for name, share in by_name.items()
+        },
         data={
-            name: {what: share.as_object() for what, share in each.items()} for name, each in shares.items()
+            link: {name: share.as_object() for name, share in by_name.items()}
+            for link, by_name in shares.items()
         },
         lines=(),
         tables=(_table(links, recall_or_correct(run)),) if links else (),
@@ -86,17 +86,14 @@ def _table(links: tuple[LinkingScore, ...], recall: RecallOrCorrect | None) -> T
         "Linking, gold resolved through aliases",
         ("link", "NSR", "strict recall", "precision"),
         tuple(
-            (
-                link.name,
-                *(
-                    f"{percent(each)} ({counts(each)})"
-                    for each in (link.nsr, link.strict_recall, link.precision)
-                ),
-            )
+            (link.name, _share(link.nsr), _share(link.strict_recall), _share(link.precision))
             for link in links
         ),
-        f"{recall.link}: strict recall or {by} right (RSL-SQL's printed SRR) {percent(recall.ratio)} "
-        f"({counts(recall.ratio)})"
+        f"{recall.link}: strict recall or {by} right (RSL-SQL's printed SRR) {_share(recall.ratio)}"
         if recall
         else "",
     )
+
+
+def _share(ratio: Ratio) -> str:
+    return f"{percent(ratio)} ({counts(ratio)})"

@@ -31,14 +31,14 @@ class Disagreement:
 
 def find_disagreements(scores: Iterable[QuestionScore]) -> tuple[Disagreement, ...]:
     """Return the questions on which the rules disagree, in the order given."""
-    found = []
+    disagreements = []
     for score in scores:
         correct = score.final.correct
         right = tuple(rule for rule in correct if correct[rule])
         wrong = tuple(rule for rule in correct if not correct[rule])
         if right and wrong:
-            found.append(Disagreement(score.question.id, right, wrong))
-    return tuple(found)
+            disagreements.append(Disagreement(score.question.id, right, wrong))
+    return tuple(disagreements)
 
 
 @METRICS.register("disagreements")
@@ -46,19 +46,26 @@ def find_disagreements(scores: Iterable[QuestionScore]) -> tuple[Disagreement, .
 def disagreements(run: ScoredRun) -> Measurement:
     """List the questions on which the comparison rules disagree."""
     found = find_disagreements(run.scored)
-    ids = [each.question_id for each in found]
+    ids = [question.question_id for question in found]
     line = f"The rules disagree on {counted(len(ids), 'question')}: {shorten(ids, MAX_IDS)}"
     table = Table(
         "Where the rules disagree",
         ("question", "right under", "wrong under"),
-        tuple((each.question_id, ", ".join(each.right), ", ".join(each.wrong)) for each in found[:MAX_ROWS]),
+        tuple(
+            (question.question_id, ", ".join(question.right), ", ".join(question.wrong))
+            for question in found[:MAX_ROWS]
+        ),
         f"{rest}: `--json` lists all" if (rest := and_more(found, MAX_ROWS)) else "",
     )
     return Measurement(
         further={"questions/rules_disagree": len(found)},
         data=[
-            {"question_id": each.question_id, "right": list(each.right), "wrong": list(each.wrong)}
-            for each in found
+            {
+                "question_id": question.question_id,
+                "right": list(question.right),
+                "wrong": list(question.wrong),
+            }
+            for question in found
         ],
         lines=(line,) if found else (),
         tables=(table,) if found else (),
@@ -71,20 +78,20 @@ def spider_postprocessed(run: ScoredRun) -> Measurement | None:
     """List the questions whose SQL is executed in another form under "spider"; None if that is no headline rule."""
     if run.rule != "spider":
         return None
-    found = {}
+    changed = {}
     for row in run.scored:
         schema = run.schemas.get(row.question.database_id)
         if schema and row.outcome.sql and (changes := changes_of(row.outcome.sql, schema.dialect)):
-            found[row.question.id] = "; ".join(changes)
+            changed[row.question.id] = "; ".join(changes)
     line = (
-        f"Under the rule spider, {counted(len(found), 'SQL')} executed as the official evaluator writes it (operators "
-        f"joined, text after the first ; left out): {shorten(list(found), MAX_IDS)}"
+        f"Under the rule spider, {counted(len(changed), 'SQL')} executed as the official evaluator writes it "
+        f"(operators joined, text after the first ; left out): {shorten(list(changed), MAX_IDS)}"
     )
     return Measurement(
-        by_question=found,
-        further={"questions/spider_postprocessed": len(found)},
-        data=found,
-        lines=(line,) if found else (),
+        by_question=changed,
+        further={"questions/spider_postprocessed": len(changed)},
+        data=changed,
+        lines=(line,) if changed else (),
     )
 
 
@@ -117,15 +124,16 @@ def soft_f1(gold: Sequence[Row], predicted: Sequence[Row]) -> float:
     """
     if not gold and not predicted:
         return 1.0
-    wanted, given = _distinct(gold), _distinct(predicted)
+    gold_rows = _distinct(gold)
+    predicted_rows = _distinct(predicted)
     shared = predicted_only = gold_only = 0.0
-    for one, other in zip(wanted, given, strict=False):
-        width = len(one)
-        shared += sum(cell in one for cell in other) / width
-        predicted_only += sum(cell not in one for cell in other) / width
-        gold_only += sum(cell not in other for cell in one) / width
-    gold_only += max(len(wanted) - len(given), 0)
-    predicted_only += max(len(given) - len(wanted), 0)
+    for expected, row in zip(gold_rows, predicted_rows, strict=False):
+        width = len(expected)
+        shared += sum(cell in expected for cell in row) / width
+        predicted_only += sum(cell not in expected for cell in row) / width
+        gold_only += sum(cell not in row for cell in expected) / width
+    gold_only += max(len(gold_rows) - len(predicted_rows), 0)
+    predicted_only += max(len(predicted_rows) - len(gold_rows), 0)
     precision = shared / (shared + predicted_only) if shared + predicted_only else 0.0
     recall = shared / (shared + gold_only) if shared + gold_only else 0.0
     return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
@@ -148,16 +156,16 @@ class SuiteRun:
 @metric("Test suite", needs=("measured:test_suite",), order=5)
 def test_suite(run: ScoredRun) -> Measurement:
     """Report the number of databases, and the accuracy on the first one alone."""
-    found: SuiteRun = run.measured["test_suite"]
-    sizes = sorted(found.databases.values())
-    alone = Ratio(sum(found.first_right.get(row.question.id, False) for row in run.scored), len(run.scored))
-    each = f"{sizes[0]:,}" if sizes[0] == sizes[-1] else f"{sizes[0]:,} to {sizes[-1]:,}"
+    suite: SuiteRun = run.measured["test_suite"]
+    sizes = sorted(suite.databases.values())
+    alone = Ratio(sum(suite.first_right.get(row.question.id, False) for row in run.scored), len(run.scored))
+    size = f"{sizes[0]:,}" if sizes[0] == sizes[-1] else f"{sizes[0]:,} to {sizes[-1]:,}"
     line = (
-        f"Test suite: {sum(sizes):,} databases for {len(sizes):,} database ids ({each} each); all must agree. On the "
+        f"Test suite: {sum(sizes):,} databases for {len(sizes):,} database ids ({size} each); all must agree. On the "
         f"first database alone {percent(alone)} ({counts(alone)}) would be right"
     )
     return Measurement(
         further={"test_suite/databases": sum(sizes), "test_suite/first_database_alone": alone},
-        data={"first_database_alone": alone.as_object(), "databases": asdict(found)["databases"]},
+        data={"first_database_alone": alone.as_object(), "databases": asdict(suite)["databases"]},
         lines=(line,),
     )

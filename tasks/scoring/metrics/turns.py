@@ -16,7 +16,7 @@ from tasks.sql.same_query import query_key
 
 MAX_POINTS = 50
 """Turns of which the curve has a point each; after them it has the last turn only."""
-SHOWN = (1, 2, 3, 5, 8, 13, 21)
+TABLE_TURNS = (1, 2, 3, 5, 8, 13, 21)
 """Turns that a table shows, beside the last one."""
 MAX_IDS, MAX_REASONS = 5, 2
 
@@ -25,9 +25,9 @@ MAX_IDS, MAX_REASONS = 5, 2
 class TurnCost:
     """What a turn cost, as a run without a cache would pay it; None is unknown."""
 
-    input: int | None
-    output: int | None
-    usd: float | None
+    input: int | None = None
+    output: int | None = None
+    usd: float | None = None
 
     @property
     def tokens(self) -> int | None:
@@ -90,30 +90,34 @@ def turns(run: ScoredRun) -> Measurement | None:
     """
     agents = {row.question.id: _agent(row, run) for row in run.scored}
     lost = [id_ for id_, agent in agents.items() if agent.lost]
-    found = tuple(agents.values())
-    counts_of = [len(agent.turns) for agent in found]
-    if not any(counts_of):  # every first turn failed
+    every = tuple(agents.values())
+    lengths = [len(agent.turns) for agent in every]
+    longest = max(lengths, default=0)
+    if not longest:  # every first turn failed
         return None
-    calls = [call for agent in found for call in agent.calls]
-    costs = [cost for agent in found for cost in agent.costs]
-    errors = (
-        None if any(call["error"] is None for call in calls) else [c["error"] for c in calls if c["error"]]
-    )
+    mean_turns = Ratio(sum(lengths), len(every))
+    notes = (note for row in run.scored for note in row.outcome.notes if note.startswith(NOT_SUBMITTED))
+    reasons = (note.removeprefix(NOT_SUBMITTED) for note in notes)  # a trajectory does not say
+    calls = [call for agent in every for call in agent.calls]
+    costs = [cost for agent in every for cost in agent.costs]
+    unknown = any(call["error"] is None for call in calls)
+    errors = Counter(call["error"] for call in calls if call["error"])
+    queries = sum(bool(call["sql"]) for call in calls)
     data: dict[str, Any] = {
-        "turns": Ratio(sum(counts_of), len(found)).as_object(),
-        "most": max(counts_of),
-        "submitted": _share(any(turn["submitted"] for turn in agent.turns) for agent in found),
-        "not_submitted": _reasons(run),
-        "lost": _share(agent.lost for agent in found) | {"questions": lost},
+        "turns": mean_turns.as_object(),
+        "most": longest,
+        "submitted": _share(any(turn["submitted"] for turn in agent.turns) for agent in every),
+        "not_submitted": dict(Counter(reasons).most_common()),
+        "lost": _share(agent.lost for agent in every) | {"questions": lost},
         "tool_calls": len(calls),
-        "tool_errors": None if errors is None else Ratio(len(errors), len(calls)).as_object(),
-        "tool_errors_by_kind": None if errors is None else dict(Counter(errors).most_common()),
-        "repeated_queries": Ratio(
-            sum(agent.repeated for agent in found), sum(bool(call["sql"]) for call in calls)
-        ).as_object(),
+        "tool_errors": None if unknown else Ratio(errors.total(), len(calls)).as_object(),
+        "tool_errors_by_kind": None if unknown else dict(errors.most_common()),
+        "repeated_queries": Ratio(sum(agent.repeated for agent in every), queries).as_object(),
         "input_tokens_per_turn": _mean([cost.input for cost in costs]),
         "output_tokens_per_turn": _mean([cost.output for cost in costs]),
-        "curve": [_point(found, turn) for turn in _places(max(counts_of))],
+        "curve": [
+            _point(every, turn) for turn in dict.fromkeys((*range(1, longest + 1)[:MAX_POINTS], longest))
+        ],
     }
     series = {
         "turns/ex_after": [point["value"] for point in data["curve"]],
@@ -121,9 +125,9 @@ def turns(run: ScoredRun) -> Measurement | None:
         "turns/tokens_after": [point["tokens"] for point in data["curve"]],
     }
     further: dict[str, Value] = {
-        "turns/mean": Ratio(sum(counts_of), len(found)),
-        "turns/most": max(counts_of),
-        "turns/lost": Ratio(len(lost), len(found)),
+        "turns/mean": mean_turns,
+        "turns/most": longest,
+        "turns/lost": Ratio(len(lost), len(every)),
         "turns/submitted": Ratio.of(data["submitted"]),
         "turns/tool_calls": len(calls),
         "turns/repeated_queries": Ratio.of(data["repeated_queries"]),
@@ -136,12 +140,6 @@ def turns(run: ScoredRun) -> Measurement | None:
         data=data,
         lines=turn_lines(data),
     )
-
-
-def _reasons(run: ScoredRun) -> dict[str, int]:
-    """Return why agents did not submit, by the number of questions; a trajectory does not say."""
-    notes = (note for row in run.scored for note in row.outcome.notes if note.startswith(NOT_SUBMITTED))
-    return dict(Counter(note.removeprefix(NOT_SUBMITTED) for note in notes).most_common())
 
 
 def turn_table(data: Mapping[str, Any]) -> Table:
@@ -176,7 +174,7 @@ def turn_table(data: Mapping[str, Any]) -> Table:
 def shown_points(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the points of the curve that a table shows."""
     *before, last = data["curve"]
-    return [*(point for point in before if point["turn"] in SHOWN), last]
+    return [*(point for point in before if point["turn"] in TABLE_TURNS), last]
 
 
 def curve_in_words(data: Mapping[str, Any]) -> str:
@@ -203,19 +201,20 @@ def _agent(row: QuestionScore, run: ScoredRun) -> Agent:
         for record in row.outcome.stages
         if record.stage == TURN and record.value and split_label(record.label)[1] in (None, 1)
     ]
-    right = tuple(
-        is_right(row.stages.get(turn_step(place)), run.rule) for place in range(1, len(records) + 1)
-    )
-    values = tuple(record.value for record in records)
     schema = run.schemas.get(row.question.database_id)
-    dialect = schema.dialect if schema else ""
-    return Agent(values, tuple(map(_cost, records)), right, is_right(row.final, run.rule), dialect)
+    return Agent(
+        tuple(record.value for record in records),
+        tuple(map(_cost, records)),
+        tuple(is_right(row.stages.get(turn_step(turn)), run.rule) for turn in range(1, len(records) + 1)),
+        is_right(row.final, run.rule),
+        schema.dialect if schema else "",
+    )
 
 
 def _cost(record: StageRecord) -> TurnCost:
     calls = record.rounds
     if not calls:
-        return TurnCost(None, None, None)
+        return TurnCost()
     return TurnCost(
         total([call.usage.input for call in calls]),
         total([call.usage.output for call in calls]),
@@ -223,39 +222,37 @@ def _cost(record: StageRecord) -> TurnCost:
     )
 
 
-def _places(most: int) -> list[int]:
-    places = range(1, min(most, MAX_POINTS) + 1)
-    return [*places, *([most] if most > MAX_POINTS else [])]
-
-
-def _point(found: Sequence[Agent], turn: int) -> dict[str, Any]:
-    right = [agent.right_after(turn) for agent in found]
-    before = [agent.right_after(turn - 1) for agent in found] if turn > 1 else None
+def _point(agents: Sequence[Agent], turn: int) -> dict[str, Any]:
+    right = [agent.right_after(turn) for agent in agents]
+    before = [agent.right_after(turn - 1) for agent in agents] if turn > 1 else None
     fixed, broken = flips(before, right) if before else (None, None)
-    begun = [agent for agent in found if agent.turns]
+    begun = [agent for agent in agents if agent.turns]
     spent = {unit: total([agent.spent(turn, unit) for agent in begun]) for unit in ("usd", "tokens")}
     return {
         "turn": turn,
-        **Ratio(sum(right), len(found)).as_object(),
-        "interval": list(wilson(sum(right), len(found))),
+        **Ratio(sum(right), len(agents)).as_object(),
+        "interval": list(wilson(sum(right), len(agents))),
         "fixed": fixed,
         "broken": broken,
-        "running": sum(len(agent.turns) >= turn for agent in found),
+        "running": sum(len(agent.turns) >= turn for agent in agents),
         **{unit: None if value is None else value / len(begun) for unit, value in spent.items()},
     }
 
 
 def turn_lines(data: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the lines of the metric's object in a summary."""
-    made, lost, submitted = Ratio.of(data["turns"]), data["lost"], Ratio.of(data["submitted"])
+    mean = Ratio.of(data["turns"])
+    lost = data["lost"]
     ids = f" ({shorten(lost['questions'], MAX_IDS)})" if lost["questions"] else ""
     sent, received = (_tokens(data[f"{name}_tokens_per_turn"]) for name in ("input", "output"))
+    reasons = [f"{count:,} ({why})" for why, count in data["not_submitted"].items()]
+    not_submitted = f"; not submitted: {shorten(reasons, MAX_REASONS)}" if reasons else ""
     errors = data["tool_errors"]
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in (data["tool_errors_by_kind"] or {}).items())
     failed = "unknown how many failed" if errors is None else f"{counts(Ratio.of(errors))} failed"
     return (
-        f"Turns: {made.value or 0:,.2f} per question ({made.correct:,g} / {made.total:,g}), at most {data['most']:,}; "
-        f"{counts(submitted)} questions submitted an answer{_not_submitted(data['not_submitted'])}",
+        f"Turns: {mean.value or 0:,.2f} per question ({mean.correct:,g} / {mean.total:,g}), at most {data['most']:,}; "
+        f"{counts(Ratio.of(data['submitted']))} questions submitted an answer{not_submitted}",
         f"Had it right and lost it: {percent_and_counts(Ratio.of(lost))}{ids}",
         f"Tool calls: {data['tool_calls']:,}; {failed}{f' ({kinds})' if kinds else ''}; repeated queries: "
         f"{counts(Ratio.of(data['repeated_queries']))}",
@@ -263,19 +260,14 @@ def turn_lines(data: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _not_submitted(reasons: Mapping[str, int]) -> str:
-    shown = [f"{count:,} ({why})" for why, count in reasons.items()]
-    return f"; not submitted: {shorten(shown, MAX_REASONS)}" if shown else ""
-
-
 def _share(values: Iterable[bool]) -> dict[str, Any]:
-    known = list(values)
-    return Ratio(sum(known), len(known)).as_object()
+    answers = list(values)
+    return Ratio(sum(answers), len(answers)).as_object()
 
 
 def _mean(values: Sequence[int | None]) -> dict[str, Any] | None:
-    found = total(values)
-    return None if found is None else Ratio(found, len(values)).as_object()
+    tokens = total(values)
+    return None if tokens is None else Ratio(tokens, len(values)).as_object()
 
 
 def _tokens(mean: Mapping[str, Any] | None) -> str:

@@ -70,14 +70,14 @@ def flip_bound(counts: Sequence[int], runs: int, uncertainty: float = UNCERTAINT
     Chernoff's bound (Mitzenmacher and Upfal, Probability and Computing, 2005, theorem 4.5): a mean m has a sum of s or
     less with probability exp(s - m - s log(s / m)) at most. The bound is the largest m with that probability.
     """
-    most = (runs // 2) * (runs - runs // 2)  # of right * wrong answers to a question
-    found = sum(right * (runs - right) for right in counts) / most
-    low, high = found, found + 10 * (sqrt(found) + 1) * (1 - log(uncertainty))
+    max_flips = (runs // 2) * (runs - runs // 2)  # of right * wrong answers to a question
+    observed = sum(right * (runs - right) for right in counts) / max_flips
+    low, high = observed, observed + 10 * (sqrt(observed) + 1) * (1 - log(uncertainty))
     while high - low > 1e-9 * high:
         middle = (low + high) / 2
-        excess = found - middle + (found * log(middle / found) if found else 0.0)
+        excess = observed - middle + (observed * log(middle / observed) if observed else 0.0)
         low, high = (middle, high) if exp(excess) > uncertainty else (low, middle)
-    return min(0.5, 2 * high * most / (runs * (runs - 1) * len(counts)))
+    return min(0.5, 2 * high * max_flips / (runs * (runs - 1) * len(counts)))
 
 
 def noise_p(fixed: int, broken: int, questions: int, bound: float) -> float:
@@ -87,13 +87,7 @@ def noise_p(fixed: int, broken: int, questions: int, bound: float) -> float:
     is at most as variable as that of two Poisson variables (the Skellam distribution). The p-value includes
     `UNCERTAINTY`, the probability that the bound of the flip rate is too low (Berger and Boos, JASA 89, 1994,
     1012-1016). If more questions changed in the better direction than the bound explains, their number is used instead:
-    the noise has then grown.
-
-    Args:
-        fixed: questions that are wrong in the first run and right in the second.
-        broken: the reverse.
-        questions: all compared questions.
-        bound: upper bound of the flip rate, as `flip_bound` returns it.
+    the noise has then grown. `bound` is the upper bound of the flip rate that `flip_bound` returns.
     """
     expected = max(questions * bound / 2, float(min(fixed, broken)))
     return min(1.0, 2 * _tail(abs(broken - fixed), expected) + UNCERTAINTY)
@@ -147,14 +141,8 @@ def provable_loss(questions: int, rate: float, runs: int, level: float) -> float
 
     The loss is of questions that were always right and are always wrong. Of single runs the test is the exact McNemar
     test. Of several it is that of `sign_flip_p`, in its normal approximation: a loss of x questions has the statistic
-    x / sqrt(n f / runs + x), where f is the flip rate of n questions. At least as many questions must be lost as the
-    exact test needs.
-
-    Args:
-        questions: of each run.
-        rate: flip rate between identical runs.
-        runs: on either side.
-        level: of the two-sided test.
+    x / sqrt(n f / runs + x), where f is the flip rate (`rate`) of n questions. At least as many questions must be lost
+    as the exact test needs. `level` is that of the two-sided test.
     """
     if runs == 1:
         return provable_by_mcnemar(questions, rate, level)

@@ -54,25 +54,20 @@ def noninferiority(fixed: int, broken: int, questions: int, margin: float) -> No
     The test is exact and unconditional (Hsueh, Liu and Chen, Biometrics 57, 2001, 478-483): outcomes are ordered by
     the score statistic of Tango (Statistics in Medicine 17, 1998, 891-908), and the p-value is the largest probability
     of an outcome as good for B or better, over all rates of fixed questions at which B is worse by exactly the margin.
-    The maximum is searched on a grid of rates.
-
-    Args:
-        fixed: questions that are wrong in A and right in B.
-        broken: questions that are right in A and wrong in B.
-        questions: all paired questions.
-        margin: largest loss of B that is accepted, as a share, above 0 and below 1.
+    The maximum is searched on a grid of rates. `margin` is the largest loss of B that is accepted, as a share, above 0
+    and below 1.
     """
-    found = exact_p(fixed, broken, questions, margin)
+    p = exact_p(fixed, broken, questions, margin)
     low, high = max(0.0, (broken - fixed) / questions), 1 - _PRECISION
     if exact_p(fixed, broken, questions, high) >= LEVEL:
-        return NonInferiority(margin, found, None)
+        return NonInferiority(margin, p, None)
     while high - low > _PRECISION:
         middle = (low + high) / 2
         if exact_p(fixed, broken, questions, middle) < LEVEL:
             high = middle
         else:
             low = middle
-    return NonInferiority(margin, found, high)
+    return NonInferiority(margin, p, high)
 
 
 def exact_p(fixed: int, broken: int, questions: int, margin: float) -> float:
@@ -85,8 +80,8 @@ def exact_p(fixed: int, broken: int, questions: int, margin: float) -> float:
     tested = fixes[most >= 0]
 
     def probability(rate: float) -> float:
-        given = min(1.0, (rate + margin) / (1 - rate))
-        tail = binom.cdf(most[tested], questions - tested, given)
+        conditional = min(1.0, (rate + margin) / (1 - rate))
+        tail = binom.cdf(most[tested], questions - tested, conditional)
         return float(binom.pmf(tested, questions, rate) @ tail)
 
     end = (1 - margin) / 2
@@ -94,10 +89,10 @@ def exact_p(fixed: int, broken: int, questions: int, margin: float) -> float:
         np.concatenate([np.linspace(0.0, end, _GRID), np.geomspace(end / 1e5, end / _GRID, _GRID // 2)])
     )
     for _ in range(2):
-        found = np.array([probability(float(rate)) for rate in rates])
-        best = int(found.argmax())
+        p_values = np.array([probability(float(rate)) for rate in rates])
+        best = int(p_values.argmax())
         rates = np.linspace(rates[max(0, best - 1)], rates[min(len(rates) - 1, best + 1)], _GRID // 4)
-    return min(1.0, float(found.max()))
+    return min(1.0, float(p_values.max()))
 
 
 def score(fixed: Any, broken: Any, questions: int, margin: float) -> "np.ndarray[Any, Any]":
@@ -114,10 +109,9 @@ def score(fixed: Any, broken: Any, questions: int, margin: float) -> "np.ndarray
     c = -broken * difference * (1 - difference)
     q = (np.sqrt(np.maximum(b * b - 4 * a * c, 0.0)) - b) / (2 * a)
     variance = questions * (2 * q + difference * (1 - difference))
-    found: np.ndarray[Any, Any] = (fixed - broken - questions * difference) / np.sqrt(
-        np.maximum(variance, 1e-300)
-    )
-    return found
+    deviation = np.sqrt(np.maximum(variance, 1e-300))
+    statistic: np.ndarray[Any, Any] = (fixed - broken - questions * difference) / deviation
+    return statistic
 
 
 def _most_broken(

@@ -30,9 +30,8 @@ class RepeatedTest(Conclusion):
     low: float
     high: float
     confidence: float  # of the interval
-    not_ranked: str = (
-        ""  # why no side is better, whatever the test finds, as a sentence; "" where the test decides
-    )
+    # why no side is better, whatever the test finds, as a sentence; "" where the test decides
+    not_ranked: str = ""
 
     @computed_field
     @property

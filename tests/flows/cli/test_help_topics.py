@@ -8,7 +8,7 @@ from flows.cli.command_table import COMMANDS
 from flows.cli.commands.help import topic_text, topics
 from tasks.core.errors import ExitCode
 from tasks.results.run_record import RunRecord
-from tasks.scoring.error_classes import ERROR_CLASSES
+from tasks.scoring.metrics.causes import ERROR_CLASSES
 from tests.support.command_line import ROOT
 from tests.support.in_process import run
 

@@ -22,7 +22,7 @@ from flows.pages.question import print_lists
 from flows.pages.sweep import sweep_document
 from flows.runtime.result import EvaluationResult, Ui
 from flows.runtime.summary import print_summary
-from tasks.benchmarks.answer_key import AnswerKey, KeyEntry
+from tasks.benchmarks.answer_keys import AnswerKey, KeyEntry
 from tasks.benchmarks.gold_files import Gold, Golds
 from tasks.core.outcome import Failure, Outcome
 from tasks.core.records import Execution, Question

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from tasks.benchmarks.benchmark import Benchmark
-from tasks.benchmarks.predictions.columns import Reading
-from tasks.benchmarks.predictions.formats import read_predictions
+from tasks.benchmarks.predictions.formats import Reading, read_predictions
 from tasks.benchmarks.predictions.pairing import Predictions, pair
 from tasks.core.errors import DataError
 

@@ -17,7 +17,7 @@ from tasks.benchmarks.selection import select
 from tasks.core.errors import CrosscheckError
 from tasks.core.files import atomic_create, atomic_write
 from tasks.database.engines.duckdb import files_of
-from tasks.settings.yaml_files import read_yaml
+from tasks.settings.load import read_yaml
 
 
 def test_the_file_is_replaced_when_the_block_ends(tmp_path: Path) -> None:

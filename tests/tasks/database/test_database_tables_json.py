@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tasks.benchmarks.schemas import foreign_keys_from_tables_json, schema_from_tables_json
+from tasks.benchmarks.schemas import schema_from_tables_json
 from tasks.core.errors import DataError
 from tasks.database.database import open_database
 from tasks.database.schema import ColumnDescription, ForeignKey
@@ -80,6 +80,6 @@ def test_birds_keys_are_those_that_its_database_declares_or_more(shared_data: Pa
     entry = next(entry for entry in entries if entry["db_id"] == "superhero")
     file = shared_data / "bird" / "dev_databases" / "superhero" / "superhero.sqlite"
     alone = open_database(file, "superhero").schema
-    both = open_database(file, "superhero", foreign_keys=foreign_keys_from_tables_json(entry)).schema
+    both = open_database(file, "superhero", foreign_keys=schema_from_tables_json(entry).foreign_keys).schema
     assert set(alone.foreign_keys) <= set(both.foreign_keys)
     assert len(set(both.foreign_keys)) == len(both.foreign_keys)

@@ -19,9 +19,9 @@ from tasks.database.loading import copy_database
 from tasks.database.location import Location
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.retrieval.value_index import ValueIndex
-from tasks.scoring.error_classes import classify_sql
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.rules import DEFAULT_RULES, strict
+from tasks.scoring.metrics.causes import classify_sql
 from tasks.sql.transpiling import transpile
 from tests.support import mariadb, postgres
 from tests.support.unchanged import verify_unchanged

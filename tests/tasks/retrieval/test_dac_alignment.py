@@ -13,8 +13,15 @@ from tasks.benchmarks.benchmark import load_benchmark
 from tasks.core.dac_records import AlignedToken
 from tasks.core.records import Demonstration
 from tasks.database.schema import Column, Schema, Table
-from tasks.retrieval.alignment import align, best_covered, ground
-from tasks.retrieval.name_matching import QuestionWords, name_words, question_tokens, stem
+from tasks.retrieval.alignment import (
+    QuestionWords,
+    align,
+    best_covered,
+    ground,
+    name_words,
+    question_tokens,
+    stem,
+)
 from tasks.settings.home import find_conf
 from tasks.settings.load import load_benchmark_settings
 from tasks.stages.stage import cache_key

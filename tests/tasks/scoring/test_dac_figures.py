@@ -11,9 +11,9 @@ from tasks.core.outcome import Candidate, Outcome, StageRecord
 from tasks.core.records import ColumnName, Question
 from tasks.database.schema import Column, Schema, Table
 from tasks.scoring.build_report import build_report
+from tasks.scoring.linking import make_oracle
 from tasks.scoring.metric import METRICS, ScoredRun
 from tasks.scoring.metrics.dac import dac_figures
-from tasks.scoring.oracle import make_oracle
 from tasks.scoring.report import QuestionScore, Ratio, Verdict
 from tasks.settings.pipeline import DacSettings, RslSqlSettings, oracle_settings
 from tasks.settings.stages import DacCorrectionSettings, LinkingSettings

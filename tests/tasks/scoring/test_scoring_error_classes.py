@@ -10,8 +10,8 @@ from tasks.benchmarks.schemas import read_schemas
 from tasks.core.outcome import Failure
 from tasks.database.database import Database, locate
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.scoring.error_classes import ERROR_CLASSES, DacCounts, classify, classify_sql, dac_counts
 from tasks.scoring.execution.accuracy import Judge
+from tasks.scoring.metrics.causes import ERROR_CLASSES, DacCounts, classify, classify_sql, dac_counts
 from tests.tasks.scoring.samples import score
 
 GOLD = "SELECT i.name FROM item AS i JOIN sale AS s ON i.id = s.item_id WHERE s.amount > 1 AND i.kind = 'a'"

@@ -6,9 +6,8 @@ from tasks.core.outcome import Failure, StageRecord
 from tasks.core.records import ColumnName, Link
 from tasks.database.schema import Column, Schema, Table
 from tasks.scoring.build_report import build_report
-from tasks.scoring.error_classes import ERROR_CLASSES
 from tasks.scoring.metric import METRICS, ScoredRun
-from tasks.scoring.metrics.causes import causes, unanswered_questions
+from tasks.scoring.metrics.causes import ERROR_CLASSES, causes, unanswered_questions
 from tasks.scoring.metrics.resolved_links import recall_or_correct, resolved_linking
 from tasks.scoring.report import QuestionScore, Ratio
 from tests.tasks.scoring.samples import score

@@ -15,7 +15,7 @@ from tasks.database.database import open_database
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema import Column, Schema, Table
 from tasks.database.schema_view import SchemaView
-from tasks.retrieval.name_matching import question_tokens
+from tasks.retrieval.alignment import question_tokens
 from tasks.settings.stages import Names
 from tasks.sql.elements import Elements, used_elements
 from tasks.stages.dac import annotations, dac_correction, missing_entities, other_skeleton
