@@ -12,10 +12,10 @@ ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 1_139,
-    "flows/cli": 3_991,
-    "flows/evaluate": 7_744,
-    "flows/matrix": 1_068,
-    "flows/pages": 1_636,
+    "flows/cli": 3_988,
+    "flows/evaluate": 7_722,
+    "flows/matrix": 1_066,
+    "flows/pages": 1_635,
     "flows/pipelines": 956,
     "flows/prefect": 2_701,
     "flows/runtime": 912,
@@ -25,7 +25,7 @@ BUDGETS = {
     "tasks/database": 6_051,
     "tasks/documents": 1_469,
     "tasks/pages": 2_614,
-    "tasks/results": 7_359,
+    "tasks/results": 7_283,
     "tasks/retrieval": 1_651,
     "tasks/scoring": 5_798,
     "tasks/settings": 2_236,
@@ -33,7 +33,7 @@ BUDGETS = {
     "tasks/stages": 3_412,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 381
+MAX_MODULES = 380
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02

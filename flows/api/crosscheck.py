@@ -180,7 +180,7 @@ class Crosscheck(Scores):
         plan = plan_rerun(wanted)
         if not plan.again:
             note = f"There is no question to repeat ({plan.selection})."
-            return Run.of(plan.parent.record.model_copy(update={"notes": (note,)}))
+            return Run.of(plan.parent.model_copy(update={"notes": (note,), "rows": ()}))
         tags = self._labels()
         with self._progress() as progress, restored_environment():
             control = Control(progress, tags=tags)
@@ -222,7 +222,7 @@ class Crosscheck(Scores):
         """
         from flows.evaluate.preparation import check_budget
         from flows.matrix.sweep import SweepOptions, plan_sweep
-        from tasks.results.evaluation import new_run_id
+        from tasks.results.build_record import new_run_id
 
         def cell(backbone: str, pipeline: str, varied: tuple[str, ...]) -> "EvaluationSettings":
             return self._settings(

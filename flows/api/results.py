@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from flows.evaluate.agent_database import AgentDatabase
     from flows.runtime.folders import Folders
     from tasks.results.noise import Noise
+    from tasks.results.run_record import RunRecord
     from tasks.results.warehouse.runs import Warehouse
-    from tasks.results.warehouse.stored import StoredRun
     from tasks.settings.benchmark import BenchmarkSettings
     from tasks.settings.evaluation import EvaluationSettings
 
@@ -53,7 +53,7 @@ class Folder:
 
         return run.run_id if isinstance(run, RunRecord) else find_run(run, self._warehouse.runs()).run_id
 
-    def _read(self, run: RunRecord | str) -> "StoredRun":
+    def _read(self, run: RunRecord | str) -> "RunRecord":
         return self._warehouse.read_run(self._find(run))
 
     def _settings(
@@ -171,7 +171,7 @@ class Results(Folder):
         """
         from tasks.pages.plots import plot
 
-        records = [self._read(self._find(each)).record for each in runs]
+        records = [self._read(self._find(each)) for each in runs]
         return written(plot(records, kind, columns), file)
 
     def runs(self) -> "DataFrame":

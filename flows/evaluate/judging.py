@@ -26,8 +26,7 @@ from tasks.core.records import Question
 from tasks.core.wording import counted, counts, money, percent, shorten, storable
 from tasks.database.database import Database
 from tasks.documents.model import Block, Bullets, Document, Sentence, Span
-from tasks.results.evaluation import FINISHED
-from tasks.results.warehouse.stored import StoredRun
+from tasks.results.run_record import FINISHED, RunRecord
 from tasks.scoring.cost import Cost, calls_in_words, total_cost
 from tasks.scoring.report import Opinion, QuestionScore, Ratio, is_right
 from tasks.settings.evaluation import EvaluationSettings
@@ -52,7 +51,7 @@ class OpinionReply(BaseModel):
 class Judged:
     """Opinions on the answers of a run."""
 
-    run: StoredRun
+    run: RunRecord
     backbone: str  # name of the model
     rows: tuple[QuestionScore, ...]  # the answers that are to be judged
     opinions: dict[str, Opinion] = field(default_factory=dict)  # by question id
@@ -67,7 +66,7 @@ class Judged:
 
     def disputed(self, *, ex: bool) -> list[str]:
         """Return the questions whose answer is right by EX (or wrong), and the contrary in the opinion."""
-        rule = self.run.run.rule
+        rule = self.run.rule
         ids = (row.question.id for row in self.rows if is_right(row.final, rule) is ex)
         return [id_ for id_ in ids if id_ in self.opinions and self.opinions[id_].right is not ex]
 
@@ -80,9 +79,9 @@ class Judged:
     def as_object(self) -> dict[str, Any]:
         """Return it as plain JSON."""
         return {
-            "run_id": self.run.run.run_id,
+            "run_id": self.run.run_id,
             "backbone": self.backbone,
-            "rule": self.run.run.rule,
+            "rule": self.run.rule,
             "answers": len(self.rows),
             "judged": len(self.opinions),
             "agrees_with_ex": self.agreement.as_object(),
@@ -94,10 +93,10 @@ class Judged:
 
 
 def answers_of(
-    stored: StoredRun, *, limit: int | None, ids: str | None, everything: bool
+    stored: RunRecord, *, limit: int | None, ids: str | None, everything: bool
 ) -> tuple[QuestionScore, ...]:
     """Return the scored answers of a run that are to be judged: the wrong ones, or all."""
-    run = stored.run
+    run = stored
     if stored.status not in FINISHED:
         raise ConfigurationError(
             f"The run {run.run_id} is {stored.status}: only a finished run can be judged."
@@ -116,7 +115,7 @@ def answers_of(
 
 
 def judge_run(
-    stored: StoredRun, rows: Sequence[QuestionScore], settings: EvaluationSettings, control: Control
+    stored: RunRecord, rows: Sequence[QuestionScore], settings: EvaluationSettings, control: Control
 ) -> Judged:
     """Request an opinion of the settings' backbone on each of these answers."""
     folders = Folders.of(settings)
@@ -191,7 +190,7 @@ async def ask_opinion(
 
 def judged_document(judged: Judged) -> Document:
     """Return the agreement of the opinions with EX, what they cost, and the answers without one."""
-    run = judged.run.run
+    run = judged.run
     agreement = judged.agreement
     blocks: list[Block] = [
         Sentence(f"agrees with EX (rule {run.rule}): {percent(agreement)} ({counts(agreement)})"),

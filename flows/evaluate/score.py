@@ -31,11 +31,11 @@ from tasks.core.wording import counted
 from tasks.database.database import Database, digests_of, open_database, product_of
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.pages.run import run_description
-from tasks.results.evaluation import COPIES_GOLD, PREDICTIONS, EvaluationRun, describe
+from tasks.results.build_record import describe
 from tasks.results.mlflow.package import Completion
 from tasks.results.mlflow.store import ui_command, ui_url
 from tasks.results.mlflow.tracker import Tracker
-from tasks.results.run_record import Tracked
+from tasks.results.run_record import COPIES_GOLD, PREDICTIONS, RunRecord, Tracked
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.build_report import as_reported
 from tasks.scoring.execution.accuracy import Judge
@@ -89,7 +89,7 @@ def read_rules(text: str | None, headline: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def describe_score(settings: ScoreSettings, scorable: Scorable, predictions: Predictions) -> EvaluationRun:
+def describe_score(settings: ScoreSettings, scorable: Scorable, predictions: Predictions) -> RunRecord:
     """Return the run's identity, with the system's name as its backbone."""
     file = predictions.file
     copied = {COPIES_GOLD: True} if predictions.copies_gold else {}
@@ -106,11 +106,11 @@ def describe_score(settings: ScoreSettings, scorable: Scorable, predictions: Pre
         keys={key.name: key.sha256 for key in scorable.benchmark.keys},
         databases=digests_of(scorable.databases),
     )
-    return replace(run, rule=settings.headline)
+    return run.model_copy(update={"rule": settings.headline})
 
 
 def log_score(
-    home: Home, run: EvaluationRun, report: Report, completion: Completion, notes: Sequence[str]
+    home: Home, run: RunRecord, report: Report, completion: Completion, notes: Sequence[str]
 ) -> EvaluationResult:
     """Log a run that was scored without a model to MLflow and the warehouse, and return its result."""
     tracker = Tracker(home)
@@ -119,7 +119,7 @@ def log_score(
     notes = [*notes, tracked.problem]
     warehouse = Warehouse(home.warehouse)
     try:
-        warehouse.finish(run, report, tracker.finished(notes))
+        warehouse.finish(tracker.finished(notes))
     except CrosscheckError as error:
         notes.append(f"The warehouse does not have this run: {error}")
     return EvaluationResult(

@@ -31,9 +31,8 @@ from tasks.core.records import Question
 from tasks.core.wording import counted, money, shorten
 from tasks.database.database import changed_on_servers
 from tasks.pages.run import run_description
-from tasks.results.evaluation import DATABASES_CHANGED
 from tasks.results.mlflow.package import Completion
-from tasks.results.run_record import TaskRunCounts
+from tasks.results.run_record import DATABASES_CHANGED, TaskRunCounts
 from tasks.scoring.cost import total_cost
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.rules import rules_beside
@@ -66,7 +65,7 @@ class Session:
     ) -> "AsyncIterator[Session]":
         """Open everything; if the block raises, the records contain the status and the reason.
 
-        `inputs` is as in `EvaluationRun`, `in_prefect` as in `Resources.open`.
+        `inputs` is as in `RunRecord`, `in_prefect` as in `Resources.open`.
         """
         settings = preparation.settings
         async with AsyncExitStack() as opened:

@@ -21,20 +21,13 @@ from tasks.backbone.recordings import Exchange, Observations
 from tasks.core.errors import CrosscheckError
 from tasks.core.wording import size
 from tasks.database.database import digests_of, product_of
-from tasks.results.evaluation import (
-    GENERATED_DESCRIPTIONS,
-    KINDS,
-    NIGHT,
-    EvaluationRun,
-    Unfinished,
-    describe,
-)
+from tasks.results.build_record import describe
 from tasks.results.mlflow.package import Completion
 from tasks.results.mlflow.trace_choice import choose, is_failed, sample_of
 from tasks.results.mlflow.tracker import Tracker
 from tasks.results.parameters import redact
 from tasks.results.retention import size_of
-from tasks.results.run_record import RunRecord
+from tasks.results.run_record import GENERATED_DESCRIPTIONS, KINDS, NIGHT, RunRecord, Unfinished
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.degradation import about_models
 from tasks.scoring.report import QuestionScore, Report, is_right
@@ -121,9 +114,7 @@ FIRST_CALLS_S = 1.0
 class Tracking:
     """The records of one evaluation."""
 
-    def __init__(
-        self, run: EvaluationRun, preparation: Preparation, home: Home, resources: Resources
-    ) -> None:
+    def __init__(self, run: RunRecord, preparation: Preparation, home: Home, resources: Resources) -> None:
         self.run = run
         self._preparation = preparation
         self._home = home
@@ -148,7 +139,7 @@ class Tracking:
     ) -> "AsyncIterator[Tracking]":
         """Start a run with these further tags in MLflow and in the warehouse, with the status "running".
 
-        `inputs` is as in `EvaluationRun`.
+        `inputs` is as in `RunRecord`.
 
         If the block raises, both record the status and the reason.
         """
@@ -216,7 +207,7 @@ class Tracking:
         self._control.progress.step("Logging to MLflow")
         if self._starting:
             await self._starting
-        self.run = replace(self.run, tags={**self.run.tags, **completion.tags})
+        self.run = self.run.model_copy(update={"tags": {**self.run.tags, **completion.tags}})
         status = "partial" if answers.fatal else "complete"
         same = await asyncio.to_thread(self._same, report) if "rerun" not in completion.facts else ""
         pipeline = self.run.settings.get("pipeline") or {}
@@ -238,7 +229,7 @@ class Tracking:
         record = self._finished(notes)
         problems = []
         try:
-            await asyncio.to_thread(self._warehouse.finish, self.run, report, record)
+            await asyncio.to_thread(self._warehouse.finish, record)
         except CrosscheckError as error:
             problems.append(f"The warehouse does not have this run: {error}")
         problems.append(await asyncio.to_thread(self._too_large))

@@ -19,7 +19,7 @@ from tasks.core.records import ColumnValues, Demonstration
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.schema import Schema
 from tasks.database.schema_view import SchemaView
-from tasks.results.warehouse.stored import StoredRun
+from tasks.results.run_record import RunRecord
 from tasks.retrieval.demonstrations import without_leaks
 from tasks.scoring.report import QuestionScore, is_right
 from tasks.settings.pipeline import SeaSqlSettings
@@ -59,7 +59,7 @@ class Pairs:
 
 
 def make_pairs(
-    runs: Sequence[StoredRun], evaluated: Sequence[Benchmark], folders: Folders, progress: Progress
+    runs: Sequence[RunRecord], evaluated: Sequence[Benchmark], folders: Folders, progress: Progress
 ) -> Pairs:
     """Make the pairs of runs of SEA-SQL on training splits, without what the evaluated benchmarks contain.
 
@@ -68,7 +68,7 @@ def make_pairs(
     pairs = Pairs()
     for stored in runs:
         settings = _sea_settings(stored)
-        progress.step(f"Reading {stored.run.benchmark}")
+        progress.step(f"Reading {stored.benchmark}")
         benchmark = folders.benchmark_of(stored, progress)
         rows = _without_evaluated(stored.rows, evaluated, pairs)
         asyncio.run(_add_pairs(pairs, rows, benchmark, settings, folders.home.path))
@@ -104,17 +104,17 @@ def read_pairs(path: Path) -> tuple[TrainingPair, ...]:
     return tuple(pairs)
 
 
-def _sea_settings(stored: StoredRun) -> SeaSqlSettings:
+def _sea_settings(stored: RunRecord) -> SeaSqlSettings:
     """Return the settings of a run's pipeline, after checking that it is SEA-SQL."""
     try:
-        if stored.run.settings["pipeline"]["kind"] == "sea-sql":
-            return SeaSqlSettings.model_validate_json(json.dumps(stored.run.settings["pipeline"]))
+        if stored.settings["pipeline"]["kind"] == "sea-sql":
+            return SeaSqlSettings.model_validate_json(json.dumps(stored.settings["pipeline"]))
     except ValidationError as error:
         raise ConfigurationError(
-            f"The settings of the run {stored.run.run_id} are not valid in this release: {first_problem(error)}."
+            f"The settings of the run {stored.run_id} are not valid in this release: {first_problem(error)}."
         ) from None
     raise ConfigurationError(
-        f"The run {stored.run.run_id} is of the pipeline {stored.run.pipeline}: training pairs are made from runs of "
+        f"The run {stored.run_id} is of the pipeline {stored.pipeline}: training pairs are made from runs of "
         "SEA-SQL (--pipeline sea-sql)."
     )
 

@@ -45,7 +45,6 @@ from tasks.documents.html import html
 from tasks.documents.markdown import markdown
 from tasks.pages.leaderboard import write_leaderboard
 from tasks.pages.night import night_document
-from tasks.results.evaluation import NIGHT
 from tasks.results.leaderboard import leaderboard
 from tasks.results.mlflow.store import find_store, ui_url
 from tasks.results.mlflow.tracker import log_night
@@ -61,6 +60,7 @@ from tasks.results.night_baseline import (
     pin_history,
 )
 from tasks.results.night_entry import Entry
+from tasks.results.run_record import NIGHT
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.score import Accuracy
 from tasks.settings.evaluation import EvaluationSettings, Gate, Keep

@@ -21,11 +21,9 @@ from tasks.backbone.pricing import Budget
 from tasks.core.errors import BackboneError, ConfigurationError, DataError, ExitCode
 from tasks.core.outcome import Call
 from tasks.core.wording import counted
-from tasks.results.evaluation import NOISE, REPEAT
 from tasks.results.noise import MIN_REPEATS, Noise, measure, repeated_run, repeats_of
-from tasks.results.run_record import RunHeader, json_of
+from tasks.results.run_record import NOISE, REPEAT, RunHeader, RunRecord, json_of
 from tasks.results.warehouse.runs import Warehouse
-from tasks.results.warehouse.stored import StoredRun
 from tasks.scoring.cost import Cost, total_cost
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
@@ -35,7 +33,7 @@ from tasks.settings.home import Home
 class NoisePlan:
     """A noise measurement that is ready to start."""
 
-    parent: StoredRun = field(repr=False)  # the run that is repeated
+    parent: RunRecord = field(repr=False)  # the run that is repeated
     settings: EvaluationSettings = field(repr=False)  # its settings, without the epoch of a repeat
     wanted: int  # number of repeats
     done: tuple[RunHeader, ...]  # repeats that are whole, of any number
@@ -55,7 +53,7 @@ class NoisePlan:
 
     def of_repeat(self, number: int) -> EvaluationSettings:
         """Return the settings of a repeat: those of the run, with an epoch of its own, so that all replies are new."""
-        epoch = f"noise of {self.parent.run.run_id}, repeat {number}"
+        epoch = f"noise of {self.parent.run_id}, repeat {number}"
         return self.settings.model_copy(
             update={"backbone": self.settings.backbone.model_copy(update={"epoch": epoch})}
         )
@@ -89,7 +87,7 @@ def plan_noise(
             "it completes it."
         )
     parent = warehouse.read_run(header.run_id)
-    if "gold SQL" in (why := parent.run.why_unranked):
+    if "gold SQL" in (why := parent.why_unranked):
         raise ConfigurationError(
             f"The run {header.run_id} {why}: its noise says nothing about a run that did not. Name another run."
         )
@@ -105,7 +103,7 @@ def plan_noise(
     return NoisePlan(parent, settings, wanted, repeats_of(header.run_id, runs), _from_scratch(parent))
 
 
-def _from_scratch(parent: StoredRun) -> Cost:
+def _from_scratch(parent: RunRecord) -> Cost:
     """Return what the run would cost with an empty reply cache."""
     records = [
         replace(record, restored=False, calls=tuple(map(_uncached, record.calls)))
@@ -137,7 +135,7 @@ class Measured:
     def as_object(self) -> dict[str, Any]:
         """Return it as plain JSON."""
         return {
-            "run_id": self.plan.parent.run.run_id,
+            "run_id": self.plan.parent.run_id,
             "repeats_wanted": self.plan.wanted,
             "estimate": estimate_as_object(self.plan),
             "problems": list(self.problems),
@@ -173,7 +171,7 @@ def make_repeats(
             server.wait()
             for number in plan.missing:
                 with opened(f"repeat {number} of {plan.wanted}") as control:
-                    control.tags = {**(labels or {}), NOISE: plan.parent.run.run_id, REPEAT: str(number)}
+                    control.tags = {**(labels or {}), NOISE: plan.parent.run_id, REPEAT: str(number)}
                     control.budget = budget
                     problem, goes_on = _repeat(plan, number, control, server)
                 if problem:
@@ -181,7 +179,7 @@ def make_repeats(
                 if not goes_on:
                     break
     warehouse = Warehouse(home.warehouse)
-    found = repeats_of(plan.parent.run.run_id, warehouse.runs())[: plan.wanted]
+    found = repeats_of(plan.parent.run_id, warehouse.runs())[: plan.wanted]
     if len(found) < plan.wanted and not problems:
         problems.append(f"{len(found)} of {plan.wanted} repeats are whole.")
     runs = [warehouse.read_run(each.run_id) for each in found]
@@ -195,7 +193,7 @@ def _repeat(plan: NoisePlan, number: int, control: Control, server: LocalServer)
     with launched(settings, control, server, flow="flows.evaluate.flow") as prefect:
         from flows.evaluate.flow import evaluation_flow
 
-        check_data(plan.parent.run, prefect.preparation.benchmark, prefect.preparation.databases)
+        check_data(plan.parent, prefect.preparation.benchmark, prefect.preparation.databases)
         flow = evaluation_flow(control, prefect.preparation)
         try:
             evaluated = prefect.run(flow, settings)

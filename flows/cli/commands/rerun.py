@@ -92,11 +92,11 @@ def command(given: RerunOptions) -> int:
     from tasks.results.run_record import json_of
 
     if evaluated is None:
-        name = plan.parent.run.run_id
+        name = plan.parent.run_id
         none = dict.fromkeys(("selected", "restored", "asked", "changed"), 0)
         facts = {"parent": name, "selection": plan.selection, **none}
         given.emit(
-            json_of(plan.parent.record.model_copy(update={"rerun": facts})),
+            json_of(plan.parent.model_copy(update={"rerun": facts})),
             lambda stream: click.echo(f"Run {name} has no question to repeat ({plan.selection}).", stream),
             text_too=True,
         )

@@ -16,12 +16,11 @@ from tasks.backbone.recordings import Exchange
 from tasks.backbone.replies.thoughts import thoughts_of, without_thoughts
 from tasks.core.outcome import StageRecord
 from tasks.core.wording import storable
-from tasks.results.evaluation import EvaluationRun
 from tasks.results.mlflow.store import Store, attempt
 from tasks.results.mlflow.trace_choice import TraceChoice
 from tasks.results.parameters import redact, secrets_of
 from tasks.results.predictions import status
-from tasks.results.run_record import Tracked
+from tasks.results.run_record import RunRecord, Tracked
 from tasks.scoring.report import QuestionScore, is_right
 
 if TYPE_CHECKING:
@@ -181,7 +180,7 @@ PREVIEW = 1000
 
 
 def log_traces(
-    store: Store, run: EvaluationRun, tracked: Tracked, choice: TraceChoice, exchanges: Exchanges
+    store: Store, run: RunRecord, tracked: Tracked, choice: TraceChoice, exchanges: Exchanges
 ) -> str:
     """Write traces and link them with their MLflow run; replace those of an earlier call.
 
@@ -220,7 +219,7 @@ class _Maker:
     """Makes traces of one run. Their ids follow from the run's and the question's."""
 
     def __init__(
-        self, run: EvaluationRun, run_id: str, experiment_id: str, verdict: str, choice: TraceChoice
+        self, run: RunRecord, run_id: str, experiment_id: str, verdict: str, choice: TraceChoice
     ) -> None:
         self._run = run
         self._choice = choice

@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 
 from tasks.core.errors import CrosscheckError
 from tasks.core.wording import storable
-from tasks.results.evaluation import NIGHT, VERDICT, EvaluationRun, Unfinished
+from tasks.results.build_record import record_of
 from tasks.results.mlflow.experiment import TREND, colour_of, experiment_name, open_experiment
 from tasks.results.mlflow.package import (
     MAX_TAG,
@@ -35,7 +35,7 @@ from tasks.results.mlflow.store import Store, attempt, check, find_store, is_kno
 from tasks.results.mlflow.trace_choice import TraceChoice
 from tasks.results.mlflow.traces import Exchanges, log_traces
 from tasks.results.parameters import name_for_mlflow, redact
-from tasks.results.run_record import RunRecord, Tracked, record_of
+from tasks.results.run_record import NIGHT, VERDICT, RunRecord, Tracked, Unfinished
 from tasks.scoring.report import Report
 from tasks.settings.home import Home
 
@@ -61,7 +61,7 @@ class Tracker:
         self._home = home
         self.store = store or find_store(home)
         self._waiting = home.path / "unlogged"
-        self._run: EvaluationRun | None = None
+        self._run: RunRecord | None = None
         self._tracked = Tracked(self.store.shown)
         self._opened = False
         self._made: Callable[[str], None] = lambda run_id: None
@@ -71,12 +71,12 @@ class Tracker:
         """Open the store."""
         check(self.store)
 
-    def may_start_later(self, run: EvaluationRun) -> bool:
+    def may_start_later(self, run: RunRecord) -> bool:
         """Return whether `start` is known to succeed, so that questions may be asked before it."""
         file = self.store.sqlite_file
         return file is not None and is_known(file, experiment_name(run.benchmark))
 
-    def start(self, run: EvaluationRun, made: Callable[[str], None] = lambda run_id: None) -> Tracked:
+    def start(self, run: RunRecord, made: Callable[[str], None] = lambda run_id: None) -> Tracked:
         """Make the run, RUNNING, with its settings, provenance and dataset.
 
         `made` is called with MLflow's id of the run as soon as it exists.
@@ -99,7 +99,7 @@ class Tracker:
     def finish(self, report: Report, completion: Completion = COMPLETE) -> Tracked:
         """Log metrics, description and artifacts in bulk and close the run."""
         run = self._started()
-        run = self._run = replace(run, tags={**run.tags, **completion.tags})
+        run = self._run = run.model_copy(update={"tags": {**run.tags, **completion.tags}})
         problem = "" if self._opened else self._attempt(lambda client: self._open(client, opening(run)))
         record = record_of(
             run,
@@ -111,7 +111,7 @@ class Tracker:
             mlflow=self._tracked,
             **completion.facts,
         )
-        package = closing(run, report, record, completion)
+        package = closing(record, report, completion)
         problem = problem or self._attempt(lambda client: self._send(client, package, "FINISHED"))
         if problem:
             kept = keep(replace(package, tracked=self._tracked), self._waiting)
@@ -168,7 +168,7 @@ class Tracker:
         self._send(client, package, "FINISHED")
         drop(file)
 
-    def _started(self) -> EvaluationRun:
+    def _started(self) -> RunRecord:
         if self._run is None:
             raise RuntimeError("start the tracker before finishing it")
         return self._run
@@ -181,7 +181,7 @@ class Tracker:
             self._create(client, package)
         run_id = str(self._tracked.run_id)
         _log_params(client, run_id, package.params)
-        _log_dataset(client, run_id, package.run)
+        _log_dataset(client, run_id, package.dataset)
         self._opened = True
 
     def _create(self, client: "MlflowClient", package: Package) -> None:
@@ -242,21 +242,14 @@ def _log_metrics(client: "MlflowClient", run_id: str, package: Package) -> None:
     )
 
 
-def _log_dataset(client: "MlflowClient", run_id: str, run: EvaluationRun) -> None:
+def _log_dataset(client: "MlflowClient", run_id: str, questions: Mapping[str, str]) -> None:
     """Name the questions as the run's dataset; its digest is the start of the file's sha256."""
     from mlflow.data.code_dataset_source import CodeDatasetSource
     from mlflow.data.meta_dataset import MetaDataset
     from mlflow.entities import DatasetInput, InputTag
 
-    source = CodeDatasetSource(
-        {
-            "file": run.question_file,
-            "revision": run.revision,
-            "sha256": run.question_sha256,
-            "benchmark": run.benchmark,
-        }
-    )
-    dataset = MetaDataset(source, name=run.benchmark, digest=run.question_sha256[:12])  # type: ignore[abstract]
+    source, digest = CodeDatasetSource(dict(questions)), questions["sha256"][:12]
+    dataset = MetaDataset(source, name=questions["benchmark"], digest=digest)  # type: ignore[abstract]
     tags = [InputTag("mlflow.data.context", "evaluation")]
     client.log_inputs(run_id, datasets=[DatasetInput(dataset._to_mlflow_entity(), tags)])
 

@@ -27,7 +27,7 @@ from tasks.benchmarks.gold_files import Gold, Golds
 from tasks.core.outcome import Failure, Outcome
 from tasks.core.records import Execution, Question
 from tasks.documents.terminal import print_document
-from tasks.results.run_record import record_of
+from tasks.results.build_record import record_of
 from tasks.results.warehouse.views import Table
 from tasks.scoring.build_report import build_report
 from tasks.scoring.cost import Estimate
@@ -98,13 +98,13 @@ def listed(stream: TextIO) -> None:
     stored = two_runs(3, 2, 6)[0]
     question = Question(EVIL, EVIL, "\x1b[2J")
     rows = [replace(row, question=question) for row in stored.rows]
-    view = RunView(stored, stored.record, {}, EVIL)
+    view = RunView(stored, {}, EVIL)
     print_lists(view, {"wrong": rows}, 1, stream)
 
 
 def runs(stream: TextIO) -> None:
     names = dict.fromkeys(("benchmark", "backbone", "pipeline", "rule", "status"), EVIL)
-    header = two_runs(3, 2, 6)[0].record.model_copy(update={**names, "tags": {"name": EVIL}})
+    header = two_runs(3, 2, 6)[0].model_copy(update={**names, "tags": {"name": EVIL}})
     print_runs([header], 9, stream)
 
 

@@ -13,7 +13,7 @@ from tasks.backbone.pricing import Budget
 from tasks.core.outcome import Failure, Outcome
 from tasks.core.records import Question
 from tasks.documents.terminal import print_document
-from tasks.results.run_record import record_of
+from tasks.results.build_record import record_of
 from tasks.scoring.build_report import build_report
 from tasks.scoring.cost import Estimate
 from tasks.scoring.report import QuestionScore, Report, Verdict

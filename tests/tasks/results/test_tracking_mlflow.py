@@ -276,7 +276,7 @@ def test_a_lost_server_does_not_lose_the_night(store: Store, client: MlflowClien
     assert make_run().run_id in tracked.problem
 
     later = Tracker(home, store)
-    later.start(replace(make_run(), run_id="later"))
+    later.start(make_run().model_copy(update={"run_id": "later"}))
     assert later.finish(make_report(5)).problem == ""
     runs = client.search_runs([experiment.experiment_id for experiment in client.search_experiments()])
     (run,) = [each for each in runs if each.data.tags["crosscheck_run_id"] == make_run().run_id]
