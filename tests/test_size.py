@@ -12,20 +12,20 @@ ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 1_139,
-    "flows/cli": 3_988,
-    "flows/evaluate": 7_722,
-    "flows/matrix": 1_066,
-    "flows/pages": 1_635,
+    "flows/cli": 3_987,
+    "flows/evaluate": 7_683,
+    "flows/matrix": 1_058,
+    "flows/pages": 1_634,
     "flows/pipelines": 956,
-    "flows/prefect": 2_701,
-    "flows/runtime": 912,
+    "flows/prefect": 2_697,
+    "flows/runtime": 890,
     "tasks/backbone": 8_290,
     "tasks/benchmarks": 4_193,
     "tasks/core": 1_321,
     "tasks/database": 6_051,
     "tasks/documents": 1_469,
-    "tasks/pages": 2_614,
-    "tasks/results": 7_283,
+    "tasks/pages": 2_655,
+    "tasks/results": 7_271,
     "tasks/retrieval": 1_651,
     "tasks/scoring": 5_798,
     "tasks/settings": 2_236,
@@ -33,7 +33,7 @@ BUDGETS = {
     "tasks/stages": 3_412,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 380
+MAX_MODULES = 379
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02

@@ -128,7 +128,7 @@ class Crosscheck(Scores):
         tags = self._labels()
         with self._progress() as progress, restored_environment():
             control = Control(progress, tags=tags)
-            return Run.of(in_thread(lambda: run_evaluation(chosen, control), [control]).record)
+            return Run.of(in_thread(lambda: run_evaluation(chosen, control), [control]))
 
     def rerun(
         self,
@@ -180,11 +180,11 @@ class Crosscheck(Scores):
         plan = plan_rerun(wanted)
         if not plan.again:
             note = f"There is no question to repeat ({plan.selection})."
-            return Run.of(plan.parent.model_copy(update={"notes": (note,), "rows": ()}))
+            return Run.of(plan.parent.model_copy(update={"notes": (note,)}))
         tags = self._labels()
         with self._progress() as progress, restored_environment():
             control = Control(progress, tags=tags)
-            return Run.of(in_thread(lambda: run_rerun(plan, control), [control]).record)
+            return Run.of(in_thread(lambda: run_rerun(plan, control), [control]))
 
     def sweep(
         self,

@@ -24,8 +24,8 @@ class Run(RunRecord):
 
     @classmethod
     def of(cls, record: RunRecord) -> "Run":
-        """Return a record as this class."""
-        return cls.model_construct(set(record.model_fields_set), **vars(record))
+        """Return a record as this class, without its questions."""
+        return cls.model_construct(set(record.model_fields_set), **vars(record) | {"rows": (), "tables": ()})
 
     def plot(
         self,
@@ -101,7 +101,7 @@ class Sweep:
         from flows.pages.sweep import headline
 
         details = swept.as_object()
-        runs = tuple(Run.of(done.evaluated.record) if done.evaluated else None for done in swept.cells)
+        runs = tuple(Run.of(done.evaluated) if done.evaluated else None for done in swept.cells)
         return cls(swept.id, runs, details["estimated_usd"], details["spent_usd"], details, headline(swept))
 
     def __str__(self) -> str:

@@ -371,4 +371,4 @@ class Scores(Results):
             folders=self._folders,
         )
         with logging_to(self._home):
-            return Run.of(in_thread(lambda: run_score(wanted, progress)).record)
+            return Run.of(in_thread(lambda: run_score(wanted, progress)))

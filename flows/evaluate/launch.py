@@ -16,9 +16,9 @@ from flows.prefect.settings import CLIENT, apply
 from flows.runtime.control import Control
 from flows.runtime.folder_use import watched
 from flows.runtime.process import importing
-from flows.runtime.result import EvaluationResult
 from flows.runtime.signals import logging_to, stopping_on_signals
 from tasks.backbone.kinds.kind import check_backbone, kind_of
+from tasks.results.run_record import RunRecord
 from tasks.settings.base import Settings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
@@ -37,7 +37,7 @@ class Launched:
     loop: asyncio.Runner
     control: Control
 
-    def run(self, flow: Any, settings: Settings) -> EvaluationResult:
+    def run(self, flow: Any, settings: Settings) -> RunRecord:
         """Run a flow to its end, and return its result.
 
         Of a run that is logged, the result is returned also if Prefect cannot be told that the flow has ended.
@@ -47,7 +47,7 @@ class Launched:
             state = self.loop.run(flow(settings, return_state=True))
             return self.loop.run(result_of(state))
         except Exception as error:
-            logged: EvaluationResult | None = self.control.result
+            logged: RunRecord | None = self.control.result
             if logged is None:
                 raise
             log.warning("Prefect does not know that the run has ended: %s", error)

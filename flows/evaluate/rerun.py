@@ -16,11 +16,10 @@ from flows.evaluate.scorer import Scorer
 from flows.evaluate.session import Session
 from flows.prefect.flow_runs import final_state
 from flows.runtime.control import Control
-from flows.runtime.result import EvaluationResult
 from tasks.core.outcome import FAILED_ATTEMPT, Outcome, StageRecord
 from tasks.core.records import Question
 from tasks.core.wording import counted
-from tasks.results.run_record import GENERATED_DESCRIPTIONS, REROLLED
+from tasks.results.run_record import GENERATED_DESCRIPTIONS, REROLLED, RunRecord
 from tasks.scoring.report import QuestionScore, is_right
 from tasks.settings.evaluation import RerunSettings
 
@@ -227,7 +226,7 @@ def summary(facts: dict[str, Any], questions: int) -> list[str]:
     return sentences
 
 
-def run_rerun(plan: RerunPlan, control: Control) -> EvaluationResult:
+def run_rerun(plan: RerunPlan, control: Control) -> RunRecord:
     """Send the questions of a plan again, in the present thread."""
     with launched(plan.settings, control, flow="flows.evaluate.rerun") as prefect:
         return prefect.run(rerun_flow(plan, control, prefect.preparation), plan.asked_for)

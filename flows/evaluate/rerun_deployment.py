@@ -39,4 +39,4 @@ async def _rerun(choice: RerunForm) -> State[Any]:
     control = Control(tags=choice.as_tags)
     with deployed_run(home, control, parent=str(flow_run.id)):
         found = await result_of(await rerun_flow(plan, control)(settings, return_state=True))
-    return await ended(found)
+    return await ended(found, home)

@@ -10,7 +10,6 @@ from flows.prefect.killed_runs import registered
 from flows.prefect.server import LocalServer
 from flows.runtime.control import Control
 from flows.runtime.folder_use import watched
-from flows.runtime.result import EvaluationResult
 from flows.runtime.running_servers import find_running_servers
 from flows.runtime.signals import logging_to, stopping_on_signals
 from tasks.backbone.kinds.kind import kind_of
@@ -40,7 +39,7 @@ def run_evaluation(
     control: Control,
     server: LocalServer | None = None,
     preparation: "Preparation | None" = None,
-) -> EvaluationResult:
+) -> RunRecord:
     """Evaluate, in the present thread; `server` and `preparation` are as in `launched`.
 
     Prefect's server is started only where a stage has to run, or one runs already.
@@ -81,7 +80,7 @@ def _may_be_restored(settings: EvaluationSettings) -> bool:
     )
 
 
-def _evaluate_restored(preparation: "Preparation", control: Control) -> EvaluationResult | None:
+def _evaluate_restored(preparation: "Preparation", control: Control) -> RunRecord | None:
     """Evaluate without Prefect if every stage can be restored; None if one has to run."""
     from flows.evaluate.evaluating import evaluation, restored_outcomes
 
@@ -92,7 +91,5 @@ def _evaluate_restored(preparation: "Preparation", control: Control) -> Evaluati
         if outcomes is None:
             return None
         with stopping_on_signals(control, loop.get_loop()), registered(home, control):
-            found: EvaluationResult = loop.run(
-                evaluation(control, preparation, outcomes)(preparation.settings)
-            )
+            found: RunRecord = loop.run(evaluation(control, preparation, outcomes)(preparation.settings))
             return found

@@ -6,9 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from flows.evaluate.paper_tables import schemas_of
-from flows.evaluate.score import mlflow_ui
 from flows.runtime.folders import Folders
-from flows.runtime.result import NOWHERE, Ui
 from tasks.core.errors import CrosscheckError
 from tasks.database.schema import Schema
 from tasks.results.build_record import record_of
@@ -50,11 +48,6 @@ class RunView:
         """Wrong questions by cause, most frequent first; one question may have several."""
         found = self.record.metrics.get("errors") or {}
         return {name: count for name, count in sorted(found.items(), key=lambda each: -each[1]) if count}
-
-
-def mlflow_of(view: "RunView", folders: Folders) -> Ui:
-    """Return where MLflow shows a run; nothing where it does not have it."""
-    return mlflow_ui(folders.home, view.record.mlflow) if view.record.mlflow.run_id else NOWHERE
 
 
 def causes_of(view: RunView, row: QuestionScore) -> tuple[str, ...]:

@@ -14,8 +14,6 @@ from flows.runtime.control import Progress
 from flows.runtime.folder_use import watched
 from flows.runtime.folders import Folders
 from flows.runtime.process import import_in_background
-from flows.runtime.result import EvaluationResult, Ui
-from flows.runtime.running_servers import shown_store
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.databases import no_database, other_content
 from tasks.benchmarks.predictions.columns import Reading
@@ -33,9 +31,8 @@ from tasks.database.sandbox.workers import SqlWorkers
 from tasks.pages.run import run_description
 from tasks.results.build_record import describe
 from tasks.results.mlflow.package import Completion
-from tasks.results.mlflow.store import ui_command, ui_url
 from tasks.results.mlflow.tracker import Tracker
-from tasks.results.run_record import COPIES_GOLD, PREDICTIONS, RunRecord, Tracked
+from tasks.results.run_record import COPIES_GOLD, PREDICTIONS, RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.build_report import as_reported
 from tasks.scoring.execution.accuracy import Judge
@@ -111,7 +108,7 @@ def describe_score(settings: ScoreSettings, scorable: Scorable, predictions: Pre
 
 def log_score(
     home: Home, run: RunRecord, report: Report, completion: Completion, notes: Sequence[str]
-) -> EvaluationResult:
+) -> RunRecord:
     """Log a run that was scored without a model to MLflow and the warehouse, and return its result."""
     tracker = Tracker(home)
     tracker.start(run)
@@ -122,21 +119,7 @@ def log_score(
         warehouse.finish(tracker.finished(notes))
     except CrosscheckError as error:
         notes.append(f"The warehouse does not have this run: {error}")
-    return EvaluationResult(
-        report=report,
-        record=tracker.finished(notes),
-        mlflow=mlflow_ui(home, tracked),
-    )
-
-
-def mlflow_ui(home: Home, tracked: Tracked) -> Ui:
-    """Return where MLflow shows a run."""
-    store = shown_store(home)
-    command = ui_command(store) or f"MLflow's server answers at {store.shown}"
-    if not tracked.experiment_id:
-        return Ui(command, served=store.served)
-    page, runs = ui_url(store, tracked.experiment_id, tracked.run_id), ui_url(store, tracked.experiment_id)
-    return Ui(command, page, runs, store.served)
+    return tracker.finished(notes)
 
 
 def describe_file(file: PredictionFile) -> dict[str, str]:
@@ -190,13 +173,13 @@ class Selected:
     trajectories: Mapping[str, Outcome] = field(repr=False)  # outcomes by question id; {} for predictions
 
 
-def run_score(settings: ScoreSettings, progress: Progress) -> EvaluationResult:
+def run_score(settings: ScoreSettings, progress: Progress) -> RunRecord:
     """Score a file of predictions and log it like an evaluation."""
     with watched(settings.folders.home):
         return _run(settings, progress)
 
 
-def _run(settings: ScoreSettings, progress: Progress) -> EvaluationResult:
+def _run(settings: ScoreSettings, progress: Progress) -> RunRecord:
     started = time.monotonic()
     import_in_background()
     progress.step(f"Reading {settings.benchmark.name}")

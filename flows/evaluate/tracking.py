@@ -11,11 +11,8 @@ from flows.evaluate.exchanges import cached_exchange
 from flows.evaluate.pool import Answers
 from flows.evaluate.preparation import Preparation
 from flows.evaluate.resources import Resources
-from flows.evaluate.score import mlflow_ui
-from flows.prefect.artifacts import prefect_command, prefect_page
 from flows.runtime.control import Interrupted
 from flows.runtime.process import import_in_background
-from flows.runtime.result import NOWHERE, EvaluationResult, Ui
 from tasks.backbone.cache.store import ReplyCache
 from tasks.backbone.recordings import Exchange, Observations
 from tasks.core.errors import CrosscheckError
@@ -201,8 +198,8 @@ class Tracking:
         """Write fields of the record of the run that goes on, in the warehouse, until its end replaces them."""
         self._warehouse.note(self.run.run_id, facts)
 
-    async def finish(self, report: Report, answers: Answers, completion: Completion) -> EvaluationResult:
-        """Log the run, and return its result; what the records themselves know is added to the completion."""
+    async def finish(self, report: Report, answers: Answers, completion: Completion) -> RunRecord:
+        """Log the run, and return its record; what the records themselves know is added to the completion."""
         await self._stop_writing()
         self._control.progress.step("Logging to MLflow")
         if self._starting:
@@ -233,18 +230,7 @@ class Tracking:
         except CrosscheckError as error:
             problems.append(f"The warehouse does not have this run: {error}")
         problems.append(await asyncio.to_thread(self._too_large))
-        own = self._control.own_server
-        return EvaluationResult(
-            report=report,
-            record=self._finished([*notes, *problems]),
-            mlflow=mlflow_ui(self._home, tracked),
-            prefect=Ui(
-                prefect_command(self._home, own_server=own),
-                prefect_page(self._control.flow_run, own_server=own),
-            )
-            if self._control.flow_run
-            else NOWHERE,
-        )
+        return self._finished([*notes, *problems])
 
     def _finished(self, notes: Sequence[str]) -> RunRecord:
         """Return the record of the finished run, with notes; the routine check of demonstrations is a remark."""

@@ -32,7 +32,6 @@ from flows.prefect.artifacts import prefect_page, show_markdown
 from flows.prefect.automations import notify
 from flows.prefect.schedule import name_of, read_timetable
 from flows.runtime.control import Control, Interrupted
-from flows.runtime.result import EvaluationResult
 from flows.runtime.running_servers import shown_store
 from tasks.backbone.kinds.kind import kind_of
 from tasks.backbone.pricing import Budget
@@ -60,7 +59,7 @@ from tasks.results.night_baseline import (
     pin_history,
 )
 from tasks.results.night_entry import Entry
-from tasks.results.run_record import NIGHT
+from tasks.results.run_record import NIGHT, RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.score import Accuracy
 from tasks.settings.evaluation import EvaluationSettings, Gate, Keep
@@ -315,8 +314,7 @@ async def _evaluate(
         if kind:
             log.error("%s: %s", " | ".join(names), result, exc_info=result)
         return Entry(*names, problem=f"{kind}{result}", continue_with=evaluation.command(epoch))
-    evaluated: EvaluationResult = result.unquote()
-    record = evaluated.record
+    record: RunRecord = result.unquote()
     return Entry(
         *names,
         problem=record.fatal,

@@ -196,10 +196,9 @@ def _repeat(plan: NoisePlan, number: int, control: Control, server: LocalServer)
         check_data(plan.parent, prefect.preparation.benchmark, prefect.preparation.databases)
         flow = evaluation_flow(control, prefect.preparation)
         try:
-            evaluated = prefect.run(flow, settings)
+            record = prefect.run(flow, settings)
         except BackboneError as error:
             return str(error), False
-    record = evaluated.record
     if record.fatal:
         return str(record.fatal), False
     left = f"{counted(record.retryable, 'question')} without an answer." if record.retryable else ""

@@ -15,7 +15,7 @@ from flows.evaluate.run_view import RunView, causes_of, view_run
 from flows.runtime.control import Progress
 from flows.runtime.folders import Folders
 from flows.runtime.output import write_page
-from flows.runtime.result import compared_with_run_before
+from flows.runtime.summary import compared_with_run_before
 from tasks.core.outcome import TURN, is_turn, split_label
 from tasks.core.wording import counted, counts, duration, interval, money, number, p_value, percent, points
 from tasks.documents.html import html

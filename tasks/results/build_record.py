@@ -18,7 +18,7 @@ from tasks.benchmarks.rows import files_digest
 from tasks.core.errors import CrosscheckError
 from tasks.core.wording import storable
 from tasks.results.parameters import flatten, redact, secrets_of
-from tasks.results.run_record import KINDS, PROVENANCE, TRANSLATED, Kind, RunRecord, read_record
+from tasks.results.run_record import BESIDE, KINDS, TRANSLATED, Kind, RunRecord, read_record
 from tasks.scoring.report import Report
 from tasks.settings.evaluation import HARMLESS
 
@@ -142,6 +142,7 @@ def record_of(run: RunRecord, report: Report, status: str = "complete", **facts:
         "failure_messages": redact(messages, *secrets_of(run.settings.get("backbone") or {})),
         "not_executable": _not_executable(report),
         "metrics": {name: found.data if found else None for name, found in report.details.items()},
+        "tables": tuple(table for found in report.measurements.values() for table in found.tables),
         "remarks": tuple(line for found in report.measurements.values() for line in found.lines or ()),
         **({"mlflow_run_id": facts["mlflow"].run_id} if facts.get("mlflow") else {}),
         **facts,
@@ -152,7 +153,7 @@ def record_of(run: RunRecord, report: Report, status: str = "complete", **facts:
 def storable_record(record: RunRecord) -> RunRecord:
     """Return a record in whose texts is nothing that a store cannot hold: its JSON equals what is read from one."""
     fields = dict(vars(record))
-    beside = {name: fields.pop(name) for name in (*PROVENANCE, "rows")}
+    beside = {name: fields.pop(name) for name in BESIDE}
     text = json.dumps(fields, default=_plain, ensure_ascii=False)
     return read_record(storable(text)).model_copy(update=beside)
 

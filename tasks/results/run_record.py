@@ -13,7 +13,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetPydanticSchema, TypeAdapter
 
-from tasks.core.wording import money, number
+from tasks.core.errors import ExitCode
+from tasks.core.wording import counted, percent_and_counts
 from tasks.documents.model import Table
 from tasks.scoring.cost import Cost, Estimate
 from tasks.scoring.degradation import Degradation
@@ -147,10 +148,8 @@ class RunHeader(BaseModel):
         return None if self.correct is None or self.total is None else Accuracy(self.correct, self.total)
 
 
-Rows = Annotated[
-    tuple[QuestionScore, ...], GetPydanticSchema(lambda source, handler: handler(tuple[Any, ...]))
-]
-"""Scored questions, which are not validated again."""
+AsItIs = GetPydanticSchema(lambda source, handler: handler(tuple[Any, ...]))
+"""Marks a tuple of records that are not validated again."""
 
 
 class RunRecord(RunHeader):
@@ -242,8 +241,35 @@ class RunRecord(RunHeader):
     """Digest of each database that it used, by the benchmark's name of it."""
     inputs: str = Field("", exclude=True)
     """Digest of everything that decides its result (`flows.evaluate.repeat`); "": unknown."""
-    rows: Rows = Field((), exclude=True, repr=False)
+    tables: Annotated[tuple[Table, ...], AsItIs] = Field((), exclude=True, repr=False)
+    """What the metrics add to `--details`; (): the run was read from the warehouse."""
+    rows: Annotated[tuple[QuestionScore, ...], AsItIs] = Field((), exclude=True, repr=False)
     """The questions written so far, in benchmark order once finished; (): they were not read."""
+
+    @property
+    def still_failed(self) -> tuple[int, int]:
+        """Of a re-run, how many of the selected questions failed again, and how many were selected; else (0, 0)."""
+        facts = self.rerun or {}
+        return facts.get("still_failed", 0) + facts.get("kept", 0), facts.get("selected", 0)
+
+    @property
+    def in_words(self) -> str:
+        """The score, and how many questions have no answer; of a re-run first how many failed again."""
+        failed, selected = self.still_failed
+        again = f"{failed:,} of {counted(selected, 'question')} still failed; " if failed else ""
+        score = f"EX {percent_and_counts(self.score)}" if self.score.total else "nothing to score"
+        left = f"; {counted(self.unanswered, 'question')} without an answer" if self.unanswered else ""
+        return f"{again}{score}{left}"
+
+    @property
+    def exit_code(self) -> int:
+        """0 when finished; 3 when a re-run can answer some failed questions; else 2 when a user's own metric failed."""
+        if self.retryable or (self.rerun or {}).get("no_new_answer"):
+            return ExitCode.TRY_AGAIN
+        unmeasured = any(
+            isinstance(found, dict) and found.keys() == {"error"} for found in self.metrics.values()
+        )
+        return ExitCode.BAD_INPUT if unmeasured else ExitCode.DONE
 
     @property
     def scored_rows(self) -> dict[str, QuestionScore]:
@@ -298,8 +324,10 @@ class RunRecord(RunHeader):
         return {name: score for name, score in self.scores.items() if score.variant == name}
 
 
-PROVENANCE = tuple(name for name, field in RunRecord.model_fields.items() if field.exclude and name != "rows")
-"""Fields that the warehouse has beside the JSON of a record."""
+BESIDE = tuple(name for name, field in RunRecord.model_fields.items() if field.exclude)
+"""Fields that the JSON of a record does not have."""
+PROVENANCE = tuple(name for name in BESIDE if name not in ("rows", "tables"))
+"""Those of them that the warehouse has as JSON of their own."""
 
 
 def read_record(text: str) -> RunRecord:
@@ -316,44 +344,3 @@ def json_of(record: Any, fields: set[str] | None = None) -> Any:
 def adapter_of(kind: Any) -> TypeAdapter[Any]:
     """Return what reads and writes the records of a class."""
     return TypeAdapter(kind)
-
-
-def bill_of_run(record: RunRecord) -> Table | None:
-    """Return what was saved of the list price, by stage; None if that is unknown or nothing is charged."""
-    cost = record.cost
-    if not cost.list_usd and not cost.reply_cache_usd:
-        return None
-    stages = [(name, cost) for name, cost in record.stage_costs.items() if cost.calls or cost.cached_calls]
-    rows = [(name, *map(money, _steps(each))) for name, each in (*stages, ("all", cost))]
-    headers = (
-        "stage", "list price", "saved by prompt cache", "saved by tier", "paid", "saved by reply cache", "from scratch"
-    )  # fmt: skip
-    remarks = [
-        "list price less what the provider's prompt cache and a cheaper tier saved is what was paid; the reply cache "
-        "saved what its replies cost when they were paid"
-    ]
-    if cost.flex_calls:
-        remarks.append(f"answered in the tier flex: {cost.flex_calls:,} of {number(cost.calls)} paid calls")
-    if (text := forecast_in_words(record)) is not None:
-        remarks.append(text)
-    right, scratch = record.score.correct, cost.from_scratch_usd
-    if right and scratch is not None:
-        remarks.append(
-            f"per right answer: {money(scratch / right)} from scratch ({money(scratch)} / {right:,})"
-        )
-    return Table("Bill", headers, (*rows[:-1], None, rows[-1]), "; ".join(remarks))
-
-
-def forecast_in_words(record: RunRecord) -> str | None:
-    """Return the forecast of a run's cost beside the actual one; None if either is unknown."""
-    forecast, scratch = record.forecast, record.cost.from_scratch_usd
-    if forecast is None or forecast.cost_usd is None or scratch is None:
-        return None
-    share = f", {scratch / forecast.cost_usd:.2f} times the forecast" if forecast.cost_usd else ""
-    estimated = f"forecast: {money(forecast.cost_usd)} for {number(forecast.calls)} calls"
-    return f"{estimated}; from scratch: {money(scratch)}{share}"
-
-
-def _steps(cost: Cost) -> tuple[float | None, ...]:
-    saved = (cost.prompt_cache_usd, cost.tier_usd)
-    return (cost.list_usd, *saved, cost.cost_usd, cost.reply_cache_usd, cost.from_scratch_usd)

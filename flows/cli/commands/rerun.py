@@ -86,7 +86,8 @@ def command(given: RerunOptions) -> int:
         labels = given.labels
         plan = plan_rerun(given.settings())
         if plan.again:
-            evaluated = run_rerun(plan, Control(progress, tags=labels))
+            control = Control(progress, tags=labels)
+            evaluated = run_rerun(plan, control)
 
     from flows.runtime.summary import print_summary
     from tasks.results.run_record import json_of
@@ -102,8 +103,10 @@ def command(given: RerunOptions) -> int:
         )
         return 0
     given.emit(
-        json_of(evaluated.record),
-        lambda stream: print_summary(evaluated, given.folder, stream, details=given.details),
+        json_of(evaluated),
+        lambda stream: print_summary(
+            evaluated, given.folder, stream, details=given.details, prefect=control.prefect
+        ),
         text_too=True,
     )
     return evaluated.exit_code

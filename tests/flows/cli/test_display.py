@@ -16,7 +16,6 @@ from rich.table import Table as Grid
 
 from flows.cli import progress
 from flows.cli.progress import LineProgress, open_progress
-from flows.runtime.result import EvaluationResult
 from flows.runtime.summary import print_summary
 from tasks.core.outcome import Call, Usage
 from tasks.core.wording import counts, percent
@@ -132,7 +131,7 @@ def test_a_remark_below_a_narrow_table_is_as_wide_as_the_page() -> None:
 def test_shares_of_linking_have_their_counts_and_means_the_number_of_questions(tmp_path: Path) -> None:
     stream, report = io.StringIO(), make_report(20)
     told = record_of(make_run(), report, seconds=1.0)
-    print_summary(EvaluationResult(report, told), Home(tmp_path), stream, details=True)
+    print_summary(told, Home(tmp_path), stream, details=True)
     linking = report.links[1]
     cells = (
         f"{percent(each)} {counts(each)}" for each in (linking.nsr, linking.strict_recall, linking.precision)

@@ -20,7 +20,7 @@ from flows.pages.key_check import key_document
 from flows.pages.lists import print_answer, print_rows, print_runs
 from flows.pages.question import print_lists
 from flows.pages.sweep import sweep_document
-from flows.runtime.result import EvaluationResult, Ui
+from flows.runtime.control import Ui
 from flows.runtime.summary import print_summary
 from tasks.benchmarks.answer_key import AnswerKey, Entry
 from tasks.benchmarks.gold_files import Gold, Golds
@@ -28,6 +28,7 @@ from tasks.core.outcome import Failure, Outcome
 from tasks.core.records import Execution, Question
 from tasks.documents.terminal import print_document
 from tasks.results.build_record import record_of
+from tasks.results.run_record import RunRecord, Tracked
 from tasks.results.warehouse.views import Table
 from tasks.scoring.build_report import build_report
 from tasks.scoring.cost import Estimate
@@ -42,9 +43,10 @@ from tests.tasks.results.samples import make_run
 EVIL = "a \x1b[2J\u202e\x9b31m [bold]b[/] \ud800 c"
 SHOWN = "a ␛[2J<U+202E><U+009B>31m [bold]b[/] <U+D800> c"
 OUTCOME = Outcome("1", EVIL)
+UI = Ui(EVIL, EVIL)
 
 
-def evaluated() -> EvaluationResult:
+def evaluated() -> RunRecord:
     row = with_row(
         two_runs(3, 2, 6)[0],
         4,
@@ -56,7 +58,7 @@ def evaluated() -> EvaluationResult:
     record = record_of(make_run(), report)
     names = dict.fromkeys(("benchmark", "backbone", "pipeline", "fatal"), EVIL)
     more = {"translations": (EVIL,), "tags": {"name": EVIL}, "changes": (EVIL,), "notes": (EVIL,)}
-    return EvaluationResult(report, record.model_copy(update=names | more), Ui(EVIL), Ui(EVIL, EVIL))
+    return record.model_copy(update=names | more | {"mlflow": Tracked(EVIL, EVIL, EVIL)})
 
 
 def answered(execution: Execution, outcome: Outcome = OUTCOME) -> Callable[[TextIO], None]:
@@ -111,7 +113,7 @@ def runs(stream: TextIO) -> None:
 @pytest.mark.parametrize(
     "display",
     [
-        lambda stream: print_summary(evaluated(), Home(Path("/nowhere")), stream, details=True),
+        lambda stream: print_summary(evaluated(), Home(Path("/nowhere")), stream, details=True, prefect=UI),
         lambda stream: print_summary(evaluated(), Home(Path("/nowhere")), stream),
         answered(Execution("ok", (EVIL,), ((EVIL,),), 1)),
         answered(Execution("ok", (EVIL,), ((EVIL * 9000,),), 1)),
