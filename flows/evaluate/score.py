@@ -109,17 +109,16 @@ def describe_score(settings: ScoreSettings, scorable: Scorable, predictions: Pre
 def log_score(
     home: Home, run: RunRecord, report: Report, completion: Completion, notes: Sequence[str]
 ) -> RunRecord:
-    """Log a run that was scored without a model to MLflow and the warehouse, and return its result."""
+    """Log a run that was scored without a model to MLflow and the warehouse, and return its record."""
     tracker = Tracker(home)
     tracker.start(run)
-    tracked = tracker.finish(report, completion)
-    notes = [*notes, tracked.problem]
-    warehouse = Warehouse(home.warehouse)
+    record = tracker.finish(report, completion)
+    notes = [*notes, record.mlflow.problem]
     try:
-        warehouse.finish(tracker.finished(notes))
+        Warehouse(home.warehouse).finish(record.with_notes(notes))
     except CrosscheckError as error:
         notes.append(f"The warehouse does not have this run: {error}")
-    return tracker.finished(notes)
+    return record.with_notes(notes)
 
 
 def describe_file(file: PredictionFile) -> dict[str, str]:

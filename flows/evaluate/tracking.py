@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any
@@ -210,7 +210,7 @@ class Tracking:
         pipeline = self.run.settings.get("pipeline") or {}
         models = about_models((row.outcome for row in report.rows), pipeline)
         traced, untraced = await asyncio.to_thread(self._tracing.write, self._tracker, report)
-        tracked = await asyncio.to_thread(
+        record = await asyncio.to_thread(
             self._tracker.finish,
             report,
             replace(
@@ -222,21 +222,15 @@ class Tracking:
             ),
         )
         notes = [*self._preparation.notes, *self._control.progress.notes, _nothing_paid(same)]
-        notes += [tracked.problem or untraced, models]
-        record = self._finished(notes)
-        problems = []
+        notes += [record.mlflow.problem or untraced, models]
+        if checked := self._preparation.demonstrations:
+            record = record.model_copy(update={"remarks": (*record.remarks, checked)})
         try:
-            await asyncio.to_thread(self._warehouse.finish, record)
+            await asyncio.to_thread(self._warehouse.finish, record.with_notes(notes))
         except CrosscheckError as error:
-            problems.append(f"The warehouse does not have this run: {error}")
-        problems.append(await asyncio.to_thread(self._too_large))
-        return self._finished([*notes, *problems])
-
-    def _finished(self, notes: Sequence[str]) -> RunRecord:
-        """Return the record of the finished run, with notes; the routine check of demonstrations is a remark."""
-        record = self._tracker.finished(notes)
-        checked = (self._preparation.demonstrations,) if self._preparation.demonstrations else ()
-        return record.model_copy(update={"remarks": (*record.remarks, *checked)})
+            notes.append(f"The warehouse does not have this run: {error}")
+        notes.append(await asyncio.to_thread(self._too_large))
+        return record.with_notes(notes)
 
     def _same(self, report: Report) -> str:
         """Return the id of an earlier run of which this one is a repetition without a paid call, "" if of none."""

@@ -133,6 +133,7 @@ def record_of(run: RunRecord, report: Report, status: str = "complete", **facts:
     """
     score = report.score
     messages = _failure_messages(report, facts.get("fatal", ""))
+    not_executed = [row.outcome.failure for row in report.rows if not row.executable and row.outcome.failure]
     update: dict[str, Any] = {
         "status": status,
         **{name: getattr(report, name) for name in REPORTED},
@@ -140,7 +141,7 @@ def record_of(run: RunRecord, report: Report, status: str = "complete", **facts:
         "unanswered": sum(report.failures.values()),
         "question_set": _question_set(run, report),
         "failure_messages": redact(messages, *secrets_of(run.settings.get("backbone") or {})),
-        "not_executable": _not_executable(report),
+        "not_executable": Counter(failure.stage for failure in not_executed if failure.stage),
         "metrics": {name: found.data if found else None for name, found in report.details.items()},
         "tables": tuple(table for found in report.measurements.values() for table in found.tables),
         "remarks": tuple(line for found in report.measurements.values() for line in found.lines or ()),
@@ -208,11 +209,6 @@ def _question_set(run: RunRecord, report: Report) -> str:
     ids = sorted(row.question.id for row in report.rows)
     named = "\n".join([run.question_sha256, *ids])
     return hashlib.sha256(named.encode("utf-8", "replace")).hexdigest()[:32] if ids else run.run_id
-
-
-def _not_executable(report: Report) -> dict[str, int]:
-    failures = (row.outcome.failure for row in report.rows if not row.executable)
-    return dict(Counter(failure.stage for failure in failures if failure and failure.stage))
 
 
 def _failure_messages(report: Report, fatal: str) -> dict[str, str]:

@@ -7,6 +7,7 @@ schema. What is not known is null, never 0.
 
 import datetime
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal
@@ -14,9 +15,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetPydanticSchema, TypeAdapter
 
 from tasks.core.errors import ExitCode
-from tasks.core.wording import counted, percent_and_counts
+from tasks.core.wording import DASH, counted, counts, interval, percent, percent_and_counts, storable
 from tasks.documents.model import Table
-from tasks.scoring.cost import Cost, Estimate
+from tasks.scoring.cost import Cost, Estimate, in_words
 from tasks.scoring.degradation import Degradation
 from tasks.scoring.report import LinkingScore, QuestionScore, StageScore, is_right
 from tasks.scoring.score import Accuracy, Score
@@ -271,6 +272,10 @@ class RunRecord(RunHeader):
         )
         return ExitCode.BAD_INPUT if unmeasured else ExitCode.DONE
 
+    def with_notes(self, notes: Iterable[str]) -> "RunRecord":
+        """Return the record with these notes; empty ones are left out."""
+        return self.model_copy(update={"notes": tuple(storable(note) for note in notes if note)})
+
     @property
     def scored_rows(self) -> dict[str, QuestionScore]:
         """The questions that were scored, by id."""
@@ -312,6 +317,36 @@ class RunRecord(RunHeader):
         if REROLLED in self.tags:
             return "had questions asked again after their answers were judged (re-rolled)"
         return ""
+
+    def __str__(self) -> str:
+        what = f"{self.benchmark} · {self.backbone} · {self.pipeline}, run {self.run_id}"
+        state = "" if self.status == "complete" else f" ({self.status})"
+        return f"{what}{state}: execution accuracy {percent(self.score)}{self.score_in_brackets}"
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+    def _repr_html_(self) -> str:
+        from pandas import DataFrame
+
+        score = self.score
+        rows = {
+            "run": f"{self.run_id} ({self.status})",
+            "benchmark": self.benchmark,
+            "backbone": self.backbone,
+            "pipeline": self.pipeline,
+            f"execution accuracy ({self.rule})": f"{percent(score)} ({counts(score)})",
+            "95 % interval": interval(*score.interval) if score.interval else DASH,
+            "cost": in_words(self.cost),
+        }
+        return str(DataFrame({"": rows.keys(), " ": rows.values()}).to_html(index=False))
+
+    @property
+    def score_in_brackets(self) -> str:
+        """What stands behind the headline share: numerator, denominator, rule and interval."""
+        score = self.score
+        range_ = f", 95 % interval {interval(*score.interval)}" if score.interval else ""
+        return f" ({counts(score)}, rule {self.rule}{range_})"
 
     @property
     def score(self) -> Score:

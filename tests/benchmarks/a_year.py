@@ -88,8 +88,7 @@ def write_nights(home: Home, questions: int) -> None:
             tracker.start(run)
             problem = tracker.trace(choose(report, failed=100, sample=20), lambda question, key: None)
             assert not problem, problem
-            tracker.finish(report, Completion(seconds=60.0))
-            warehouse.finish(tracker.finished())
+            warehouse.finish(tracker.finish(report, Completion(seconds=60.0)))
             entry = Entry(
                 run.benchmark,
                 run.backbone,

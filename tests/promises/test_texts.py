@@ -193,9 +193,8 @@ def mlflow_run(text: str, folder: Path) -> None:
     shutil.copytree(empty_mlflow(), folder / "home")
     tracker = Tracker(Home(folder / "home"))
     tracker.start(run)
-    found = tracker.finish(
-        build_report(hostile(text)[0].rows, rule="bird", schemas={}), Completion(seconds=1.0)
-    )
+    report = build_report(hostile(text)[0].rows, rule="bird", schemas={})
+    found = tracker.finish(report, Completion(seconds=1.0)).mlflow
     assert found.run_id and not found.problem, found.problem
     for file in (folder / "home" / "mlartifacts").rglob("*.html"):
         assert "<script>alert" not in file.read_text(encoding="utf-8")

@@ -265,10 +265,12 @@ def opening(run: RunRecord) -> Package:
 
 def closing(record: RunRecord, report: Report, completion: Completion) -> Package:
     """Return what is known at the end; the record becomes `summary.json`."""
+    import yaml
+
     title = f"{record.name} on {record.benchmark}, revision {record.revision}"
     answers = submission(report, record.layout, record.questions_in_benchmark)
     files: dict[str, bytes | None] = {
-        "config.yaml": _yaml(dict(record.settings)),
+        "config.yaml": yaml.safe_dump(record.settings, sort_keys=False, allow_unicode=True).encode(),
         "summary.json": json.dumps(json_of(record), indent=2, ensure_ascii=False).encode("utf-8", "replace"),
         answers.file_name: answers.text.encode("utf-8", "replace"),
         "figures/ex_by_stage.svg": stage_figure(report, title),
@@ -362,9 +364,3 @@ def _params(run: RunRecord) -> dict[str, str]:
         for kind, content in run.settings.items()
     }
     return {"Backbone": run.backbone, "Pipeline": run.pipeline} | flatten(settings)
-
-
-def _yaml(settings: Mapping[str, Any]) -> bytes:
-    import yaml
-
-    return yaml.safe_dump(settings, sort_keys=False, allow_unicode=True).encode()

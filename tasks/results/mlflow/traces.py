@@ -78,7 +78,7 @@ def question_span(
         attributes=_known(
             notes=list(outcome.notes),
             attempts=outcome.attempts,
-            links=_links(score),
+            links={name: [str(column) for column in link.columns] for name, link in outcome.links.items()},
             stages=None if exchanges else f"crosscheck show {run} {shlex.quote(question.id)} --prompts",
         ),
         parts=parts,
@@ -122,7 +122,13 @@ def _calls(question: str, record: StageRecord, exchanges: Exchanges) -> Iterator
         yield QuestionSpan(
             name=call.model or "model",
             kind="CHAT_MODEL",
-            inputs={"messages": _messages(exchange)} if exchange else NOT_KEPT,
+            inputs={
+                "messages": [
+                    {"role": message.role, "content": _cut(message.content)} for message in exchange.messages
+                ]
+            }
+            if exchange
+            else NOT_KEPT,
             outputs=_reply(exchange) if exchange else NOT_KEPT,
             seconds=call.seconds or 0.0,
             attributes=_known(
@@ -155,10 +161,6 @@ def _reply(exchange: Exchange) -> dict[str, Any]:
     if thoughts := thoughts_of(exchange.reply):
         message["reasoning_content"] = _cut(thoughts)
     return {"choices": [{"message": message}]}
-
-
-def _links(score: QuestionScore) -> dict[str, list[str]]:
-    return {name: [str(column) for column in link.columns] for name, link in score.outcome.links.items()}
 
 
 def _cut(text: str) -> str:

@@ -7,7 +7,7 @@ import datetime
 import logging
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -65,7 +65,6 @@ class Tracker:
         self._tracked = Tracked(self.store.shown)
         self._opened = False
         self._made: Callable[[str], None] = lambda run_id: None
-        self._record: RunRecord | None = None
 
     def check(self) -> None:
         """Open the store."""
@@ -96,8 +95,8 @@ class Tracker:
         """
         return log_traces(self.store, self._started(), self._tracked, choice, exchanges)
 
-    def finish(self, report: Report, completion: Completion = COMPLETE) -> Tracked:
-        """Log metrics, description and artifacts in bulk and close the run."""
+    def finish(self, report: Report, completion: Completion = COMPLETE) -> RunRecord:
+        """Log metrics, description and artifacts in bulk, close the run, and return its record."""
         run = self._started()
         run = self._run = run.model_copy(update={"tags": {**run.tags, **completion.tags}})
         problem = "" if self._opened else self._attempt(lambda client: self._open(client, opening(run)))
@@ -124,17 +123,7 @@ class Tracker:
             )
         else:
             self._log_waiting()
-        self._record = record
-        return self._tracked
-
-    def finished(self, notes: Iterable[str] = ()) -> RunRecord:
-        """Return the record of the finished run, with where MLflow has it, and notes; empty ones are left out."""
-        if self._record is None:
-            raise RuntimeError("finish the tracker before reading the record")
-        where = {"mlflow": self._tracked, "mlflow_run_id": self._tracked.run_id}
-        return self._record.model_copy(
-            update={**where, "notes": tuple(storable(note) for note in notes if note)}
-        )
+        return record.model_copy(update={"mlflow": self._tracked, "mlflow_run_id": self._tracked.run_id})
 
     def abandon(self, reason: str, status: Unfinished = "failed") -> Tracked:
         """Close the run without a report, with how it ended; the reason goes into its description."""
@@ -179,8 +168,10 @@ class Tracker:
     def _open(self, client: "MlflowClient", package: Package) -> None:
         if self._tracked.run_id is None:
             self._create(client, package)
+        from mlflow.entities import Param
+
         run_id = str(self._tracked.run_id)
-        _log_params(client, run_id, package.params)
+        client.log_batch(run_id, params=[Param(name, value) for name, value in package.params.items()])
         _log_dataset(client, run_id, package.dataset)
         self._opened = True
 
@@ -220,12 +211,6 @@ def _log_files(client: "MlflowClient", run_id: str, files: Mapping[str, bytes]) 
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content)
         client.log_artifacts(run_id, folder)
-
-
-def _log_params(client: "MlflowClient", run_id: str, params: Mapping[str, str]) -> None:
-    from mlflow.entities import Param
-
-    client.log_batch(run_id, params=[Param(name, value) for name, value in params.items()])
 
 
 def _log_metrics(client: "MlflowClient", run_id: str, package: Package) -> None:

@@ -72,6 +72,8 @@ def read_questions(connection: "DuckDBPyConnection", run_id: str) -> dict[str, l
 
 
 _HEADER = tuple(RunHeader.model_fields)
+ASKED_ALIKE = ("settings", "question_sha256", "keys", "why_unranked", "engine", "databases")
+"""What two runs share that asked the same questions in the same way and give their scores the same meaning."""
 QUESTIONS_AT_A_TIME = 250
 """Questions whose rows are in memory at a time: of nine stages and eleven calls each, they take 20 KB a question."""
 
@@ -226,7 +228,8 @@ class Warehouse:
                 list(names),
             ).fetchall()
             for run_id, *content in found:
-                if _asked_alike(run, _record(*content)):
+                other = _record(*content)
+                if all(getattr(run, name) == getattr(other, name) for name in ASKED_ALIKE):
                     theirs = connection.execute(
                         "SELECT question_id, sql FROM questions WHERE run_id = ?", [run_id]
                     ).fetchall()
@@ -300,12 +303,6 @@ def _record(run: str, record: str, rows: tuple[QuestionScore, ...] = ()) -> RunR
     provenance = json.loads(run)
     beside = {name: provenance[name] for name in PROVENANCE if name in provenance}
     return read_record(record).model_copy(update={**beside, "rows": rows})
-
-
-def _asked_alike(a: RunRecord, b: RunRecord) -> bool:
-    """Return whether two runs have the same settings, questions, golds and tags that change what a score means."""
-    names = ("settings", "question_sha256", "keys", "why_unranked", "engine", "databases")
-    return all(getattr(a, name) == getattr(b, name) for name in names)
 
 
 def _insert(

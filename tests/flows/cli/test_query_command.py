@@ -13,7 +13,7 @@ from flows.runtime.output import emit_json
 from tasks.results.build_record import record_of
 from tasks.results.run_record import Tracked
 from tasks.results.warehouse.runs import Warehouse
-from tasks.results.warehouse.views import meanings, views
+from tasks.results.warehouse.views import MEANINGS, views
 from tasks.scoring.cost import Cost
 from tests.support.command_line import Ran
 from tests.support.in_process import run
@@ -92,7 +92,7 @@ def test_every_column_has_its_type_and_meaning(tmp_path: Path, monkeypatch: pyte
     assert {name: [column["name"] for column in columns] for name, columns in described.items()} == {
         name: list(view.columns) for name, view in views().items()
     }
-    assert {name: set(meanings(name)) for name in views()} == {
+    assert {name: set(MEANINGS[name]) for name in views()} == {
         name: set(view.columns) for name, view in views().items()
     }
     assert all(column["type"] and column["meaning"] for columns in described.values() for column in columns)
