@@ -93,18 +93,15 @@ class Judged:
 
 
 def answers_of(
-    stored: RunRecord, *, limit: int | None, ids: str | None, everything: bool
+    run: RunRecord, *, limit: int | None, ids: str | None, everything: bool
 ) -> tuple[QuestionScore, ...]:
     """Return the scored answers of a run that are to be judged: the wrong ones, or all."""
-    run = stored
-    if stored.status not in FINISHED:
-        raise ConfigurationError(
-            f"The run {run.run_id} is {stored.status}: only a finished run can be judged."
-        )
-    selected = select([row.question for row in stored.rows], limit=None, ids=ids)
+    if run.status not in FINISHED:
+        raise ConfigurationError(f"The run {run.run_id} is {run.status}: only a finished run can be judged.")
+    selected = select([row.question for row in run.rows], limit=None, ids=ids)
     rows = tuple(
         row
-        for row in stored.rows
+        for row in run.rows
         if row.question in selected and row.executable and row.outcome.sql and row.gold_sql
         if everything or not is_right(row.final, run.rule)
     )
@@ -115,17 +112,17 @@ def answers_of(
 
 
 def judge_run(
-    stored: RunRecord, rows: Sequence[QuestionScore], settings: EvaluationSettings, control: Control
+    run: RunRecord, rows: Sequence[QuestionScore], settings: EvaluationSettings, control: Control
 ) -> Judged:
     """Request an opinion of the settings' backbone on each of these answers."""
     folders = Folders.of(settings)
-    benchmark = folders.benchmark_of(stored)
+    benchmark = folders.benchmark_of(run)
     settings = settings.model_copy(update={"benchmark": benchmark.settings})
     names = dict.fromkeys(row.question.database_id for row in rows)
     if missing := [name for name in names if not benchmark.exists(name)]:
         raise DataError(f"There is no database {', '.join(missing)}. {benchmark.where_from}")
     databases = {name: open_benchmark_database(benchmark, name, 0) for name in names}
-    judged = Judged(run=stored, backbone=settings.backbone.name, rows=tuple(rows))
+    judged = Judged(run=run, backbone=settings.backbone.name, rows=tuple(rows))
     with watched(folders.home), asyncio.Runner() as loop, stopping_on_signals(control, loop.get_loop()):
         loop.run(_ask_all(judged, databases, settings, control))
     if control.stop.is_set():
@@ -190,8 +187,7 @@ async def ask_opinion(
 
 def judged_document(judged: Judged) -> Document:
     """Return the agreement of the opinions with EX, what they cost, and the answers without one."""
-    run = judged.run
-    agreement = judged.agreement
+    run, agreement = judged.run, judged.agreement
     blocks: list[Block] = [
         Sentence(f"agrees with EX (rule {run.rule}): {percent(agreement)} ({counts(agreement)})"),
         Sentence(f"{calls_in_words(judged.cost)}, {money(judged.cost.cost_usd)}"),

@@ -178,7 +178,7 @@ def _linking(run: PaperRun) -> PaperTable:
 
 
 def _printed_recall(run: PaperRun, link: str) -> Ratio | None:
-    linking = (run.record.settings.get("pipeline") or {}).get("linking") or {}
+    linking = run.record.settings_of("pipeline").get("linking") or {}
     stage = next((name for name in stage_names(run.rows) if name.endswith(SQL2)), None)
     if stage is None or link != linking.get("directions") or not run.schemas:
         return None

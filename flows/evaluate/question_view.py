@@ -65,19 +65,19 @@ class QuestionView:
     def variants(self) -> dict[Variant, bool | None]:
         """Whether it is right by each score variant that applies; None: it is not counted."""
         run, score = self.record, self.score
-        found = find_variants(run.settings.get("benchmark") or {}, [score]) if score.executable else {}
+        found = find_variants(run.settings_of("benchmark"), [score]) if score.executable else {}
         return {each: each.judge(score, run.rule) for each in found.values()}
 
 
-def find_question(stored: RunRecord, reference: str) -> QuestionScore:
+def find_question(run: RunRecord, reference: str) -> QuestionScore:
     """Return the question with an id."""
-    rows = {row.question.id: row for row in stored.rows}
+    rows = {row.question.id: row for row in run.rows}
     if reference in rows:
         return rows[reference]
-    run_id = stored.run_id
+    run_id = run.run_id
     if not rows:
         raise DataError(
-            f'The run {run_id} has no question "{reference}": none has been scored ({stored.status}).'
+            f'The run {run_id} has no question "{reference}": none has been scored ({run.status}).'
         )
     near = "" if reference.isdecimal() else did_you_mean(reference, rows)  # no number is a misspelt one
     if not near.startswith("Did"):
@@ -89,7 +89,7 @@ def find_question(stored: RunRecord, reference: str) -> QuestionScore:
 
 
 def view_questions(
-    stored: RunRecord,
+    run: RunRecord,
     scores: Sequence[QuestionScore],
     folders: Folders,
     *,
@@ -103,12 +103,12 @@ def view_questions(
     """
     progress = progress or Progress()
     progress.step(f"Finding the prompts and replies of {len(scores):,} questions")
-    exchanges = read_exchanges(stored, scores, folders)
+    exchanges = read_exchanges(run, scores, folders)
     try:
-        benchmark = folders.benchmark_of(stored)
+        benchmark = folders.benchmark_of(run)
     except CrosscheckError as error:
-        return [QuestionView(stored, score, exchanges=exchanges, problem=str(error)) for score in scores]
-    found = [QuestionView(stored, score, exchanges=exchanges, rows=rows) for score in scores]
+        return [QuestionView(run, score, exchanges=exchanges, problem=str(error)) for score in scores]
+    found = [QuestionView(run, score, exchanges=exchanges, rows=rows) for score in scores]
     return asyncio.run(_executed(found, benchmark, max(rows, compared), progress))
 
 

@@ -56,23 +56,22 @@ def causes_of(view: RunView, row: QuestionScore) -> tuple[str, ...]:
     return classify(row, view.record.rule, schema) if schema else ()
 
 
-def view_run(stored: RunRecord, folders: Folders) -> RunView:
+def view_run(record: RunRecord, folders: Folders) -> RunView:
     """Return what is shown of a run; without the benchmark's files, everything but the causes of single questions."""
     schemas: dict[str, Schema] = {}
     problem = ""
     try:
-        schemas = schemas_of(stored, folders)
+        schemas = schemas_of(record, folders)
     except CrosscheckError as error:
         problem = str(error)
-    record = stored
-    if stored.status not in FINISHED:
-        rule, benchmark = stored.rule, stored.settings.get("benchmark") or {}
-        report = build_report(stored.rows, rule=rule, schemas=schemas, benchmark=benchmark)
-        record = record_of(stored, report, stored.status)
+    if record.status not in FINISHED:
+        rule, benchmark = record.rule, record.settings_of("benchmark")
+        report = build_report(record.rows, rule=rule, schemas=schemas, benchmark=benchmark)
+        record = record_of(record, report, record.status)
     view = RunView(record, schemas, problem)
     if "errors" in record.metrics:
         return view
-    causes = Counter(name for row in stored.rows for name in causes_of(view, row))
+    causes = Counter(name for row in record.rows for name in causes_of(view, row))
     metrics = {**record.metrics, "errors": dict(causes)}
     return replace(view, record=record.model_copy(update={"metrics": metrics}))
 

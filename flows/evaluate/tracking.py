@@ -207,7 +207,7 @@ class Tracking:
         self.run = self.run.model_copy(update={"tags": {**self.run.tags, **completion.tags}})
         status = "partial" if answers.fatal else "complete"
         same = await asyncio.to_thread(self._same, report) if "rerun" not in completion.facts else ""
-        pipeline = self.run.settings.get("pipeline") or {}
+        pipeline = self.run.settings_of("pipeline")
         models = about_models((row.outcome for row in report.rows), pipeline)
         traced, untraced = await asyncio.to_thread(self._tracing.write, self._tracker, report)
         record = await asyncio.to_thread(

@@ -144,7 +144,7 @@ def render_run(view: RunView, questions: Sequence[QuestionView], links: Links | 
     objects = {each.score.question.id: with_one_prompt(question_as_object(each)) for each in questions}
     shared = shared_sections(objects.values())
     packed = {id_: pack(with_sections(found, shared)) for id_, found in objects.items()}
-    variants = find_variants(view.record.settings.get("benchmark") or {}, view.record.rows)
+    variants = find_variants(view.record.settings_of("benchmark"), view.record.rows)
     items = tuple(_item(view, row, variants, packed.get(row.question.id, "")) for row in view.record.rows)
     causes = f"Causes: {view.problem}" if view.problem else ""
     not_stored = next((each.exchanges.problem for each in questions if each.exchanges.problem), "")

@@ -29,6 +29,6 @@ class Folders:
         step = progress.step if progress else None
         return load_benchmark(settings, data=self.data, home=self.home.path, conf=find_conf(), progress=step)
 
-    def benchmark_of(self, stored: RunRecord, progress: Progress | None = None) -> Benchmark:
+    def benchmark_of(self, run: RunRecord, progress: Progress | None = None) -> Benchmark:
         """Load the benchmark of a run as its evaluation had it."""
-        return self.benchmark(stored_benchmark(stored.settings["benchmark"]), progress)
+        return self.benchmark(stored_benchmark(run.settings["benchmark"]), progress)

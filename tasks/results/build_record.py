@@ -140,7 +140,7 @@ def record_of(run: RunRecord, report: Report, status: str = "complete", **facts:
         **{name: getattr(score, name) for name in ("ex", "correct", "total", "low", "high")},
         "unanswered": sum(report.failures.values()),
         "question_set": _question_set(run, report),
-        "failure_messages": redact(messages, *secrets_of(run.settings.get("backbone") or {})),
+        "failure_messages": redact(messages, *secrets_of(run.settings_of("backbone"))),
         "not_executable": Counter(failure.stage for failure in not_executed if failure.stage),
         "metrics": {name: found.data if found else None for name, found in report.details.items()},
         "tables": tuple(table for found in report.measurements.values() for table in found.tables),
@@ -184,7 +184,7 @@ def changes_of(run: RunRecord) -> tuple[str, ...] | None:
     try:
         defaults = defaults_of(run.backbone)
     except CrosscheckError:
-        if (run.settings.get("backbone") or {}).get("kind") != "openai":
+        if run.settings_of("backbone").get("kind") != "openai":
             return None
         try:
             unnamed = {"backbone": BackboneSettings(name=run.backbone)}
@@ -193,7 +193,7 @@ def changes_of(run: RunRecord) -> tuple[str, ...] | None:
         except CrosscheckError:  # a benchmark or a pipeline of a file, or predictions made elsewhere
             return None
     default = flatten({kind: getattr(defaults, kind).model_dump(mode="json") for kind in KINDS})
-    now = flatten({kind: run.settings.get(kind) or {} for kind in KINDS})
+    now = flatten({kind: run.settings_of(kind) for kind in KINDS})
     changed = (key for key in now if _differs(key, now[key], default) and not key.startswith(skipped))
     return tuple(sorted(f"{key}={now[key]}" for key in changed))
 

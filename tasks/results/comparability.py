@@ -1,7 +1,7 @@
 """Whether two runs may be compared at all, and what a reader must know when they are."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, get_args
+from collections.abc import Iterator, Sequence
+from typing import get_args
 
 from tasks.core.errors import ConfigurationError, did_you_mean
 from tasks.core.wording import counted, shorten
@@ -70,9 +70,9 @@ def changed_databases(a: RunRecord, b: RunRecord) -> list[str]:
     return [name for name, digest in a.databases.items() if b.databases.get(name, digest) != digest]
 
 
-def _rules(stored: RunRecord) -> list[str]:
-    judged = (rule for row in stored.rows for rule in row.final.correct)
-    return list(dict.fromkeys([stored.rule, *judged]))
+def _rules(run: RunRecord) -> list[str]:
+    judged = (rule for row in run.rows for rule in row.final.correct)
+    return list(dict.fromkeys([run.rule, *judged]))
 
 
 def warnings(
@@ -115,17 +115,17 @@ def _about_both(a: RunRecord, b: RunRecord, rule: str) -> Iterator[str]:
             f"The metrics are those of the runs, by the rule {a.rule} in A and {b.rule} in B, not by {rule}."
         )
     if a.engine != b.engine:
-        engines = [stored.engine or "an unknown engine" for stored in (a, b)]
+        engines = [run.engine or "an unknown engine" for run in (a, b)]
         yield (
             f"A was executed by {engines[0]}, B by {engines[1]}: functions differ between versions, "
             "so some flips may not be the model's doing."
         )
         if changed := changed_databases(a, b):
             yield f"The content of {counted(len(changed), 'database')} is not the same in A and B: {_named(changed)}."
-    limits = [_benchmark(stored).get("timeout_s") for stored in (a, b)]
+    limits = [run.settings_of("benchmark").get("timeout_s") for run in (a, b)]
     if limits[0] != limits[1]:
         yield f"A query was stopped after {limits[0]} s in A and after {limits[1]} s in B."
-    lists = [set(_benchmark(stored).get("quarantine") or ()) for stored in (a, b)]
+    lists = [set(run.settings_of("benchmark").get("quarantine") or ()) for run in (a, b)]
     if lists[0] != lists[1]:
         yield (
             f"The runs have different quarantine lists ({len(lists[0])} questions in A, {len(lists[1])} in B); "
@@ -133,7 +133,7 @@ def _about_both(a: RunRecord, b: RunRecord, rule: str) -> Iterator[str]:
         )
 
 
-def _about_one(letter: str, stored: RunRecord, rows: Sequence[QuestionScore]) -> Iterator[str]:
+def _about_one(letter: str, run: RunRecord, rows: Sequence[QuestionScore]) -> Iterator[str]:
     how_it_ended = {
         "running": "is still running: only what it has scored so far is compared.",
         **dict.fromkeys(
@@ -142,14 +142,14 @@ def _about_one(letter: str, stored: RunRecord, rows: Sequence[QuestionScore]) ->
         ),
         "partial": "is partial: it stopped before its end, and questions that were not sent count as wrong.",
     }
-    if stored.status in how_it_ended:
-        yield f"{letter} {how_it_ended[stored.status]}"
-    if REROLLED in stored.tags:
+    if run.status in how_it_ended:
+        yield f"{letter} {how_it_ended[run.status]}"
+    if REROLLED in run.tags:
         yield (
             f"{letter} is re-rolled: some questions were sent again after their answers were judged, which tends to "
             "raise its score. It cannot be compared fairly with a run that sent every question once."
         )
-    if changed := stored.tags.get(DATABASES_CHANGED):
+    if changed := run.tags.get(DATABASES_CHANGED):
         yield (
             f"Databases changed on the server while {letter} was running: {changed}. Some of its answers may be scored "
             "on the old content, others on the new."
@@ -157,7 +157,7 @@ def _about_one(letter: str, stored: RunRecord, rows: Sequence[QuestionScore]) ->
     degradation = find_degradation(row.outcome for row in rows)
     if degradation.affected:
         yield f"{letter} did not run the whole pipeline as intended. {' '.join(degradation.sentences)}"
-    if models := about_models((row.outcome for row in rows), stored.settings.get("pipeline") or {}):
+    if models := about_models((row.outcome for row in rows), run.settings_of("pipeline")):
         yield f"{letter}: {models}"
     lost = [row for row in rows if row.outcome.retryable]
     if lost:
@@ -189,11 +189,6 @@ def _about_questions(pairs: Sequence[Pair]) -> Iterator[str]:
         yield f"The runs were judged by different golds on {_counted(other_gold)}: {_named(other_gold)}."
 
 
-def _benchmark(stored: RunRecord) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = stored.settings.get("benchmark") or {}
-    return found
-
-
 def _counted(questions: Sequence[object]) -> str:
     return counted(len(questions), "question")
 
@@ -218,14 +213,14 @@ def repeat_warnings(a: Sequence[RunRecord], b: Sequence[RunRecord], left_out: in
         )
     if left_out:
         yield f"{counted(left_out, 'question')} that not every run scored are left out."
-    for stored in (*a, *b):
-        if stored.status != "complete":
-            yield f"The run {stored.run_id} is {stored.status}."
+    for run in (*a, *b):
+        if run.status != "complete":
+            yield f"The run {run.run_id} is {run.status}."
 
 
 def _differing_settings(runs: Sequence[RunRecord]) -> tuple[str, ...]:
     """Return the settings in which runs of one side differ, other than the epoch."""
-    settings = [flatten(dict(stored.settings)) for stored in runs]
+    settings = [flatten(dict(run.settings)) for run in runs]
     names = dict.fromkeys(name for run_settings in settings for name in run_settings)
     differing = (name for name in names if len({run_settings.get(name) for run_settings in settings}) > 1)
     return tuple(name for name in differing if name != "backbone.epoch")

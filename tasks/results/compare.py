@@ -62,10 +62,10 @@ def compare(
     runs_a, runs_b = ((side,) if isinstance(side, RunRecord) else tuple(side) for side in (a, b))
     first, *others = runs_a + runs_b
     common, *_ = [common_rule(first, other, rule) for other in others]
-    for stored in (first, *others):
-        if not stored.scored_rows:
+    for run in (first, *others):
+        if not run.scored_rows:
             raise ConfigurationError(
-                f"The run {stored.run_id} ({stored.name}, {stored.status}) has scored no question, so there "
+                f"The run {run.run_id} ({run.name}, {run.status}) has scored no question, so there "
                 'is nothing to compare. "crosscheck runs" lists the runs there are.'
             )
     if len(runs_a) == len(runs_b) == 1:
@@ -88,9 +88,7 @@ def _compare_two(
     sides = _side("A", (a,), ids, rule, test.only_a), _side("B", (b,), ids, rule, test.only_b)
     why_not, names = why_not_ranked(sides), _names(a, b)
     candidates = {
-        letter: curves
-        for letter, stored in (("a", a), ("b", b))
-        if (curves := stored.metrics.get("candidates"))
+        letter: curves for letter, run in (("a", a), ("b", b)) if (curves := run.metrics.get("candidates"))
     }
     return Comparison(
         benchmark=a.benchmark,
@@ -120,9 +118,9 @@ def _compare_two(
 def _compare_several(
     a: Sequence[RunRecord], b: Sequence[RunRecord], rule: str, confidence: float, margin: float | None
 ) -> Comparison:
-    if both := {stored.run_id for stored in a} & {stored.run_id for stored in b}:
+    if both := {run.run_id for run in a} & {run.run_id for run in b}:
         raise ConfigurationError(f"The run {min(both)} is on both sides. Name each run on one side.")
-    scored = [stored.scored_rows for stored in (*a, *b)]
+    scored = [run.scored_rows for run in (*a, *b)]
     ids = [id_ for id_ in scored[0] if all(id_ in rows for rows in scored)]
     if not ids:
         raise ConfigurationError("These runs have no scored question in common, so they cannot be compared.")
@@ -148,15 +146,15 @@ def _side(
     letter: Letter, runs: Sequence[RunRecord], ids: Sequence[str], rule: str, only: tuple[str, ...] = ()
 ) -> Side:
     """Return a side over the questions that are compared; `only`: questions that no run of the other side scored."""
-    rows = [[scored[id_] for id_ in ids] for scored in (stored.scored_rows for stored in runs)]
+    rows = [[scored[id_] for id_ in ids] for scored in (run.scored_rows for run in runs)]
     side_runs = tuple(
         SideRun(
-            stored.run_id,
+            run.run_id,
             Accuracy(sum(is_right(row.final, rule) for row in run_rows), len(run_rows)),
-            stored.status,
-            stored.why_unranked,
+            run.status,
+            run.why_unranked,
         )
-        for stored, run_rows in zip(runs, rows, strict=True)
+        for run, run_rows in zip(runs, rows, strict=True)
     )
     first, single = runs[0], len(runs) == 1
     records = [record for run_rows in rows for row in run_rows for record in row.outcome.stages]
@@ -181,7 +179,7 @@ def _side(
         uncached.input_tokens,
         uncached.output_tokens,
         only,
-        sum(not row.executable for stored in runs for row in stored.rows),
+        sum(not row.executable for run in runs for row in run.rows),
         side_runs,
         None if single else stdev(run.ex.ex or 0.0 for run in side_runs),
     )
@@ -216,9 +214,9 @@ def _ranked(
 def _unanswered(letter: Letter, runs: Sequence[RunRecord], ids: Sequence[str]) -> str:
     """Return which of several runs lacks answers after retryable failures, as a sentence; "" if none does."""
     compared = set(ids)
-    for stored in runs:
-        run_id = stored.run_id
-        lost = sum(row.outcome.retryable for row in stored.rows if row.question.id in compared)
+    for run in runs:
+        run_id = run.run_id
+        lost = sum(row.outcome.retryable for row in run.rows if row.question.id in compared)
         if lost:
             return (
                 f"{run_id} in {letter} has no answer to {counted(lost, 'question')} because of retryable failures, so "
@@ -229,7 +227,7 @@ def _unanswered(letter: Letter, runs: Sequence[RunRecord], ids: Sequence[str]) -
 
 def _count_right(runs: Sequence[RunRecord], ids: Sequence[str], rule: str) -> dict[str, int]:
     """Return in how many runs each question is right."""
-    rights = [stored.rights(rule) for stored in runs]
+    rights = [run.rights(rule) for run in runs]
     return {id_: sum(right[id_] for right in rights) for id_ in ids}
 
 
@@ -350,8 +348,7 @@ def _compare_variants(
     """
     sides = [row for row, _ in rows], [row for _, row in rows]
     of_a, of_b = (
-        find_variants(stored.settings.get("benchmark") or {}, side)
-        for stored, side in zip((a, b), sides, strict=True)
+        find_variants(run.settings_of("benchmark"), side) for run, side in zip((a, b), sides, strict=True)
     )
     for name in dict.fromkeys((*of_a, *of_b)):
         own = of_a.get(name), of_b.get(name)
@@ -429,7 +426,7 @@ def _names(a: RunRecord, b: RunRecord) -> tuple[str, str]:
         return a.backbone, b.backbone
     if a.backbone == b.backbone:
         return a.pipeline, b.pipeline
-    return f"{a.backbone} | {a.pipeline}", f"{b.backbone} | {b.pipeline}"
+    return a.name, b.name
 
 
 def _settings(a: RunRecord, b: RunRecord) -> tuple[SettingChange, ...]:

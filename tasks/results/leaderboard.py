@@ -239,7 +239,7 @@ def _row(run: RunRecord, by: str) -> BoardRow:
 
 def _file(run: RunRecord) -> str:
     """Return a run's file of predictions, its folder and its content: different systems often name it alike."""
-    file = run.settings.get("backbone") or {}
+    file = run.settings_of("backbone")
     path = "/".join(PurePath(str(file.get("file", ""))).parts[-2:])
     return f"{path} (sha256 {str(file.get('sha256', ''))[:8]})"
 

@@ -73,7 +73,7 @@ def metric_rows(a: RunRecord, b: RunRecord) -> tuple[MetricRow, ...]:
         return ()
     rows = []
     for name, declared in _metrics(a, b).items():
-        found = [stored.metrics.get(name) for stored in (a, b)]
+        found = [run.metrics.get(name) for run in (a, b)]
         title, unit, better = name, SHARE, None
         if declared is not None:
             title, unit, better = declared.title, declared.unit, declared.better
@@ -121,8 +121,8 @@ def _metrics(a: RunRecord, b: RunRecord) -> dict[str, Metric | None]:
     """Return metrics by name in the summary's order; those of a user's file, which is not imported, are None."""
     registered = sorted(map(METRICS.get, METRICS.names()), key=lambda metric: metric.order)
     found: dict[str, Metric | None] = {metric.name: metric for metric in registered}
-    for stored in (a, b):
-        names = (stored.settings.get("benchmark") or {}).get("metrics") or ()
+    for run in (a, b):
+        names = run.settings_of("benchmark").get("metrics") or ()
         for name in names:
             found.setdefault(str(name).rpartition(":")[2], None)
     return found

@@ -138,7 +138,7 @@ def compared(
     current, runs = warehouse.read_run(entry.run_id), warehouse.runs()
     header = find_run(entry.run_id, runs)
     degradation = find_degradation(row.outcome for row in current.rows)
-    models = about_models((row.outcome for row in current.rows), current.settings.get("pipeline") or {})
+    models = about_models((row.outcome for row in current.rows), current.settings_of("pipeline"))
     entry = replace(
         entry,
         rule=current.rule,

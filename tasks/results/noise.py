@@ -215,7 +215,7 @@ def _warnings(repeats: Sequence[RunRecord]) -> Iterator[str]:
     if len(engines) > 1:
         yield f"The SQL was executed by {shorten(tuple(engines), 3)}: some differences may be due to it."
     cached = [each.run_id for each in repeats if each.cost.calls == 0 and each.cost.cached_calls]
-    kinds = {str((repeat.settings.get("backbone") or {}).get("kind")) for repeat in repeats}
+    kinds = {str(repeat.settings_of("backbone").get("kind")) for repeat in repeats}
     if cached and kinds != {"offline"}:
         yield (
             f"{counted(len(cached), 'repeat')} paid for no call: an earlier attempt of the same repeat had paid "

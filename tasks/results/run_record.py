@@ -293,10 +293,14 @@ class RunRecord(RunHeader):
             if not row.outcome.retryable
         }
 
+    def settings_of(self, kind: Kind) -> dict[str, Any]:
+        """Return the settings of benchmark, backbone or pipeline; {} if they are unknown."""
+        return self.settings.get(kind) or {}
+
     @property
     def made_elsewhere(self) -> bool:
         """Whether its answers were read from a file of predictions; what they cost is then unknown."""
-        return (self.settings.get("pipeline") or {}).get("kind") == PREDICTIONS
+        return self.settings_of("pipeline").get("kind") == PREDICTIONS
 
     @property
     def label(self) -> str:
@@ -307,7 +311,7 @@ class RunRecord(RunHeader):
     @property
     def why_unranked(self) -> str:
         """Why it must not be ranked, as a clause without its subject; "" when it may be."""
-        benchmark, backbone, pipeline = (self.settings.get(kind) or {} for kind in KINDS)
+        benchmark, backbone, pipeline = map(self.settings_of, KINDS)
         if ORACLE in self.tags or (pipeline.get("dac") or {}).get("oracle", "none") != "none":
             return "saw parts of the gold SQL (an oracle analysis)"
         if benchmark.get("transpile_gold"):

@@ -277,7 +277,7 @@ def closing(record: RunRecord, report: Report, completion: Completion) -> Packag
         "figures/fixed_and_broken.svg": change_figure(report, title),
         "figures/candidates.svg": candidate_figure(record.metrics.get("candidates"), title),
         "figures/turns.svg": turn_figure(record.metrics.get("turns"), title),
-        FILE: table(report, record.settings.get("benchmark") or {}).encode("utf-8", "replace"),
+        FILE: table(report, record.settings_of("benchmark")).encode("utf-8", "replace"),
     }
     remarks = "".join(f"- {remark}\n" for remark in completion.remarks)
     described = completion.describe(record) + remarks

@@ -104,7 +104,7 @@ class Warehouse:
     def finish(self, record: RunRecord) -> None:
         """Write all that a run found, in place of what was written while it went on; `start` is not needed."""
         positions = {row.question.id: position for position, row in enumerate(record.rows)}
-        benchmark = record.settings.get("benchmark") or {}
+        benchmark = record.settings_of("benchmark")
         with self._file.writing() as connection:
             _enter(connection, record)
             remove_run(connection, record.run_id)
