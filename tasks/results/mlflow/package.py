@@ -19,7 +19,6 @@ from tasks.core.files import atomic_write_text
 from tasks.core.wording import counts, money, number, percent, signed
 from tasks.documents.html import Scale, render
 from tasks.results.curves import candidate_figure, turn_figure
-from tasks.results.evaluation import EvaluationRun
 from tasks.results.parameters import flatten
 from tasks.results.predictions import FILE, submission, table
 from tasks.results.run_record import RunRecord, TaskRunCounts, Tracked, json_of
@@ -79,7 +78,7 @@ def _plain(report: Report) -> dict[str, Logged]:
         values[f"stage_ex/{stage.name}"] = stage
         values[f"stage_fixed/{stage.name}"] = stage.fixed
         values[f"stage_broken/{stage.name}"] = stage.broken
-    for link in report.linking:
+    for link in report.links:
         for name in ("nsr", "strict_recall", "precision", "avg_tables", "avg_columns", "reduction"):
             values[f"linking/{link.name}/{name}"] = getattr(link, name)
     for name, score in {"": report.score, **report.variants}.items():
@@ -102,7 +101,7 @@ def _plain(report: Report) -> dict[str, Logged]:
     values |= {f"failures/{kind}": count for kind, count in report.failures.items()}
     for name, found in report.measurements.items():
         values |= {name: found.value} | dict(found.further)
-    by_stage = {f"usage_by_stage/{label}": cost for label, cost in report.stage_cost.items()}
+    by_stage = {f"usage_by_stage/{label}": cost for label, cost in report.stage_costs.items()}
     for prefix, cost in {"usage": report.cost, **by_stage}.items():
         values |= {f"{prefix}/{name}": value for name, value in _usage(cost).items()}
     return values
@@ -234,7 +233,8 @@ EncodedBytes = Annotated[
 class Package:
     """What one flat MLflow run holds."""
 
-    run: EvaluationRun  # the evaluation
+    run: RunRecord  # as it began
+    dataset: Mapping[str, str]  # file, revision, sha256 and benchmark of its questions
     params: Mapping[str, str]  # flattened settings
     tags: Mapping[str, str]  # provenance, and the Markdown description
     measures: tuple[Measure, ...] = ()  # metrics; () while the evaluation runs
@@ -258,36 +258,39 @@ class Completion:
     genai_evaluation: bool = False  # whether MLflow lists the run among its evaluation runs
 
 
-def opening(run: EvaluationRun) -> Package:
+def opening(run: RunRecord) -> Package:
     """Return what is known before the first answer."""
-    return Package(run, _params(run), _tags(run, "running"))
+    return Package(run, _dataset(run), _params(run), _tags(run))
 
 
-def closing(run: EvaluationRun, report: Report, record: RunRecord, completion: Completion) -> Package:
-    """Return what is known at the end; `record` becomes `summary.json`."""
-    title = f"{run.name} on {run.benchmark}, revision {run.revision}"
-    answers = submission(report, run.layout, run.questions_in_benchmark)
+def closing(record: RunRecord, report: Report, completion: Completion) -> Package:
+    """Return what is known at the end; the record becomes `summary.json`."""
+    import yaml
+
+    title = f"{record.name} on {record.benchmark}, revision {record.revision}"
+    answers = submission(report, record.layout, record.questions_in_benchmark)
     files: dict[str, bytes | None] = {
-        "config.yaml": _yaml(dict(run.settings)),
+        "config.yaml": yaml.safe_dump(record.settings, sort_keys=False, allow_unicode=True).encode(),
         "summary.json": json.dumps(json_of(record), indent=2, ensure_ascii=False).encode("utf-8", "replace"),
         answers.file_name: answers.text.encode("utf-8", "replace"),
         "figures/ex_by_stage.svg": stage_figure(report, title),
         "figures/fixed_and_broken.svg": change_figure(report, title),
         "figures/candidates.svg": candidate_figure(record.metrics.get("candidates"), title),
         "figures/turns.svg": turn_figure(record.metrics.get("turns"), title),
-        FILE: table(report, run.settings.get("benchmark") or {}).encode("utf-8", "replace"),
+        FILE: table(report, record.settings_of("benchmark")).encode("utf-8", "replace"),
     }
     remarks = "".join(f"- {remark}\n" for remark in completion.remarks)
     described = completion.describe(record) + remarks
-    tags = _tags(run, completion.status) | {
+    tags = _tags(record) | {
         "mlflow.note.content": described[:MAX_TAG],
         "mlflow.source.name": in_short(record),
         "mlflow.loggedArtifacts": json.dumps([{"path": FILE, "type": "table"}]),
         **({"mlflow.runType": "genai_evaluate"} if completion.genai_evaluation else {}),
     }
     return Package(
-        run,
-        _params(run),
+        record,
+        _dataset(record),
+        _params(record),
         tags,
         measures(report, completion.seconds),
         {path: content for path, content in files.items() if content is not None},
@@ -321,10 +324,19 @@ def drop(file: Path) -> None:
         shutil.rmtree(file.parent, ignore_errors=True)
 
 
-def _tags(run: EvaluationRun, status: str) -> dict[str, str]:
+def _dataset(run: RunRecord) -> dict[str, str]:
+    return {
+        "file": run.question_file,
+        "revision": run.revision,
+        "sha256": run.question_sha256,
+        "benchmark": run.benchmark,
+    }
+
+
+def _tags(run: RunRecord) -> dict[str, str]:
     """Return tags; those under `mlflow.` fill the columns that MLflow's UI has of its own."""
     known = {
-        "status": status,
+        "status": run.status,
         "rule": run.rule,
         "benchmark_revision": run.revision,
         "question_sha256": run.question_sha256,
@@ -342,7 +354,7 @@ def _tags(run: EvaluationRun, status: str) -> dict[str, str]:
     return {name: value for name, value in known.items() if value}
 
 
-def _params(run: EvaluationRun) -> dict[str, str]:
+def _params(run: RunRecord) -> dict[str, str]:
     """Return the settings, without their descriptions, and first in MLflow's order what distinguishes runs.
 
     MLflow's page of comparison draws the first parameters that differ, capital letters before small ones.
@@ -352,9 +364,3 @@ def _params(run: EvaluationRun) -> dict[str, str]:
         for kind, content in run.settings.items()
     }
     return {"Backbone": run.backbone, "Pipeline": run.pipeline} | flatten(settings)
-
-
-def _yaml(settings: Mapping[str, Any]) -> bytes:
-    import yaml
-
-    return yaml.safe_dump(settings, sort_keys=False, allow_unicode=True).encode()

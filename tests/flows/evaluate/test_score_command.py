@@ -214,7 +214,7 @@ def test_the_warehouse_has_the_run(demo: list[Question], tmp_path: Path, home: P
     file.write_text(as_bird(demo, gold(demo)), encoding="utf-8")
     found = score("--predictions", str(file), "--limit", "4")
     stored = Warehouse(home / "warehouse.duckdb").read_run(found["run_id"])
-    assert (stored.status, stored.run.pipeline, len(stored.rows)) == ("complete", "predictions", 4)
+    assert (stored.status, stored.pipeline, len(stored.rows)) == ("complete", "predictions", 4)
 
 
 def test_the_rules_that_are_chosen_are_judged_by_alone(demo: list[Question], tmp_path: Path) -> None:

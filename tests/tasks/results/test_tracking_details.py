@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from tasks.documents.markdown import markdown
 from tasks.pages.run import run_document
+from tasks.results.build_record import record_of
 from tasks.results.mlflow.package import measures
 from tasks.results.predictions import table
-from tasks.results.run_record import record_of
 from tasks.scoring.execution.run_times import Measured, Timings
 from tasks.scoring.metric import ScoredRun, measure
 from tasks.scoring.report import Report
