@@ -22,7 +22,6 @@ from tasks.results.curves import candidate_figure, turn_figure
 from tasks.results.parameters import flatten
 from tasks.results.predictions import FILE, submission, table
 from tasks.results.run_record import RunRecord, TaskRunCounts, Tracked, json_of
-from tasks.scoring.cost import Cost
 from tasks.scoring.report import Ratio, Report, Value
 from tasks.scoring.score import Accuracy
 
@@ -38,14 +37,27 @@ class Measure:
     step: int = 0
 
 
+DETAILS = ("ex_errors/", "ex_errors_dac/", "linking_resolved/")
+"""Beginnings of the names of registered metrics' further values that only the record and the warehouse have."""
+COUNTS_OF_FAULTS = ("failures/", "questions/gold_fault", "questions/database_missing")
+"""Beginnings of the names of counts that are a metric only where they are not 0."""
+
+
 def measures(report: Report, seconds: float | None = None) -> tuple[Measure, ...]:
-    """Return the metrics of a run; a value that is not known is left out, never 0.
+    """Return the metrics of a run, about forty; a value that is not known is left out, never 0.
 
     MLflow's UI sorts metrics by name, and groups them by what stands before the slash: the names are chosen
-    so that `ex` comes first and everything about one subject stands together.
+    so that `ex` comes first and everything about one subject stands together. What is more, causes of
+    wrong answers and cost by stage for example, is in the run's record (`summary.json`) and in the warehouse.
     """
     values = ((name, _number(value), step) for name, value, step in _values(report, seconds))
-    return tuple(Measure(name, value, step) for name, value, step in values if value is not None)
+    return tuple(
+        Measure(name, value, step)
+        for name, value, step in values
+        if value is not None
+        and not name.startswith(DETAILS)
+        and (value or not name.startswith(COUNTS_OF_FAULTS))
+    )
 
 
 def _number(value: Logged) -> float | None:
@@ -72,23 +84,18 @@ def _values(report: Report, seconds: float | None) -> Iterator[tuple[str, Logged
 def _plain(report: Report) -> dict[str, Logged]:
     """Return the metrics without steps; the value of a registered metric stands under the metric's name."""
     values: dict[str, Logged] = {"ex": report.score}
-    values |= {f"ex_{name}": score for name, score in report.scores.items()}
+    values |= {f"ex_{name}": score for name, score in report.scores.items() if name != report.rule}
     values |= {f"ex_by_difficulty/{grade}": ratio for grade, ratio in report.by_difficulty.items()}
     for stage in report.stages:
         values[f"stage_ex/{stage.name}"] = stage
-        values[f"stage_fixed/{stage.name}"] = stage.fixed
-        values[f"stage_broken/{stage.name}"] = stage.broken
     for link in report.links:
-        for name in ("nsr", "strict_recall", "precision", "avg_tables", "avg_columns", "reduction"):
-            values[f"linking/{link.name}/{name}"] = getattr(link, name)
+        values[f"linking/{link.name}/nsr"] = link.nsr
+        values[f"linking/{link.name}/strict_recall"] = link.strict_recall
     for name, score in {"": report.score, **report.variants}.items():
         end = f"_{name}" if name else ""
         values |= {f"questions/correct{end}": score.correct, f"questions/total{end}": score.total}
     values |= {f"questions/differs_{name}": score.differs.count for name, score in report.variants.items()}
     values |= {
-        "questions/selected": report.questions,
-        "questions/scored": report.scored,
-        "questions/answered": report.answered,
         "questions/failed": sum(report.failures.values()),
         "questions/retryable": report.retryable,
         "questions/database_missing": sum(report.missing_databases.values()),
@@ -101,31 +108,17 @@ def _plain(report: Report) -> dict[str, Logged]:
     values |= {f"failures/{kind}": count for kind, count in report.failures.items()}
     for name, found in report.measurements.items():
         values |= {name: found.value} | dict(found.further)
-    by_stage = {f"usage_by_stage/{label}": cost for label, cost in report.stage_costs.items()}
-    for prefix, cost in {"usage": report.cost, **by_stage}.items():
-        values |= {f"{prefix}/{name}": value for name, value in _usage(cost).items()}
-    return values
-
-
-def _usage(cost: Cost) -> dict[str, Logged]:
-    return {
-        "calls": cost.calls,
-        "cached_calls": cost.cached_calls,
-        "retries": cost.retries,
-        "input_tokens": cost.input_tokens,
-        "cached_input_tokens": cost.cached_input_tokens,
-        "output_tokens": cost.output_tokens,
-        "reasoning_tokens": cost.reasoning_tokens,
-        "cost_usd": _dollars(cost.cost_usd),
-        "from_scratch_usd": _dollars(cost.from_scratch_usd),
-        "list_usd": _dollars(cost.list_usd),
-        "saved_by_prompt_cache_usd": _dollars(cost.prompt_cache_usd),
-        "saved_by_tier_usd": _dollars(cost.tier_usd),
-        "saved_by_reply_cache_usd": _dollars(cost.reply_cache_usd),
-        "flex_calls": cost.flex_calls,
-        "call_p50_seconds": cost.p50_s,
-        "call_p95_seconds": cost.p95_s,
+    cost = report.cost
+    values |= {
+        "usage/calls": cost.calls,
+        "usage/cached_calls": cost.cached_calls,
+        "usage/input_tokens": cost.input_tokens,
+        "usage/output_tokens": cost.output_tokens,
+        "usage/cost_usd": _dollars(cost.cost_usd),
+        "usage/from_scratch_usd": _dollars(cost.from_scratch_usd),
+        "usage/call_p95_seconds": cost.p95_s,
     }
+    return values
 
 
 def _dollars(usd: float | None) -> float | None:
