@@ -11,21 +11,21 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
-    "flows/api": 1_140,
-    "flows/cli": 3_991,
-    "flows/evaluate": 7_753,
-    "flows/matrix": 1_123,
-    "flows/pages": 1_639,
+    "flows/api": 1_073,
+    "flows/cli": 3_987,
+    "flows/evaluate": 7_680,
+    "flows/matrix": 1_113,
+    "flows/pages": 1_637,
     "flows/pipelines": 956,
-    "flows/prefect": 2_739,
-    "flows/runtime": 912,
+    "flows/prefect": 2_735,
+    "flows/runtime": 890,
     "tasks/backbone": 8_319,
     "tasks/benchmarks": 4_059,
-    "tasks/core": 1_322,
+    "tasks/core": 1_284,
     "tasks/database": 5_894,
     "tasks/documents": 1_469,
-    "tasks/pages": 2_614,
-    "tasks/results": 7_359,
+    "tasks/pages": 2_651,
+    "tasks/results": 7_261,
     "tasks/retrieval": 1_636,
     "tasks/scoring": 5_680,
     "tasks/settings": 2_174,
@@ -33,7 +33,7 @@ BUDGETS = {
     "tasks/stages": 3_371,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 369
+MAX_MODULES = 367
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02

@@ -7,7 +7,7 @@ The functions `answer`, `available`, `compare`, `evaluate`, `noise`, `plot`, `pr
 """
 
 from flows.api.crosscheck import Crosscheck
-from flows.api.records import Comparison, DatabaseAnswer, Run, Sweep
+from flows.api.records import Comparison, DatabaseAnswer, Sweep
 from flows.evaluate.agent_database import AgentDatabase
 from flows.pipelines.pipeline import Context, pipeline
 from flows.pipelines.rsl_sql import few_shot
@@ -29,6 +29,7 @@ from tasks.settings.pipeline import FewShotSettings, PipelineSettings
 from tasks.stages.replies import SqlReply, StageReply, sql_answer
 from tasks.stages.stage import stage
 
+Run = RunRecord
 _default = Crosscheck()
 answer = _default.answer
 available = _default.available

@@ -26,7 +26,7 @@ from flows.api.inputs import (
     restored_environment,
     text,
 )
-from flows.api.records import DatabaseAnswer, Run, Sweep
+from flows.api.records import DatabaseAnswer, Sweep
 from flows.api.results import Scores
 from flows.runtime.control import Control, Interrupted, Progress
 from tasks.results.run_record import RunRecord
@@ -106,7 +106,7 @@ class Crosscheck(Scores):
         questions: Ids | None = None,
         limit: int | None = None,
         settings: Settings | None = None,
-    ) -> Run:
+    ) -> RunRecord:
         """Evaluate a pipeline on a benchmark, as `crosscheck evaluate` does.
 
         Args:
@@ -129,7 +129,7 @@ class Crosscheck(Scores):
         tags = self._labels()
         with self._progress() as progress, restored_environment():
             control = Control(progress, tags=tags)
-            return Run.of(in_thread(lambda: run_evaluation(chosen, control), [control]).record)
+            return in_thread(lambda: run_evaluation(chosen, control), [control])
 
     def rerun(
         self,
@@ -140,7 +140,7 @@ class Crosscheck(Scores):
         from_stage: str | None = None,
         fresh: bool = False,
         settings: Settings | None = None,
-    ) -> Run:
+    ) -> RunRecord:
         """Ask some questions of a run again, and merge the answers into a new run, as `crosscheck rerun` does.
 
         >>> crosscheck.rerun(run).notes
@@ -181,11 +181,11 @@ class Crosscheck(Scores):
         plan = plan_rerun(wanted)
         if not plan.again:
             note = f"There is no question to repeat ({plan.selection})."
-            return Run.of(plan.parent.record.model_copy(update={"notes": (note,)}))
+            return plan.parent.model_copy(update={"notes": (note,)})
         tags = self._labels()
         with self._progress() as progress, restored_environment():
             control = Control(progress, tags=tags)
-            return Run.of(in_thread(lambda: run_rerun(plan, control), [control]).record)
+            return in_thread(lambda: run_rerun(plan, control), [control])
 
     def sweep(
         self,
@@ -223,7 +223,7 @@ class Crosscheck(Scores):
         """
         from flows.evaluate.preparation import check_budget
         from flows.matrix.sweep import SweepOptions, plan_sweep
-        from tasks.results.evaluation import new_run_id
+        from tasks.results.build_record import new_run_id
 
         def cell(backbone: str, pipeline: str, varied: tuple[str, ...]) -> "EvaluationSettings":
             return self._settings(

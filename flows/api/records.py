@@ -3,77 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from tasks.core.wording import DASH, counts, interval, percent
 from tasks.results.run_record import RunRecord, json_of
-from tasks.scoring.cost import in_words
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
     from pandas import DataFrame
 
     from flows.evaluate.answering import Answered
     from flows.matrix.sweep import Sweep as Swept
     from tasks.results import comparison
-
-
-class Run(RunRecord):
-    """The record of a run, with figures and a table for notebooks."""
-
-    @classmethod
-    def of(cls, record: RunRecord) -> "Run":
-        """Return a record as this class."""
-        return cls.model_construct(set(record.model_fields_set), **vars(record))
-
-    def plot(
-        self,
-        *others: RunRecord,
-        kind: str = "stages",
-        columns: Literal[1, 2] = 1,
-        file: str | Path | None = None,
-    ) -> "Figure":
-        """Draw a figure of this run and of others, as `crosscheck plot` does.
-
-        Args:
-            others: further runs, which are drawn after this one.
-            kind: stages, pareto, trend or causes.
-            columns: columns of a paper that the figure takes.
-            file: where to write it, too: a name that ends in .pdf, .svg or .png. None: nowhere.
-
-        Raises:
-            CrosscheckError: there is no such kind, or the figure cannot be drawn of these runs.
-        """
-        from tasks.pages.plots import plot
-
-        return written(plot((self, *others), kind, columns), file)
-
-    def __str__(self) -> str:
-        from tasks.documents.model import plain
-        from tasks.pages.run import score_sentence
-
-        what = f"{self.benchmark} · {self.backbone} · {self.pipeline}, run {self.run_id}"
-        state = "" if self.status == "complete" else f" ({self.status})"
-        return f"{what}{state}: {plain(score_sentence(self).text)}"
-
-    def __repr__(self) -> str:
-        return f"<{self}>"
-
-    def _repr_html_(self) -> str:
-        score = self.score
-        rows = {
-            "run": f"{self.run_id} ({self.status})",
-            "benchmark": self.benchmark,
-            "backbone": self.backbone,
-            "pipeline": self.pipeline,
-            f"execution accuracy ({self.rule})": f"{percent(score)} ({counts(score)})",
-            "95 % interval": interval(*score.interval) if score.interval else DASH,
-            "cost": in_words(self.cost),
-        }
-        return str(
-            frame([{"": name, " ": value} for name, value in rows.items()], ("", " ")).to_html(index=False)
-        )
 
 
 @dataclass(frozen=True)
@@ -89,7 +28,7 @@ class Sweep:
     """
 
     id: str
-    runs: tuple[Run | None, ...]
+    runs: tuple[RunRecord | None, ...]
     estimated_usd: float | None
     spent_usd: float | None
     details: Mapping[str, Any] = field(repr=False)
@@ -101,7 +40,7 @@ class Sweep:
         from flows.pages.sweep import headline
 
         details = swept.as_object()
-        runs = tuple(Run.of(done.evaluated.record) if done.evaluated else None for done in swept.cells)
+        runs = tuple(done.evaluated for done in swept.cells)
         return cls(swept.id, runs, details["estimated_usd"], details["spent_usd"], details, headline(swept))
 
     def __str__(self) -> str:
@@ -225,15 +164,6 @@ class Comparison:
         from tasks.pages.comparison import comparison_document
 
         return html(comparison_document(self._found))
-
-
-def written(figure: "Figure", file: str | Path | None) -> "Figure":
-    """Write a figure to a file, if one is named, and return it."""
-    from tasks.pages.plots import save
-
-    if file is not None:
-        save(figure, Path(file))
-    return figure
 
 
 def frame(objects: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> "DataFrame":

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from flows.api.inputs import Ids, Settings, arguments_named, as_file, ids, in_thread, overrides, text
-from flows.api.records import Comparison, Run, frame, written
+from flows.api.records import Comparison, frame
 from flows.runtime.control import Control, Progress
 from tasks.core.errors import ConfigurationError, CrosscheckError
 from tasks.core.records import Question
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from flows.evaluate.agent_database import AgentDatabase
     from flows.runtime.folders import Folders
     from tasks.results.noise import Noise
+    from tasks.results.run_record import RunRecord
     from tasks.results.warehouse.runs import Warehouse
-    from tasks.results.warehouse.stored import StoredRun
     from tasks.settings.benchmark import BenchmarkSettings
     from tasks.settings.evaluation import EvaluationSettings
 
@@ -53,7 +53,7 @@ class Folder:
 
         return run.run_id if isinstance(run, RunRecord) else find_run(run, self._warehouse.runs()).run_id
 
-    def _read(self, run: RunRecord | str) -> "StoredRun":
+    def _read(self, run: RunRecord | str) -> "RunRecord":
         return self._warehouse.read_run(self._find(run))
 
     def _settings(
@@ -169,10 +169,12 @@ class Results(Folder):
         Raises:
             CrosscheckError: there is no such run or kind, or the figure cannot be drawn of these runs.
         """
-        from tasks.pages.plots import plot
+        from tasks.pages.plots import plot, save
 
-        records = [self._read(self._find(each)).record for each in runs]
-        return written(plot(records, kind, columns), file)
+        figure = plot([self._read(run) for run in runs], kind, columns)
+        if file is not None:
+            save(figure, Path(file))
+        return figure
 
     def runs(self) -> "DataFrame":
         """Return all runs, newest first; the columns are those of the table `runs` (`crosscheck query --schema`).
@@ -236,7 +238,7 @@ class Scores(Results):
         name: str | None = None,
         questions: Ids | None = None,
         settings: Settings | None = None,
-    ) -> Run:
+    ) -> RunRecord:
         """Score the predictions of any system, or the turns of any agent, as `crosscheck score` does.
 
         >>> made = crosscheck.score({1: "SELECT 1", 2: None}, name="mine", questions=[1, 2])
@@ -278,7 +280,7 @@ class Scores(Results):
         concurrency: int = 4,
         timeout_s: float = 600.0,
         attempts: int = 3,
-    ) -> Run:
+    ) -> RunRecord:
         """Ask an agent of one's own every question, and score its answers and turns.
 
         >>> def agent(question, database):
@@ -352,7 +354,7 @@ class Scores(Results):
         questions: Ids | None,
         limit: int | None,
         progress: Progress,
-    ) -> Run:
+    ) -> RunRecord:
         from flows.evaluate.score import ScoreSettings, read_rules, run_score
         from flows.runtime.signals import logging_to
         from tasks.benchmarks.predictions.formats import Reading
@@ -371,4 +373,4 @@ class Scores(Results):
             folders=self._folders,
         )
         with logging_to(self._home):
-            return Run.of(in_thread(lambda: run_score(wanted, progress)).record)
+            return in_thread(lambda: run_score(wanted, progress))

@@ -26,7 +26,7 @@ from flows.runtime.output import emit_json, write_page
 if TYPE_CHECKING:
     from flows.runtime.control import Progress
     from flows.runtime.folders import Folders
-    from tasks.results.warehouse.stored import StoredRun
+    from tasks.results.run_record import RunRecord
     from tasks.settings.evaluation import EvaluationSettings
     from tasks.settings.home import Home
 
@@ -199,7 +199,7 @@ class Folder:
         with open_progress(sys.stderr) as progress, logging_to(self.read_folder):
             yield progress
 
-    def read_runs(self, *names: str) -> "list[StoredRun]":
+    def read_runs(self, *names: str) -> "list[RunRecord]":
         """Return the runs that a user names, with their questions."""
         from tasks.results.warehouse.run_names import find_run
         from tasks.results.warehouse.runs import Warehouse

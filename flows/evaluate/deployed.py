@@ -21,10 +21,11 @@ from flows.prefect.storage import use_stage_storage
 from flows.runtime.control import Control, Interrupted
 from flows.runtime.folder_use import watched
 from flows.runtime.process import collect_garbage_seldom, forbid_core_dumps
-from flows.runtime.result import EvaluationResult
 from flows.runtime.signals import logging_to, stopping_on_signals
+from flows.runtime.summary import mlflow_ui
 from tasks.core.errors import BackboneError, ConfigurationError, CrosscheckError
 from tasks.core.registry import is_in_file
+from tasks.results.run_record import RunRecord
 from tasks.settings.assemble import evaluation_settings
 from tasks.settings.evaluation import EvaluationChoice, EvaluationSettings, Labels
 from tasks.settings.home import Home, find_conf, find_home
@@ -150,10 +151,11 @@ def deployed_run(home: Home, control: Control, **ids: str) -> Iterator[None]:
         yield
 
 
-async def ended(result: EvaluationResult) -> State[Any]:
+async def ended(record: RunRecord, home: Home) -> State[Any]:
     """Show a result on the page of the deployed flow run, and return that run's state: score, and page in MLflow."""
-    await show_result(result)
-    if result.record.fatal:
-        raise BackboneError(result.record.fatal, transient=True, fatal=True)
-    state: State[Any] = final_state(result, f"{result.in_words}; {result.mlflow.page}")
+    await show_result(record)
+    if record.fatal:
+        raise BackboneError(record.fatal, transient=True, fatal=True)
+    page = mlflow_ui(home, record.mlflow).page
+    state: State[Any] = final_state(record, f"{record.in_words}; {page}")
     return state

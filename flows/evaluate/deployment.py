@@ -37,4 +37,4 @@ async def _evaluate(evaluation: EvaluationForm) -> State[Any]:
     control = Control(tags=evaluation.as_tags)
     with deployed_run(home, control, parent=str(flow_run.id)):
         found = await result_of(await evaluation_flow(control)(settings_of(evaluation), return_state=True))
-    return await ended(found)
+    return await ended(found, home)

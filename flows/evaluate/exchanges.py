@@ -22,7 +22,7 @@ from tasks.backbone.protocol import messages_of, shown
 from tasks.backbone.recordings import Exchange
 from tasks.benchmarks.databases import open_benchmark_database
 from tasks.core.errors import ConfigurationError, CrosscheckError
-from tasks.results.warehouse.stored import StoredRun
+from tasks.results.run_record import RunRecord
 from tasks.scoring.report import QuestionScore
 from tasks.settings.evaluation import EvaluationSettings, TrackingSettings
 from tasks.settings.home import Home, find_replies
@@ -39,13 +39,13 @@ class Exchanges:
     problem: str = ""  # why some are missing and how to get them; "" if none is
 
 
-def read_exchanges(stored: StoredRun, scores: Sequence[QuestionScore], folders: Folders) -> Exchanges:
+def read_exchanges(run: RunRecord, scores: Sequence[QuestionScore], folders: Folders) -> Exchanges:
     """Find the messages and replies of a run's questions.
 
     Replies of models are in the reply cache. Those of the offline backbone and of recordings are not: such questions
     are asked again, without a cost and without changing anything, and only replies to the very same requests count.
     """
-    if stored.run.made_elsewhere:
+    if run.made_elsewhere:
         return Exchanges()  # the turns of a trajectory hold all that is known
     wanted = {request: None for score in scores for request in _requests(score)}
     if not wanted:
@@ -55,9 +55,9 @@ def read_exchanges(stored: StoredRun, scores: Sequence[QuestionScore], folders: 
     if not lacking:
         return Exchanges(found)
     try:
-        settings = _settings(stored, lacking, folders)
+        settings = _settings(run, lacking, folders)
         if _is_free(settings):
-            again = asyncio.run(_ask_again(settings, stored, lacking, folders))
+            again = asyncio.run(_ask_again(settings, run, lacking, folders))
             found |= {key: again[key] for key in wanted if key in again}
             why = "the prompts or the data have changed since the run"
         else:
@@ -71,7 +71,7 @@ def read_exchanges(stored: StoredRun, scores: Sequence[QuestionScore], folders: 
     return Exchanges(
         found,
         f"{missing:,} of {len(wanted):,} prompts and replies are not stored: {why}. "
-        f'"crosscheck rerun {stored.run.run_id} --questions {ids} --fresh" sends their requests again.',
+        f'"crosscheck rerun {run.run_id} --questions {ids} --fresh" sends their requests again.',
     )
 
 
@@ -100,9 +100,9 @@ def cached_exchange(cache: ReplyCache, key: str) -> Exchange | None:
     return Exchange(tuple(shown(messages_of(entry.request))), entry.text)
 
 
-def _settings(stored: StoredRun, scores: Sequence[QuestionScore], folders: Folders) -> EvaluationSettings:
+def _settings(run: RunRecord, scores: Sequence[QuestionScore], folders: Folders) -> EvaluationSettings:
     """Return the settings of the run for these questions alone."""
-    content: dict[str, Any] = json.loads(json.dumps(stored.run.settings))
+    content: dict[str, Any] = json.loads(json.dumps(run.settings))
     ids = ",".join(score.question.id for score in scores)
     places = {"questions": ids, "data": str(folders.data), "home": str(folders.home.path)}
     tracking = TrackingSettings().model_dump()
@@ -123,10 +123,10 @@ def _is_free(settings: EvaluationSettings) -> bool:
 
 
 async def _ask_again(
-    settings: EvaluationSettings, stored: StoredRun, scores: Sequence[QuestionScore], folders: Folders
+    settings: EvaluationSettings, run: RunRecord, scores: Sequence[QuestionScore], folders: Folders
 ) -> dict[str, Exchange]:
     questions, progress = tuple(score.question for score in scores), Progress()
-    benchmark = folders.benchmark_of(stored)
+    benchmark = folders.benchmark_of(run)
     sample_rows = settings.pipeline.prompt.sample_rows
     names = sorted({question.database_id for question in questions})
     opened = [open_benchmark_database(benchmark, name, sample_rows, folders.home.path) for name in names]

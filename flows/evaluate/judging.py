@@ -26,8 +26,7 @@ from tasks.core.records import Question
 from tasks.core.wording import counted, counts, money, percent, shorten, storable
 from tasks.database.database import Database
 from tasks.documents.model import Block, Bullets, Document, Sentence, Span
-from tasks.results.evaluation import FINISHED
-from tasks.results.warehouse.stored import StoredRun
+from tasks.results.run_record import FINISHED, RunRecord
 from tasks.scoring.cost import Cost, calls_in_words, total_cost
 from tasks.scoring.report import Opinion, QuestionScore, Ratio, is_right
 from tasks.settings.evaluation import EvaluationSettings
@@ -52,7 +51,7 @@ class OpinionReply(BaseModel):
 class Judged:
     """Opinions on the answers of a run."""
 
-    run: StoredRun
+    run: RunRecord
     backbone: str  # name of the model
     rows: tuple[QuestionScore, ...]  # the answers that are to be judged
     opinions: dict[str, Opinion] = field(default_factory=dict)  # by question id
@@ -67,7 +66,7 @@ class Judged:
 
     def disputed(self, *, ex: bool) -> list[str]:
         """Return the questions whose answer is right by EX (or wrong), and the contrary in the opinion."""
-        rule = self.run.run.rule
+        rule = self.run.rule
         ids = (row.question.id for row in self.rows if is_right(row.final, rule) is ex)
         return [id_ for id_ in ids if id_ in self.opinions and self.opinions[id_].right is not ex]
 
@@ -80,9 +79,9 @@ class Judged:
     def as_object(self) -> dict[str, Any]:
         """Return it as plain JSON."""
         return {
-            "run_id": self.run.run.run_id,
+            "run_id": self.run.run_id,
             "backbone": self.backbone,
-            "rule": self.run.run.rule,
+            "rule": self.run.rule,
             "answers": len(self.rows),
             "judged": len(self.opinions),
             "agrees_with_ex": self.agreement.as_object(),
@@ -94,18 +93,15 @@ class Judged:
 
 
 def answers_of(
-    stored: StoredRun, *, limit: int | None, ids: str | None, everything: bool
+    run: RunRecord, *, limit: int | None, ids: str | None, everything: bool
 ) -> tuple[QuestionScore, ...]:
     """Return the scored answers of a run that are to be judged: the wrong ones, or all."""
-    run = stored.run
-    if stored.status not in FINISHED:
-        raise ConfigurationError(
-            f"The run {run.run_id} is {stored.status}: only a finished run can be judged."
-        )
-    selected = select([row.question for row in stored.rows], limit=None, ids=ids)
+    if run.status not in FINISHED:
+        raise ConfigurationError(f"The run {run.run_id} is {run.status}: only a finished run can be judged.")
+    selected = select([row.question for row in run.rows], limit=None, ids=ids)
     rows = tuple(
         row
-        for row in stored.rows
+        for row in run.rows
         if row.question in selected and row.executable and row.outcome.sql and row.gold_sql
         if everything or not is_right(row.final, run.rule)
     )
@@ -116,17 +112,17 @@ def answers_of(
 
 
 def judge_run(
-    stored: StoredRun, rows: Sequence[QuestionScore], settings: EvaluationSettings, control: Control
+    run: RunRecord, rows: Sequence[QuestionScore], settings: EvaluationSettings, control: Control
 ) -> Judged:
     """Request an opinion of the settings' backbone on each of these answers."""
     folders = Folders.of(settings)
-    benchmark = folders.benchmark_of(stored)
+    benchmark = folders.benchmark_of(run)
     settings = settings.model_copy(update={"benchmark": benchmark.settings})
     names = dict.fromkeys(row.question.database_id for row in rows)
     if missing := [name for name in names if not benchmark.exists(name)]:
         raise DataError(f"There is no database {', '.join(missing)}. {benchmark.where_from}")
     databases = {name: open_benchmark_database(benchmark, name, 0) for name in names}
-    judged = Judged(run=stored, backbone=settings.backbone.name, rows=tuple(rows))
+    judged = Judged(run=run, backbone=settings.backbone.name, rows=tuple(rows))
     with watched(folders.home), asyncio.Runner() as loop, stopping_on_signals(control, loop.get_loop()):
         loop.run(_ask_all(judged, databases, settings, control))
     if control.stop.is_set():
@@ -191,8 +187,7 @@ async def ask_opinion(
 
 def judged_document(judged: Judged) -> Document:
     """Return the agreement of the opinions with EX, what they cost, and the answers without one."""
-    run = judged.run.run
-    agreement = judged.agreement
+    run, agreement = judged.run, judged.agreement
     blocks: list[Block] = [
         Sentence(f"agrees with EX (rule {run.rule}): {percent(agreement)} ({counts(agreement)})"),
         Sentence(f"{calls_in_words(judged.cost)}, {money(judged.cost.cost_usd)}"),

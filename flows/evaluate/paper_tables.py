@@ -11,9 +11,7 @@ from tasks.core.outcome import Call
 from tasks.core.wording import UNKNOWN, percent_and_counts, points
 from tasks.database.schema import Schema
 from tasks.documents.model import Column, Table
-from tasks.results.evaluation import FINISHED
-from tasks.results.run_record import RunRecord
-from tasks.results.warehouse.stored import StoredRun
+from tasks.results.run_record import FINISHED, RunRecord
 from tasks.scoring.build_report import by_grade, stage_names
 from tasks.scoring.linking import printed_recall
 from tasks.scoring.report import QuestionScore, Ratio, is_right
@@ -55,45 +53,40 @@ class PaperRun:
     """A finished run, with what the tables show of it."""
 
     name: str  # how tables call it: A, B, ...
-    stored: StoredRun
+    record: RunRecord
     schemas: Mapping[str, Schema] = field(repr=False, default_factory=dict)  # {} if they cannot be read
 
     @property
     def title(self) -> str:
         """Backbone, pipeline, changed settings, benchmark and id."""
-        run = self.stored.run
+        run = self.record
         changed = f", {run.tags['changed']}" if run.tags.get("changed") else ""
         return f"{run.name}{changed} on {run.benchmark} ({len(self.rows):,} questions), run {run.run_id}"
 
     @property
-    def record(self) -> RunRecord:
-        """The run's record."""
-        return self.stored.record
-
-    @property
     def rows(self) -> tuple[QuestionScore, ...]:
         """Its scored questions."""
-        return tuple(row for row in self.stored.rows if row.executable)
+        return tuple(row for row in self.record.rows if row.executable)
 
     @property
     def groups(self) -> dict[str, Sequence[QuestionScore]]:
         """Its scored questions by difficulty, easiest first, and all of them under "total"."""
-        return {**by_grade(self.rows, self.stored.run.rule, self.schemas), TOTAL: self.rows}
+        return {**by_grade(self.rows, self.record.rule, self.schemas), TOTAL: self.rows}
 
     def right(self, rows: Sequence[QuestionScore] | None, stage: str | None = None) -> Ratio | None:
         """Return the share of right SQL after a stage, or of the final SQL; a stage not reached is wrong."""
         if not rows:
             return None
         verdicts = (row.final if stage is None else row.stages.get(stage) for row in rows)
-        return Ratio(sum(is_right(verdict, self.stored.run.rule) for verdict in verdicts), len(rows))
+        return Ratio(sum(is_right(verdict, self.record.rule) for verdict in verdicts), len(rows))
 
 
-def paper_runs(stored: Sequence[StoredRun], folders: Folders) -> tuple[PaperRun, ...]:
+def paper_runs(stored: Sequence[RunRecord], folders: Folders) -> tuple[PaperRun, ...]:
     """Return finished runs with the schemas of their databases, named A, B, ... in their order."""
     runs = []
     for place, run in enumerate(stored):
         if run.status not in FINISHED:
-            raise DataError(f"The run {run.run.run_id} is not finished ({run.status}): it has no result yet.")
+            raise DataError(f"The run {run.run_id} is not finished ({run.status}): it has no result yet.")
         try:
             schemas = schemas_of(run, folders)
         except CrosscheckError:
@@ -102,7 +95,7 @@ def paper_runs(stored: Sequence[StoredRun], folders: Folders) -> tuple[PaperRun,
     return tuple(runs)
 
 
-def schemas_of(stored: StoredRun, folders: Folders) -> dict[str, Schema]:
+def schemas_of(stored: RunRecord, folders: Folders) -> dict[str, Schema]:
     """Return the schemas of a run's databases, as its evaluation had them."""
     benchmark = folders.benchmark_of(stored)
     names = dict.fromkeys(row.question.database_id for row in stored.rows if row.executable)
@@ -140,7 +133,7 @@ def _steps(run: PaperRun) -> PaperTable:
         (name or "final answer", [run.right(rows, name) for rows in groups.values()]) for name in names
     )
     title = f"Execution accuracy by step and difficulty: {run.name}"
-    return PaperTable(title, ("step", *groups), rows, f"Rule {run.stored.run.rule}.")
+    return PaperTable(title, ("step", *groups), rows, f"Rule {run.record.rule}.")
 
 
 def _ablations(runs: Sequence[PaperRun]) -> PaperTable:
@@ -185,11 +178,11 @@ def _linking(run: PaperRun) -> PaperTable:
 
 
 def _printed_recall(run: PaperRun, link: str) -> Ratio | None:
-    linking = (run.stored.run.settings.get("pipeline") or {}).get("linking") or {}
+    linking = run.record.settings_of("pipeline").get("linking") or {}
     stage = next((name for name in stage_names(run.rows) if name.endswith(SQL2)), None)
     if stage is None or link != linking.get("directions") or not run.schemas:
         return None
-    return printed_recall(run.rows, run.schemas, link=link, stage=stage, rule=run.stored.run.rule)
+    return printed_recall(run.rows, run.schemas, link=link, stage=stage, rule=run.record.rule)
 
 
 def _figures(runs: Sequence[PaperRun]) -> PaperTable:

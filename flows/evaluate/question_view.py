@@ -18,7 +18,7 @@ from tasks.core.records import Execution
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.results.predictions import status
-from tasks.results.warehouse.stored import StoredRun
+from tasks.results.run_record import RunRecord
 from tasks.scoring.execution.rules import RULES, GoldOrder, comparable_rows
 from tasks.scoring.metrics.causes import classify
 from tasks.scoring.report import QuestionScore, Verdict, is_right
@@ -39,7 +39,7 @@ WORKERS = 2
 class QuestionView:
     """A question of a run with everything that is known about it. The gold is for reading only."""
 
-    stored: StoredRun
+    record: RunRecord
     score: QuestionScore  # the question, its stages and verdicts
     causes: tuple[str, ...] = ()  # why it is wrong
     exchanges: Exchanges = field(default_factory=Exchanges)  # prompts and replies
@@ -52,32 +52,32 @@ class QuestionView:
     @property
     def right(self) -> bool:
         """Whether the answer is right under the headline rule."""
-        return is_right(self.score.final, self.stored.run.rule)
+        return is_right(self.score.final, self.record.rule)
 
     @property
     def differing(self) -> Differing:
         """The rows that make a wrong answer wrong; under the rule bird a row counts once, however often it is there."""
         if self.right or not self.score.executable:
             return None, None
-        return differing_rows(self.predicted, self.gold, sets=self.stored.run.rule == "bird")
+        return differing_rows(self.predicted, self.gold, sets=self.record.rule == "bird")
 
     @property
     def variants(self) -> dict[Variant, bool | None]:
         """Whether it is right by each score variant that applies; None: it is not counted."""
-        run, score = self.stored.run, self.score
-        found = find_variants(run.settings.get("benchmark") or {}, [score]) if score.executable else {}
+        run, score = self.record, self.score
+        found = find_variants(run.settings_of("benchmark"), [score]) if score.executable else {}
         return {each: each.judge(score, run.rule) for each in found.values()}
 
 
-def find_question(stored: StoredRun, reference: str) -> QuestionScore:
+def find_question(run: RunRecord, reference: str) -> QuestionScore:
     """Return the question with an id."""
-    rows = {row.question.id: row for row in stored.rows}
+    rows = {row.question.id: row for row in run.rows}
     if reference in rows:
         return rows[reference]
-    run_id = stored.run.run_id
+    run_id = run.run_id
     if not rows:
         raise DataError(
-            f'The run {run_id} has no question "{reference}": none has been scored ({stored.status}).'
+            f'The run {run_id} has no question "{reference}": none has been scored ({run.status}).'
         )
     near = "" if reference.isdecimal() else did_you_mean(reference, rows)  # no number is a misspelt one
     if not near.startswith("Did"):
@@ -89,7 +89,7 @@ def find_question(stored: StoredRun, reference: str) -> QuestionScore:
 
 
 def view_questions(
-    stored: StoredRun,
+    run: RunRecord,
     scores: Sequence[QuestionScore],
     folders: Folders,
     *,
@@ -103,12 +103,12 @@ def view_questions(
     """
     progress = progress or Progress()
     progress.step(f"Finding the prompts and replies of {len(scores):,} questions")
-    exchanges = read_exchanges(stored, scores, folders)
+    exchanges = read_exchanges(run, scores, folders)
     try:
-        benchmark = folders.benchmark_of(stored)
+        benchmark = folders.benchmark_of(run)
     except CrosscheckError as error:
-        return [QuestionView(stored, score, exchanges=exchanges, problem=str(error)) for score in scores]
-    found = [QuestionView(stored, score, exchanges=exchanges, rows=rows) for score in scores]
+        return [QuestionView(run, score, exchanges=exchanges, problem=str(error)) for score in scores]
+    found = [QuestionView(run, score, exchanges=exchanges, rows=rows) for score in scores]
     return asyncio.run(_executed(found, benchmark, max(rows, compared), progress))
 
 
@@ -141,7 +141,7 @@ async def _executed(
                 return replace(view, problem=str(error))
             done += 1
             progress.step(f"Executed predictions and golds of {done:,} of {len(views):,} questions")
-            causes = classify(score, view.stored.run.rule, database.schema)
+            causes = classify(score, view.record.rule, database.schema)
             shown = replace(view, causes=causes, predicted=predicted, gold=gold)
             return replace(shown, remark=_remark(shown, database.dialect))
 
@@ -150,7 +150,7 @@ async def _executed(
 
 def _remark(view: QuestionView, dialect: str) -> str:
     """Say that the rule compares other results than these, where its verdict is another one than these have."""
-    rule, sqls = view.stored.run.rule, (view.score.outcome.sql or "", view.score.gold_sql)
+    rule, sqls = view.record.rule, (view.score.outcome.sql or "", view.score.gold_sql)
     if not view.score.executable or not (RULES[rule].strips_distinct and view.predicted and view.gold):
         return ""
     if all(without_distinct(sql, dialect) == sql for sql in sqls) or not (view.predicted.ok and view.gold.ok):
@@ -178,7 +178,7 @@ def _open(benchmark: Benchmark, name: str) -> Database:
 
 def question_as_object(view: QuestionView) -> dict[str, Any]:
     """Return a question as plain JSON, with whole prompts and replies."""
-    score, run = view.score, view.stored.run
+    score, run = view.score, view.record
     question, outcome = score.question, score.outcome
     failure = outcome.failure
     only_predicted, only_gold = view.differing

@@ -21,7 +21,8 @@ from tasks.core.errors import ConfigurationError
 from tasks.core.files import check_writable, file_digest
 from tasks.core.outcome import Call, Outcome
 from tasks.core.records import Question
-from tasks.results.evaluation import KINDS, stored_settings
+from tasks.results.build_record import stored_settings
+from tasks.results.run_record import KINDS
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
@@ -172,6 +173,6 @@ def _is_own(path: Path, settings: EvaluationSettings, questions: Collection[str]
         return False
     own = stored_settings({kind: getattr(settings, kind).model_dump(mode="json") for kind in KINDS})
     runs = Warehouse(Home(Path(settings.home)).warehouse).recorded(sha256)
-    return any(stored.run.settings == own for stored in runs) and all(
+    return any(stored.settings == own for stored in runs) and all(
         reply.question in questions for reply in read_recording(path).replies
     )

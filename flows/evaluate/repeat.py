@@ -19,9 +19,8 @@ from tasks.backbone.kinds.kind import kind_of
 from tasks.core.errors import CrosscheckError
 from tasks.core.registry import offers_extensions
 from tasks.database.engine import engine_of
-from tasks.results.evaluation import DATABASES_CHANGED, KINDS
 from tasks.results.mlflow.store import find_store
-from tasks.results.run_record import RunRecord
+from tasks.results.run_record import DATABASES_CHANGED, KINDS, RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.build_report import NO_ANSWER
 from tasks.settings.evaluation import EvaluationSettings
@@ -173,10 +172,10 @@ def find_repeated(preparation: Preparation, tags: Mapping[str, str]) -> RunRecor
     except CrosscheckError:
         return None
     whole = (
-        each.record
+        each
         for each in found
-        if each.record.status == "complete"
-        and set(each.record.failures) <= {NO_ANSWER}
-        and DATABASES_CHANGED not in each.run.tags
+        if each.status == "complete"
+        and set(each.failures) <= {NO_ANSWER}
+        and DATABASES_CHANGED not in each.tags
     )
     return next(whole, None)

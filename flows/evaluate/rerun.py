@@ -16,11 +16,10 @@ from flows.evaluate.scorer import Scorer
 from flows.evaluate.session import Session
 from flows.prefect.flow_runs import final_state, result_of
 from flows.runtime.control import Control
-from flows.runtime.result import EvaluationResult
 from tasks.core.outcome import FAILED_ATTEMPT, Outcome, StageRecord
 from tasks.core.records import Question
 from tasks.core.wording import counted
-from tasks.results.evaluation import GENERATED_DESCRIPTIONS, REROLLED
+from tasks.results.run_record import GENERATED_DESCRIPTIONS, REROLLED, RunRecord
 from tasks.scoring.report import QuestionScore, is_right
 from tasks.settings.evaluation import RerunSettings
 
@@ -156,7 +155,7 @@ def rerun_flow(
         """Ask some questions of a run again, and log a new run that holds all of its questions."""
         control.begin_flow_run(str(flow_run.id))
         prepared = preparation or prepare(plan.settings, control.progress)
-        check_data(plan.parent.run, prepared.benchmark, prepared.databases)
+        check_data(plan.parent, prepared.benchmark, prepared.databases)
         async with Session.open(prepared, control, {**plan.tags, **control.tags}) as session:
             old = {score.question.id: score for score in plan.parent.rows}
             merge = Merge(session.scorer, old, plan.again, plan.settings.benchmark.rule)
@@ -165,10 +164,10 @@ def rerun_flow(
             answers = await session.answer(asked, score=merge.score, reruns=plan.again)
             if answers.fatal:  # failures of some questions are a result, those of all are not
                 session.raise_if_nothing_was_answered(answers)
-            before = plan.parent.run.tags.get(GENERATED_DESCRIPTIONS, "")
+            before = plan.parent.tags.get(GENERATED_DESCRIPTIONS, "")
             if prepared.generated != before:
                 control.progress.note(
-                    f"Prompts of {plan.parent.run.run_id} showed other generated column descriptions "
+                    f"Prompts of {plan.parent.run_id} showed other generated column descriptions "
                     f"({before or 'none'}) than those of this run ({prepared.generated or 'none'}): its answers to "
                     "both are merged."
                 )
@@ -185,7 +184,7 @@ def rerun_flow(
 def _facts(plan: RerunPlan, merge: Merge) -> dict[str, Any]:
     merged = merge.facts()
     return {
-        "parent": plan.parent.run.run_id,
+        "parent": plan.parent.run_id,
         "selection": plan.selection,
         "from": plan.asked_for.from_stage,
         "fresh": plan.asked_for.fresh,
@@ -227,11 +226,11 @@ def summary(facts: dict[str, Any], questions: int) -> list[str]:
     return sentences
 
 
-def run_rerun(plan: RerunPlan, control: Control) -> EvaluationResult:
+def run_rerun(plan: RerunPlan, control: Control) -> RunRecord:
     """Send the questions of a plan again, in the present thread."""
     with launched(plan.settings, control, flow="flows.evaluate.rerun") as prefect, prefect.keeping_result():
         rerun: Any = rerun_flow(plan, control, prefect.preparation)
         state = prefect.loop.run(rerun(plan.asked_for, return_state=True))
         control.result = prefect.loop.run(result_of(state))
-    result: EvaluationResult = control.result
-    return result
+    record: RunRecord = control.result
+    return record

@@ -35,10 +35,8 @@ async def _rerun(choice: RerunForm) -> State[Any]:
     settings = RerunSettings(**named, data=str(find_data(choice.data)), home=str(home.path))
     plan = plan_rerun(settings)
     if not plan.again:
-        return Completed(
-            message=f"Run {plan.parent.run.run_id} has no question to repeat ({plan.selection})."
-        )
+        return Completed(message=f"Run {plan.parent.run_id} has no question to repeat ({plan.selection}).")
     control = Control(tags=choice.as_tags)
     with deployed_run(home, control, parent=str(flow_run.id)):
         found = await result_of(await rerun_flow(plan, control)(settings, return_state=True))
-    return await ended(found)
+    return await ended(found, home)

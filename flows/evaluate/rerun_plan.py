@@ -15,11 +15,10 @@ from tasks.benchmarks.selection import select
 from tasks.core.errors import ConfigurationError, DataError, did_you_mean, first_problem
 from tasks.core.outcome import FAILED_ATTEMPT, Outcome
 from tasks.database.database import Database, digests_of
-from tasks.results.evaluation import GENERATED_DESCRIPTIONS, EvaluationRun
 from tasks.results.parameters import HIDDEN
+from tasks.results.run_record import GENERATED_DESCRIPTIONS, RunRecord
 from tasks.results.warehouse.run_names import find_run
 from tasks.results.warehouse.runs import Warehouse
-from tasks.results.warehouse.stored import StoredRun
 from tasks.scoring.report import QuestionScore, is_right
 from tasks.settings.evaluation import HARMLESS, PINNED, EvaluationSettings, Only, RerunSettings
 from tasks.settings.home import Home
@@ -38,7 +37,7 @@ class RerunPlan:
     """Re-run that is ready to start."""
 
     asked_for: RerunSettings  # settings of the re-run
-    parent: StoredRun  # the run whose answers are merged
+    parent: RunRecord  # the run whose answers are merged
     mlflow_parent: str | None  # MLflow's id of that run; None where it has none
     settings: EvaluationSettings  # the parent's settings, over all of its questions
     again: Mapping[str, RerunSpec] = field(repr=False)  # how each selected question is asked, by id
@@ -52,7 +51,7 @@ class RerunPlan:
     @property
     def tags(self) -> dict[str, str]:
         """Tags of the run in MLflow; that it is rerolled is known at its end, or of its parent."""
-        wanted, run = self.asked_for, self.parent.run
+        wanted, run = self.asked_for, self.parent
         inherited = {name: value for name, value in run.tags.items() if name not in _OWN_TAGS}
         tags = inherited | {"parent_run_id": run.run_id, "rerun": self.selection}
         tags |= {"parent_mlflow_run_id": self.mlflow_parent} if self.mlflow_parent else {}
@@ -78,7 +77,7 @@ def plan_rerun(wanted: RerunSettings) -> RerunPlan:
         raise ConfigurationError(
             "--fresh: a recording always returns the recorded replies; only a model can give new ones."
         )
-    attempt = _fresh_attempt(wanted, parent.run, warehouse) if wanted.fresh else 0
+    attempt = _fresh_attempt(wanted, parent, warehouse) if wanted.fresh else 0
     return RerunPlan(
         asked_for=wanted,
         parent=parent,
@@ -89,7 +88,7 @@ def plan_rerun(wanted: RerunSettings) -> RerunPlan:
     )
 
 
-def check_data(run: EvaluationRun, benchmark: Benchmark, databases: Mapping[str, Database]) -> None:
+def check_data(run: RunRecord, benchmark: Benchmark, databases: Mapping[str, Database]) -> None:
     """Check that the benchmark's questions and databases are still those of the run."""
     if benchmark.digest != run.question_sha256:
         raise DataError(
@@ -106,7 +105,7 @@ def check_data(run: EvaluationRun, benchmark: Benchmark, databases: Mapping[str,
 
 
 def settings_of_run(
-    parent: StoredRun, overrides: Sequence[str], *, data: str, home: str
+    parent: RunRecord, overrides: Sequence[str], *, data: str, home: str
 ) -> EvaluationSettings:
     """Return the settings of a run that has ended, over all of its questions.
 
@@ -116,8 +115,8 @@ def settings_of_run(
         data: folder of the benchmarks' files.
         home: working folder.
     """
-    stored: dict[str, Any] = json.loads(json.dumps(parent.run.settings))
-    name = parent.run.run_id
+    stored: dict[str, Any] = json.loads(json.dumps(parent.settings))
+    name = parent.run_id
     if not BACKBONES.has(str(stored["backbone"].get("kind"))):
         raise DataError(
             f"The run {name} scored predictions that were made elsewhere: there is no model to ask again."
@@ -136,7 +135,7 @@ def settings_of_run(
             f"The settings of run {name} held a secret, which was not stored. Evaluate again with the same command: "
             "paid replies are reused."
         )
-    whole = len(parent.rows) == parent.run.questions_in_benchmark
+    whole = len(parent.rows) == parent.questions_in_benchmark
     ids = None if whole else ",".join(row.question.id for row in parent.rows)
     rest = {"questions": ids, "data": data, "home": home}
     try:
@@ -147,7 +146,7 @@ def settings_of_run(
         ) from None
 
 
-def _fresh_attempt(wanted: RerunSettings, parent: EvaluationRun, warehouse: Warehouse) -> int:
+def _fresh_attempt(wanted: RerunSettings, parent: RunRecord, warehouse: Warehouse) -> int:
     """Return the sampling of a fresh re-run: the last one while it lacks answers that it was asked for, else a new one.
 
     It is asked for them by the same selection and stage, of the run that it re-ran or of the run that it became.
@@ -155,19 +154,19 @@ def _fresh_attempt(wanted: RerunSettings, parent: EvaluationRun, warehouse: Ware
     last = warehouse.last_sampled(parent)
     if last is None:
         return 1
-    facts, attempt = last.record.rerun or {}, int(last.run.tags["attempt"])
+    facts, attempt = last.rerun or {}, int(last.tags["attempt"])
     same = (facts.get("selection"), facts.get("from")) == (_selection(wanted), wanted.from_stage)
-    continued = same and parent.run_id in (facts["parent"], last.run.run_id)
+    continued = same and parent.run_id in (facts["parent"], last.run_id)
     return attempt if continued and facts.get("no_new_answer") else attempt + 1
 
 
-def _selected(wanted: RerunSettings, parent: StoredRun) -> dict[str, QuestionScore]:
+def _selected(wanted: RerunSettings, parent: RunRecord) -> dict[str, QuestionScore]:
     rows = {row.question.id: row for row in parent.rows if row.executable}
     if wanted.questions is not None:
         meant = select([row.question for row in parent.rows], limit=None, ids=wanted.questions)
         return {question.id: rows[question.id] for question in meant if question.id in rows}
     if only := _only(wanted):
-        return {name: row for name, row in rows.items() if _is_of(only, row, parent.run.rule)}
+        return {name: row for name, row in rows.items() if _is_of(only, row, parent.rule)}
     return {name: row for name, row in rows.items() if wanted.from_stage in _stages([row])}
 
 
@@ -197,11 +196,11 @@ def _is_of(kind: Only, row: QuestionScore, rule: str) -> bool:
     return final.status == "timeout"
 
 
-def _check_stage(stage: str, parent: StoredRun) -> None:
+def _check_stage(stage: str, parent: RunRecord) -> None:
     known = _stages(parent.rows)
     if stage not in known:
         raise ConfigurationError(
-            f"--from {stage}: no question of run {parent.run.run_id} went through such a stage. "
+            f"--from {stage}: no question of run {parent.run_id} went through such a stage. "
             f"{did_you_mean(stage, known)}"
         )
 

@@ -11,7 +11,6 @@ from flows.prefect.killed_runs import registered
 from flows.prefect.server import LocalServer
 from flows.runtime.control import Control
 from flows.runtime.folder_use import watched
-from flows.runtime.result import EvaluationResult
 from flows.runtime.running_servers import find_running_servers
 from flows.runtime.signals import logging_to, stopping_on_signals
 from tasks.backbone.kinds.kind import kind_of
@@ -41,7 +40,7 @@ def run_evaluation(
     control: Control,
     server: LocalServer | None = None,
     preparation: "Preparation | None" = None,
-) -> EvaluationResult:
+) -> RunRecord:
     """Evaluate, in the present thread; `server` and `preparation` are as in `launched`.
 
     Prefect's server is started only where a stage has to run, or one runs already.
@@ -57,8 +56,8 @@ def run_evaluation(
             flow: Any = evaluation_flow(control, prefect.preparation)
             state = prefect.loop.run(flow(settings, return_state=True))
             control.result = prefect.loop.run(result_of(state))
-    result: EvaluationResult = control.result
-    return result
+    record: RunRecord = control.result
+    return record
 
 
 def _prepare(settings: EvaluationSettings, control: Control) -> "Preparation":
@@ -87,7 +86,7 @@ def _may_be_restored(settings: EvaluationSettings) -> bool:
     )
 
 
-def _evaluate_restored(preparation: "Preparation", control: Control) -> EvaluationResult | None:
+def _evaluate_restored(preparation: "Preparation", control: Control) -> RunRecord | None:
     """Evaluate without Prefect if every stage can be restored; None if one has to run."""
     from flows.evaluate.evaluating import evaluation, restored_outcomes
 
@@ -98,7 +97,5 @@ def _evaluate_restored(preparation: "Preparation", control: Control) -> Evaluati
         if outcomes is None:
             return None
         with stopping_on_signals(control, loop.get_loop()), registered(home, control):
-            found: EvaluationResult = loop.run(
-                evaluation(control, preparation, outcomes)(preparation.settings)
-            )
+            found: RunRecord = loop.run(evaluation(control, preparation, outcomes)(preparation.settings))
             return found

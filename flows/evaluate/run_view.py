@@ -6,15 +6,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from flows.evaluate.paper_tables import schemas_of
-from flows.evaluate.score import mlflow_ui
 from flows.runtime.folders import Folders
-from flows.runtime.result import NOWHERE, Ui
 from tasks.core.errors import CrosscheckError
 from tasks.database.schema import Schema
-from tasks.results.evaluation import FINISHED
+from tasks.results.build_record import record_of
 from tasks.results.predictions import status
-from tasks.results.run_record import RunRecord, json_of, record_of
-from tasks.results.warehouse.stored import StoredRun
+from tasks.results.run_record import FINISHED, RunRecord, json_of
 from tasks.scoring.build_report import build_report
 from tasks.scoring.metrics.causes import classify, is_unanswered
 from tasks.scoring.report import QuestionScore, is_right
@@ -24,8 +21,8 @@ from tasks.scoring.report import QuestionScore, is_right
 class RunView:
     """A run with its questions."""
 
-    stored: StoredRun
-    record: RunRecord  # its record; of a run that is not finished, made from the questions that it has so far
+    # with its questions; of a run that is not finished, made from the questions that it has so far
+    record: RunRecord
     # schemas of its databases; {} if the benchmark's files cannot be read
     schemas: Mapping[str, Schema] = field(default_factory=dict, repr=False)
     problem: str = ""  # why there are no schemas, and so no causes; "" if there are
@@ -36,14 +33,14 @@ class RunView:
         rule = self.record.rule
         return tuple(
             row
-            for row in self.stored.rows
+            for row in self.record.rows
             if row.executable and row.outcome.sql and not is_right(row.final, rule)
         )
 
     @property
     def unanswered(self) -> tuple[QuestionScore, ...]:
         """Questions without a SQL; they count as wrong."""
-        return tuple(row for row in self.stored.rows if is_unanswered(row))
+        return tuple(row for row in self.record.rows if is_unanswered(row))
 
     @property
     def causes(self) -> dict[str, int]:
@@ -52,34 +49,28 @@ class RunView:
         return {name: count for name, count in sorted(found.items(), key=lambda each: -each[1]) if count}
 
 
-def mlflow_of(view: "RunView", folders: Folders) -> Ui:
-    """Return where MLflow shows a run; nothing where it does not have it."""
-    return mlflow_ui(folders.home, view.record.mlflow) if view.record.mlflow.run_id else NOWHERE
-
-
 def causes_of(view: RunView, row: QuestionScore) -> tuple[str, ...]:
     """Return why a question is wrong; () if it is right or the schema of its database is unknown."""
     schema = view.schemas.get(row.question.database_id)
     return classify(row, view.record.rule, schema) if schema else ()
 
 
-def view_run(stored: StoredRun, folders: Folders) -> RunView:
+def view_run(record: RunRecord, folders: Folders) -> RunView:
     """Return what is shown of a run; without the benchmark's files, everything but the causes of single questions."""
     schemas: dict[str, Schema] = {}
     problem = ""
     try:
-        schemas = schemas_of(stored, folders)
+        schemas = schemas_of(record, folders)
     except CrosscheckError as error:
         problem = str(error)
-    record = stored.record
-    if stored.status not in FINISHED:
-        rule, benchmark = stored.run.rule, stored.run.settings.get("benchmark") or {}
-        report = build_report(stored.rows, rule=rule, schemas=schemas, benchmark=benchmark)
-        record = record_of(stored.run, report, stored.status, finished=record.finished)
-    view = RunView(stored, record, schemas, problem)
+    if record.status not in FINISHED:
+        rule, benchmark = record.rule, record.settings_of("benchmark")
+        report = build_report(record.rows, rule=rule, schemas=schemas, benchmark=benchmark)
+        record = record_of(record, report, record.status)
+    view = RunView(record, schemas, problem)
     if "errors" in record.metrics:
         return view
-    causes = Counter(name for row in stored.rows for name in causes_of(view, row))
+    causes = Counter(name for row in record.rows for name in causes_of(view, row))
     metrics = {**record.metrics, "errors": dict(causes)}
     return replace(view, record=record.model_copy(update={"metrics": metrics}))
 

@@ -14,8 +14,6 @@ from flows.runtime.control import Progress
 from flows.runtime.folder_use import watched
 from flows.runtime.folders import Folders
 from flows.runtime.process import import_in_background
-from flows.runtime.result import EvaluationResult, Ui
-from flows.runtime.running_servers import shown_store
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.databases import no_database, other_content
 from tasks.benchmarks.predictions.formats import PredictionFile, Reading, read_predictions
@@ -30,11 +28,10 @@ from tasks.core.wording import counted
 from tasks.database.database import Database, digests_of, open_database, product_of
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.pages.run import run_description
-from tasks.results.evaluation import COPIES_GOLD, PREDICTIONS, EvaluationRun, describe
+from tasks.results.build_record import describe
 from tasks.results.mlflow.package import Completion
-from tasks.results.mlflow.store import ui_command, ui_url
 from tasks.results.mlflow.tracker import Tracker
-from tasks.results.run_record import Tracked
+from tasks.results.run_record import COPIES_GOLD, PREDICTIONS, RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.build_report import as_reported
 from tasks.scoring.execution.accuracy import Judge
@@ -88,7 +85,7 @@ def read_rules(text: str | None, headline: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def describe_score(settings: ScoreSettings, scorable: Scorable, predictions: Predictions) -> EvaluationRun:
+def describe_score(settings: ScoreSettings, scorable: Scorable, predictions: Predictions) -> RunRecord:
     """Return the run's identity, with the system's name as its backbone."""
     file = predictions.file
     copied = {COPIES_GOLD: True} if predictions.copies_gold else {}
@@ -105,37 +102,22 @@ def describe_score(settings: ScoreSettings, scorable: Scorable, predictions: Pre
         keys={key.name: key.sha256 for key in scorable.benchmark.keys},
         databases=digests_of(scorable.databases),
     )
-    return replace(run, rule=settings.headline)
+    return run.model_copy(update={"rule": settings.headline})
 
 
 def log_score(
-    home: Home, run: EvaluationRun, report: Report, completion: Completion, notes: Sequence[str]
-) -> EvaluationResult:
-    """Log a run that was scored without a model to MLflow and the warehouse, and return its result."""
+    home: Home, run: RunRecord, report: Report, completion: Completion, notes: Sequence[str]
+) -> RunRecord:
+    """Log a run that was scored without a model to MLflow and the warehouse, and return its record."""
     tracker = Tracker(home)
     tracker.start(run)
-    tracked = tracker.finish(report, completion)
-    notes = [*notes, tracked.problem]
-    warehouse = Warehouse(home.warehouse)
+    record = tracker.finish(report, completion)
+    notes = [*notes, record.mlflow.problem]
     try:
-        warehouse.finish(run, report, tracker.finished(notes))
+        Warehouse(home.warehouse).finish(record.with_notes(notes))
     except CrosscheckError as error:
         notes.append(f"The warehouse does not have this run: {error}")
-    return EvaluationResult(
-        report=report,
-        record=tracker.finished(notes),
-        mlflow=mlflow_ui(home, tracked),
-    )
-
-
-def mlflow_ui(home: Home, tracked: Tracked) -> Ui:
-    """Return where MLflow shows a run."""
-    store = shown_store(home)
-    command = ui_command(store) or f"MLflow's server answers at {store.shown}"
-    if not tracked.experiment_id:
-        return Ui(command, served=store.served)
-    page, runs = ui_url(store, tracked.experiment_id, tracked.run_id), ui_url(store, tracked.experiment_id)
-    return Ui(command, page, runs, store.served)
+    return record.with_notes(notes)
 
 
 def describe_file(file: PredictionFile) -> dict[str, str]:
@@ -189,13 +171,13 @@ class Selected:
     trajectories: Mapping[str, Outcome] = field(repr=False)  # outcomes by question id; {} for predictions
 
 
-def run_score(settings: ScoreSettings, progress: Progress) -> EvaluationResult:
+def run_score(settings: ScoreSettings, progress: Progress) -> RunRecord:
     """Score a file of predictions and log it like an evaluation."""
     with watched(settings.folders.home):
         return _run(settings, progress)
 
 
-def _run(settings: ScoreSettings, progress: Progress) -> EvaluationResult:
+def _run(settings: ScoreSettings, progress: Progress) -> RunRecord:
     started = time.monotonic()
     import_in_background()
     progress.step(f"Reading {settings.benchmark.name}")

@@ -274,7 +274,7 @@ class Scorer:
             benchmark=self._settings.model_dump(mode="json"),
         )
         if link_all:
-            report = replace(report, linking=score_links(report.rows, known))
+            report = replace(report, links=score_links(report.rows, known))
         run = ScoredRun(
             report,
             known,

@@ -16,10 +16,9 @@ from flows.evaluate.runner import RerunSpec
 from flows.evaluate.score_keys import check_keys
 from flows.evaluate.scorer import Scorable, Scorer
 from flows.evaluate.tracking import Tracking
-from flows.prefect.artifacts import show_result
+from flows.prefect.artifacts import prefect_ui, show_result
 from flows.prefect.task_runs import server_answers
 from flows.runtime.control import Control
-from flows.runtime.result import EvaluationResult
 from tasks.core.errors import (
     BackboneError,
     ConfigurationError,
@@ -32,9 +31,8 @@ from tasks.core.records import Question
 from tasks.core.wording import counted, money, shorten
 from tasks.database.database import changed_on_servers
 from tasks.pages.run import run_description
-from tasks.results.evaluation import DATABASES_CHANGED
 from tasks.results.mlflow.package import Completion
-from tasks.results.run_record import TaskRunCounts
+from tasks.results.run_record import DATABASES_CHANGED, RunRecord, TaskRunCounts
 from tasks.scoring.cost import total_cost
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.rules import rules_beside
@@ -67,7 +65,7 @@ class Session:
     ) -> "AsyncIterator[Session]":
         """Open everything; if the block raises, the records contain the status and the reason.
 
-        `inputs` is as in `EvaluationRun`, `in_prefect` as in `Resources.open`.
+        `inputs` is as in `RunRecord`, `in_prefect` as in `Resources.open`.
         """
         settings = preparation.settings
         async with AsyncExitStack() as opened:
@@ -127,8 +125,8 @@ class Session:
         tags: Mapping[str, str] = NO_TAGS,
         elsewhere: int = 0,
         recorded: int = 0,
-    ) -> EvaluationResult:
-        """Wait for Prefect, log the run, and return its result.
+    ) -> RunRecord:
+        """Wait for Prefect, log the run, and return its record.
 
         Args:
             answers: outcomes of all questions.
@@ -153,10 +151,12 @@ class Session:
             describe=run_description,
             tags={**tags, DATABASES_CHANGED: shorten(changed, 5)} if changed else tags,
         )
-        result = self.resources.control.result = await self.tracking.finish(report, answers, completion)
-        if self.resources.control.flow_run and await server_answers():
-            await show_result(result)
-        return result
+        control = self.resources.control
+        record = control.result = await self.tracking.finish(report, answers, completion)
+        if control.flow_run and await server_answers():
+            control.prefect = prefect_ui(Home(Path(self.preparation.settings.home)), control)
+            await show_result(record)
+        return record
 
     def raise_if_nothing_was_answered(self, answers: Answers) -> None:
         """Raise the reason if every question failed, instead of a score of 0 %; it says what was paid until then.

@@ -23,7 +23,7 @@ from flows.prefect.task_runs import in_task_run
 from flows.runtime.control import Control, Interrupted
 from tasks.core.errors import ConfigurationError
 from tasks.core.outcome import Outcome
-from tasks.results.evaluation import EvaluationRun
+from tasks.results.run_record import RunRecord
 from tasks.settings.evaluation import EvaluationSettings, Shard
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class _Launched:
 
 
 async def answer_in_shards(
-    settings: EvaluationSettings, run: EvaluationRun, results: PersistedResults, control: Control
+    settings: EvaluationSettings, run: RunRecord, results: PersistedResults, control: Control
 ) -> ShardAnswers:
     """Launch all shards, and wait until each has ended or no worker is left.
 

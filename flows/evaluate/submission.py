@@ -12,7 +12,7 @@ from tasks.benchmarks.layouts.base import Submission as Form
 from tasks.benchmarks.layouts.base import layout_of
 from tasks.core.errors import ConfigurationError, CrosscheckError, DataError
 from tasks.results.predictions import Prediction, changed_literals, one_line, submission_text
-from tasks.results.warehouse.stored import StoredRun
+from tasks.results.run_record import RunRecord
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.home import find_conf
 from tasks.settings.load import available, load_benchmark_settings
@@ -40,7 +40,7 @@ class Exported:
     score_command: str  # how to score the file with Crosscheck
 
 
-def export_submission(run: StoredRun, target: Path, folders: Folders, form: Form | None) -> Exported:
+def export_submission(run: RunRecord, target: Path, folders: Folders, form: Form | None) -> Exported:
     """Write the final SQL of every question; a question of the benchmark that the run left out has no answer.
 
     Both evaluators pair predictions with the gold by position, so every question of the benchmark has its entry.
@@ -52,13 +52,13 @@ def export_submission(run: StoredRun, target: Path, folders: Folders, form: Form
         raise DataError(
             f"The order of the questions is that of the benchmark's file, which is needed: {error}"
         ) from None
-    if benchmark.digest != run.run.question_sha256:
+    if benchmark.digest != run.question_sha256:
         raise DataError(
-            f"{benchmark.question_files[0]} is not the file that run {run.run.run_id} was made with: its "
+            f"{benchmark.question_files[0]} is not the file that run {run.run_id} was made with: its "
             "sha256 differs. Name the folder with the run's revision with --data."
         )
     sqls = {row.question.id: row.outcome.sql for row in run.rows}
-    written = form or layout_of(run.run.layout).submission
+    written = form or layout_of(run.layout).submission
     predictions = [Prediction(each.id, each.database_id, sqls.get(each.id)) for each in benchmark.questions]
     gold, made = _gold(written, target, benchmark)
     write_text(submission_text(predictions, written), target, "--submission", "file")
@@ -126,7 +126,7 @@ def _evaluator_command(form: Form, target: Path, benchmark: Benchmark, gold: Pat
     return f"{copy} && {shlex.join(map(str, evaluate))}"
 
 
-def _score_command(run: StoredRun, target: Path, benchmark: Benchmark) -> str:
+def _score_command(run: RunRecord, target: Path, benchmark: Benchmark) -> str:
     name = _name_or_file(benchmark)
     parts = ["crosscheck", "score", "--benchmark", name, "--predictions", str(target)]
     if len(run.rows) < len(benchmark.questions):

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any
@@ -11,30 +11,20 @@ from flows.evaluate.exchanges import cached_exchange
 from flows.evaluate.pool import Answers
 from flows.evaluate.preparation import Preparation
 from flows.evaluate.resources import Resources
-from flows.evaluate.score import mlflow_ui
-from flows.prefect.artifacts import prefect_command, prefect_page
 from flows.runtime.control import Interrupted
 from flows.runtime.process import import_in_background
-from flows.runtime.result import NOWHERE, EvaluationResult, Ui
 from tasks.backbone.cache.store import ReplyCache
 from tasks.backbone.recordings import Exchange, Observations
 from tasks.core.errors import CrosscheckError
 from tasks.core.wording import size
 from tasks.database.database import digests_of, product_of
-from tasks.results.evaluation import (
-    GENERATED_DESCRIPTIONS,
-    KINDS,
-    NIGHT,
-    EvaluationRun,
-    Unfinished,
-    describe,
-)
+from tasks.results.build_record import describe
 from tasks.results.mlflow.package import Completion
 from tasks.results.mlflow.trace_choice import choose, is_failed, sample_of
 from tasks.results.mlflow.tracker import Tracker
 from tasks.results.parameters import redact
 from tasks.results.retention import size_of
-from tasks.results.run_record import RunRecord
+from tasks.results.run_record import GENERATED_DESCRIPTIONS, KINDS, NIGHT, RunRecord, Unfinished
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.degradation import about_models
 from tasks.scoring.report import QuestionScore, Report, is_right
@@ -121,9 +111,7 @@ FIRST_CALLS_S = 1.0
 class Tracking:
     """The records of one evaluation."""
 
-    def __init__(
-        self, run: EvaluationRun, preparation: Preparation, home: Home, resources: Resources
-    ) -> None:
+    def __init__(self, run: RunRecord, preparation: Preparation, home: Home, resources: Resources) -> None:
         self.run = run
         self._preparation = preparation
         self._home = home
@@ -148,7 +136,7 @@ class Tracking:
     ) -> "AsyncIterator[Tracking]":
         """Start a run with these further tags in MLflow and in the warehouse, with the status "running".
 
-        `inputs` is as in `EvaluationRun`.
+        `inputs` is as in `RunRecord`.
 
         If the block raises, both record the status and the reason.
         """
@@ -210,19 +198,19 @@ class Tracking:
         """Write fields of the record of the run that goes on, in the warehouse, until its end replaces them."""
         self._warehouse.note(self.run.run_id, facts)
 
-    async def finish(self, report: Report, answers: Answers, completion: Completion) -> EvaluationResult:
-        """Log the run, and return its result; what the records themselves know is added to the completion."""
+    async def finish(self, report: Report, answers: Answers, completion: Completion) -> RunRecord:
+        """Log the run, and return its record; what the records themselves know is added to the completion."""
         await self._stop_writing()
         self._control.progress.step("Logging to MLflow")
         if self._starting:
             await self._starting
-        self.run = replace(self.run, tags={**self.run.tags, **completion.tags})
+        self.run = self.run.model_copy(update={"tags": {**self.run.tags, **completion.tags}})
         status = "partial" if answers.fatal else "complete"
         same = await asyncio.to_thread(self._same, report) if "rerun" not in completion.facts else ""
-        pipeline = self.run.settings.get("pipeline") or {}
+        pipeline = self.run.settings_of("pipeline")
         models = about_models((row.outcome for row in report.rows), pipeline)
         traced, untraced = await asyncio.to_thread(self._tracing.write, self._tracker, report)
-        tracked = await asyncio.to_thread(
+        record = await asyncio.to_thread(
             self._tracker.finish,
             report,
             replace(
@@ -234,32 +222,15 @@ class Tracking:
             ),
         )
         notes = [*self._preparation.notes, *self._control.progress.notes, _nothing_paid(same)]
-        notes += [tracked.problem or untraced, models]
-        record = self._finished(notes)
-        problems = []
+        notes += [record.mlflow.problem or untraced, models]
+        if checked := self._preparation.demonstrations:
+            record = record.model_copy(update={"remarks": (*record.remarks, checked)})
         try:
-            await asyncio.to_thread(self._warehouse.finish, self.run, report, record)
+            await asyncio.to_thread(self._warehouse.finish, record.with_notes(notes))
         except CrosscheckError as error:
-            problems.append(f"The warehouse does not have this run: {error}")
-        problems.append(await asyncio.to_thread(self._too_large))
-        own = self._control.own_server
-        return EvaluationResult(
-            report=report,
-            record=self._finished([*notes, *problems]),
-            mlflow=mlflow_ui(self._home, tracked),
-            prefect=Ui(
-                prefect_command(self._home, own_server=own),
-                prefect_page(self._control.flow_run, own_server=own),
-            )
-            if self._control.flow_run
-            else NOWHERE,
-        )
-
-    def _finished(self, notes: Sequence[str]) -> RunRecord:
-        """Return the record of the finished run, with notes; the routine check of demonstrations is a remark."""
-        record = self._tracker.finished(notes)
-        checked = (self._preparation.demonstrations,) if self._preparation.demonstrations else ()
-        return record.model_copy(update={"remarks": (*record.remarks, *checked)})
+            notes.append(f"The warehouse does not have this run: {error}")
+        notes.append(await asyncio.to_thread(self._too_large))
+        return record.with_notes(notes)
 
     def _same(self, report: Report) -> str:
         """Return the id of an earlier run of which this one is a repetition without a paid call, "" if of none."""

@@ -19,7 +19,7 @@ from tasks.core.records import ColumnValues, Demonstration
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.schema import Schema
 from tasks.database.schema_view import SchemaView
-from tasks.results.warehouse.stored import StoredRun
+from tasks.results.run_record import RunRecord
 from tasks.retrieval.demonstrations import without_leaks
 from tasks.scoring.report import QuestionScore, is_right
 from tasks.settings.pipeline import SeaSqlSettings
@@ -59,18 +59,18 @@ class Pairs:
 
 
 def make_pairs(
-    runs: Sequence[StoredRun], evaluated: Sequence[Benchmark], folders: Folders, progress: Progress
+    runs: Sequence[RunRecord], evaluated: Sequence[Benchmark], folders: Folders, progress: Progress
 ) -> Pairs:
     """Make the pairs of runs of SEA-SQL on training splits, without what the evaluated benchmarks contain.
 
     The preliminary SQL is executed again, for its result in the prompt. No model is called.
     """
     pairs = Pairs()
-    for stored in runs:
-        settings = _sea_settings(stored)
-        progress.step(f"Reading {stored.run.benchmark}")
-        benchmark = folders.benchmark_of(stored, progress)
-        rows = _without_evaluated(stored.rows, evaluated, pairs)
+    for run in runs:
+        settings = _sea_settings(run)
+        progress.step(f"Reading {run.benchmark}")
+        benchmark = folders.benchmark_of(run, progress)
+        rows = _without_evaluated(run.rows, evaluated, pairs)
         asyncio.run(_add_pairs(pairs, rows, benchmark, settings, folders.home.path))
     if not pairs.by_prompt:
         raise DataError(
@@ -104,17 +104,17 @@ def read_pairs(path: Path) -> tuple[TrainingPair, ...]:
     return tuple(pairs)
 
 
-def _sea_settings(stored: StoredRun) -> SeaSqlSettings:
+def _sea_settings(run: RunRecord) -> SeaSqlSettings:
     """Return the settings of a run's pipeline, after checking that it is SEA-SQL."""
     try:
-        if stored.run.settings["pipeline"]["kind"] == "sea-sql":
-            return SeaSqlSettings.model_validate_json(json.dumps(stored.run.settings["pipeline"]))
+        if run.settings["pipeline"]["kind"] == "sea-sql":
+            return SeaSqlSettings.model_validate_json(json.dumps(run.settings["pipeline"]))
     except ValidationError as error:
         raise ConfigurationError(
-            f"The settings of the run {stored.run.run_id} are not valid in this release: {first_problem(error)}."
+            f"The settings of the run {run.run_id} are not valid in this release: {first_problem(error)}."
         ) from None
     raise ConfigurationError(
-        f"The run {stored.run.run_id} is of the pipeline {stored.run.pipeline}: training pairs are made from runs of "
+        f"The run {run.run_id} is of the pipeline {run.pipeline}: training pairs are made from runs of "
         "SEA-SQL (--pipeline sea-sql)."
     )
 

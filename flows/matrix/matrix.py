@@ -11,11 +11,11 @@ from flows.evaluate.run import run_evaluation
 from flows.prefect.server import LocalServer
 from flows.runtime.control import Control, Interrupted
 from flows.runtime.folder_use import watched
-from flows.runtime.result import EvaluationResult
 from flows.runtime.signals import logging_to
 from tasks.backbone.kinds.kind import kind_of
 from tasks.backbone.pricing import Budget
 from tasks.core.errors import BackboneError, CrosscheckError
+from tasks.results.run_record import RunRecord
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
 from tasks.settings.pipeline import has_oracle
@@ -56,7 +56,7 @@ def run_cells(
     opened: Opened,
     budget: Budget | None = None,
     check: Callable[[Preparation], None] = lambda preparation: None,
-) -> Generator[EvaluationResult | CrosscheckError]:
+) -> Generator[RunRecord | CrosscheckError]:
     """Evaluate cells in order; yield what each came to, or the error that ended it, which does not affect the others.
 
     Args:

@@ -32,7 +32,6 @@ from flows.prefect.artifacts import prefect_page, show_markdown
 from flows.prefect.automations import notify
 from flows.prefect.schedule import name_of, read_timetable
 from flows.runtime.control import Control, Interrupted
-from flows.runtime.result import EvaluationResult
 from flows.runtime.running_servers import shown_store
 from tasks.backbone.kinds.kind import kind_of
 from tasks.backbone.pricing import Budget
@@ -45,7 +44,6 @@ from tasks.documents.html import html
 from tasks.documents.markdown import markdown
 from tasks.pages.leaderboard import write_leaderboard
 from tasks.pages.night import night_document
-from tasks.results.evaluation import NIGHT
 from tasks.results.leaderboard import leaderboard
 from tasks.results.mlflow.store import find_store, ui_url
 from tasks.results.mlflow.tracker import log_night
@@ -61,6 +59,7 @@ from tasks.results.night_baseline import (
     pin_history,
 )
 from tasks.results.night_entry import NightEntry
+from tasks.results.run_record import NIGHT, RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.score import Accuracy
 from tasks.settings.evaluation import EvaluationSettings, Gate, Keep
@@ -317,8 +316,7 @@ async def _evaluate(
         if kind:
             log.error("%s: %s", " | ".join(names), result, exc_info=result)
         return NightEntry(*names, problem=f"{kind}{result}", continue_with=evaluation.command(epoch))
-    evaluated: EvaluationResult = result.unquote()
-    record = evaluated.record
+    record: RunRecord = result.unquote()
     return NightEntry(
         *names,
         problem=record.fatal,

@@ -11,17 +11,14 @@ from flows.evaluate.rerun_plan import check_data, settings_of_run
 from flows.evaluate.resources import check_candidates
 from flows.matrix.matrix import Cell, Opened, run_cells
 from flows.runtime.folders import Folders
-from flows.runtime.result import EvaluationResult
 from tasks.backbone.kinds.kind import check_backbone, kind_of
 from tasks.backbone.pricing import Budget
 from tasks.core.errors import BackboneError, ConfigurationError, CrosscheckError, DataError, ExitCode
 from tasks.core.outcome import Call
 from tasks.core.wording import counted
-from tasks.results.evaluation import NOISE, REPEAT
 from tasks.results.noise import MIN_REPEATS, Noise, measure, repeated_run, repeats_of
-from tasks.results.run_record import RunHeader, json_of
+from tasks.results.run_record import NOISE, REPEAT, RunHeader, RunRecord, json_of
 from tasks.results.warehouse.runs import Warehouse
-from tasks.results.warehouse.stored import StoredRun
 from tasks.scoring.cost import Cost, total_cost
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
@@ -31,7 +28,7 @@ from tasks.settings.home import Home
 class NoisePlan:
     """A noise measurement that is ready to start."""
 
-    parent: StoredRun = field(repr=False)  # the run that is repeated
+    parent: RunRecord = field(repr=False)  # the run that is repeated
     settings: EvaluationSettings = field(repr=False)  # its settings, without the epoch of a repeat
     wanted: int  # number of repeats
     done: tuple[RunHeader, ...]  # repeats that are whole, of any number
@@ -51,7 +48,7 @@ class NoisePlan:
 
     def of_repeat(self, number: int) -> EvaluationSettings:
         """Return the settings of a repeat: those of the run, with an epoch of its own, so that all replies are new."""
-        epoch = f"noise of {self.parent.run.run_id}, repeat {number}"
+        epoch = f"noise of {self.parent.run_id}, repeat {number}"
         return self.settings.model_copy(
             update={"backbone": self.settings.backbone.model_copy(update={"epoch": epoch})}
         )
@@ -85,7 +82,7 @@ def plan_noise(
             "it completes it."
         )
     parent = warehouse.read_run(header.run_id)
-    if "gold SQL" in (why := parent.run.why_unranked):
+    if "gold SQL" in (why := parent.why_unranked):
         raise ConfigurationError(
             f"The run {header.run_id} {why}: its noise says nothing about a run that did not. Name another run."
         )
@@ -101,7 +98,7 @@ def plan_noise(
     return NoisePlan(parent, settings, wanted, repeats_of(header.run_id, runs), _from_scratch(parent))
 
 
-def _from_scratch(parent: StoredRun) -> Cost:
+def _from_scratch(parent: RunRecord) -> Cost:
     """Return what the run would cost with an empty reply cache."""
     records = [
         replace(record, restored=False, calls=tuple(map(_uncached, record.calls)))
@@ -133,7 +130,7 @@ class Measured:
     def as_object(self) -> dict[str, Any]:
         """Return it as plain JSON."""
         return {
-            "run_id": self.plan.parent.run.run_id,
+            "run_id": self.plan.parent.run_id,
             "repeats_wanted": self.plan.wanted,
             "estimate": estimate_as_object(self.plan),
             "problems": list(self.problems),
@@ -165,7 +162,7 @@ def make_repeats(
     budget = None if budget_usd is None else Budget(budget_usd)
     problems = _run_missing(plan, opened, labels or {}, budget)
     warehouse, parent = Warehouse(Home(Path(plan.settings.home)).warehouse), plan.parent
-    repeats = repeats_of(parent.run.run_id, warehouse.runs())[: plan.wanted]
+    repeats = repeats_of(parent.run_id, warehouse.runs())[: plan.wanted]
     if len(repeats) < plan.wanted and not problems:
         problems.append(f"{len(repeats)} of {plan.wanted} repeats are whole.")
     runs = [warehouse.read_run(repeat.run_id) for repeat in repeats]
@@ -183,13 +180,13 @@ def _run_missing(
         Cell(
             plan.of_repeat(number),
             (f"repeat {number}",),
-            {**labels, NOISE: plan.parent.run.run_id, REPEAT: str(number)},
+            {**labels, NOISE: plan.parent.run_id, REPEAT: str(number)},
         )
         for number in plan.missing
     ]
 
     def check(preparation: Preparation) -> None:
-        check_data(plan.parent.run, preparation.benchmark, preparation.databases)
+        check_data(plan.parent, preparation.benchmark, preparation.databases)
 
     problems = []
     with closing(run_cells(cells, opened, budget, check)) as results:
@@ -204,11 +201,11 @@ def _run_missing(
     return problems
 
 
-def _problem(ran: EvaluationResult | CrosscheckError) -> tuple[str, bool]:
+def _problem(ran: RunRecord | CrosscheckError) -> tuple[str, bool]:
     """Return why a repeat is not whole, or "", and whether the next one can be made."""
     if isinstance(ran, CrosscheckError):
         return str(ran), False
-    if ran.record.fatal:
-        return ran.record.fatal, False
-    left = ran.record.retryable
+    if ran.fatal:
+        return ran.fatal, False
+    left = ran.retryable
     return f"{counted(left, 'question')} without an answer." if left else "", True

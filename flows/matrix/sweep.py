@@ -12,7 +12,7 @@ from flows.evaluate.preparation import prepare
 from flows.evaluate.resources import check_candidates
 from flows.matrix.matrix import Cell, Opened, run_cells
 from flows.runtime.control import Progress
-from flows.runtime.result import EvaluationResult
+from flows.runtime.running_servers import shown_store
 from tasks.backbone.kinds.kind import check_backbone
 from tasks.backbone.pricing import Budget
 from tasks.core.errors import ConfigurationError, CrosscheckError, ExitCode
@@ -21,9 +21,8 @@ from tasks.core.wording import p_value as in_words
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.results.mlflow.experiment import show_sweep
 from tasks.results.mlflow.store import find_store
-from tasks.results.run_record import json_of
+from tasks.results.run_record import RunRecord, json_of
 from tasks.scoring.cost import Estimate
-from tasks.scoring.report import Report, is_right
 from tasks.scoring.significance import LEVEL, compare_runs
 from tasks.scoring.statistics.letters import letters_of, pairwise_p_values
 from tasks.settings.evaluation import EvaluationSettings
@@ -115,15 +114,15 @@ class CellResult:
 
     cell: Cell  # the cell
     estimated: Estimate  # its estimate
-    evaluated: EvaluationResult | None = None  # its evaluation; None if it did not start or failed
+    evaluated: RunRecord | None = None  # its evaluation; None if it did not start or failed
     problem: str = ""  # error message if it was not evaluated in full, else ""
 
     @classmethod
-    def of(cls, cell: Cell, estimated: Estimate, ran: EvaluationResult | CrosscheckError) -> "CellResult":
+    def of(cls, cell: Cell, estimated: Estimate, ran: RunRecord | CrosscheckError) -> "CellResult":
         """Return the result of what a cell came to, as `run_cells` yields it."""
         if isinstance(ran, CrosscheckError):
             return cls(cell, estimated, None, str(ran))
-        return cls(cell, estimated, ran, ran.record.fatal)
+        return cls(cell, estimated, ran, ran.fatal)
 
 
 @dataclass(frozen=True)
@@ -136,6 +135,7 @@ class Sweep:
         budget: limit on the cost; None without a limit.
         standings: comparison of the cells with each other.
         page: address of its runs in MLflow; "" if there is none.
+        served: whether MLflow's server is running already.
     """
 
     id: str
@@ -143,6 +143,7 @@ class Sweep:
     budget: Budget | None = None
     standings: Standings = field(default_factory=Standings)
     page: str = ""
+    served: bool = False
 
     @property
     def exit_code(self) -> int:
@@ -161,7 +162,7 @@ class Sweep:
                     "pipeline": done.cell.settings.pipeline.name,
                     "set": list(done.cell.varied),
                     "estimate": asdict(done.estimated),
-                    "run": json_of(done.evaluated.record) if done.evaluated else None,
+                    "run": json_of(done.evaluated) if done.evaluated else None,
                     "against_best": self.standings.against_best.get(done.cell.name),
                     "letters": self.standings.letters.get(done.cell.name),
                     "problem": done.problem or None,
@@ -183,9 +184,7 @@ def estimated_usd(estimates: Sequence[Estimate]) -> float | None:
 
 
 def _spent(cells: Sequence[CellResult]) -> float | None:
-    costs = [
-        0.0 if done.cell.free else done.evaluated.report.cost.cost_usd for done in cells if done.evaluated
-    ]
+    costs = [0.0 if done.cell.free else done.evaluated.cost.cost_usd for done in cells if done.evaluated]
     known = [one for one in costs if one is not None]
     return sum(known) if len(known) == len(costs) else None
 
@@ -204,7 +203,7 @@ def standings(cells: Sequence[CellResult]) -> Standings:
     """
     unranked = {done.cell.name: f"not ranked: {why}" for done in cells if (why := done.cell.unranked)}
     right = {
-        done.cell.name: _right(done.evaluated.report)
+        done.cell.name: done.evaluated.rights(done.evaluated.rule)
         for done in cells
         if done.evaluated and not done.problem and not done.cell.unranked
     }
@@ -219,7 +218,7 @@ def standings(cells: Sequence[CellResult]) -> Standings:
     if len(ranked) < 2:
         return Standings(unranked)
     retryable = {
-        done.cell.name: {row.question.id for row in done.evaluated.report.rows if row.outcome.retryable}
+        done.cell.name: {row.question.id for row in done.evaluated.rows if row.outcome.retryable}
         for done in cells
         if done.evaluated
     }
@@ -251,11 +250,6 @@ def _against(
 def _counts(found: Mapping[str, bool]) -> tuple[int, int]:
     """Return the number of right answers, and of questions."""
     return sum(found.values()), len(found)
-
-
-def _right(report: Report) -> dict[str, bool]:
-    rows = (row for row in report.rows if row.executable)
-    return {row.question.id: is_right(row.final, report.rule) for row in rows}
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,11 +298,12 @@ def run_sweep(
         CellResult.of(cell, estimated, ran)
         for cell, estimated, ran in zip(cells, estimates, run_cells(tagged, opened, budget), strict=True)
     ]
-    return Sweep(start.sweep_id, tuple(done), budget, standings(done), _page(start.sweep_id, done))
+    home = Home(Path(cells[0].settings.home))
+    page, served = _page(home, start.sweep_id, done), shown_store(home).served
+    return Sweep(start.sweep_id, tuple(done), budget, standings(done), page, served)
 
 
-def _page(sweep_id: str, cells: Sequence[CellResult]) -> str:
-    store = find_store(Home(Path(cells[0].cell.settings.home)))
-    runs = (done.evaluated.record.mlflow_run_id for done in cells if done.evaluated)
+def _page(home: Home, sweep_id: str, cells: Sequence[CellResult]) -> str:
+    runs = (done.evaluated.mlflow_run_id for done in cells if done.evaluated)
     run_id = next((run for run in runs if run), None)
-    return show_sweep(store, run_id, sweep_id) if run_id else ""
+    return show_sweep(find_store(home), run_id, sweep_id) if run_id else ""

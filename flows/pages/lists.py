@@ -17,8 +17,7 @@ from tasks.core.records import Execution
 from tasks.core.wording import counted, counts, percent
 from tasks.documents.terminal import fits, literal, make_grid, open_console, show
 from tasks.documents.text import visible
-from tasks.results.evaluation import DATABASES_CHANGED, ORACLE, REROLLED, TRANSLATED
-from tasks.results.run_record import RunHeader
+from tasks.results.run_record import DATABASES_CHANGED, ORACLE, REROLLED, TRANSLATED, RunHeader
 from tasks.results.warehouse.views import Table, plain, schema, views
 from tasks.settings.evaluation import labels_in_words
 

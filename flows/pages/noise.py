@@ -7,7 +7,7 @@ from tasks.documents.model import Block, Bullets, Document, Sentence, Span
 
 def estimate_document(plan: NoisePlan, budget_usd: float | None) -> Document:
     """Return what is missing, and what it is expected to cost."""
-    missing, one, run = len(plan.missing), plan.estimate, plan.parent.run
+    missing, one, run = len(plan.missing), plan.estimate, plan.parent
     name = f"{run.backbone} | {run.pipeline} on {run.benchmark}, run {run.run_id}"
     if not missing:
         there = f"All {counted(plan.wanted, 'repeat')} of {name} are there: nothing is requested."

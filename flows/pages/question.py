@@ -115,7 +115,7 @@ def print_conversation(console: Console, view: QuestionView, *, whole: bool) -> 
         judged = candidate in (None, 1)  # of several agents, the first one's turns are scored
         verdict = view.score.stages.get(turn_step(seen[candidate])) if judged else None
         same = seen[candidate] > 1 and turn.sql == before and turn.sql is not None
-        state = _state(turn, verdict, view.stored.run.rule) + (", the same SQL as before" if same else "")
+        state = _state(turn, verdict, view.record.rule) + (", the same SQL as before" if same else "")
         submitted = ", submitted" if turn.submitted else ""
         spent = f"  [dim]{found}[/]" if (found := _spent(record)) else ""
         console.print(f"\n[bold]{literal(record.label)}[/]  {state}{submitted}{spent}")
@@ -205,7 +205,7 @@ def print_question(view: QuestionView, stream: TextIO, *, whole: bool) -> None:
 
 
 def _print_head(console: Console, view: QuestionView) -> None:
-    question, run = view.score.question, view.stored.run
+    question, run = view.score.question, view.record
     about = " · ".join(part for part in (question.database_id, question.difficulty) if part)
     if not view.score.executable:
         lacking = "it has no gold" if view.score.final.gold_status == NO_GOLD else "the database was missing"
@@ -222,7 +222,7 @@ def _print_head(console: Console, view: QuestionView) -> None:
 
 def _print_verdict(console: Console, view: QuestionView) -> None:
     """Print why the answer is right or wrong, and what else judges it."""
-    score, run = view.score, view.stored.run
+    score, run = view.score, view.record
     console.print()
     if score.executable:
         why = answer_in_words(score, run.rule).removeprefix("wrong: ")
@@ -287,7 +287,7 @@ def _print_stages(console: Console, view: QuestionView) -> None:
     before: str | None = None
     for place, candidate in enumerate(candidates):
         verdict = view.score.stages.get(candidate.stage)
-        state = "not judged" if verdict is None else _mark(right=is_right(verdict, view.stored.run.rule))
+        state = "not judged" if verdict is None else _mark(right=is_right(verdict, view.record.rule))
         if verdict is not None and verdict.status != "ok":
             state += f", {literal(verdict.status)}" + (f": {literal(verdict.error)}" if verdict.error else "")
         same = place and candidate.sql == before
@@ -324,7 +324,7 @@ def _print_calls(console: Console, view: QuestionView, *, whole: bool) -> None:
             _print_model_call(console, view, call, whole=whole)
     if view.exchanges.problem:
         console.print(f"[yellow]![/] {literal(view.exchanges.problem)}")
-    elif stages and not whole and not view.stored.run.made_elsewhere:
+    elif stages and not whole and not view.record.made_elsewhere:
         console.print("[dim]--prompts prints prompts and replies[/]")
 
 
@@ -366,7 +366,7 @@ def print_lists(
             console.print(f"[dim]the first {limit:,} of {len(rows):,}; --limit shows more[/]")
     if view.problem:
         console.print(f"[yellow]![/] The causes cannot be read: {literal(view.problem)}")
-    run_id = view.stored.run.run_id
+    run_id = view.record.run_id
     first = next((row.question.id for rows in listed.values() for row in rows), None)
     if first is not None:
         console.print(f"\ncrosscheck show {run_id} {literal(first)}")

@@ -15,7 +15,7 @@ from flows.evaluate.run_view import RunView, causes_of, view_run
 from flows.runtime.control import Progress
 from flows.runtime.folders import Folders
 from flows.runtime.output import write_page
-from flows.runtime.result import compared_with_run_before
+from flows.runtime.summary import compared_with_run_before
 from tasks.core.outcome import TURN, is_turn, split_label
 from tasks.core.wording import counted, counts, duration, interval, money, number, p_value, percent, points
 from tasks.documents.html import html
@@ -144,8 +144,8 @@ def render_run(view: RunView, questions: Sequence[QuestionView], links: Links | 
     objects = {each.score.question.id: with_one_prompt(question_as_object(each)) for each in questions}
     shared = shared_sections(objects.values())
     packed = {id_: pack(with_sections(found, shared)) for id_, found in objects.items()}
-    variants = find_variants(view.stored.run.settings.get("benchmark") or {}, view.stored.rows)
-    items = tuple(_item(view, row, variants, packed.get(row.question.id, "")) for row in view.stored.rows)
+    variants = find_variants(view.record.settings_of("benchmark"), view.record.rows)
+    items = tuple(_item(view, row, variants, packed.get(row.question.id, "")) for row in view.record.rows)
     causes = f"Causes: {view.problem}" if view.problem else ""
     not_stored = next((each.exchanges.problem for each in questions if each.exchanges.problem), "")
     what, score = f"{record.pipeline} with {record.backbone} on {record.benchmark}", record.score
@@ -358,9 +358,9 @@ def write_report(
     path = file or home.reports / f"{header.run_id}.html"
     progress.step("Reading the run and its benchmark")
     view = view_run(warehouse.read_run(header.run_id), folders)
-    scores = (*view.wrong, *view.unanswered) if only_wrong else view.stored.rows
+    scores = (*view.wrong, *view.unanswered) if only_wrong else view.record.rows
     views = view_questions(
-        view.stored, scores, folders, rows=rows, compared=COMPARED_ON_PAGES, progress=progress
+        view.record, scores, folders, rows=rows, compared=COMPARED_ON_PAGES, progress=progress
     )
     links = Links(board="" if file else FILE_NAME, before=compared_with_run_before(header.run_id, home))
     page = render_run(view, views, links)

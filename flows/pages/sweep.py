@@ -73,10 +73,10 @@ def sweep_document(sweep: Sweep, file: str = "") -> Document:
     table = Table("Combinations", headers, tuple(_row(done, sweep) for done in sweep.cells), wide=True)
     priced = [
         Priced(
-            done.cell.name, Accuracy(report.score.correct, report.score.total), report.cost.from_scratch_usd
+            done.cell.name, Accuracy(record.score.correct, record.score.total), record.cost.from_scratch_usd
         )
         for done in sweep.cells
-        if done.evaluated and (report := done.evaluated.report).cost.from_scratch_usd is not None
+        if (record := done.evaluated) and record.cost.from_scratch_usd is not None
     ]
     page = (Sentence(f"The page is {file}.", "note"),) if file else ()
     blocks = (*_matrix(sweep), table, *pareto_blocks(priced), *_remarks(sweep), Only(("terminal",), page))
@@ -91,7 +91,7 @@ def headline(sweep: Sweep) -> str:
     best = [done for done in sweep.cells if done.cell.name in sweep.standings.best]
     if not best or best[0].evaluated is None:
         return f"{what}, none of them ranked"
-    record, others = best[0].evaluated.record, len(best) - 1
+    record, others = best[0].evaluated, len(best) - 1
     are = f" and {counted(others, 'other')} are" if others else " is"
     score = f"{percent(record.score)} ({counts(record.score)}, rule {record.rule})"
     return f"{record.benchmark}: {best[0].cell.name}{are} best of {what} with {score}"
@@ -120,26 +120,26 @@ def _score(done: CellResult, sweep: Sweep) -> str:
     if done.evaluated is None:
         return DASH
     letters = sweep.standings.letters.get(done.cell.name, "")
-    return f"{percent(done.evaluated.report.score).removesuffix(' %')} {letters}".rstrip()
+    return f"{percent(done.evaluated.score).removesuffix(' %')} {letters}".rstrip()
 
 
 def _row(done: CellResult, sweep: Sweep) -> tuple[ModelCell, ...]:
     if done.evaluated is None:
         unknown = ("not evaluated", money(done.estimated.cost_usd), "", "", "")
         return *_names(done.cell, sweep), DASH, "", "", "", "", *unknown
-    report, free = done.evaluated.report, done.cell.free
+    record, free = done.evaluated, done.cell.free
     return (
         *_names(done.cell, sweep),
-        percent(report.score),
-        counts(report.score),
-        interval(*report.score.interval) if report.score.interval else DASH,
-        score_plot(("", report.score, "b")),
+        percent(record.score),
+        counts(record.score),
+        interval(*record.score.interval) if record.score.interval else DASH,
+        score_plot(("", record.score, "b")),
         sweep.standings.letters.get(done.cell.name, ""),
         "not in full" if done.problem else sweep.standings.against_best.get(done.cell.name, ""),
         money(done.estimated.cost_usd),
-        money(0.0 if free else report.cost.from_scratch_usd),
-        money(0.0 if free or not report.cost.calls else report.cost.cost_usd),
-        Span(done.evaluated.record.run_id, "code"),
+        money(0.0 if free else record.cost.from_scratch_usd),
+        money(0.0 if free or not record.cost.calls else record.cost.cost_usd),
+        Span(record.run_id, "code"),
     )
 
 
@@ -165,7 +165,7 @@ def _remarks(sweep: Sweep) -> Iterator[Block]:
             f"difference to the best may be chance (p is {LEVEL:g} or more). {ALONE}"
         )
     for done in sweep.cells:
-        failed = sum(done.evaluated.report.failures.values()) if done.evaluated else 0
+        failed = sum(done.evaluated.failures.values()) if done.evaluated else 0
         if failed:
             yield Sentence(
                 f"{done.cell.name}: {counted(failed, 'question')} without an answer (wrong)", "error"
@@ -174,8 +174,7 @@ def _remarks(sweep: Sweep) -> Iterator[Block]:
             yield Sentence(f"{done.cell.name}: {done.problem}", "error")
     if sweep.budget:
         yield Sentence(_spent(sweep.budget))
-    last = next((done.evaluated for done in reversed(sweep.cells) if done.evaluated), None)
-    if last:
-        start = () if last.mlflow.served else (Code("crosscheck up  # starts MLflow, then open"),)
+    if any(done.evaluated for done in sweep.cells):
+        start = () if sweep.served else (Code("crosscheck up  # starts MLflow, then open"),)
         where = sweep.page or f"In MLflow, tags.sweep = '{sweep.id}' finds the runs."
         yield Section("Next", (*start, Code(where)))

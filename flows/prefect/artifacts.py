@@ -10,15 +10,16 @@ from types import TracebackType
 from typing import Self
 from uuid import UUID
 
-from flows.runtime.result import EvaluationResult
+from flows.runtime.control import Control, Ui
 from flows.runtime.summary import next_steps
 from tasks.documents.markdown import markdown
 from tasks.pages.run import cost_sentence, run_document
+from tasks.results.run_record import RunRecord
 from tasks.settings.home import Home
 
 log = logging.getLogger(__name__)
 
-PORT = 4200
+OWN_UI = "http://127.0.0.1:4200"
 UPDATE_EVERY_S = 5.0
 PROGRESS_KEY = "questions"
 RESULT_KEY = "evaluation"
@@ -81,15 +82,14 @@ async def show_markdown(key: str, text: str, description: str) -> None:
         log.warning("Prefect does not show the artifact %s (%s): %s", key, description, error)
 
 
-async def show_result(result: EvaluationResult) -> None:
+async def show_result(record: RunRecord) -> None:
     """Show the result of an evaluation on the page of the running flow: as an artifact, in its log, and by a tag."""
-    record = result.record
     if record.unanswered:
         await _add_tag(UNANSWERED)
     steps = next_steps(record)
     text = f"{markdown(run_document(record))}\n```\n{chr(10).join(steps)}\n```\n"
-    await show_markdown(RESULT_KEY, text, f"{result.in_words}, run {record.run_id}")
-    log_lines([f"{result.in_words}, run {record.run_id}", cost_sentence(record), *record.notes, *steps])
+    await show_markdown(RESULT_KEY, text, f"{record.in_words}, run {record.run_id}")
+    log_lines([f"{record.in_words}, run {record.run_id}", cost_sentence(record), *record.notes, *steps])
 
 
 async def _add_tag(tag: str) -> None:
@@ -112,21 +112,17 @@ def log_lines(lines: Iterable[str]) -> None:
         get_run_logger().info(line)
 
 
-def prefect_command(home: Home, *, own_server: bool) -> str:
-    """Return the shell command that starts Prefect's UI, or the address of the UI that runs.
-
-    Args:
-        home: the working folder.
-        own_server: whether the command has started the server itself, which ends with it.
-    """
-    if not own_server and (external := _external_ui()):
-        return f"Prefect's server answers at {external}"
-    return f"crosscheck up --home {shlex.quote(str(home.path))}"
+def prefect_ui(home: Home, control: Control) -> Ui:
+    """Return where Prefect shows the flow run of a command: on our server, which may end with it, or the user's."""
+    if not control.own_server and (external := _external_ui()):
+        return Ui(f"Prefect's server answers at {external}", prefect_page(control.flow_run))
+    command = f"crosscheck up --home {shlex.quote(str(home.path))}"
+    return Ui(command, f"{OWN_UI}/runs/flow-run/{control.flow_run}")
 
 
-def prefect_page(flow_run_id: str, *, own_server: bool = False) -> str:
-    """Return the address of a flow run in the UI; `own_server` as in `prefect_command`."""
-    return f"{(not own_server and _external_ui()) or f'http://127.0.0.1:{PORT}'}/runs/flow-run/{flow_run_id}"
+def prefect_page(flow_run_id: str) -> str:
+    """Return the address of a flow run in the UI."""
+    return f"{_external_ui() or OWN_UI}/runs/flow-run/{flow_run_id}"
 
 
 def _external_ui() -> str:

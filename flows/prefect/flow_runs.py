@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from uuid import UUID, uuid4
 
-from flows.runtime.result import EvaluationResult
 from tasks.core.errors import ConfigurationError
+from tasks.results.run_record import RunRecord
 from tasks.settings.evaluation import EvaluationSettings
 
 log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ UNANSWERED = "Unanswered"
 """Name of the state of a flow run with unanswered questions."""
 
 
-def final_state(result: EvaluationResult, message: str = "") -> Any:
+def final_state(result: RunRecord, message: str = "") -> Any:
     """Return the final state of the flow run of an evaluation or a re-run; it says what is left.
 
     A re-run of which every question failed again has failed. The state holds the result in quotes: Prefect does not
@@ -64,13 +64,13 @@ def final_state(result: EvaluationResult, message: str = "") -> Any:
     from prefect.utilities.annotations import quote
 
     failed, selected = result.still_failed
-    left = failed or result.record.unanswered
+    left = failed or result.unanswered
     name = UNANSWERED if left else "Completed"
     make = Failed if failed and failed == selected else Completed
     return make(name=name, message=message or result.in_words, data=quote(result))
 
 
-async def result_of(state: Any) -> EvaluationResult:
+async def result_of(state: Any) -> RunRecord:
     """Return the result that a `final_state` holds, also of a failed flow run.
 
     Raises:
@@ -80,7 +80,7 @@ async def result_of(state: Any) -> EvaluationResult:
 
     found = await state.aresult(raise_on_failure=False)
     if isinstance(found, quote):
-        evaluated: EvaluationResult = found.unquote()
+        evaluated: RunRecord = found.unquote()
         return evaluated
     raise found
 

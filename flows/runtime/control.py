@@ -15,6 +15,7 @@ from tasks.core.errors import CrosscheckError, ExitCode
 if TYPE_CHECKING:  # a display is opened before the rest is imported
     from tasks.backbone.pricing import Budget
     from tasks.core.outcome import Call
+    from tasks.results.run_record import RunRecord
 
 GRACE_S = 20.0
 """Timeout for calls in flight after a stop request."""
@@ -72,6 +73,19 @@ class Progress:
             self.notes.append(text)
 
 
+@dataclass(frozen=True, slots=True)
+class Ui:
+    """Where a run is shown: in MLflow, or in Prefect."""
+
+    command: str = ""  # shell command that starts the UI; where a server answers, a sentence that says so
+    page: str = ""  # address of the run in it, "" if it is not there
+    runs: str = ""  # address of the list of runs with score, cost and verdict, "" if there is none
+    served: bool = False  # whether its server is running already, so that there is no command to start it
+
+
+NOWHERE = Ui()
+
+
 @dataclass
 class Control:
     """Context of the flow runs of one command or deployment."""
@@ -85,7 +99,8 @@ class Control:
     budget: "Budget | None" = None  # limit on the cost; None without a limit
     loop: asyncio.AbstractEventLoop | None = None  # the event loop of the flow runs, once it runs
     flow_run: str = ""  # Prefect's id of the running flow run; "" without one
-    result: Any = None  # the `EvaluationResult` of the last run, from when it is logged on
+    result: "RunRecord | None" = None  # the last run, from when it is logged on
+    prefect: Ui = NOWHERE  # where Prefect shows that run
     own_server: bool = False  # whether this command has started Prefect's server, which then ends with it
     take_signals: Callable[[], None] = lambda: None  # lets Ctrl-C and SIGTERM set `stop` and `stop_now`
     # adds ids to the file from which later commands clean up after a killed process

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from flows.runtime.control import Progress
 from tasks.benchmarks.benchmark import Benchmark, load_benchmark
-from tasks.results.warehouse.stored import StoredRun
+from tasks.results.run_record import RunRecord
 from tasks.settings.assemble import stored_benchmark
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.evaluation import EvaluationSettings
@@ -29,6 +29,6 @@ class Folders:
         step = progress.step if progress else None
         return load_benchmark(settings, data=self.data, home=self.home.path, conf=find_conf(), progress=step)
 
-    def benchmark_of(self, stored: StoredRun, progress: Progress | None = None) -> Benchmark:
+    def benchmark_of(self, run: RunRecord, progress: Progress | None = None) -> Benchmark:
         """Load the benchmark of a run as its evaluation had it."""
-        return self.benchmark(stored_benchmark(stored.run.settings["benchmark"]), progress)
+        return self.benchmark(stored_benchmark(run.settings["benchmark"]), progress)

@@ -1,26 +1,61 @@
-"""The end of a command that made or shows a run: its first screen or all of it, and what to do next."""
+"""The end of a command that made or shows a run: its first screen or all of it, where it is, and what to do next."""
 
 import shlex
 import time
-from dataclasses import dataclass
-from typing import TextIO
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from flows import STARTED
-from flows.runtime.result import NOWHERE, EvaluationResult, Ui, compared_with_run_before
-from tasks.documents.model import Facts, Section, Sentence, Table
+from flows.runtime.control import NOWHERE, Ui
+from tasks.core.errors import CrosscheckError
+from tasks.documents.model import Facts, Section, Sentence
 from tasks.documents.terminal import open_console, print_blocks, print_document
 from tasks.pages.run import run_document
-from tasks.results.run_record import RunRecord
+from tasks.results.run_record import RunRecord, Tracked
 from tasks.settings.home import Home
 
+if TYPE_CHECKING:
+    from tasks.results.comparison import Comparison
 
-def print_summary(evaluated: EvaluationResult, home: Home, stream: TextIO, *, details: bool = False) -> None:
-    """Print a run that has just ended."""
-    tables = tuple(each for found in evaluated.report.measurements.values() for each in found.tables)
-    shown = Shown(evaluated.record, home, tables, evaluated.mlflow, evaluated.prefect, command_seconds())
-    print_run(shown, stream, details=details)
+
+def mlflow_ui(home: Home, tracked: Tracked) -> Ui:
+    """Return where MLflow shows a run."""
+    from flows.runtime.running_servers import shown_store
+    from tasks.results.mlflow.store import ui_command, ui_url
+
+    store = shown_store(home)
+    command = ui_command(store) or f"MLflow's server answers at {store.shown}"
+    if not tracked.experiment_id:
+        return Ui(command, served=store.served)
+    page, runs = ui_url(store, tracked.experiment_id, tracked.run_id), ui_url(store, tracked.experiment_id)
+    return Ui(command, page, runs, store.served)
+
+
+def compared_with_run_before(run_id: str, home: Home) -> "Comparison | None":
+    """Compare the last finished run of the same questions before a run (A) with it (B).
+
+    None if there is none, or if the warehouse does not have both, or refuses them.
+    """
+    from tasks.results.compare import compare
+    from tasks.results.warehouse.run_names import run_before
+    from tasks.results.warehouse.runs import Warehouse
+
+    warehouse = Warehouse(home.warehouse)
+    try:
+        before = run_before(run_id, warehouse.runs())
+        return compare(warehouse.read_run(before), warehouse.read_run(run_id)) if before else None
+    except CrosscheckError:  # such as databases that changed between them: `crosscheck compare` says so
+        return None
+
+
+def print_summary(
+    record: RunRecord, home: Home, stream: TextIO, *, details: bool = False, prefect: Ui = NOWHERE
+) -> None:
+    """Print a run that has just ended; `prefect` is where Prefect shows its flow run."""
+    places = _places(mlflow_ui(home, record.mlflow), prefect) if details else ()
+    _print(record, home, stream, details=details, places=places, seconds=command_seconds())
 
 
 def print_repeated(record: RunRecord, home: Home, stream: TextIO, *, details: bool = False) -> None:
@@ -37,30 +72,31 @@ def print_repeated(record: RunRecord, home: Home, stream: TextIO, *, details: bo
             Sentence(""),
         ),
     )
-    print_run(Shown(record, home), stream, details=details)
+    print_run(record, home, stream, details=details)
 
 
-@dataclass(frozen=True)
-class Shown:
-    """A run to be printed."""
-
-    record: RunRecord
-    home: Home
-    tables: tuple[Table, ...] = ()  # those of its metrics
-    mlflow: Ui = NOWHERE
-    prefect: Ui = NOWHERE
-    seconds: float | None = None  # how long the command took that made it; None: it was made before
+def print_run(record: RunRecord, home: Home, stream: TextIO, *, details: bool = False) -> None:
+    """Print the first screen of a run that was made before; with `details` everything."""
+    logged = details and record.mlflow.run_id
+    places = _places(mlflow_ui(home, record.mlflow), NOWHERE) if logged else ()
+    _print(record, home, stream, details=details, places=places)
 
 
-def print_run(shown: Shown, stream: TextIO, *, details: bool = False) -> None:
-    """Print the first screen of a run; with `details` everything, with the tables of every metric."""
-    record = shown.record
-    compared = compared_with_run_before(record.run_id, shown.home)
+def _print(
+    record: RunRecord,
+    home: Home,
+    stream: TextIO,
+    *,
+    details: bool,
+    places: Sequence[tuple[str, str]],
+    seconds: float | None = None,
+) -> None:
+    """Print a run, with how long the command took that made it; None: it was made before."""
+    compared = compared_with_run_before(record.run_id, home)
     before = compared.a.run_id if compared and compared.same_system else ""
     steps = next_steps(record, before, details=not details)
-    places = Facts(tuple(_places(shown) if details else ()))
-    more = (places, Section("Next", tuple(Sentence(step, "command") for step in steps)))
-    document = run_document(record, compared, shown.tables, more, seconds=shown.seconds, brief=not details)
+    more = (Facts(tuple(places)), Section("Next", tuple(Sentence(step, "command") for step in steps)))
+    document = run_document(record, compared, record.tables, more, seconds=seconds, brief=not details)
     print_document(document, stream)
 
 
@@ -90,11 +126,15 @@ def next_steps(record: RunRecord, before: str = "", *, details: bool = False) ->
     return [f"{command:<{width}}  # {why}" for command, why in commands]
 
 
-def _places(shown: Shown) -> list[tuple[str, str]]:
+def _places(mlflow: Ui, prefect: Ui) -> list[tuple[str, str]]:
     """Return where MLflow and Prefect show the run."""
-    places = [("MLflow  ", shown.mlflow.command), ("  all runs", shown.mlflow.runs)]
-    places.append(("  this run", shown.mlflow.page))
-    places += [("Prefect ", shown.prefect.command), ("        ", shown.prefect.page)]
+    places = (
+        ("MLflow  ", mlflow.command),
+        ("  all runs", mlflow.runs),
+        ("  this run", mlflow.page),
+        ("Prefect ", prefect.command),
+        ("        ", prefect.page),
+    )
     return [(name, text) for name, text in places if text]
 
 

@@ -9,7 +9,6 @@ from tasks.core.wording import (
     counted,
     counts,
     duration,
-    interval,
     money,
     percent,
     shorten,
@@ -106,10 +105,7 @@ BAR = 30
 
 def score_sentence(record: RunRecord) -> Sentence:
     """Return the score with its rule, numerator, denominator and interval."""
-    score = record.score
-    range_ = f", 95 % interval {interval(*score.interval)}" if score.interval else ""
-    behind = f" ({counts(score)}, rule {record.rule}{range_})"
-    return Sentence(("execution accuracy ", Span(percent(score), "strong"), behind))
+    return Sentence(("execution accuracy ", Span(percent(record.score), "strong"), record.score_in_brackets))
 
 
 def _head(record: RunRecord) -> Iterator[Block]:

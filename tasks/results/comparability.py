@@ -1,33 +1,32 @@
 """Whether two runs may be compared at all, and what a reader must know when they are."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, get_args
+from collections.abc import Iterator, Sequence
+from typing import get_args
 
 from tasks.core.errors import ConfigurationError, did_you_mean
 from tasks.core.wording import counted, shorten
 from tasks.results.comparison import Pair, Side
-from tasks.results.evaluation import DATABASES_CHANGED, REROLLED, Unfinished
 from tasks.results.parameters import flatten
-from tasks.results.warehouse.stored import StoredRun
+from tasks.results.run_record import DATABASES_CHANGED, REROLLED, RunRecord, Unfinished
 from tasks.scoring.degradation import about_models, find_degradation
 from tasks.scoring.report import QuestionScore
 
 _NAMED = 5
 
 
-def common_rule(a: StoredRun, b: StoredRun, wanted: str | None) -> str:
+def common_rule(a: RunRecord, b: RunRecord, wanted: str | None) -> str:
     """Return the rule by which two runs are compared, after checking that they have the same questions.
 
     It is the wanted one, or else the headline rule that both runs share.
     """
     _check_questions(a, b)
     changed = changed_databases(a, b)
-    if changed and a.run.engine == b.run.engine:
+    if changed and a.engine == b.engine:
         raise ConfigurationError(
             f"These runs cannot be compared: {counted(len(changed), 'database')} changed between them "
             f"({_named(changed)}).\n"
-            f"  {a.run.run_id} ({a.run.name}): sha256 {a.run.databases[changed[0]]}\n"
-            f"  {b.run.run_id} ({b.run.name}): sha256 {b.run.databases[changed[0]]}\n"
+            f"  {a.run_id} ({a.name}): sha256 {a.databases[changed[0]]}\n"
+            f"  {b.run_id} ({b.name}): sha256 {b.databases[changed[0]]}\n"
             "Their scores would differ because the data differ. Evaluate both on the same databases: paid replies "
             "are reused."
         )
@@ -38,20 +37,20 @@ def common_rule(a: StoredRun, b: StoredRun, wanted: str | None) -> str:
                 f'The runs were not both judged by the rule "{wanted}". {did_you_mean(wanted, known)}'
             )
         return wanted
-    if a.run.rule != b.run.rule:
+    if a.rule != b.rule:
         advice = f"Choose one that both were judged by: --rule {' or '.join(known)}." if known else ""
         raise ConfigurationError(
-            f'The headline rule of {a.run.run_id} is "{a.run.rule}", that of {b.run.run_id} is "{b.run.rule}": '
+            f'The headline rule of {a.run_id} is "{a.rule}", that of {b.run_id} is "{b.rule}": '
             f"their scores do not mean the same. {advice}".rstrip()
         )
-    return a.run.rule
+    return a.rule
 
 
-def _check_questions(a: StoredRun, b: StoredRun) -> None:
+def _check_questions(a: RunRecord, b: RunRecord) -> None:
     facts = (
-        ("benchmark", a.run.benchmark, b.run.benchmark),
-        ("revision", a.run.revision, b.run.revision),
-        ("question file's sha256", a.run.question_sha256, b.run.question_sha256),
+        ("benchmark", a.benchmark, b.benchmark),
+        ("revision", a.revision, b.revision),
+        ("question file's sha256", a.question_sha256, b.question_sha256),
     )
     differing = [(name, one, other) for name, one, other in facts if one != other]
     if not differing:
@@ -59,26 +58,26 @@ def _check_questions(a: StoredRun, b: StoredRun) -> None:
     name, one, other = differing[0]
     raise ConfigurationError(
         f"These runs cannot be compared: the {name} differs.\n"
-        f"  {a.run.run_id} ({a.run.name}): {one}\n"
-        f"  {b.run.run_id} ({b.run.name}): {other}\n"
+        f"  {a.run_id} ({a.name}): {one}\n"
+        f"  {b.run_id} ({b.name}): {other}\n"
         "A difference of their scores would be a difference of the questions. Evaluate both on the same benchmark, "
         'revision and question file; "crosscheck runs" lists what there is.'
     )
 
 
-def changed_databases(a: StoredRun, b: StoredRun) -> list[str]:
+def changed_databases(a: RunRecord, b: RunRecord) -> list[str]:
     """Return the databases whose content differs between the two runs."""
-    return [name for name, digest in a.run.databases.items() if b.run.databases.get(name, digest) != digest]
+    return [name for name, digest in a.databases.items() if b.databases.get(name, digest) != digest]
 
 
-def _rules(stored: StoredRun) -> list[str]:
-    judged = (rule for row in stored.rows for rule in row.final.correct)
-    return list(dict.fromkeys([stored.run.rule, *judged]))
+def _rules(run: RunRecord) -> list[str]:
+    judged = (rule for row in run.rows for rule in row.final.correct)
+    return list(dict.fromkeys([run.rule, *judged]))
 
 
 def warnings(
-    a: StoredRun,
-    b: StoredRun,
+    a: RunRecord,
+    b: RunRecord,
     pairs: Sequence[Pair],
     rule: str,
 ) -> tuple[str, ...]:
@@ -108,26 +107,25 @@ def left_out(sides: Sequence[Side], compared: int) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _about_both(a: StoredRun, b: StoredRun, rule: str) -> Iterator[str]:
-    if a.run.run_id == b.run.run_id:
+def _about_both(a: RunRecord, b: RunRecord, rule: str) -> Iterator[str]:
+    if a.run_id == b.run_id:
         yield "A and B are the same run."
-    if {a.run.rule, b.run.rule} != {rule}:
+    if {a.rule, b.rule} != {rule}:
         yield (
-            f"The metrics are those of the runs, by the rule {a.run.rule} in A and {b.run.rule} in B, "
-            f"not by {rule}."
+            f"The metrics are those of the runs, by the rule {a.rule} in A and {b.rule} in B, not by {rule}."
         )
-    if a.run.engine != b.run.engine:
-        engines = [stored.run.engine or "an unknown engine" for stored in (a, b)]
+    if a.engine != b.engine:
+        engines = [run.engine or "an unknown engine" for run in (a, b)]
         yield (
             f"A was executed by {engines[0]}, B by {engines[1]}: functions differ between versions, "
             "so some flips may not be the model's doing."
         )
         if changed := changed_databases(a, b):
             yield f"The content of {counted(len(changed), 'database')} is not the same in A and B: {_named(changed)}."
-    limits = [_benchmark(stored).get("timeout_s") for stored in (a, b)]
+    limits = [run.settings_of("benchmark").get("timeout_s") for run in (a, b)]
     if limits[0] != limits[1]:
         yield f"A query was stopped after {limits[0]} s in A and after {limits[1]} s in B."
-    lists = [set(_benchmark(stored).get("quarantine") or ()) for stored in (a, b)]
+    lists = [set(run.settings_of("benchmark").get("quarantine") or ()) for run in (a, b)]
     if lists[0] != lists[1]:
         yield (
             f"The runs have different quarantine lists ({len(lists[0])} questions in A, {len(lists[1])} in B); "
@@ -135,7 +133,7 @@ def _about_both(a: StoredRun, b: StoredRun, rule: str) -> Iterator[str]:
         )
 
 
-def _about_one(letter: str, stored: StoredRun, rows: Sequence[QuestionScore]) -> Iterator[str]:
+def _about_one(letter: str, run: RunRecord, rows: Sequence[QuestionScore]) -> Iterator[str]:
     how_it_ended = {
         "running": "is still running: only what it has scored so far is compared.",
         **dict.fromkeys(
@@ -144,14 +142,14 @@ def _about_one(letter: str, stored: StoredRun, rows: Sequence[QuestionScore]) ->
         ),
         "partial": "is partial: it stopped before its end, and questions that were not sent count as wrong.",
     }
-    if stored.status in how_it_ended:
-        yield f"{letter} {how_it_ended[stored.status]}"
-    if REROLLED in stored.run.tags:
+    if run.status in how_it_ended:
+        yield f"{letter} {how_it_ended[run.status]}"
+    if REROLLED in run.tags:
         yield (
             f"{letter} is re-rolled: some questions were sent again after their answers were judged, which tends to "
             "raise its score. It cannot be compared fairly with a run that sent every question once."
         )
-    if changed := stored.run.tags.get(DATABASES_CHANGED):
+    if changed := run.tags.get(DATABASES_CHANGED):
         yield (
             f"Databases changed on the server while {letter} was running: {changed}. Some of its answers may be scored "
             "on the old content, others on the new."
@@ -159,7 +157,7 @@ def _about_one(letter: str, stored: StoredRun, rows: Sequence[QuestionScore]) ->
     degradation = find_degradation(row.outcome for row in rows)
     if degradation.affected:
         yield f"{letter} did not run the whole pipeline as intended. {' '.join(degradation.sentences)}"
-    if models := about_models((row.outcome for row in rows), stored.run.settings.get("pipeline") or {}):
+    if models := about_models((row.outcome for row in rows), run.settings_of("pipeline")):
         yield f"{letter}: {models}"
     lost = [row for row in rows if row.outcome.retryable]
     if lost:
@@ -191,11 +189,6 @@ def _about_questions(pairs: Sequence[Pair]) -> Iterator[str]:
         yield f"The runs were judged by different golds on {_counted(other_gold)}: {_named(other_gold)}."
 
 
-def _benchmark(stored: StoredRun) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = stored.run.settings.get("benchmark") or {}
-    return found
-
-
 def _counted(questions: Sequence[object]) -> str:
     return counted(len(questions), "question")
 
@@ -204,7 +197,7 @@ def _named(ids: Sequence[str]) -> str:
     return shorten(ids, _NAMED)
 
 
-def repeat_warnings(a: Sequence[StoredRun], b: Sequence[StoredRun], left_out: int) -> Iterator[str]:
+def repeat_warnings(a: Sequence[RunRecord], b: Sequence[RunRecord], left_out: int) -> Iterator[str]:
     """Yield what a reader must know before trusting the numbers of several runs, in sentences."""
     for letter, runs in (("A", a), ("B", b)):
         differing = _differing_settings(runs)
@@ -220,14 +213,14 @@ def repeat_warnings(a: Sequence[StoredRun], b: Sequence[StoredRun], left_out: in
         )
     if left_out:
         yield f"{counted(left_out, 'question')} that not every run scored are left out."
-    for stored in (*a, *b):
-        if stored.status != "complete":
-            yield f"The run {stored.run.run_id} is {stored.status}."
+    for run in (*a, *b):
+        if run.status != "complete":
+            yield f"The run {run.run_id} is {run.status}."
 
 
-def _differing_settings(runs: Sequence[StoredRun]) -> tuple[str, ...]:
+def _differing_settings(runs: Sequence[RunRecord]) -> tuple[str, ...]:
     """Return the settings in which runs of one side differ, other than the epoch."""
-    settings = [flatten(dict(stored.run.settings)) for stored in runs]
+    settings = [flatten(dict(run.settings)) for run in runs]
     names = dict.fromkeys(name for run_settings in settings for name in run_settings)
     differing = (name for name in names if len({run_settings.get(name) for run_settings in settings}) > 1)
     return tuple(name for name in differing if name != "backbone.epoch")

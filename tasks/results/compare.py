@@ -24,11 +24,10 @@ from tasks.results.comparison import (
     VariantContrast,
     why_not_ranked,
 )
-from tasks.results.evaluation import GENERATED_DESCRIPTIONS, EvaluationRun
 from tasks.results.metric_rows import metric_rows
 from tasks.results.parameters import flatten
 from tasks.results.predictions import answer_in_words
-from tasks.results.warehouse.stored import StoredRun
+from tasks.results.run_record import GENERATED_DESCRIPTIONS, RunRecord
 from tasks.scoring.build_report import DIFFICULTIES
 from tasks.scoring.candidates import is_candidate
 from tasks.scoring.cost import reported_cost, total_cost
@@ -45,8 +44,8 @@ _MAX_IDS = 5
 
 
 def compare(
-    a: StoredRun | Sequence[StoredRun],
-    b: StoredRun | Sequence[StoredRun],
+    a: RunRecord | Sequence[RunRecord],
+    b: RunRecord | Sequence[RunRecord],
     *,
     rule: str | None = None,
     confidence: float = CONFIDENCE,
@@ -60,13 +59,13 @@ def compare(
     """
     if margin is not None and not 0 < margin < 1:
         raise ConfigurationError(f"A margin of {100 * margin:g} points: write one above 0 and below 100.")
-    runs_a, runs_b = ((side,) if isinstance(side, StoredRun) else tuple(side) for side in (a, b))
+    runs_a, runs_b = ((side,) if isinstance(side, RunRecord) else tuple(side) for side in (a, b))
     first, *others = runs_a + runs_b
     common, *_ = [common_rule(first, other, rule) for other in others]
-    for stored in (first, *others):
-        if not stored.scored:
+    for run in (first, *others):
+        if not run.scored_rows:
             raise ConfigurationError(
-                f"The run {stored.run.run_id} ({stored.run.name}, {stored.status}) has scored no question, so there "
+                f"The run {run.run_id} ({run.name}, {run.status}) has scored no question, so there "
                 'is nothing to compare. "crosscheck runs" lists the runs there are.'
             )
     if len(runs_a) == len(runs_b) == 1:
@@ -75,38 +74,36 @@ def compare(
 
 
 def _compare_two(
-    a: StoredRun, b: StoredRun, rule: str, confidence: float, margin: float | None
+    a: RunRecord, b: RunRecord, rule: str, confidence: float, margin: float | None
 ) -> Comparison:
-    scored_b = b.scored
+    scored_b = b.scored_rows
     pairs = [
         Pair(row, scored_b[id_], is_right(row.final, rule), is_right(scored_b[id_].final, rule))
-        for id_, row in a.scored.items()
+        for id_, row in a.scored_rows.items()
         if id_ in scored_b
     ]
     rows = [(pair.a, pair.b) for pair in pairs]
     test = compare_runs(a.rights(rule), b.rights(rule), confidence=confidence)
     ids = [pair.a.question.id for pair in pairs]
     sides = _side("A", (a,), ids, rule, test.only_a), _side("B", (b,), ids, rule, test.only_b)
-    why_not, names = why_not_ranked(sides), _names(a.run, b.run)
+    why_not, names = why_not_ranked(sides), _names(a, b)
     candidates = {
-        letter: curves
-        for letter, stored in (("a", a), ("b", b))
-        if (curves := stored.record.metrics.get("candidates"))
+        letter: curves for letter, run in (("a", a), ("b", b)) if (curves := run.metrics.get("candidates"))
     }
     return Comparison(
-        benchmark=a.run.benchmark,
-        revision=a.run.revision,
-        question_sha256=a.run.question_sha256,
+        benchmark=a.benchmark,
+        revision=a.revision,
+        question_sha256=a.question_sha256,
         rule=rule,
         a=sides[0],
         b=sides[1],
         result=_ranked(replace(test, name_a=names[0], name_b=names[1]), why_not, rows),
         same_sql=sum(pair.same_sql for pair in pairs),
-        by_difficulty=by_difficulty(pairs, hardness="spider" in (rule, a.run.rule)),
+        by_difficulty=by_difficulty(pairs, hardness="spider" in (rule, a.rule)),
         by_database=by_database(pairs),
         stages=by_stage(pairs, rule),
         metrics=metric_rows(a, b),
-        settings=_settings(a.run, b.run),
+        settings=_settings(a, b),
         left_out=left_out(sides, len(pairs)),
         warnings=warnings(a, b, pairs, rule),
         noninferiority=None if margin is None else noninferiority(*_differing(pairs), len(pairs), margin),
@@ -119,11 +116,11 @@ def _compare_two(
 
 
 def _compare_several(
-    a: Sequence[StoredRun], b: Sequence[StoredRun], rule: str, confidence: float, margin: float | None
+    a: Sequence[RunRecord], b: Sequence[RunRecord], rule: str, confidence: float, margin: float | None
 ) -> Comparison:
-    if both := {stored.run.run_id for stored in a} & {stored.run.run_id for stored in b}:
+    if both := {run.run_id for run in a} & {run.run_id for run in b}:
         raise ConfigurationError(f"The run {min(both)} is on both sides. Name each run on one side.")
-    scored = [stored.scored for stored in (*a, *b)]
+    scored = [run.scored_rows for run in (*a, *b)]
     ids = [id_ for id_ in scored[0] if all(id_ in rows for rows in scored)]
     if not ids:
         raise ConfigurationError("These runs have no scored question in common, so they cannot be compared.")
@@ -132,9 +129,9 @@ def _compare_several(
     not_ranked = why_not_ranked(sides) or _unanswered("A", a, ids) or _unanswered("B", b, ids)
     counts = (counts_a, len(a), counts_b, len(b))
     return Comparison(
-        benchmark=a[0].run.benchmark,
-        revision=a[0].run.revision,
-        question_sha256=a[0].run.question_sha256,
+        benchmark=a[0].benchmark,
+        revision=a[0].revision,
+        question_sha256=a[0].question_sha256,
         rule=rule,
         a=sides[0],
         b=sides[1],
@@ -146,20 +143,20 @@ def _compare_several(
 
 
 def _side(
-    letter: Letter, runs: Sequence[StoredRun], ids: Sequence[str], rule: str, only: tuple[str, ...] = ()
+    letter: Letter, runs: Sequence[RunRecord], ids: Sequence[str], rule: str, only: tuple[str, ...] = ()
 ) -> Side:
     """Return a side over the questions that are compared; `only`: questions that no run of the other side scored."""
-    rows = [[scored[id_] for id_ in ids] for scored in (stored.scored for stored in runs)]
+    rows = [[scored[id_] for id_ in ids] for scored in (run.scored_rows for run in runs)]
     side_runs = tuple(
         SideRun(
-            stored.run.run_id,
+            run.run_id,
             Accuracy(sum(is_right(row.final, rule) for row in run_rows), len(run_rows)),
-            stored.status,
-            stored.run.why_unranked,
+            run.status,
+            run.why_unranked,
         )
-        for stored, run_rows in zip(runs, rows, strict=True)
+        for run, run_rows in zip(runs, rows, strict=True)
     )
-    first, single = runs[0].run, len(runs) == 1
+    first, single = runs[0], len(runs) == 1
     records = [record for run_rows in rows for row in run_rows for record in row.outcome.stages]
     unknown = reported_cost(records) if first.made_elsewhere else None
     uncached = unknown or total_cost(
@@ -182,7 +179,7 @@ def _side(
         uncached.input_tokens,
         uncached.output_tokens,
         only,
-        sum(not row.executable for stored in runs for row in stored.rows),
+        sum(not row.executable for run in runs for row in run.rows),
         side_runs,
         None if single else stdev(run.ex.ex or 0.0 for run in side_runs),
     )
@@ -214,12 +211,12 @@ def _ranked(
     )
 
 
-def _unanswered(letter: Letter, runs: Sequence[StoredRun], ids: Sequence[str]) -> str:
+def _unanswered(letter: Letter, runs: Sequence[RunRecord], ids: Sequence[str]) -> str:
     """Return which of several runs lacks answers after retryable failures, as a sentence; "" if none does."""
     compared = set(ids)
-    for stored in runs:
-        run_id = stored.run.run_id
-        lost = sum(row.outcome.retryable for row in stored.rows if row.question.id in compared)
+    for run in runs:
+        run_id = run.run_id
+        lost = sum(row.outcome.retryable for row in run.rows if row.question.id in compared)
         if lost:
             return (
                 f"{run_id} in {letter} has no answer to {counted(lost, 'question')} because of retryable failures, so "
@@ -228,9 +225,9 @@ def _unanswered(letter: Letter, runs: Sequence[StoredRun], ids: Sequence[str]) -
     return ""
 
 
-def _count_right(runs: Sequence[StoredRun], ids: Sequence[str], rule: str) -> dict[str, int]:
+def _count_right(runs: Sequence[RunRecord], ids: Sequence[str], rule: str) -> dict[str, int]:
     """Return in how many runs each question is right."""
-    rights = [stored.rights(rule) for stored in runs]
+    rights = [run.rights(rule) for run in runs]
     return {id_: sum(right[id_] for right in rights) for id_ in ids}
 
 
@@ -338,8 +335,8 @@ def _stage_order(stage: str) -> tuple[int, str]:
 
 
 def _compare_variants(
-    a: StoredRun,
-    b: StoredRun,
+    a: RunRecord,
+    b: RunRecord,
     rows: Sequence[tuple[QuestionScore, QuestionScore]],
     rule: str,
     confidence: float,
@@ -351,8 +348,7 @@ def _compare_variants(
     """
     sides = [row for row, _ in rows], [row for _, row in rows]
     of_a, of_b = (
-        find_variants(stored.run.settings.get("benchmark") or {}, side)
-        for stored, side in zip((a, b), sides, strict=True)
+        find_variants(run.settings_of("benchmark"), side) for run, side in zip((a, b), sides, strict=True)
     )
     for name in dict.fromkeys((*of_a, *of_b)):
         own = of_a.get(name), of_b.get(name)
@@ -422,7 +418,7 @@ def _answered(score: QuestionScore, rule: str) -> Answered:
     )
 
 
-def _names(a: EvaluationRun, b: EvaluationRun) -> tuple[str, str]:
+def _names(a: RunRecord, b: RunRecord) -> tuple[str, str]:
     """Return what distinguishes two runs: their backbones, pipelines or both; their letters if these are equal."""
     if (a.backbone, a.pipeline) == (b.backbone, b.pipeline):
         return "A", "B"
@@ -430,10 +426,10 @@ def _names(a: EvaluationRun, b: EvaluationRun) -> tuple[str, str]:
         return a.backbone, b.backbone
     if a.backbone == b.backbone:
         return a.pipeline, b.pipeline
-    return f"{a.backbone} | {a.pipeline}", f"{b.backbone} | {b.pipeline}"
+    return a.name, b.name
 
 
-def _settings(a: EvaluationRun, b: EvaluationRun) -> tuple[SettingChange, ...]:
+def _settings(a: RunRecord, b: RunRecord) -> tuple[SettingChange, ...]:
     """Return what differs in the settings of two runs, and in the code that ran: first what both have."""
     one, other = flatten(dict(a.settings)), flatten(dict(b.settings))
     for known, run in ((one, a), (other, b)):

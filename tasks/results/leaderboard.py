@@ -8,9 +8,8 @@ from pathlib import PurePath
 from typing import Any
 
 from tasks.core.wording import counted, shorten
-from tasks.results.evaluation import NOISE, EvaluationRun
+from tasks.results.run_record import NOISE, RunRecord
 from tasks.results.warehouse.runs import Warehouse
-from tasks.results.warehouse.stored import StoredRun
 from tasks.scoring.cost import Cost
 from tasks.scoring.report import Ratio
 from tasks.scoring.score import Accuracy, Score
@@ -103,19 +102,18 @@ def leaderboard(warehouse: Warehouse, benchmark: str | None = None, by: str = ""
     ranked, and neither are runs whose score counts other questions or has another key than the newest run's.
     """
     runs = [
-        stored
-        for stored in warehouse.finished_runs()
-        if benchmark in (None, stored.run.benchmark) and NOISE not in stored.run.tags
+        run
+        for run in warehouse.finished_runs()
+        if benchmark in (None, run.benchmark) and NOISE not in run.tags
     ]
     question_sets = {run.run_id: run.question_set for run in warehouse.runs()}
-    groups: dict[tuple[Any, ...], list[StoredRun]] = {}
-    for stored in runs:
-        run = stored.run
+    groups: dict[tuple[Any, ...], list[RunRecord]] = {}
+    for run in runs:
         databases = tuple(sorted(run.databases.items()))
         key = (run.benchmark, run.revision, run.rule, question_sets.get(run.run_id, run.run_id), databases)
-        groups.setdefault(key, []).append(stored)
+        groups.setdefault(key, []).append(run)
     boards = _distinguished(
-        [(_board(members, warehouse, by), members[0].run) for members in groups.values()],
+        [(_board(members, warehouse, by), members[0]) for members in groups.values()],
         question_sets,
         warehouse,
     )
@@ -125,10 +123,10 @@ def leaderboard(warehouse: Warehouse, benchmark: str | None = None, by: str = ""
 
 
 def _distinguished(
-    boards: Sequence[tuple[Board, EvaluationRun]], question_sets: Mapping[str, str], warehouse: Warehouse
+    boards: Sequence[tuple[Board, RunRecord]], question_sets: Mapping[str, str], warehouse: Warehouse
 ) -> list[Board]:
     """Add to boards with the same title what distinguishes them: question file, questions or databases."""
-    alike: dict[str, list[EvaluationRun]] = {}
+    alike: dict[str, list[RunRecord]] = {}
     for board, run in boards:
         alike.setdefault(board.title, []).append(run)
     found = []
@@ -147,17 +145,17 @@ def _distinguished(
     return found
 
 
-def _board(newest_first: Sequence[StoredRun], warehouse: Warehouse, by: str) -> Board:
-    rows = _of_one_basis([(_row(stored, by), _basis(stored, by)) for stored in newest_first])
+def _board(newest_first: Sequence[RunRecord], warehouse: Warehouse, by: str) -> Board:
+    rows = _of_one_basis([(_row(run, by), _basis(run, by)) for run in newest_first])
     ranked = sorted(_latest(each for each in rows if not each.why_unranked), key=_order)
     scores = [_score(each) for each in ranked]
-    run = newest_first[0].run
+    run = newest_first[0]
     letters = _letters(ranked, run.rule, by, warehouse)
     return Board(
         run.benchmark,
         run.revision,
         run.rule,
-        newest_first[0].record.questions or 0,
+        newest_first[0].questions or 0,
         run.questions_in_benchmark,
         tuple(
             replace(each, rank=1 + scores.index(_score(each)), letters=letters.get(each.run_id, ""))
@@ -168,13 +166,13 @@ def _board(newest_first: Sequence[StoredRun], warehouse: Warehouse, by: str) -> 
     )
 
 
-def _basis(stored: StoredRun, by: str) -> object:
+def _basis(run: RunRecord, by: str) -> object:
     """Return what a score depends on beside the answers: the answer key, and the questions that are not counted."""
-    score = stored.record.scores.get(by)
+    score = run.scores.get(by)
     if score is None:
         return None
     left_out = (score.differs.withdrawn, score.differs.other_text, score.differs.absent)
-    return stored.run.keys.get(score.variant), *map(tuple, left_out)
+    return run.keys.get(score.variant), *map(tuple, left_out)
 
 
 def _of_one_basis(rows: Sequence[tuple[BoardRow, object]]) -> list[BoardRow]:
@@ -219,9 +217,8 @@ def _score(row: BoardRow) -> float:
     return (row.ranked_by.ex or 0.0) if row.ranked_by else 0.0
 
 
-def _row(stored: StoredRun, by: str) -> BoardRow:
-    run, record = stored.run, stored.record
-    candidates = record.metrics.get("candidates") or {}
+def _row(run: RunRecord, by: str) -> BoardRow:
+    candidates = run.metrics.get("candidates") or {}
     passed = candidates.get(f"pass@{candidates.get('n')}")
     return BoardRow(
         run.run_id,
@@ -230,31 +227,30 @@ def _row(stored: StoredRun, by: str) -> BoardRow:
         _file(run) if run.made_elsewhere else run.tags.get("changed", ""),
         run.tags.get("name", ""),
         run.started,
-        record.accuracy if record.total else None,
-        record.cost,
-        record.variants,
+        run.accuracy if run.total else None,
+        run.cost,
+        run.variants,
         candidates.get("n"),
         Ratio(passed["correct"], passed["total"]) if passed and passed.get("total") else None,
-        why_unranked=_why_unranked(stored, by),
-        by=record.scores.get(by),
+        why_unranked=_why_unranked(run, by),
+        by=run.scores.get(by),
     )
 
 
-def _file(run: EvaluationRun) -> str:
+def _file(run: RunRecord) -> str:
     """Return a run's file of predictions, its folder and its content: different systems often name it alike."""
-    file = run.settings.get("backbone") or {}
+    file = run.settings_of("backbone")
     path = "/".join(PurePath(str(file.get("file", ""))).parts[-2:])
     return f"{path} (sha256 {str(file.get('sha256', ''))[:8]})"
 
 
-def _why_unranked(stored: StoredRun, by: str) -> str:
-    record = stored.record
-    if why := stored.run.why_unranked:
+def _why_unranked(run: RunRecord, by: str) -> str:
+    if why := run.why_unranked:
         return why
-    if retryable := record.retryable:
+    if retryable := run.retryable:
         return f"has {counted(retryable, 'question')} without an answer that a re-run can give"
-    if stored.status != "complete":
-        return f"is {stored.status}"
-    if by and by not in record.scores:
+    if run.status != "complete":
+        return f"is {run.status}"
+    if by and by not in run.scores:
         return f"has no score {by}"
-    return "" if record.total else "has nothing to score"
+    return "" if run.total else "has nothing to score"

@@ -8,7 +8,7 @@ from pydantic import computed_field
 
 from tasks.core.wording import DASH, MINUS, counted, counts, percent, points, signed
 from tasks.documents.model import Table
-from tasks.results.warehouse.stored import StoredRun
+from tasks.results.run_record import RunRecord
 from tasks.scoring.metric import METRICS, SHARE, Better, Metric
 from tasks.scoring.report import Ratio, Value
 
@@ -63,17 +63,17 @@ class MetricRow:
         return DASH if value is None else f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
 
 
-def metric_rows(a: StoredRun, b: StoredRun) -> tuple[MetricRow, ...]:
+def metric_rows(a: RunRecord, b: RunRecord) -> tuple[MetricRow, ...]:
     """Return the values of every registered metric, and of a user's own metrics that a run has.
 
     There are none of runs that scored other questions: the summaries have the values over all questions of each run.
     A metric that applies to neither run has no row, and neither has a count that is 0 or a share of nothing in both.
     """
-    if a.scored.keys() != b.scored.keys():
+    if a.scored_rows.keys() != b.scored_rows.keys():
         return ()
     rows = []
     for name, declared in _metrics(a, b).items():
-        found = [stored.record.metrics.get(name) for stored in (a, b)]
+        found = [run.metrics.get(name) for run in (a, b)]
         title, unit, better = name, SHARE, None
         if declared is not None:
             title, unit, better = declared.title, declared.unit, declared.better
@@ -117,12 +117,12 @@ def _counts(value: Value | None) -> bool:
     return bool(value.total if isinstance(value, Ratio) else value)
 
 
-def _metrics(a: StoredRun, b: StoredRun) -> dict[str, Metric | None]:
+def _metrics(a: RunRecord, b: RunRecord) -> dict[str, Metric | None]:
     """Return metrics by name in the summary's order; those of a user's file, which is not imported, are None."""
     registered = sorted(map(METRICS.get, METRICS.names()), key=lambda metric: metric.order)
     found: dict[str, Metric | None] = {metric.name: metric for metric in registered}
-    for stored in (a, b):
-        names = (stored.run.settings.get("benchmark") or {}).get("metrics") or ()
+    for run in (a, b):
+        names = run.settings_of("benchmark").get("metrics") or ()
         for name in names:
             found.setdefault(str(name).rpartition(":")[2], None)
     return found

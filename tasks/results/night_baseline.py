@@ -12,14 +12,22 @@ from tasks.core.errors import ConfigurationError, CrosscheckError, DataError
 from tasks.core.wording import counted, shorten, storable
 from tasks.database.database import Database, digests_of, product_of
 from tasks.results.comparability import common_rule
-from tasks.results.evaluation import DATABASES_CHANGED, NIGHT, NOISE, ORACLE, REROLLED
 from tasks.results.night import Earlier, Night
 from tasks.results.night_entry import NightEntry, Past, Trend, trend_of
 from tasks.results.noise import measured_noise
-from tasks.results.run_record import RunHeader, adapter_of, json_of
+from tasks.results.run_record import (
+    DATABASES_CHANGED,
+    NIGHT,
+    NOISE,
+    ORACLE,
+    REROLLED,
+    RunHeader,
+    RunRecord,
+    adapter_of,
+    json_of,
+)
 from tasks.results.warehouse.run_names import find_run
 from tasks.results.warehouse.runs import Warehouse
-from tasks.results.warehouse.stored import StoredRun
 from tasks.scoring.cost import total
 from tasks.scoring.degradation import about_models, find_degradation
 from tasks.scoring.score import Accuracy
@@ -93,7 +101,7 @@ class Baselines:
     """What the evaluations of a nightly run may be compared with."""
 
     # runs that a user named or pinned, by the entry's name
-    named: Mapping[str, StoredRun] = field(default_factory=dict)
+    named: Mapping[str, RunRecord] = field(default_factory=dict)
     pins: Mapping[str, Pin] = field(default_factory=dict)  # those that were pinned
     # ids of runs that are no baseline by themselves, since an earlier nightly run found them worse
     worse: frozenset[str] = frozenset()
@@ -130,17 +138,17 @@ def compared(
     current, runs = warehouse.read_run(entry.run_id), warehouse.runs()
     header = find_run(entry.run_id, runs)
     degradation = find_degradation(row.outcome for row in current.rows)
-    models = about_models((row.outcome for row in current.rows), current.run.settings.get("pipeline") or {})
+    models = about_models((row.outcome for row in current.rows), current.settings_of("pipeline"))
     entry = replace(
         entry,
-        rule=current.run.rule,
+        rule=current.rule,
         trend=_trend(header, runs),
         degraded=degradation.share or 0.0,
         degradation=(*degradation.sentences, *filter(None, [models])),
     )
     if not entry.problem:
         entry = replace(entry, problem=_too_many_failures(current, gate))
-    if why := current.run.why_unranked:
+    if why := current.why_unranked:
         return replace(entry, not_ranked=why)
     named = baselines.named.get(entry.name)
     entry = replace(entry, decline=_decline(entry.trend, named, gate))
@@ -148,11 +156,9 @@ def compared(
     if baseline is None:
         return entry
     pin = baselines.pins.get(entry.name)
-    entry = replace(entry, baseline=baseline.run.run_id, pinned=pin.sentence if pin else "")
+    entry = replace(entry, baseline=baseline.run_id, pinned=pin.sentence if pin else "")
     if new_replies:
-        entry = replace(
-            entry, noise=measured_noise(header, current.run.settings, runs, warehouse, gate.level)
-        )
+        entry = replace(entry, noise=measured_noise(header, current.settings, runs, warehouse, gate.level))
     try:
         return replace(entry, comparison=compare_with(baseline, current, gate.level))
     except CrosscheckError as error:
@@ -172,21 +178,21 @@ def changed_data(
     backbone, pipeline).
     """
     baseline = baselines.named.get(" | ".join(names)) or _latest(names, night, warehouse)
-    if baseline is None or baseline.run.engine != product_of(databases):
+    if baseline is None or baseline.engine != product_of(databases):
         return ""
-    before = baseline.run.databases
+    before = baseline.databases
     changed = [name for name, digest in digests_of(databases).items() if before.get(name, digest) != digest]
     if not changed:
         return ""
     return (
-        f"{counted(len(changed), 'database')} changed since the baseline {baseline.run.run_id} was evaluated: "
+        f"{counted(len(changed), 'database')} changed since the baseline {baseline.run_id} was evaluated: "
         f"{shorten(changed, MAX_DATABASES)}.\n"
         "Nothing was sent to the model: the scores would differ because the data differ. Restore the databases, or "
         'evaluate the new ones and make that run the baseline: "crosscheck nights baseline RUN --reason TEXT".'
     )
 
 
-def _latest(names: tuple[str, str, str], night: str, warehouse: Warehouse) -> StoredRun | None:
+def _latest(names: tuple[str, str, str], night: str, warehouse: Warehouse) -> RunRecord | None:
     for run in warehouse.runs():
         of_these = (run.benchmark, run.backbone, run.pipeline) == names and run.status == "complete"
         if of_these and run.tags.get(NIGHT, night) != night and not run.rows_removed:
@@ -200,7 +206,7 @@ def previous_run(
     warehouse: Warehouse,
     worse: frozenset[str] = frozenset(),
     gate: Gate = GATE,
-) -> StoredRun | None:
+) -> RunRecord | None:
     """Return the latest complete run before this one of the same questions that was not worse; None without one.
 
     The same benchmark (name, revision, question file, selected questions), backbone and pipeline, by their names:
@@ -213,7 +219,7 @@ def previous_run(
         if run.rows_removed or run.run_id in worse:
             continue
         stored = warehouse.read_run(run.run_id)
-        if not stored.run.why_unranked and not _too_many_failures(stored, gate):
+        if not stored.why_unranked and not _too_many_failures(stored, gate):
             return stored
     return None
 
@@ -231,13 +237,13 @@ def paid_before(night: str, entries: Sequence[NightEntry], warehouse: Warehouse)
     return Earlier(total(paid), sum(least, 0.0))
 
 
-def named_run(reference: str, warehouse: Warehouse) -> StoredRun:
+def named_run(reference: str, warehouse: Warehouse) -> RunRecord:
     """Return the run that a user named as a baseline."""
     run = find_run(reference, warehouse.runs())
     if not run.is_finished:
         raise DataError(f'The baseline "{reference}" is {run.status}: name a run that was finished.')
     stored = warehouse.read_run(run.run_id)
-    if why := stored.run.why_unranked:
+    if why := stored.why_unranked:
         raise DataError(
             f'The baseline "{reference}" {why}, so nothing can be worse or better than it: name a run that sent '
             "every question once and saw no gold."
@@ -245,7 +251,7 @@ def named_run(reference: str, warehouse: Warehouse) -> StoredRun:
     return stored
 
 
-def compare_with(baseline: StoredRun, current: StoredRun, level: float) -> PairedTest:
+def compare_with(baseline: RunRecord, current: RunRecord, level: float) -> PairedTest:
     """Compare a run (B) with its baseline (A) on the questions that both have answered.
 
     A question without an answer because of the endpoint stays in the denominator of the score, but not in this
@@ -255,12 +261,12 @@ def compare_with(baseline: StoredRun, current: StoredRun, level: float) -> Paire
     a, b = baseline.answered_rights(rule), current.answered_rights(rule)
     if not a.keys() & b.keys():
         raise ConfigurationError(
-            f"{baseline.run.run_id} and {current.run.run_id} share no question that both have answered."
+            f"{baseline.run_id} and {current.run_id} share no question that both have answered."
         )
     return compare_runs(a, b, confidence=1 - level)
 
 
-def _too_many_failures(stored: StoredRun, gate: Gate) -> str:
+def _too_many_failures(stored: RunRecord, gate: Gate) -> str:
     """Say that a run has more unanswered questions than are tolerated; "" where it has not."""
     unanswered = sum(row.executable and row.outcome.retryable for row in stored.rows)
     share = unanswered / max(1, len(stored.rows))
@@ -293,9 +299,9 @@ def _earlier(current: RunHeader, runs: Sequence[RunHeader]) -> list[RunHeader]:
     return [run for run in earlier if NIGHT in run.tags] or earlier
 
 
-def _decline(trend: Sequence[Past], named: StoredRun | None, gate: Gate) -> Trend | None:
+def _decline(trend: Sequence[Past], named: RunRecord | None, gate: Gate) -> Trend | None:
     """Test the last scores for a trend: those since the named baseline, which may have been lower for a reason."""
-    since = named.run.started if named else datetime.datetime.min.replace(tzinfo=datetime.UTC)
+    since = named.started if named else datetime.datetime.min.replace(tzinfo=datetime.UTC)
     scores = [past.ex.ex or 0.0 for past in trend if past.started >= since.replace(microsecond=0)]
     return trend_of(scores[-gate.trend_nights :])
 

@@ -7,8 +7,8 @@ from tasks.core.errors import CrosscheckError
 from tasks.results.compare import compare
 from tasks.results.comparison import Comparison, Flip
 from tasks.results.night_entry import NightEntry
+from tasks.results.run_record import RunRecord
 from tasks.results.warehouse.runs import Warehouse
-from tasks.results.warehouse.stored import StoredRun
 from tasks.scoring.report import QuestionScore, StageScore
 
 
@@ -78,15 +78,13 @@ def _named(ids: Sequence[str], flips: Mapping[str, Flip]) -> tuple[Flip, ...]:
     return tuple(flips[id_] for id_ in ids if id_ in flips)
 
 
-def _stages(before: StoredRun | None, current: StoredRun) -> tuple[StageChange, ...]:
-    one, other = (
-        {stage.name: stage for stage in run.record.stages} if run else {} for run in (before, current)
-    )
+def _stages(before: RunRecord | None, current: RunRecord) -> tuple[StageChange, ...]:
+    one, other = ({stage.name: stage for stage in run.stages} if run else {} for run in (before, current))
     return tuple(StageChange(name, one.get(name), other.get(name)) for name in dict.fromkeys([*other, *one]))
 
 
-def _causes(before: StoredRun | None, current: StoredRun) -> tuple[CauseChange, ...]:
-    one, other = (run.record.metrics.get("errors") or {} if run else {} for run in (before, current))
+def _causes(before: RunRecord | None, current: RunRecord) -> tuple[CauseChange, ...]:
+    one, other = (run.metrics.get("errors") or {} if run else {} for run in (before, current))
     known = before is not None and bool(one)
     changes = [
         CauseChange(name, one.get(name, 0) if known else None, other.get(name, 0))

@@ -12,12 +12,10 @@ from pydantic import computed_field
 
 from tasks.core.errors import DataError
 from tasks.core.wording import counted, shorten
-from tasks.results.evaluation import NOISE, REPEAT
 from tasks.results.parameters import flatten
-from tasks.results.run_record import RunHeader
+from tasks.results.run_record import NOISE, REPEAT, RunHeader, RunRecord
 from tasks.results.warehouse.run_names import find_run
 from tasks.results.warehouse.runs import Warehouse
-from tasks.results.warehouse.stored import StoredRun
 from tasks.scoring.report import QuestionScore, is_right
 from tasks.scoring.score import Accuracy
 from tasks.scoring.significance import LEVEL
@@ -125,21 +123,21 @@ class Noise:
         return self.components.model_share
 
 
-def measure(parent: StoredRun, repeats: Sequence[StoredRun], gate: Gate | None = None) -> Noise:
+def measure(parent: RunRecord, repeats: Sequence[RunRecord], gate: Gate | None = None) -> Noise:
     """Return how much the repeats of a run differ, by its headline rule.
 
     `gate`: the gate of nightly runs whose smallest provable loss is computed; None: the default one.
     """
     if len(repeats) < MIN_REPEATS:
         raise DataError(
-            f"{counted(len(repeats), 'repeat')} of {parent.run.run_id}: {MIN_REPEATS} are the least to compare."
+            f"{counted(len(repeats), 'repeat')} of {parent.run_id}: {MIN_REPEATS} are the least to compare."
         )
-    rule, level = parent.run.rule, (gate or Gate()).level
-    tables = [repeat.scored for repeat in repeats]
+    rule, level = parent.rule, (gate or Gate()).level
+    tables = [repeat.scored_rows for repeat in repeats]
     scored = [name for name in tables[0] if all(name in table for table in tables)]
     common = [name for name in scored if not any(table[name].outcome.retryable for table in tables)]
     if not common:
-        raise DataError(f"The repeats of {parent.run.run_id} have no answered question in common.")
+        raise DataError(f"The repeats of {parent.run_id} have no answered question in common.")
     rights = {name: [is_right(table[name].final, rule) for table in tables] for name in common}
     counts, runs, total = [sum(rights[name]) for name in common], len(repeats), len(common)
     scores = [Accuracy(sum(rights[name][place] for name in common), total) for place in range(runs)]
@@ -147,11 +145,11 @@ def measure(parent: StoredRun, repeats: Sequence[StoredRun], gate: Gate | None =
     shares = [score.correct / total for score in scores]
     original = {row.question.id: is_right(row.final, rule) for row in parent.rows}
     return Noise(
-        parent.run.run_id,
-        parent.run.benchmark,
-        parent.run.revision,
-        parent.run.backbone,
-        parent.run.pipeline,
+        parent.run_id,
+        parent.benchmark,
+        parent.revision,
+        parent.backbone,
+        parent.pipeline,
         rule,
         tuple(_repeat(each, score) for each, score in zip(repeats, scores, strict=True)),
         total,
@@ -174,9 +172,9 @@ def measure(parent: StoredRun, repeats: Sequence[StoredRun], gate: Gate | None =
     )
 
 
-def _repeat(stored: StoredRun, ex: Accuracy) -> Repeat:
-    cost = stored.record.cost
-    return Repeat(stored.run.run_id, stored.run.started, ex, cost.calls, cost.cost_usd, cost.from_scratch_usd)
+def _repeat(stored: RunRecord, ex: Accuracy) -> Repeat:
+    cost = stored.cost
+    return Repeat(stored.run_id, stored.started, ex, cost.calls, cost.cost_usd, cost.from_scratch_usd)
 
 
 def _text_rate(answers: Sequence[Sequence[str | None]]) -> float:
@@ -209,17 +207,15 @@ def _unstable(
     return tuple(sorted(found, key=lambda each: abs(2 * each.right - len(rows[0]))))
 
 
-def _warnings(repeats: Sequence[StoredRun]) -> Iterator[str]:
-    versions = dict.fromkeys((each.run.version, each.run.git_commit) for each in repeats)
+def _warnings(repeats: Sequence[RunRecord]) -> Iterator[str]:
+    versions = dict.fromkeys((each.version, each.git_commit) for each in repeats)
     if len(versions) > 1:
         yield f"The repeats ran with {len(versions)} versions of Crosscheck: some differences may be due to its code."
-    engines = dict.fromkeys(each.run.engine for each in repeats)
+    engines = dict.fromkeys(each.engine for each in repeats)
     if len(engines) > 1:
         yield f"The SQL was executed by {shorten(tuple(engines), 3)}: some differences may be due to it."
-    cached = [
-        each.run.run_id for each in repeats if each.record.cost.calls == 0 and each.record.cost.cached_calls
-    ]
-    kinds = {str((repeat.run.settings.get("backbone") or {}).get("kind")) for repeat in repeats}
+    cached = [each.run_id for each in repeats if each.cost.calls == 0 and each.cost.cached_calls]
+    kinds = {str(repeat.settings_of("backbone").get("kind")) for repeat in repeats}
     if cached and kinds != {"offline"}:
         yield (
             f"{counted(len(cached), 'repeat')} paid for no call: an earlier attempt of the same repeat had paid "
@@ -251,7 +247,7 @@ def repeats_of(run_id: str, runs: Sequence[RunHeader]) -> tuple[RunHeader, ...]:
     return tuple(found[number] for number in sorted(found))
 
 
-def read_side(names: str, warehouse: Warehouse) -> tuple[StoredRun, ...]:
+def read_side(names: str, warehouse: Warehouse) -> tuple[RunRecord, ...]:
     """Return the runs that a user names on one side of a comparison.
 
     Args:
@@ -330,7 +326,7 @@ def measured_noise(
         if len(repeats) < MIN_MEASURED:
             continue
         read = [warehouse.read_run(each.run_id) for each in repeats]
-        if _relevant(read[0].run.settings) != _relevant(settings):
+        if _relevant(read[0].settings) != _relevant(settings):
             continue
         rule = current.rule
         tables = [stored.answered_rights(rule) for stored in read]

@@ -6,27 +6,45 @@ schema. What is not known is null, never 0.
 """
 
 import datetime
-import hashlib
 import json
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, is_dataclass
-from dataclasses import fields as fields_of
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetPydanticSchema, TypeAdapter
 
-from tasks.core.errors import CrosscheckError
-from tasks.core.wording import money, number, storable
+from tasks.core.errors import ExitCode
+from tasks.core.wording import DASH, counted, counts, interval, percent, percent_and_counts, storable
 from tasks.documents.model import Table
-from tasks.results.evaluation import FINISHED, KINDS, EvaluationRun
-from tasks.results.parameters import flatten, redact, secrets_of
-from tasks.scoring.cost import Cost, Estimate
+from tasks.scoring.cost import Cost, Estimate, in_words
 from tasks.scoring.degradation import Degradation
-from tasks.scoring.report import LinkingScore, Report, StageScore
+from tasks.scoring.report import LinkingScore, QuestionScore, StageScore, is_right
 from tasks.scoring.score import Accuracy, Score
-from tasks.settings.evaluation import HARMLESS
+
+Kind = Literal["benchmark", "backbone", "pipeline"]
+KINDS: tuple[Kind, ...] = ("benchmark", "backbone", "pipeline")
+"""Kinds of settings that an evaluation has."""
+REROLLED, ORACLE, TRANSLATED = "rerolled", "oracle", "gold_translated"
+"""Tags of runs that must not be ranked, as flows write them."""
+DATABASES_CHANGED = "databases_changed"
+"""Tag of runs during which databases changed on their server: which."""
+COPIES_GOLD = "copies_gold"
+"""Key in a run's backbone whose predictions are the text of the gold SQL."""
+GENERATED_DESCRIPTIONS = "generated_descriptions"
+"""Tag of the runs whose prompts may show column descriptions that a backbone wrote: how many, which, and a digest."""
+PREDICTIONS = "predictions"
+"""Kind and name of the pipeline of a run that scores a file of predictions made elsewhere."""
+NIGHT = "night"
+"""Tag of the runs of a nightly run: its name."""
+VERDICT = "verdict"
+"""Tag of the runs of a nightly run: the night's verdict on it."""
+NOISE, REPEAT = "noise", "repeat"
+"""Tags of the repeats of a run: the run's id, and the number of the repeat, from 1."""
+FINISHED = ("complete", "partial")
+"""How a run ended that has a report: every question was asked, or not."""
+Unfinished = Literal["interrupted", "failed", "killed"]
+"""How a run ended that has no report: the user stopped it, an error ended it, or its process was killed."""
 
 
 def _in_utc(moment: datetime.datetime) -> datetime.datetime:
@@ -111,6 +129,11 @@ class RunHeader(BaseModel):
     """Equal for finished runs of the same questions of one file."""
 
     @property
+    def name(self) -> str:
+        """What was evaluated."""
+        return f"{self.backbone} | {self.pipeline}"
+
+    @property
     def is_finished(self) -> bool:
         """Whether it came to its end, with or without an answer to every question."""
         return self.status in FINISHED
@@ -124,6 +147,10 @@ class RunHeader(BaseModel):
     def accuracy(self) -> Accuracy | None:
         """Its execution accuracy with the counts; None before its end."""
         return None if self.correct is None or self.total is None else Accuracy(self.correct, self.total)
+
+
+AsItIs = GetPydanticSchema(lambda source, handler: handler(tuple[Any, ...]))
+"""Marks a tuple of records that are not validated again."""
 
 
 class RunRecord(RunHeader):
@@ -201,6 +228,129 @@ class RunRecord(RunHeader):
     """A model's opinions on the answers."""
     same_as: str | None = None
     """Id of an earlier run with equal settings and answers, if nothing was paid."""
+    settings: dict[str, Any] = Field({}, exclude=True, repr=False)
+    """The models of benchmark, backbone and pipeline as plain JSON under these names, without secrets."""
+    question_file: str = Field("", exclude=True)
+    """Path of the questions of the evaluated split."""
+    questions_in_benchmark: int | None = Field(None, exclude=True)
+    """How many questions the file has; None: unknown."""
+    layout: str = Field("bird", exclude=True)
+    """How the benchmark's files are laid out ("bird", "spider"): the form of the submission."""
+    user: str | None = Field(None, exclude=True)
+    """Login name of the user who started it; None: unknown."""
+    databases: dict[str, str] = Field({}, exclude=True, repr=False)
+    """Digest of each database that it used, by the benchmark's name of it."""
+    inputs: str = Field("", exclude=True)
+    """Digest of everything that decides its result (`flows.evaluate.repeat`); "": unknown."""
+    tables: Annotated[tuple[Table, ...], AsItIs] = Field((), exclude=True, repr=False)
+    """What the metrics add to `--details`; (): the run was read from the warehouse."""
+    rows: Annotated[tuple[QuestionScore, ...], AsItIs] = Field((), exclude=True, repr=False)
+    """The questions written so far, in benchmark order once finished; (): they were not read."""
+
+    @property
+    def still_failed(self) -> tuple[int, int]:
+        """Of a re-run, how many of the selected questions failed again, and how many were selected; else (0, 0)."""
+        facts = self.rerun or {}
+        return facts.get("still_failed", 0) + facts.get("kept", 0), facts.get("selected", 0)
+
+    @property
+    def in_words(self) -> str:
+        """The score, and how many questions have no answer; of a re-run first how many failed again."""
+        failed, selected = self.still_failed
+        again = f"{failed:,} of {counted(selected, 'question')} still failed; " if failed else ""
+        score = f"EX {percent_and_counts(self.score)}" if self.score.total else "nothing to score"
+        left = f"; {counted(self.unanswered, 'question')} without an answer" if self.unanswered else ""
+        return f"{again}{score}{left}"
+
+    @property
+    def exit_code(self) -> int:
+        """0 when finished; 3 when a re-run can answer some failed questions; else 2 when a user's own metric failed."""
+        if self.retryable or (self.rerun or {}).get("no_new_answer"):
+            return ExitCode.TRY_AGAIN
+        unmeasured = any(
+            isinstance(found, dict) and found.keys() == {"error"} for found in self.metrics.values()
+        )
+        return ExitCode.BAD_INPUT if unmeasured else ExitCode.DONE
+
+    def with_notes(self, notes: Iterable[str]) -> "RunRecord":
+        """Return the record with these notes; empty ones are left out."""
+        return self.model_copy(update={"notes": tuple(storable(note) for note in notes if note)})
+
+    @property
+    def scored_rows(self) -> dict[str, QuestionScore]:
+        """The questions that were scored, by id."""
+        return {row.question.id: row for row in self.rows if row.executable}
+
+    def rights(self, rule: str) -> dict[str, bool]:
+        """Return whether each scored question is right by a rule, by id."""
+        return {id_: is_right(row.final, rule) for id_, row in self.scored_rows.items()}
+
+    def answered_rights(self, rule: str) -> dict[str, bool]:
+        """Return whether each scored question is right, without those that a retryable failure left unanswered."""
+        return {
+            id_: is_right(row.final, rule)
+            for id_, row in self.scored_rows.items()
+            if not row.outcome.retryable
+        }
+
+    def settings_of(self, kind: Kind) -> dict[str, Any]:
+        """Return the settings of benchmark, backbone or pipeline; {} if they are unknown."""
+        return self.settings.get(kind) or {}
+
+    @property
+    def made_elsewhere(self) -> bool:
+        """Whether its answers were read from a file of predictions; what they cost is then unknown."""
+        return self.settings_of("pipeline").get("kind") == PREDICTIONS
+
+    @property
+    def label(self) -> str:
+        """The run's name in MLflow: the user's, else what was evaluated; of a nightly run, after the night's date."""
+        date = self.tags.get(NIGHT, "").partition("T")[0]
+        return f"{date} {self.tags.get('name') or self.name}".strip()
+
+    @property
+    def why_unranked(self) -> str:
+        """Why it must not be ranked, as a clause without its subject; "" when it may be."""
+        benchmark, backbone, pipeline = map(self.settings_of, KINDS)
+        if ORACLE in self.tags or (pipeline.get("dac") or {}).get("oracle", "none") != "none":
+            return "saw parts of the gold SQL (an oracle analysis)"
+        if benchmark.get("transpile_gold"):
+            return "was scored against gold SQL that sqlglot has translated"
+        if backbone.get(COPIES_GOLD):
+            return "has predictions that are the text of the gold SQL"
+        if REROLLED in self.tags:
+            return "had questions asked again after their answers were judged (re-rolled)"
+        return ""
+
+    def __str__(self) -> str:
+        what = f"{self.benchmark} · {self.backbone} · {self.pipeline}, run {self.run_id}"
+        state = "" if self.status == "complete" else f" ({self.status})"
+        return f"{what}{state}: execution accuracy {percent(self.score)}{self.score_in_brackets}"
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+    def _repr_html_(self) -> str:
+        from pandas import DataFrame
+
+        score = self.score
+        rows = {
+            "run": f"{self.run_id} ({self.status})",
+            "benchmark": self.benchmark,
+            "backbone": self.backbone,
+            "pipeline": self.pipeline,
+            f"execution accuracy ({self.rule})": f"{percent(score)} ({counts(score)})",
+            "95 % interval": interval(*score.interval) if score.interval else DASH,
+            "cost": in_words(self.cost),
+        }
+        return str(DataFrame({"": rows.keys(), " ": rows.values()}).to_html(index=False))
+
+    @property
+    def score_in_brackets(self) -> str:
+        """What stands behind the headline share: numerator, denominator, rule and interval."""
+        score = self.score
+        range_ = f", 95 % interval {interval(*score.interval)}" if score.interval else ""
+        return f" ({counts(score)}, rule {self.rule}{range_})"
 
     @property
     def score(self) -> Score:
@@ -211,6 +361,12 @@ class RunRecord(RunHeader):
     def variants(self) -> dict[str, Score]:
         """The score of each variant under the headline rule."""
         return {name: score for name, score in self.scores.items() if score.variant == name}
+
+
+BESIDE = tuple(name for name, field in RunRecord.model_fields.items() if field.exclude)
+"""Fields that the JSON of a record does not have."""
+PROVENANCE = tuple(name for name in BESIDE if name not in ("rows", "tables"))
+"""Those of them that the warehouse has as JSON of their own."""
 
 
 def read_record(text: str) -> RunRecord:
@@ -227,186 +383,3 @@ def json_of(record: Any, fields: set[str] | None = None) -> Any:
 def adapter_of(kind: Any) -> TypeAdapter[Any]:
     """Return what reads and writes the records of a class."""
     return TypeAdapter(kind)
-
-
-MESSAGE_LENGTH = 300
-
-
-def started_record(run: EvaluationRun, status: str = "running") -> RunRecord:
-    """Return the record of a run that has begun."""
-    fields = {
-        "run_id": run.run_id,
-        "benchmark": run.benchmark,
-        "revision": run.revision,
-        "backbone": run.backbone,
-        "pipeline": run.pipeline,
-        "rule": run.rule,
-        "status": status,
-        "started": run.started,
-        "tags": dict(run.tags),
-        "question_set": run.run_id,
-        "changes": _changes(run),
-        "translations": run.translations,
-        "engine": run.engine,
-        "question_sha256": run.question_sha256,
-        "keys": dict(run.keys),
-        "version": run.version,
-        "git_commit": run.git_commit,
-    }
-    return _clean(fields)
-
-
-def record_of(run: EvaluationRun, report: Report, status: str = "complete", **facts: Any) -> RunRecord:
-    """Return the record of a run from its report.
-
-    Args:
-        run: the evaluation.
-        report: what it found, of the questions that it has so far.
-        status: how it ended.
-        facts: further fields of the record.
-    """
-    score = report.score
-    found = {name: each.data if each else None for name, each in report.details.items()}
-    update: dict[str, Any] = {
-        "questions": report.questions,
-        "scored": report.scored,
-        "answered": report.answered,
-        "unanswered": sum(report.failures.values()),
-        "retryable": report.retryable,
-        **{name: getattr(score, name) for name in ("ex", "correct", "total", "low", "high")},
-        "question_set": _question_set(run, report),
-        "scores": report.scores,
-        "stages": report.stages,
-        "by_difficulty": report.by_difficulty,
-        "by_database": report.by_database,
-        "links": report.linking,
-        "cost": report.cost,
-        "stage_costs": report.stage_cost,
-        "degradation": report.degradation,
-        "failures": report.failures,
-        "failure_messages": redact(
-            _failure_messages(report, facts.get("fatal", "")), *secrets_of(run.settings.get("backbone") or {})
-        ),
-        "missing_databases": report.missing_databases,
-        "without_gold": report.without_gold,
-        "not_executable": _not_executable(report),
-        "gold_faults": report.gold_faults,
-        "metrics": found,
-        "remarks": tuple(line for each in report.measurements.values() for line in each.lines or ()),
-        **({"mlflow_run_id": facts["mlflow"].run_id} if facts.get("mlflow") else {}),
-        **facts,
-    }
-    return _clean({**started_record(run, status).model_dump(), **update})
-
-
-def _plain(value: Any) -> Any:
-    """Return a dataclass, mapping or moment as JSON can write it."""
-    if is_dataclass(value):
-        return {field.name: getattr(value, field.name) for field in fields_of(value)}
-    return value.isoformat() if isinstance(value, datetime.datetime) else dict(value)
-
-
-def _clean(fields: Mapping[str, Any]) -> RunRecord:
-    """Return a record in whose texts is nothing that a store cannot hold: it equals what is read from one."""
-    return read_record(storable(json.dumps(fields, default=_plain, ensure_ascii=False)))
-
-
-def _changes(run: EvaluationRun) -> tuple[str, ...] | None:
-    """Return the settings that differ from those of the same names without `--set`.
-
-    A backbone of a file that cannot be read by its name is compared with any endpoint: without its prices, and without
-    what has no influence on an answer.
-    """
-    from tasks.settings.assemble import evaluation_settings  # imports YAML
-    from tasks.settings.backbone import BackboneSettings
-    from tasks.settings.evaluation import EvaluationChoice
-
-    def defaults_of(backbone: str) -> Any:
-        choice = EvaluationChoice(benchmark=run.benchmark, backbone=backbone, pipeline=run.pipeline)
-        return evaluation_settings(choice)
-
-    skipped: tuple[str, ...] = ()
-    try:
-        defaults = defaults_of(run.backbone)
-    except CrosscheckError:
-        if (run.settings.get("backbone") or {}).get("kind") != "openai":
-            return None
-        try:
-            unnamed = {"backbone": BackboneSettings(name=run.backbone)}
-            defaults = defaults_of("offline").model_copy(update=unnamed)
-            skipped = ("backbone.prices", *HARMLESS)
-        except CrosscheckError:  # a benchmark or a pipeline of a file, or predictions made elsewhere
-            return None
-    default = flatten({kind: getattr(defaults, kind).model_dump(mode="json") for kind in KINDS})
-    now = flatten({kind: run.settings.get(kind) or {} for kind in KINDS})
-    changed = (key for key in now if _differs(key, now[key], default) and not key.startswith(skipped))
-    return tuple(sorted(f"{key}={now[key]}" for key in changed))
-
-
-def _differs(key: str, value: str, default: Mapping[str, str]) -> bool:
-    """Return whether a flat setting has another value than by default, where a part of a null mapping is null."""
-    if key in default:
-        return default[key] != value
-    return value != "null" or any(name.startswith(f"{key}.") for name in default)
-
-
-def _question_set(run: EvaluationRun, report: Report) -> str:
-    ids = sorted(row.question.id for row in report.rows)
-    named = "\n".join([run.question_sha256, *ids])
-    return hashlib.sha256(named.encode("utf-8", "replace")).hexdigest()[:32] if ids else run.run_id
-
-
-def _not_executable(report: Report) -> dict[str, int]:
-    failures = (row.outcome.failure for row in report.rows if not row.executable)
-    return dict(Counter(failure.stage for failure in failures if failure and failure.stage))
-
-
-def _failure_messages(report: Report, fatal: str) -> dict[str, str]:
-    """Return the most frequent message of each kind of failure, without those that repeat the fatal error."""
-    found: dict[str, Counter[str]] = {}
-    for failure in (row.outcome.failure for row in report.rows):
-        if failure and failure.kind in report.failures and not (fatal and fatal in failure.message):
-            found.setdefault(failure.kind, Counter())[failure.message] += 1
-    most = {kind: messages.most_common(1)[0][0] for kind, messages in found.items()}
-    return {kind: " ".join(message.split())[:MESSAGE_LENGTH] for kind, message in most.items()}
-
-
-def bill_of_run(record: RunRecord) -> Table | None:
-    """Return what was saved of the list price, by stage; None if that is unknown or nothing is charged."""
-    cost = record.cost
-    if not cost.list_usd and not cost.reply_cache_usd:
-        return None
-    stages = [(name, cost) for name, cost in record.stage_costs.items() if cost.calls or cost.cached_calls]
-    rows = [(name, *map(money, _steps(each))) for name, each in (*stages, ("all", cost))]
-    headers = (
-        "stage", "list price", "saved by prompt cache", "saved by tier", "paid", "saved by reply cache", "from scratch"
-    )  # fmt: skip
-    remarks = [
-        "list price less what the provider's prompt cache and a cheaper tier saved is what was paid; the reply cache "
-        "saved what its replies cost when they were paid"
-    ]
-    if cost.flex_calls:
-        remarks.append(f"answered in the tier flex: {cost.flex_calls:,} of {number(cost.calls)} paid calls")
-    if (text := forecast_in_words(record)) is not None:
-        remarks.append(text)
-    right, scratch = record.score.correct, cost.from_scratch_usd
-    if right and scratch is not None:
-        remarks.append(
-            f"per right answer: {money(scratch / right)} from scratch ({money(scratch)} / {right:,})"
-        )
-    return Table("Bill", headers, (*rows[:-1], None, rows[-1]), "; ".join(remarks))
-
-
-def forecast_in_words(record: RunRecord) -> str | None:
-    """Return the forecast of a run's cost beside the actual one; None if either is unknown."""
-    forecast, scratch = record.forecast, record.cost.from_scratch_usd
-    if forecast is None or forecast.cost_usd is None or scratch is None:
-        return None
-    share = f", {scratch / forecast.cost_usd:.2f} times the forecast" if forecast.cost_usd else ""
-    estimated = f"forecast: {money(forecast.cost_usd)} for {number(forecast.calls)} calls"
-    return f"{estimated}; from scratch: {money(scratch)}{share}"
-
-
-def _steps(cost: Cost) -> tuple[float | None, ...]:
-    saved = (cost.prompt_cache_usd, cost.tier_usd)
-    return (cost.list_usd, *saved, cost.cost_usd, cost.reply_cache_usd, cost.from_scratch_usd)

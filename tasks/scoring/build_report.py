@@ -55,9 +55,9 @@ def build_report(
         },
         by_database=_by_database(scored, rule),
         stages=_stage_scores(scored, rule),
-        linking=score_links(scored, schemas),
+        links=score_links(scored, schemas),
         cost=total_cost(stage_records),
-        stage_cost={label: total_cost(records) for label, records in by_label.items()},
+        stage_costs={label: total_cost(records) for label, records in by_label.items()},
         failures=dict(Counter(failure.kind if failure else NO_ANSWER for failure in failures)),
         retryable=sum(failure.retryable for failure in failures if failure),
         missing_databases=dict(
@@ -78,7 +78,7 @@ def as_reported(report: Report) -> Report:
     """Return the report of answers that were made elsewhere, with what their file says of their cost."""
     records = [record for row in report.rows for record in row.outcome.stages]
     cost = reported_cost(records)
-    return replace(report, cost=cost, stage_cost={TURN: cost} if records else {})
+    return replace(report, cost=cost, stage_costs={TURN: cost} if records else {})
 
 
 def _no_gold(score: QuestionScore) -> bool:

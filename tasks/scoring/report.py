@@ -217,9 +217,9 @@ class Report:
     by_difficulty: Mapping[str, Accuracy]
     by_database: Mapping[str, Accuracy]
     stages: tuple[StageScore, ...]  # per-stage accuracy
-    linking: tuple[LinkingScore, ...]  # linking scores, by link
-    cost: Cost  # the whole bill; `stage_cost`: per stage label
-    stage_cost: Mapping[str, Cost]
+    links: tuple[LinkingScore, ...]  # linking scores, by link
+    cost: Cost  # the whole bill; `stage_costs`: per stage label
+    stage_costs: Mapping[str, Cost]
     failures: Mapping[str, int]  # questions without an answer, counted by the failure's kind
     retryable: int  # how many of those are retryable
     missing_databases: Mapping[str, int]  # question count per missing database

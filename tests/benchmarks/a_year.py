@@ -32,13 +32,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from flows.prefect.stage_results import StageDatabase
-from tasks.results.evaluation import EvaluationRun
 from tasks.results.mlflow.package import Completion
 from tasks.results.mlflow.trace_choice import choose
 from tasks.results.mlflow.tracker import Tracker
 from tasks.results.night import Night, all_nights, judge, write
 from tasks.results.night_baseline import Baselines, compared
 from tasks.results.night_entry import NightEntry
+from tasks.results.run_record import RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.execution.accuracy import VerdictKey
 from tasks.scoring.execution.verdict_cache import VerdictCache
@@ -70,7 +70,7 @@ def crosscheck(home: Home, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def run_of(days: int, pipeline: str) -> EvaluationRun:
+def run_of(days: int, pipeline: str) -> RunRecord:
     """Return the run of a pipeline so many days ago."""
     started = NOW - days * DAY + PIPELINES.index(pipeline) * datetime.timedelta(minutes=10)
     names = {"benchmark": "demo", "backbone": "offline", "pipeline": pipeline}
@@ -88,8 +88,7 @@ def write_nights(home: Home, questions: int) -> None:
             tracker.start(run)
             problem = tracker.trace(choose(report, failed=100, sample=20), lambda question, key: None)
             assert not problem, problem
-            tracker.finish(report, Completion(seconds=60.0))
-            warehouse.finish(run, report, tracker.finished())
+            warehouse.finish(tracker.finish(report, Completion(seconds=60.0)))
             entry = NightEntry(
                 run.benchmark,
                 run.backbone,
@@ -126,8 +125,8 @@ def copy_nights(home: Home, nights: int) -> None:
 class Copy:
     """A run that is to be a copy of another."""
 
-    model: EvaluationRun
-    run: EvaluationRun
+    model: RunRecord
+    run: RunRecord
     days: int
 
     @property

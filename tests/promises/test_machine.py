@@ -17,6 +17,7 @@ from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.protocol import Message, Reply, Request, request_key
 from tasks.core.errors import CrosscheckError
 from tasks.core.outcome import Call, Usage
+from tasks.results.build_record import record_of
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.backbone import BackboneSettings
 from tests.promises.test_stores import (
@@ -85,7 +86,7 @@ def test_a_full_or_read_only_disk_loses_nothing_and_is_named(
             assert cache.get(reply.call.request) == reply
     home = disk.folder / "home"
     shutil.copytree(built_demo, home)
-    Warehouse(home / "warehouse.duckdb").finish(make_run(), make_report(3))
+    Warehouse(home / "warehouse.duckdb").finish(record_of(make_run(), make_report(3)))
     fill_replies(home / "replies.sqlite")
     monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
     monkeypatch.chdir(tmp_path)

@@ -30,6 +30,7 @@ from tasks.documents.markdown import markdown
 from tasks.pages.comparison import comparison_document
 from tasks.pages.leaderboard import leaderboard_document
 from tasks.pages.night import night_document
+from tasks.results.build_record import record_of
 from tasks.results.compare import compare
 from tasks.results.leaderboard import leaderboard
 from tasks.results.mlflow.package import Completion
@@ -37,8 +38,8 @@ from tasks.results.mlflow.store import check, find_store
 from tasks.results.mlflow.tracker import Tracker
 from tasks.results.night_entry import NightEntry
 from tasks.results.predictions import table
+from tasks.results.run_record import RunRecord
 from tasks.results.warehouse.runs import Warehouse
-from tasks.results.warehouse.stored import StoredRun
 from tasks.retrieval.value_index import ValueIndex
 from tasks.scoring.build_report import build_report
 from tasks.settings.home import Home
@@ -68,7 +69,7 @@ TEXTS = (
 IDENTITY = {"model": "m"}
 
 
-def hostile(text: str) -> list[StoredRun]:
+def hostile(text: str) -> list[RunRecord]:
     """Two runs of ten questions, of which the fourth has the text in every place."""
     runs = []
     for run in two_runs(3, 2, 6):
@@ -116,17 +117,18 @@ def reply_cache(text: str, folder: Path) -> None:
 def warehouse(text: str, folder: Path) -> None:
     store = Warehouse(folder / "warehouse.duckdb")
     run = hostile(text)[0]
-    store.finish(run.run, report_of(run.rows, ("1_preliminary_sql",)), {})
-    found = store.read_run(run.run.run_id).rows
+    report = report_of(run.rows, ("1_preliminary_sql",))
+    store.finish(record_of(run, report))
+    found = store.read_run(run.run_id).rows
     assert found[:4] + found[5:] == run.rows[:4] + run.rows[5:]
     assert found[4].question.id == "4"
 
 
-def named(run: StoredRun, text: str) -> StoredRun:
+def named(run: RunRecord, text: str) -> RunRecord:
     """The run with the text as every name that it has, as far as settings take it as one."""
     text = storable(text)[:400]
     names = {"backbone": text, "pipeline": text, "benchmark": text, "revision": text}
-    return replace(run, run=replace(run.run, **names, tags={"changed": text, "name": text}))  # type: ignore[arg-type]
+    return run.model_copy(update={**names, "tags": {"changed": text, "name": text}})
 
 
 def of_comparison(text: str, folder: Path) -> str:
@@ -139,7 +141,7 @@ def of_run(text: str, folder: Path) -> str:
     broken = Execution("error", error=text)
     views = [QuestionView(run, row, (), Exchanges({}, text), found, broken, problem=text) for row in run.rows]
     before = compare(*(named(each, text) for each in hostile(text)))
-    return render_run(RunView(run, run.record, {}, text), views, Links(before=before))
+    return render_run(RunView(run, {}, text), views, Links(before=before))
 
 
 def of_night(text: str, folder: Path) -> str:
@@ -187,13 +189,12 @@ def mlflow_table(text: str, folder: Path) -> None:
 
 
 def mlflow_run(text: str, folder: Path) -> None:
-    run = named(hostile(text)[0], text).run
+    run = named(hostile(text)[0], text)
     shutil.copytree(empty_mlflow(), folder / "home")
     tracker = Tracker(Home(folder / "home"))
     tracker.start(run)
-    found = tracker.finish(
-        build_report(hostile(text)[0].rows, rule="bird", schemas={}), Completion(seconds=1.0)
-    )
+    report = build_report(hostile(text)[0].rows, rule="bird", schemas={})
+    found = tracker.finish(report, Completion(seconds=1.0)).mlflow
     assert found.run_id and not found.problem, found.problem
     for file in (folder / "home" / "mlartifacts").rglob("*.html"):
         assert "<script>alert" not in file.read_text(encoding="utf-8")

@@ -68,7 +68,7 @@ def command(given: BaselineOptions) -> None:
 
 def _wanted(given: BaselineOptions, pinned: "dict[str, Pin]") -> "Pin":
     """Return the change that the options describe."""
-    from tasks.results.evaluation import user_name
+    from tasks.results.build_record import user_name
     from tasks.results.night_baseline import Pin, named_run
     from tasks.results.warehouse.runs import Warehouse
 
@@ -83,7 +83,7 @@ def _wanted(given: BaselineOptions, pinned: "dict[str, Pin]") -> "Pin":
                 f'No baseline is pinned for "{given.unpin}". {did_you_mean(given.unpin, list(pinned))}'.strip()
             )
         return Pin(given.unpin, None, reason, now, user_name())
-    run = named_run(str(given.run), Warehouse(given.read_folder.warehouse)).run
+    run = named_run(str(given.run), Warehouse(given.read_folder.warehouse))
     return Pin(f"{run.benchmark} | {run.backbone} | {run.pipeline}", run.run_id, reason, now, user_name())
 
 

@@ -111,11 +111,11 @@ def command(given: EvaluateOptions) -> int:
 
     def show(stream: TextIO) -> None:
         if evaluated:
-            print_summary(evaluated, given.folder, stream, details=given.details)
+            print_summary(evaluated, given.folder, stream, details=given.details, prefect=control.prefect)
         elif known:
             print_repeated(known, given.folder, stream, details=given.details)
 
-    record = evaluated.record if evaluated else known
+    record = evaluated or known
     assert record is not None
     code = evaluated.exit_code if evaluated else ExitCode.DONE
     repeats = None if code else given.repeats

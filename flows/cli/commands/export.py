@@ -76,7 +76,7 @@ def _submission(given: ExportOptions, target: Path) -> None:
 
     def show(stream: TextIO) -> None:
         click.echo(
-            f"{found.answered:,} predictions of run {run.run.run_id} are in {found.file}. Questions without an answer, "
+            f"{found.answered:,} predictions of run {run.run_id} are in {found.file}. Questions without an answer, "
             f"which count as wrong: {found.questions - found.answered:,} of {found.questions:,}.",
             stream,
         )
@@ -104,4 +104,4 @@ def _submission(given: ExportOptions, target: Path) -> None:
             )
         click.echo(f"or here:\n  {found.score_command}", stream)
 
-    given.emit({"run_id": run.run.run_id, **asdict(found)}, show)
+    given.emit({"run_id": run.run_id, **asdict(found)}, show)

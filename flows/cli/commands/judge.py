@@ -89,8 +89,6 @@ def command(judge_options: JudgeOptions) -> int:
     budget = None if judge_options.budget is None else Budget(judge_options.budget)
     with judge_options.progress() as progress:
         judged = judge_run(stored, rows, settings, Control(progress, budget=budget))
-    Warehouse(judge_options.folder.warehouse).add_opinions(
-        stored.run.run_id, judged.opinions, judged.as_object()
-    )
+    Warehouse(judge_options.folder.warehouse).add_opinions(stored.run_id, judged.opinions, judged.as_object())
     judge_options.emit(judged.as_object(), lambda stream: print_document(judged_document(judged), stream))
     return ExitCode.TRY_AGAIN if judged.failures else ExitCode.DONE

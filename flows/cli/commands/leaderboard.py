@@ -52,7 +52,7 @@ def command(given: LeaderboardOptions) -> None:
             f'No run of "{given.benchmark}" is finished. {did_you_mean(given.benchmark, known)}'.strip()
         )
     if given.by and boards and not any(board.ranked for board in boards):
-        scores = {name for stored in warehouse.finished_runs() for name in stored.record.scores}
+        scores = {name for stored in warehouse.finished_runs() for name in stored.scores}
         raise ConfigurationError(
             f'No run that can be ranked has a score "{given.by}". {did_you_mean(given.by, sorted(scores))}'
         )

@@ -56,8 +56,7 @@ def command(plot_options: PlotOptions) -> None:
 
     file = plot_options.output or Path(f"{plot_options.kind}.pdf")
     width = cast("Width", int(plot_options.columns))
-    records = [run.record for run in plot_options.read_runs(*plot_options.runs)]
-    save(plot(records, plot_options.kind, width), file)
+    save(plot(plot_options.read_runs(*plot_options.runs), plot_options.kind, width), file)
     plot_options.emit(
         {"file": str(file), "kind": plot_options.kind, "columns": width},
         lambda stream: click.echo(f"The figure is {file}.", stream),

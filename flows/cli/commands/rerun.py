@@ -86,24 +86,27 @@ def command(given: RerunOptions) -> int:
         labels = given.labels
         plan = plan_rerun(given.settings())
         if plan.again:
-            evaluated = run_rerun(plan, Control(progress, tags=labels))
+            control = Control(progress, tags=labels)
+            evaluated = run_rerun(plan, control)
 
     from flows.runtime.summary import print_summary
     from tasks.results.run_record import json_of
 
     if evaluated is None:
-        name = plan.parent.run.run_id
+        name = plan.parent.run_id
         none = dict.fromkeys(("selected", "restored", "asked", "changed"), 0)
         facts = {"parent": name, "selection": plan.selection, **none}
         given.emit(
-            json_of(plan.parent.record.model_copy(update={"rerun": facts})),
+            json_of(plan.parent.model_copy(update={"rerun": facts})),
             lambda stream: click.echo(f"Run {name} has no question to repeat ({plan.selection}).", stream),
             text_too=True,
         )
         return 0
     given.emit(
-        json_of(evaluated.record),
-        lambda stream: print_summary(evaluated, given.folder, stream, details=given.details),
+        json_of(evaluated),
+        lambda stream: print_summary(
+            evaluated, given.folder, stream, details=given.details, prefect=control.prefect
+        ),
         text_too=True,
     )
     return evaluated.exit_code

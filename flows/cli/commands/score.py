@@ -134,7 +134,7 @@ def command(given: ScoreOptions) -> int:
     from tasks.results.run_record import json_of
 
     given.emit(
-        json_of(scored.record),
+        json_of(scored),
         lambda stream: print_summary(scored, given.folder, stream, details=given.details),
         text_too=True,
     )

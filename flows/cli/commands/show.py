@@ -81,9 +81,9 @@ def command(given: ShowOptions) -> None:
         found = question_as_object(shown) if given.as_json else {}
         given.emit(found, lambda stream: print_question(shown, stream, whole=given.prompts))
         return
-    from flows.evaluate.run_view import mlflow_of, run_as_object, view_run
+    from flows.evaluate.run_view import run_as_object, view_run
     from flows.pages.question import print_lists
-    from flows.runtime.summary import Shown, print_run
+    from flows.runtime.summary import print_run
 
     view = view_run(stored, given.folders)
     only = given.wrong or given.unanswered
@@ -92,11 +92,7 @@ def command(given: ShowOptions) -> None:
 
     def show(stream: TextIO) -> None:
         if not only:
-            print_run(
-                Shown(view.record, given.folder, mlflow=mlflow_of(view, given.folders)),
-                stream,
-                details=given.details,
-            )
+            print_run(view.record, given.folder, stream, details=given.details)
         if only or given.details:
             print_lists(view, listed, given.limit, stream)
 

@@ -104,7 +104,7 @@ def command(given: SweepOptions) -> int:
         from flows.runtime.output import write_page
         from tasks.documents.html import html
         from tasks.documents.terminal import print_document
-        from tasks.results.evaluation import new_run_id
+        from tasks.results.build_record import new_run_id
 
         labels = given.labels
         backbones, pipelines = names(given.backbones, "--backbones"), names(given.pipelines, "--pipelines")

@@ -131,21 +131,19 @@ def _line(metric: str, across: str = "step") -> dict[str, Any]:
     )
 
 
-def _scatter(across: str, up: str) -> dict[str, Any]:
-    return _card("SCATTER", xaxis={"key": across, "type": "METRIC"}, yaxis={"key": up, "type": "METRIC"})
-
-
-def _parallel(params: tuple[str, ...], metrics: tuple[str, ...]) -> dict[str, Any]:
-    return _card("PARALLEL", selectedParams=params, selectedMetrics=metrics, showAllRuns=False)
-
-
 _CARDS = {
     "Score": (
         _bar("ex"),
         _line("ex_by_stage"),
-        _scatter("usage/from_scratch_usd", "ex"),
+        _card(
+            "SCATTER",
+            xaxis={"key": "usage/from_scratch_usd", "type": "METRIC"},
+            yaxis={"key": "ex", "type": "METRIC"},
+        ),
         _bar("questions/failed"),
-        _parallel(("Backbone", "Pipeline"), ("ex",)),
+        _card(
+            "PARALLEL", selectedParams=("Backbone", "Pipeline"), selectedMetrics=("ex",), showAllRuns=False
+        ),
     ),
     "What it took": (
         _bar("usage/from_scratch_usd"),

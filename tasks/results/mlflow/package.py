@@ -19,11 +19,9 @@ from tasks.core.files import atomic_write_text
 from tasks.core.wording import counts, money, number, percent, signed
 from tasks.documents.html import Scale, render
 from tasks.results.curves import candidate_figure, turn_figure
-from tasks.results.evaluation import EvaluationRun
 from tasks.results.parameters import flatten
 from tasks.results.predictions import FILE, submission, table
 from tasks.results.run_record import RunRecord, TaskRunCounts, Tracked, json_of
-from tasks.scoring.cost import Cost
 from tasks.scoring.report import Ratio, Report, Value
 from tasks.scoring.score import Accuracy
 
@@ -39,14 +37,27 @@ class Measure:
     step: int = 0
 
 
+DETAILS = ("ex_errors/", "ex_errors_dac/", "linking_resolved/")
+"""Beginnings of the names of registered metrics' further values that only the record and the warehouse have."""
+COUNTS_OF_FAULTS = ("failures/", "questions/gold_fault", "questions/database_missing")
+"""Beginnings of the names of counts that are a metric only where they are not 0."""
+
+
 def measures(report: Report, seconds: float | None = None) -> tuple[Measure, ...]:
-    """Return the metrics of a run; a value that is not known is left out, never 0.
+    """Return the metrics of a run, about forty; a value that is not known is left out, never 0.
 
     MLflow's UI sorts metrics by name, and groups them by what stands before the slash: the names are chosen
-    so that `ex` comes first and everything about one subject stands together.
+    so that `ex` comes first and everything about one subject stands together. What is more, causes of
+    wrong answers and cost by stage for example, is in the run's record (`summary.json`) and in the warehouse.
     """
     values = ((name, _number(value), step) for name, value, step in _values(report, seconds))
-    return tuple(Measure(name, value, step) for name, value, step in values if value is not None)
+    return tuple(
+        Measure(name, value, step)
+        for name, value, step in values
+        if value is not None
+        and not name.startswith(DETAILS)
+        and (value or not name.startswith(COUNTS_OF_FAULTS))
+    )
 
 
 def _number(value: Logged) -> float | None:
@@ -73,23 +84,18 @@ def _values(report: Report, seconds: float | None) -> Iterator[tuple[str, Logged
 def _plain(report: Report) -> dict[str, Logged]:
     """Return the metrics without steps; the value of a registered metric stands under the metric's name."""
     values: dict[str, Logged] = {"ex": report.score}
-    values |= {f"ex_{name}": score for name, score in report.scores.items()}
+    values |= {f"ex_{name}": score for name, score in report.scores.items() if name != report.rule}
     values |= {f"ex_by_difficulty/{grade}": ratio for grade, ratio in report.by_difficulty.items()}
     for stage in report.stages:
         values[f"stage_ex/{stage.name}"] = stage
-        values[f"stage_fixed/{stage.name}"] = stage.fixed
-        values[f"stage_broken/{stage.name}"] = stage.broken
-    for link in report.linking:
-        for name in ("nsr", "strict_recall", "precision", "avg_tables", "avg_columns", "reduction"):
-            values[f"linking/{link.name}/{name}"] = getattr(link, name)
+    for link in report.links:
+        values[f"linking/{link.name}/nsr"] = link.nsr
+        values[f"linking/{link.name}/strict_recall"] = link.strict_recall
     for name, score in {"": report.score, **report.variants}.items():
         end = f"_{name}" if name else ""
         values |= {f"questions/correct{end}": score.correct, f"questions/total{end}": score.total}
     values |= {f"questions/differs_{name}": score.differs.count for name, score in report.variants.items()}
     values |= {
-        "questions/selected": report.questions,
-        "questions/scored": report.scored,
-        "questions/answered": report.answered,
         "questions/failed": sum(report.failures.values()),
         "questions/retryable": report.retryable,
         "questions/database_missing": sum(report.missing_databases.values()),
@@ -102,31 +108,17 @@ def _plain(report: Report) -> dict[str, Logged]:
     values |= {f"failures/{kind}": count for kind, count in report.failures.items()}
     for name, found in report.measurements.items():
         values |= {name: found.value} | dict(found.further)
-    by_stage = {f"usage_by_stage/{label}": cost for label, cost in report.stage_cost.items()}
-    for prefix, cost in {"usage": report.cost, **by_stage}.items():
-        values |= {f"{prefix}/{name}": value for name, value in _usage(cost).items()}
-    return values
-
-
-def _usage(cost: Cost) -> dict[str, Logged]:
-    return {
-        "calls": cost.calls,
-        "cached_calls": cost.cached_calls,
-        "retries": cost.retries,
-        "input_tokens": cost.input_tokens,
-        "cached_input_tokens": cost.cached_input_tokens,
-        "output_tokens": cost.output_tokens,
-        "reasoning_tokens": cost.reasoning_tokens,
-        "cost_usd": _dollars(cost.cost_usd),
-        "from_scratch_usd": _dollars(cost.from_scratch_usd),
-        "list_usd": _dollars(cost.list_usd),
-        "saved_by_prompt_cache_usd": _dollars(cost.prompt_cache_usd),
-        "saved_by_tier_usd": _dollars(cost.tier_usd),
-        "saved_by_reply_cache_usd": _dollars(cost.reply_cache_usd),
-        "flex_calls": cost.flex_calls,
-        "call_p50_seconds": cost.p50_s,
-        "call_p95_seconds": cost.p95_s,
+    cost = report.cost
+    values |= {
+        "usage/calls": cost.calls,
+        "usage/cached_calls": cost.cached_calls,
+        "usage/input_tokens": cost.input_tokens,
+        "usage/output_tokens": cost.output_tokens,
+        "usage/cost_usd": _dollars(cost.cost_usd),
+        "usage/from_scratch_usd": _dollars(cost.from_scratch_usd),
+        "usage/call_p95_seconds": cost.p95_s,
     }
+    return values
 
 
 def _dollars(usd: float | None) -> float | None:
@@ -234,7 +226,8 @@ EncodedBytes = Annotated[
 class Package:
     """What one flat MLflow run holds."""
 
-    run: EvaluationRun  # the evaluation
+    run: RunRecord  # as it began
+    dataset: Mapping[str, str]  # file, revision, sha256 and benchmark of its questions
     params: Mapping[str, str]  # flattened settings
     tags: Mapping[str, str]  # provenance, and the Markdown description
     measures: tuple[Measure, ...] = ()  # metrics; () while the evaluation runs
@@ -258,36 +251,39 @@ class Completion:
     genai_evaluation: bool = False  # whether MLflow lists the run among its evaluation runs
 
 
-def opening(run: EvaluationRun) -> Package:
+def opening(run: RunRecord) -> Package:
     """Return what is known before the first answer."""
-    return Package(run, _params(run), _tags(run, "running"))
+    return Package(run, _dataset(run), _params(run), _tags(run))
 
 
-def closing(run: EvaluationRun, report: Report, record: RunRecord, completion: Completion) -> Package:
-    """Return what is known at the end; `record` becomes `summary.json`."""
-    title = f"{run.name} on {run.benchmark}, revision {run.revision}"
-    answers = submission(report, run.layout, run.questions_in_benchmark)
+def closing(record: RunRecord, report: Report, completion: Completion) -> Package:
+    """Return what is known at the end; the record becomes `summary.json`."""
+    import yaml
+
+    title = f"{record.name} on {record.benchmark}, revision {record.revision}"
+    answers = submission(report, record.layout, record.questions_in_benchmark)
     files: dict[str, bytes | None] = {
-        "config.yaml": _yaml(dict(run.settings)),
+        "config.yaml": yaml.safe_dump(record.settings, sort_keys=False, allow_unicode=True).encode(),
         "summary.json": json.dumps(json_of(record), indent=2, ensure_ascii=False).encode("utf-8", "replace"),
         answers.file_name: answers.text.encode("utf-8", "replace"),
         "figures/ex_by_stage.svg": stage_figure(report, title),
         "figures/fixed_and_broken.svg": change_figure(report, title),
         "figures/candidates.svg": candidate_figure(record.metrics.get("candidates"), title),
         "figures/turns.svg": turn_figure(record.metrics.get("turns"), title),
-        FILE: table(report, run.settings.get("benchmark") or {}).encode("utf-8", "replace"),
+        FILE: table(report, record.settings_of("benchmark")).encode("utf-8", "replace"),
     }
     remarks = "".join(f"- {remark}\n" for remark in completion.remarks)
     described = completion.describe(record) + remarks
-    tags = _tags(run, completion.status) | {
+    tags = _tags(record) | {
         "mlflow.note.content": described[:MAX_TAG],
         "mlflow.source.name": in_short(record),
         "mlflow.loggedArtifacts": json.dumps([{"path": FILE, "type": "table"}]),
         **({"mlflow.runType": "genai_evaluate"} if completion.genai_evaluation else {}),
     }
     return Package(
-        run,
-        _params(run),
+        record,
+        _dataset(record),
+        _params(record),
         tags,
         measures(report, completion.seconds),
         {path: content for path, content in files.items() if content is not None},
@@ -321,10 +317,19 @@ def drop(file: Path) -> None:
         shutil.rmtree(file.parent, ignore_errors=True)
 
 
-def _tags(run: EvaluationRun, status: str) -> dict[str, str]:
+def _dataset(run: RunRecord) -> dict[str, str]:
+    return {
+        "file": run.question_file,
+        "revision": run.revision,
+        "sha256": run.question_sha256,
+        "benchmark": run.benchmark,
+    }
+
+
+def _tags(run: RunRecord) -> dict[str, str]:
     """Return tags; those under `mlflow.` fill the columns that MLflow's UI has of its own."""
     known = {
-        "status": status,
+        "status": run.status,
         "rule": run.rule,
         "benchmark_revision": run.revision,
         "question_sha256": run.question_sha256,
@@ -342,7 +347,7 @@ def _tags(run: EvaluationRun, status: str) -> dict[str, str]:
     return {name: value for name, value in known.items() if value}
 
 
-def _params(run: EvaluationRun) -> dict[str, str]:
+def _params(run: RunRecord) -> dict[str, str]:
     """Return the settings, without their descriptions, and first in MLflow's order what distinguishes runs.
 
     MLflow's page of comparison draws the first parameters that differ, capital letters before small ones.
@@ -352,9 +357,3 @@ def _params(run: EvaluationRun) -> dict[str, str]:
         for kind, content in run.settings.items()
     }
     return {"Backbone": run.backbone, "Pipeline": run.pipeline} | flatten(settings)
-
-
-def _yaml(settings: Mapping[str, Any]) -> bytes:
-    import yaml
-
-    return yaml.safe_dump(settings, sort_keys=False, allow_unicode=True).encode()

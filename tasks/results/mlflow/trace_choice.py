@@ -81,6 +81,7 @@ def choose(
     shown = chosen - set(unchanged)
     others = (chosen - shown) | sample_of(set(names) - chosen, brief)
     wanted = {*failures, *wrong, *(name for name in names if name in flipped)}
+    causes = report.measurements.get("errors")
     return TraceChoice(
         tuple(row for row in rows if row.question.id in shown),
         tuple(row for row in rows if row.question.id in others),
@@ -90,13 +91,8 @@ def choose(
         len(shown & sampled),
         flipped,
         chosen - shown,
-        _causes(report),
+        {name: str(why) for name, why in causes.by_question.items() if why} if causes else {},
     )
-
-
-def _causes(report: Report) -> dict[str, str]:
-    found = report.measurements.get("errors")
-    return {name: str(causes) for name, causes in found.by_question.items() if causes} if found else {}
 
 
 def is_failed(row: QuestionScore) -> bool:

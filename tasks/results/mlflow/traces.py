@@ -16,12 +16,11 @@ from tasks.backbone.recordings import Exchange
 from tasks.backbone.replies.thoughts import thoughts_of, without_thoughts
 from tasks.core.outcome import StageRecord
 from tasks.core.wording import storable
-from tasks.results.evaluation import EvaluationRun
 from tasks.results.mlflow.store import Store, attempt
 from tasks.results.mlflow.trace_choice import TraceChoice
 from tasks.results.parameters import redact, secrets_of
 from tasks.results.predictions import status
-from tasks.results.run_record import Tracked
+from tasks.results.run_record import RunRecord, Tracked
 from tasks.scoring.report import QuestionScore, is_right
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ def question_span(
         attributes=_known(
             notes=list(outcome.notes),
             attempts=outcome.attempts,
-            links=_links(score),
+            links={name: [str(column) for column in link.columns] for name, link in outcome.links.items()},
             stages=None if exchanges else f"crosscheck show {run} {shlex.quote(question.id)} --prompts",
         ),
         parts=parts,
@@ -123,7 +122,13 @@ def _calls(question: str, record: StageRecord, exchanges: Exchanges) -> Iterator
         yield QuestionSpan(
             name=call.model or "model",
             kind="CHAT_MODEL",
-            inputs={"messages": _messages(exchange)} if exchange else NOT_KEPT,
+            inputs={
+                "messages": [
+                    {"role": message.role, "content": _cut(message.content)} for message in exchange.messages
+                ]
+            }
+            if exchange
+            else NOT_KEPT,
             outputs=_reply(exchange) if exchange else NOT_KEPT,
             seconds=call.seconds or 0.0,
             attributes=_known(
@@ -158,10 +163,6 @@ def _reply(exchange: Exchange) -> dict[str, Any]:
     return {"choices": [{"message": message}]}
 
 
-def _links(score: QuestionScore) -> dict[str, list[str]]:
-    return {name: [str(column) for column in link.columns] for name, link in score.outcome.links.items()}
-
-
 def _cut(text: str) -> str:
     if len(text) <= MAX_CHARACTERS:
         return text
@@ -181,7 +182,7 @@ PREVIEW = 1000
 
 
 def log_traces(
-    store: Store, run: EvaluationRun, tracked: Tracked, choice: TraceChoice, exchanges: Exchanges
+    store: Store, run: RunRecord, tracked: Tracked, choice: TraceChoice, exchanges: Exchanges
 ) -> str:
     """Write traces and link them with their MLflow run; replace those of an earlier call.
 
@@ -220,7 +221,7 @@ class _Maker:
     """Makes traces of one run. Their ids follow from the run's and the question's."""
 
     def __init__(
-        self, run: EvaluationRun, run_id: str, experiment_id: str, verdict: str, choice: TraceChoice
+        self, run: RunRecord, run_id: str, experiment_id: str, verdict: str, choice: TraceChoice
     ) -> None:
         self._run = run
         self._choice = choice

@@ -7,7 +7,7 @@ import datetime
 import logging
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 
 from tasks.core.errors import CrosscheckError
 from tasks.core.wording import storable
-from tasks.results.evaluation import NIGHT, VERDICT, EvaluationRun, Unfinished
+from tasks.results.build_record import record_of
 from tasks.results.mlflow.experiment import TREND, colour_of, experiment_name, open_experiment
 from tasks.results.mlflow.package import (
     MAX_TAG,
@@ -35,7 +35,7 @@ from tasks.results.mlflow.store import Store, attempt, check, find_store, is_kno
 from tasks.results.mlflow.trace_choice import TraceChoice
 from tasks.results.mlflow.traces import Exchanges, log_traces
 from tasks.results.parameters import name_for_mlflow, redact
-from tasks.results.run_record import RunRecord, Tracked, record_of
+from tasks.results.run_record import NIGHT, VERDICT, RunRecord, Tracked, Unfinished
 from tasks.scoring.report import Report
 from tasks.settings.home import Home
 
@@ -61,22 +61,21 @@ class Tracker:
         self._home = home
         self.store = store or find_store(home)
         self._waiting = home.path / "unlogged"
-        self._run: EvaluationRun | None = None
+        self._run: RunRecord | None = None
         self._tracked = Tracked(self.store.shown)
         self._opened = False
         self._made: Callable[[str], None] = lambda run_id: None
-        self._record: RunRecord | None = None
 
     def check(self) -> None:
         """Open the store."""
         check(self.store)
 
-    def may_start_later(self, run: EvaluationRun) -> bool:
+    def may_start_later(self, run: RunRecord) -> bool:
         """Return whether `start` is known to succeed, so that questions may be asked before it."""
         file = self.store.sqlite_file
         return file is not None and is_known(file, experiment_name(run.benchmark))
 
-    def start(self, run: EvaluationRun, made: Callable[[str], None] = lambda run_id: None) -> Tracked:
+    def start(self, run: RunRecord, made: Callable[[str], None] = lambda run_id: None) -> Tracked:
         """Make the run, RUNNING, with its settings, provenance and dataset.
 
         `made` is called with MLflow's id of the run as soon as it exists.
@@ -96,10 +95,10 @@ class Tracker:
         """
         return log_traces(self.store, self._started(), self._tracked, choice, exchanges)
 
-    def finish(self, report: Report, completion: Completion = COMPLETE) -> Tracked:
-        """Log metrics, description and artifacts in bulk and close the run."""
+    def finish(self, report: Report, completion: Completion = COMPLETE) -> RunRecord:
+        """Log metrics, description and artifacts in bulk, close the run, and return its record."""
         run = self._started()
-        run = self._run = replace(run, tags={**run.tags, **completion.tags})
+        run = self._run = run.model_copy(update={"tags": {**run.tags, **completion.tags}})
         problem = "" if self._opened else self._attempt(lambda client: self._open(client, opening(run)))
         record = record_of(
             run,
@@ -111,7 +110,7 @@ class Tracker:
             mlflow=self._tracked,
             **completion.facts,
         )
-        package = closing(run, report, record, completion)
+        package = closing(record, report, completion)
         problem = problem or self._attempt(lambda client: self._send(client, package, "FINISHED"))
         if problem:
             kept = keep(replace(package, tracked=self._tracked), self._waiting)
@@ -124,17 +123,7 @@ class Tracker:
             )
         else:
             self._log_waiting()
-        self._record = record
-        return self._tracked
-
-    def finished(self, notes: Iterable[str] = ()) -> RunRecord:
-        """Return the record of the finished run, with where MLflow has it, and notes; empty ones are left out."""
-        if self._record is None:
-            raise RuntimeError("finish the tracker before reading the record")
-        where = {"mlflow": self._tracked, "mlflow_run_id": self._tracked.run_id}
-        return self._record.model_copy(
-            update={**where, "notes": tuple(storable(note) for note in notes if note)}
-        )
+        return record.model_copy(update={"mlflow": self._tracked, "mlflow_run_id": self._tracked.run_id})
 
     def abandon(self, reason: str, status: Unfinished = "failed") -> Tracked:
         """Close the run without a report, with how it ended; the reason goes into its description."""
@@ -168,7 +157,7 @@ class Tracker:
         self._send(client, package, "FINISHED")
         drop(file)
 
-    def _started(self) -> EvaluationRun:
+    def _started(self) -> RunRecord:
         if self._run is None:
             raise RuntimeError("start the tracker before finishing it")
         return self._run
@@ -179,9 +168,11 @@ class Tracker:
     def _open(self, client: "MlflowClient", package: Package) -> None:
         if self._tracked.run_id is None:
             self._create(client, package)
+        from mlflow.entities import Param
+
         run_id = str(self._tracked.run_id)
-        _log_params(client, run_id, package.params)
-        _log_dataset(client, run_id, package.run)
+        client.log_batch(run_id, params=[Param(name, value) for name, value in package.params.items()])
+        _log_dataset(client, run_id, package.dataset)
         self._opened = True
 
     def _create(self, client: "MlflowClient", package: Package) -> None:
@@ -222,12 +213,6 @@ def _log_files(client: "MlflowClient", run_id: str, files: Mapping[str, bytes]) 
         client.log_artifacts(run_id, folder)
 
 
-def _log_params(client: "MlflowClient", run_id: str, params: Mapping[str, str]) -> None:
-    from mlflow.entities import Param
-
-    client.log_batch(run_id, params=[Param(name, value) for name, value in params.items()])
-
-
 def _log_metrics(client: "MlflowClient", run_id: str, package: Package) -> None:
     from mlflow.entities import Metric, RunTag
 
@@ -242,21 +227,14 @@ def _log_metrics(client: "MlflowClient", run_id: str, package: Package) -> None:
     )
 
 
-def _log_dataset(client: "MlflowClient", run_id: str, run: EvaluationRun) -> None:
+def _log_dataset(client: "MlflowClient", run_id: str, questions: Mapping[str, str]) -> None:
     """Name the questions as the run's dataset; its digest is the start of the file's sha256."""
     from mlflow.data.code_dataset_source import CodeDatasetSource
     from mlflow.data.meta_dataset import MetaDataset
     from mlflow.entities import DatasetInput, InputTag
 
-    source = CodeDatasetSource(
-        {
-            "file": run.question_file,
-            "revision": run.revision,
-            "sha256": run.question_sha256,
-            "benchmark": run.benchmark,
-        }
-    )
-    dataset = MetaDataset(source, name=run.benchmark, digest=run.question_sha256[:12])  # type: ignore[abstract]
+    source, digest = CodeDatasetSource(dict(questions)), questions["sha256"][:12]
+    dataset = MetaDataset(source, name=questions["benchmark"], digest=digest)  # type: ignore[abstract]
     tags = [InputTag("mlflow.data.context", "evaluation")]
     client.log_inputs(run_id, datasets=[DatasetInput(dataset._to_mlflow_entity(), tags)])
 

@@ -196,8 +196,8 @@ TABLES = {
 }
 """Columns by table. A question has one row in `questions`, one in `candidates` per stage that yields a SQL (`reached`
 false where there is a verdict but no candidate), one in `stages` per stage it went through, one in `calls` per model
-call. The columns of `runs` are the fields of `RunHeader`, and as JSON text `run` (an `EvaluationRun`) and `record` (its
-`RunRecord`); `rows_removed` is when `crosscheck clean` removed the questions. `links`, `failure`, `value`, `keys`
+call. The columns of `runs` are the fields of `RunHeader`, and as JSON text `record` (a `RunRecord`) and `run` (its
+`PROVENANCE`); `rows_removed` is when `crosscheck clean` removed the questions. `links`, `failure`, `value`, `keys`
 (what answer keys say) and `opinion` (what a model thinks of the answer) are JSON text. While the run goes on,
 `correct_by_variant` is empty."""
 

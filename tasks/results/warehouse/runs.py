@@ -9,20 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.core.errors import DataError, did_you_mean
 from tasks.core.wording import storable
-from tasks.results.evaluation import FINISHED, EvaluationRun, Unfinished
 from tasks.results.run_record import (
+    FINISHED,
+    PROVENANCE,
     RunHeader,
     RunRecord,
-    adapter_of,
-    json_of,
+    Unfinished,
     read_record,
-    record_of,
-    started_record,
 )
 from tasks.results.warehouse.duckdb_file import WarehouseFile
 from tasks.results.warehouse.rows import TABLES_OF_A_RUN, from_rows, to_rows
-from tasks.results.warehouse.stored import StoredRun
-from tasks.scoring.report import Opinion, QuestionScore, Report
+from tasks.scoring.report import Opinion, QuestionScore
 from tasks.scoring.variants import Variant, find_variants
 
 if TYPE_CHECKING:
@@ -75,6 +72,8 @@ def read_questions(connection: "DuckDBPyConnection", run_id: str) -> dict[str, l
 
 
 _HEADER = tuple(RunHeader.model_fields)
+ASKED_ALIKE = ("settings", "question_sha256", "keys", "why_unranked", "engine", "databases")
+"""What two runs share that asked the same questions in the same way and give their scores the same meaning."""
 QUESTIONS_AT_A_TIME = 250
 """Questions whose rows are in memory at a time: of nine stages and eleven calls each, they take 20 KB a question."""
 
@@ -90,29 +89,26 @@ class Warehouse:
     def __init__(self, path: Path, wait_s: float = 30.0) -> None:
         self._file = WarehouseFile(path, wait_s)
 
-    def start(self, run: EvaluationRun) -> None:
+    def start(self, run: RunRecord) -> None:
         """Enter a run as running; questions that were written under its id stay."""
         with self._file.writing() as connection:
-            _enter(connection, run, started_record(run))
+            _enter(connection, run)
 
-    def append_questions(self, run: EvaluationRun, scores: Iterable[QuestionScore]) -> None:
+    def append_questions(self, run: RunRecord, scores: Iterable[QuestionScore]) -> None:
         """Write questions while the run goes on; those that are there already are replaced."""
         new = tuple(scores)
         with self._file.writing() as connection:
             remove_questions(connection, run.run_id, [score.question.id for score in new])
             _insert(connection, run, new, {}, {})
 
-    def finish(self, run: EvaluationRun, report: Report, record: RunRecord | None = None) -> None:
-        """Write all that a run found, in place of what was written while it went on; `start` is not needed.
-
-        Without a record, that of the report is written.
-        """
-        positions = {row.question.id: position for position, row in enumerate(report.rows)}
-        benchmark = run.settings.get("benchmark") or {}
+    def finish(self, record: RunRecord) -> None:
+        """Write all that a run found, in place of what was written while it went on; `start` is not needed."""
+        positions = {row.question.id: position for position, row in enumerate(record.rows)}
+        benchmark = record.settings_of("benchmark")
         with self._file.writing() as connection:
-            _enter(connection, run, record or record_of(run, report))
-            remove_run(connection, run.run_id)
-            _insert(connection, run, report.rows, positions, find_variants(benchmark, report.rows))
+            _enter(connection, record)
+            remove_run(connection, record.run_id)
+            _insert(connection, record, record.rows, positions, find_variants(benchmark, record.rows))
 
     def add_opinions(self, run_id: str, opinions: Mapping[str, Opinion], facts: Mapping[str, Any]) -> None:
         """Add a model's opinions, by question id, on the answers of a run, and `facts` as "judge" to its record.
@@ -155,13 +151,13 @@ class Warehouse:
             ).fetchall()
         return tuple(RunHeader.model_validate(dict(zip(_HEADER, row, strict=True))) for row in rows)
 
-    def finished_runs(self) -> tuple[StoredRun, ...]:
+    def finished_runs(self) -> tuple[RunRecord, ...]:
         """Read the finished runs without their questions, newest first."""
         return self._without_questions(f"status IN {FINISHED}")
 
     def record_of(self, run_id: str) -> RunRecord | None:
         """Read the record of a run; None if it is not there."""
-        return next((stored.record for stored in self._without_questions("run_id = ?", run_id)), None)
+        return next(iter(self._without_questions("run_id = ?", run_id)), None)
 
     def least_paid(self, run_id: str) -> float:
         """Return the cost of a run's calls written so far, in US dollars; those without a price count 0."""
@@ -170,11 +166,11 @@ class Warehouse:
             found = connection.execute(paid, [run_id]).fetchone()
         return float((found and found[0]) or 0)
 
-    def recorded(self, sha256: str) -> tuple[StoredRun, ...]:
+    def recorded(self, sha256: str) -> tuple[RunRecord, ...]:
         """Read the runs, also unfinished ones, that wrote the recording with this sha256, without their questions."""
         return self._without_questions("json_extract_string(record, '$.recorded.sha256') = ?", sha256)
 
-    def _without_questions(self, condition: str, *values: str) -> tuple[StoredRun, ...]:
+    def _without_questions(self, condition: str, *values: str) -> tuple[RunRecord, ...]:
         if not self._file.path.exists():
             return ()
         with self._file.reading() as connection:
@@ -182,8 +178,7 @@ class Warehouse:
                 f"SELECT run, record FROM runs WHERE {condition} ORDER BY started DESC, run_id DESC",
                 values,
             ).fetchall()
-        read_run = adapter_of(EvaluationRun).validate_json
-        return tuple(StoredRun(read_run(run), read_record(record)) for run, record in rows)
+        return tuple(_record(*row) for row in rows)
 
     def question_ids(self, run_id: str) -> tuple[str, ...]:
         """Return the ids of a run's questions in their order; () where they were removed."""
@@ -214,7 +209,7 @@ class Warehouse:
             found.setdefault(run_id, {})[question_id] = bool(right)
         return found
 
-    def same_answers(self, run: EvaluationRun, rows: Sequence[QuestionScore]) -> str:
+    def same_answers(self, run: RunRecord, rows: Sequence[QuestionScore]) -> str:
         """Return the id of the latest complete run with the settings and answers of this one, "" if there is none.
 
         Args:
@@ -227,12 +222,14 @@ class Warehouse:
         answers = {row.question.id: row.outcome.sql for row in rows}
         with self._file.reading() as connection:
             found = connection.execute(
-                "SELECT run_id, run FROM runs WHERE run_id <> ? AND benchmark = ? AND backbone = ? AND pipeline = ? "
-                "AND revision = ? AND questions = ? AND status = 'complete' ORDER BY started DESC LIMIT 10",
+                "SELECT run_id, run, record FROM runs WHERE run_id <> ? AND benchmark = ? AND backbone = ? AND "
+                "pipeline = ? AND revision = ? AND questions = ? AND status = 'complete' "
+                "ORDER BY started DESC LIMIT 10",
                 list(names),
             ).fetchall()
-            for run_id, content in found:
-                if _asked_alike(run, adapter_of(EvaluationRun).validate_json(content)):
+            for run_id, *content in found:
+                other = _record(*content)
+                if all(getattr(run, name) == getattr(other, name) for name in ASKED_ALIKE):
                     theirs = connection.execute(
                         "SELECT question_id, sql FROM questions WHERE run_id = ?", [run_id]
                     ).fetchall()
@@ -240,7 +237,7 @@ class Warehouse:
                         return str(run_id)
         return ""
 
-    def verdicts_before(self, run: EvaluationRun) -> dict[str, bool]:
+    def verdicts_before(self, run: RunRecord) -> dict[str, bool]:
         """Return whether each answer was right in the last finished run of the same kind, by question id; {} of none.
 
         It has the same benchmark, revision, backbone, pipeline and rule.
@@ -261,12 +258,12 @@ class Warehouse:
             ).fetchall()
         return {str(name): right for name, right in rows if right is not None}
 
-    def with_inputs(self, digest: str) -> tuple[StoredRun, ...]:
-        """Read the finished runs of these inputs (`EvaluationRun.inputs`), without their questions, newest first."""
+    def with_inputs(self, digest: str) -> tuple[RunRecord, ...]:
+        """Read the finished runs of these inputs (`RunRecord.inputs`), without their questions, newest first."""
         found = f"status IN {FINISHED} AND rows_removed IS NULL AND json_extract_string(run, '$.inputs') = ?"
         return self._without_questions(found, digest)
 
-    def last_sampled(self, like: EvaluationRun) -> StoredRun | None:
+    def last_sampled(self, like: RunRecord) -> RunRecord | None:
         """Read the finished run with the highest sampling (`attempt`) of the same benchmark, backbone and pipeline.
 
         Of several, the latest; without its questions; None where the model was sampled once. A run that was interrupted
@@ -276,9 +273,9 @@ class Warehouse:
         names = (like.benchmark, like.backbone, like.pipeline)
         alike = f"status IN {FINISHED} AND benchmark = ? AND backbone = ? AND pipeline = ?"
         runs = self._without_questions(f"{alike} AND tags['attempt'] IS NOT NULL", *names)
-        return max(runs, key=lambda stored: int(stored.run.tags["attempt"]), default=None)
+        return max(runs, key=lambda run: int(run.tags["attempt"]), default=None)
 
-    def read_run(self, run_id: str) -> StoredRun:
+    def read_run(self, run_id: str) -> RunRecord:
         """Read one run with all its questions."""
         path = self._file.path
         if not path.exists():
@@ -298,18 +295,19 @@ class Warehouse:
                 'scores are in "crosscheck runs" and in MLflow; the command that made it makes it again, and what was '
                 "paid for is reused."
             )
-        return StoredRun(adapter_of(EvaluationRun).validate_json(run), read_record(record), from_rows(rows))
+        return _record(run, record, from_rows(rows))
 
 
-def _asked_alike(a: EvaluationRun, b: EvaluationRun) -> bool:
-    """Return whether two runs have the same settings, questions, golds and tags that change what a score means."""
-    names = ("settings", "question_sha256", "keys", "why_unranked", "engine", "databases")
-    return all(getattr(a, name) == getattr(b, name) for name in names)
+def _record(run: str, record: str, rows: tuple[QuestionScore, ...] = ()) -> RunRecord:
+    """Read a record from its two columns: `run` has what its JSON does not."""
+    provenance = json.loads(run)
+    beside = {name: provenance[name] for name in PROVENANCE if name in provenance}
+    return read_record(record).model_copy(update={**beside, "rows": rows})
 
 
 def _insert(
     connection: "DuckDBPyConnection",
-    run: EvaluationRun,
+    run: RunRecord,
     scores: Sequence[QuestionScore],
     positions: Mapping[str, int],
     variants: Mapping[str, Variant],
@@ -323,13 +321,13 @@ def _insert(
         insert_questions(connection, rows)
 
 
-def _enter(connection: "DuckDBPyConnection", run: EvaluationRun, record: RunRecord) -> None:
+def _enter(connection: "DuckDBPyConnection", record: RunRecord) -> None:
     """Write the row of a run in place of the one that it had."""
-    connection.execute("DELETE FROM runs WHERE run_id = ?", [run.run_id])
+    connection.execute("DELETE FROM runs WHERE run_id = ?", [record.run_id])
     values = record.model_dump(include=set(_HEADER)) | {
         "started": _utc(record.started),
         "finished": record.finished and _utc(record.finished),
-        "run": json.dumps(json_of(run)),
+        "run": json.dumps({name: getattr(record, name) for name in PROVENANCE}),
         "record": record.model_dump_json(),
     }
     tags = values.pop("tags")

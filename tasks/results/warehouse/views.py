@@ -155,11 +155,6 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
 """Meaning of each column by view; NULL means unknown, never 0."""
 
 
-def meanings(view: str) -> Mapping[str, str]:
-    """Return the meaning of each column of a view."""
-    return MEANINGS[view]
-
-
 @dataclass(frozen=True, slots=True)
 class View:
     """One view."""
@@ -239,7 +234,7 @@ def views() -> Mapping[str, View]:
 def _columns(name: str, view: View) -> dict[str, str]:
     known = view.columns
     others = (column for column in columns_of(name) if column not in view.hidden)
-    return {column: known.get(column, f"t.{column}") for column in dict.fromkeys((*meanings(name), *others))}
+    return {column: known.get(column, f"t.{column}") for column in dict.fromkeys((*MEANINGS[name], *others))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +255,7 @@ def schema() -> dict[str, list[Column]]:
         _make_views(connection)
         described = {name: connection.execute(f"DESCRIBE {name}").fetchall() for name in views()}
     return {
-        name: [Column(column, kind, meanings(name).get(column, "")) for column, kind, *_ in rows]
+        name: [Column(column, kind, MEANINGS[name].get(column, "")) for column, kind, *_ in rows]
         for name, rows in described.items()
     }
 
@@ -350,18 +345,12 @@ def _views(warehouse: Path) -> "Iterator[DuckDBPyConnection]":
 
 
 def _make_views(connection: "DuckDBPyConnection") -> None:
-    catalog = _one(connection, "SELECT current_database()")
+    ((catalog,),) = connection.execute("SELECT current_database()").fetchall()
     for name, view in views().items():
         listed = ", ".join(f"{expression} AS {column}" for column, expression in view.columns.items())
         table = f'"{catalog}".main'
         join = "" if name == "runs" else f" LEFT JOIN {table}.runs AS r USING (run_id)"
         connection.execute(f"CREATE TEMP VIEW {name} AS SELECT {listed} FROM {table}.{name} AS t{join}")
-
-
-def _one(connection: "DuckDBPyConnection", sql: str) -> str:
-    found = connection.execute(sql).fetchone()
-    assert found is not None
-    return str(found[0])
 
 
 def _distinct(names: Sequence[str]) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ class RecallOrCorrect:
 
 def recall_or_correct(run: ScoredRun) -> RecallOrCorrect | None:
     """Count the questions with every gold column linked or the SQL right; None without linking."""
-    links = [link.name for link in run.report.linking]
+    links = [link.name for link in run.report.links]
     if not links:
         return None
     link = "both" if "both" in links else links[-1]

@@ -60,8 +60,7 @@ def _record_run(home: Home, days: int) -> None:
     tracker = Tracker(home)
     tracker.start(run)
     assert tracker.trace(choose(REPORT, failed=3, sample=3), lambda question, key: None) == ""
-    tracker.finish(REPORT, Completion(seconds=60.0))
-    Warehouse(home.warehouse).finish(run, REPORT, tracker.finished())
+    Warehouse(home.warehouse).finish(tracker.finish(REPORT, Completion(seconds=60.0)))
 
 
 def _keep_results(home: Home, days: int) -> None:

@@ -4,7 +4,6 @@ import io
 import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from flows.evaluate import working_folder as storage
 from flows.evaluate.working_folder import clean, open_folder
 from flows.runtime.folder_use import FolderUse, only_cleaner
 from tasks.core.errors import DataError
+from tasks.results.build_record import record_of
 from tasks.results.retention import Store
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.evaluation import Keep
@@ -135,8 +135,8 @@ def test_what_only_the_old_run_used_goes_and_scores_and_replies_stay(home: Home)
 
 def test_a_tag_keeps_an_old_run_and_selects_it(home: Home) -> None:
     warehouse = Warehouse(home.warehouse)
-    pinned = replace(warehouse.read_run(run_id(OLD)).run, tags={"pinned": "yes", "team": "search"})
-    warehouse.finish(pinned, REPORT)
+    pinned = warehouse.read_run(run_id(OLD)).model_copy(update={"tags": {"pinned": "yes", "team": "search"}})
+    warehouse.finish(record_of(pinned, REPORT))
     assert [each["run_id"] for each in run("runs", "--tag", "team=search", "--json").json["runs"]] == [
         run_id(OLD)
     ]

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from tasks.results.run_record import Tracked, record_of
+from tasks.results.build_record import record_of
+from tasks.results.run_record import RunRecord, Tracked
 from tasks.results.warehouse.runs import Warehouse
-from tasks.results.warehouse.stored import StoredRun
 from tests.support.command_line import ROOT, CommandLine
 from tests.support.in_process import run
 from tests.tasks.results.comparison_samples import FINAL, two_runs, with_row
-from tests.tasks.results.samples import report_of
+from tests.tasks.results.samples import make_run, report_of
 
 A, B = "20261121-020000-00000a", "20261121-020001-00000b"
 MLFLOW = {A: "9c" * 16, B: "9d" * 16}
@@ -30,22 +30,20 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
-def keep(home: Path, runs: Sequence[StoredRun]) -> None:
+def keep(home: Path, runs: Sequence[RunRecord]) -> None:
     """Write runs as evaluations do."""
     warehouse = Warehouse(home / "warehouse.duckdb")
     for each in runs:
         report = report_of(each.rows, (FINAL,))
-        facts = record_of(
-            each.run, report, each.status, mlflow=Tracked("sqlite://", MLFLOW.get(each.run.run_id))
-        )
-        warehouse.finish(each.run, report, facts)
+        facts = record_of(each, report, each.status, mlflow=Tracked("sqlite://", MLFLOW.get(each.run_id)))
+        warehouse.finish(facts)
 
 
-def later(runs: Sequence[StoredRun]) -> list[StoredRun]:
+def later(runs: Sequence[RunRecord]) -> list[RunRecord]:
     """The same runs, of which the second was started a second after the first."""
-    first, second = (replace(each, run=replace(each.run, question_sha256="a1" * 32)) for each in runs)
-    started = first.run.started.replace(second=1)
-    return [first, replace(second, run=replace(second.run, started=started))]
+    first, second = (each.model_copy(update={"question_sha256": "a1" * 32}) for each in runs)
+    started = first.started.replace(second=1)
+    return [first, second.model_copy(update={"started": started})]
 
 
 @pytest.mark.parametrize(("fixed", "broken", "verdict"), [
@@ -66,7 +64,7 @@ def test_where_all_metrics_are_equal_there_is_no_table_of_them(home: Path) -> No
     for each in later(two_runs(0, 0, 6)):
         report = report_of(each.rows, (FINAL,))
         same = {"unanswered": ["1", "2"], "selection": {"chosen_right": nothing}}
-        warehouse.finish(each.run, report, record_of(each.run, report, each.status, metrics=same))
+        warehouse.finish(record_of(each, report, each.status, metrics=same))
     told = run("compare", A, B).out
     assert "Metrics: 1 value equal in both" in told
     assert "chosen" not in told and "better" not in told
@@ -152,7 +150,7 @@ def test_a_gate_that_makes_no_sense_is_refused(home: Path, options: tuple[str, .
 
 def test_the_gate_counts_the_questions_that_only_one_run_scored(home: Path) -> None:
     first, second = later(two_runs(0, 3, 20))
-    keep(home, (first, replace(second, rows=second.rows[:8])))
+    keep(home, (first, second.model_copy(update={"rows": second.rows[:8]})))
     ran = run("compare", A, B, "--fail-if", "worse")
     assert ran.code == 0
     passed = (
@@ -196,7 +194,7 @@ def test_what_cannot_be_compared_is_refused_in_words(
     home: Path, change: dict[str, Any], arguments: tuple[str, ...], message: str
 ) -> None:
     first, second = later(two_runs(3, 1, 20))
-    keep(home, (first, replace(second, run=replace(second.run, **change))))
+    keep(home, (first, second.model_copy(update=change)))
     ran = run("compare", *arguments)
     assert (ran.code, ran.out) == (2, "")
     assert message in ran.err
@@ -224,7 +222,7 @@ def test_runs_are_listed_newest_first_with_numerator_and_denominator(home: Path)
 def test_runs_as_json_tell_what_is_not_known_yet(home: Path) -> None:
     first, second = later(two_runs(14, 2, 60))
     keep(home, (first,))
-    Warehouse(home / "warehouse.duckdb").start(second.run)
+    Warehouse(home / "warehouse.duckdb").start(make_run(run_id=B, started=second.started))
     newest, oldest = run("runs", "--json").json["runs"]
     assert (newest["run_id"], newest["status"], newest["correct"]) == (B, "running", None)
     assert (oldest["mlflow_run_id"], oldest["correct"], oldest["total"]) == (MLFLOW[A], 24, 60)

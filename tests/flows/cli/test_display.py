@@ -16,13 +16,12 @@ from rich.table import Table as Grid
 
 from flows.cli import progress
 from flows.cli.progress import LineProgress, open_progress
-from flows.runtime.result import EvaluationResult
 from flows.runtime.summary import print_summary
 from tasks.core.outcome import Call, Usage
 from tasks.core.wording import counts, percent
 from tasks.documents.model import Table
 from tasks.documents.terminal import BOUNDLESS, make_grid, open_console, print_blocks, show
-from tasks.results.run_record import record_of
+from tasks.results.build_record import record_of
 from tasks.settings.home import Home
 from tests.support.command_line import CommandLine, Ran
 from tests.support.terminal import Screen, run_in_terminal
@@ -132,8 +131,8 @@ def test_a_remark_below_a_narrow_table_is_as_wide_as_the_page() -> None:
 def test_shares_of_linking_have_their_counts_and_means_the_number_of_questions(tmp_path: Path) -> None:
     stream, report = io.StringIO(), make_report(20)
     told = record_of(make_run(), report, seconds=1.0)
-    print_summary(EvaluationResult(report, told), Home(tmp_path), stream, details=True)
-    linking = report.linking[1]
+    print_summary(told, Home(tmp_path), stream, details=True)
+    linking = report.links[1]
     cells = (
         f"{percent(each)} {counts(each)}" for each in (linking.nsr, linking.strict_recall, linking.precision)
     )

@@ -20,14 +20,15 @@ from flows.pages.key_check import key_document
 from flows.pages.lists import print_answer, print_rows, print_runs
 from flows.pages.question import print_lists
 from flows.pages.sweep import sweep_document
-from flows.runtime.result import EvaluationResult, Ui
+from flows.runtime.control import Ui
 from flows.runtime.summary import print_summary
 from tasks.benchmarks.answer_keys import AnswerKey, KeyEntry
 from tasks.benchmarks.gold_files import Gold, Golds
 from tasks.core.outcome import Failure, Outcome
 from tasks.core.records import Execution, Question
 from tasks.documents.terminal import print_document
-from tasks.results.run_record import record_of
+from tasks.results.build_record import record_of
+from tasks.results.run_record import RunRecord, Tracked
 from tasks.results.warehouse.views import Table
 from tasks.scoring.build_report import build_report
 from tasks.scoring.cost import Estimate
@@ -42,9 +43,10 @@ from tests.tasks.results.samples import make_run
 EVIL = "a \x1b[2J\u202e\x9b31m [bold]b[/] \ud800 c"
 SHOWN = "a ␛[2J<U+202E><U+009B>31m [bold]b[/] <U+D800> c"
 OUTCOME = Outcome("1", EVIL)
+UI = Ui(EVIL, EVIL)
 
 
-def evaluated() -> EvaluationResult:
+def evaluated() -> RunRecord:
     row = with_row(
         two_runs(3, 2, 6)[0],
         4,
@@ -56,7 +58,7 @@ def evaluated() -> EvaluationResult:
     record = record_of(make_run(), report)
     names = dict.fromkeys(("benchmark", "backbone", "pipeline", "fatal"), EVIL)
     more = {"translations": (EVIL,), "tags": {"name": EVIL}, "changes": (EVIL,), "notes": (EVIL,)}
-    return EvaluationResult(report, record.model_copy(update=names | more), Ui(EVIL), Ui(EVIL, EVIL))
+    return record.model_copy(update=names | more | {"mlflow": Tracked(EVIL, EVIL, EVIL)})
 
 
 def answered(execution: Execution, outcome: Outcome = OUTCOME) -> Callable[[TextIO], None]:
@@ -98,20 +100,20 @@ def listed(stream: TextIO) -> None:
     stored = two_runs(3, 2, 6)[0]
     question = Question(EVIL, EVIL, "\x1b[2J")
     rows = [replace(row, question=question) for row in stored.rows]
-    view = RunView(stored, stored.record, {}, EVIL)
+    view = RunView(stored, {}, EVIL)
     print_lists(view, {"wrong": rows}, 1, stream)
 
 
 def runs(stream: TextIO) -> None:
     names = dict.fromkeys(("benchmark", "backbone", "pipeline", "rule", "status"), EVIL)
-    header = two_runs(3, 2, 6)[0].record.model_copy(update={**names, "tags": {"name": EVIL}})
+    header = two_runs(3, 2, 6)[0].model_copy(update={**names, "tags": {"name": EVIL}})
     print_runs([header], 9, stream)
 
 
 @pytest.mark.parametrize(
     "display",
     [
-        lambda stream: print_summary(evaluated(), Home(Path("/nowhere")), stream, details=True),
+        lambda stream: print_summary(evaluated(), Home(Path("/nowhere")), stream, details=True, prefect=UI),
         lambda stream: print_summary(evaluated(), Home(Path("/nowhere")), stream),
         answered(Execution("ok", (EVIL,), ((EVIL,),), 1)),
         answered(Execution("ok", (EVIL,), ((EVIL * 9000,),), 1)),

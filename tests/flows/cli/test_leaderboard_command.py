@@ -10,11 +10,11 @@ import pytest
 
 from tasks.documents.html import html
 from tasks.pages.leaderboard import leaderboard_document, write_leaderboard
+from tasks.results.build_record import record_of
 from tasks.results.leaderboard import Board, leaderboard
 from tasks.results.retention import Retention, WarehouseRows
-from tasks.results.run_record import record_of
+from tasks.results.run_record import RunRecord
 from tasks.results.warehouse.runs import Warehouse
-from tasks.results.warehouse.stored import StoredRun
 from tasks.scoring.score import Score
 from tasks.settings.home import Home
 from tests.support.in_process import run
@@ -24,7 +24,7 @@ from tests.tasks.results.page_parts import EVIL, Page
 from tests.tasks.results.samples import report_of
 
 
-def a_run(pipeline: str, right: int, questions: int = 10, **changes: Any) -> StoredRun:
+def a_run(pipeline: str, right: int, questions: int = 10, **changes: Any) -> RunRecord:
     rows = [score(number, number < right) for number in range(questions)]
     return stored(rows, **{"benchmark": "demo", "pipeline": pipeline, "tags": {}, **changes})
 
@@ -33,7 +33,7 @@ def rendered(boards: Sequence[Board]) -> str:
     return html(leaderboard_document(boards))
 
 
-def of_seven() -> list[StoredRun]:
+def of_seven() -> list[RunRecord]:
     """Runs, the oldest first."""
     return [
         a_run("few-shot", 9),
@@ -80,7 +80,7 @@ def test_only_runs_of_the_same_questions_are_ranked_against_each_other(home: Hom
     ]
     runs = [
         a_run("rsl-sql", 7),
-        replace(other, rows=tuple(rows)),
+        other.model_copy(update={"rows": tuple(rows)}),
         a_run("rsl-sql", 5, 6),
         a_run("rsl-sql", 7, revision="2"),
         a_run("rsl-sql", 1, benchmark="mine"),
@@ -123,7 +123,7 @@ def test_boards_of_other_files_questions_or_databases_have_titles_of_their_own(h
 
 
 def test_two_files_of_predictions_of_one_name_are_both_ranked(home: Home) -> None:
-    def scored(right: int, file: str, sha256: str) -> StoredRun:
+    def scored(right: int, file: str, sha256: str) -> RunRecord:
         system = {"name": "predict_dev", "kind": "predictions", "file": file, "sha256": sha256}
         settings = {"backbone": system, "pipeline": {"name": "predictions", "kind": "predictions"}}
         return a_run("predictions", right, backbone="predict_dev", settings=settings)
@@ -175,13 +175,13 @@ def test_the_score_on_corrected_golds_and_pass_at_k_stand_beside_the_score_where
     warehouse = Warehouse(home.warehouse)
     keep(warehouse, [plain])
     assert "pass@" not in run("leaderboard").out and "corrected" not in run("leaderboard").out
-    run_, report = replace(voting.run, run_id="2026-9"), report_of(voting.rows, (FINAL,))
+    run_, report = voting.model_copy(update={"run_id": "2026-9"}), report_of(voting.rows, (FINAL,))
     scores = {
         **report.scores,
         "corrected": Score(7, 9, rule="bird", variant="corrected", title="On corrected golds"),
     }
     record = record_of(run_, replace(report, scores=scores), metrics={"candidates": candidates})
-    warehouse.finish(run_, report, record)
+    warehouse.finish(record)
     lines = run("leaderboard").out
     assert "77.78 % (7 of 9)" in lines and "85.00 % (8.5 of 10)" in lines and "corrected golds" in lines
     file = tmp_path / "board.html"
@@ -193,9 +193,9 @@ def test_the_score_on_corrected_golds_and_pass_at_k_stand_beside_the_score_where
 
 
 def test_questions_that_are_not_scored_are_said(home: Home) -> None:
-    def without(run_: StoredRun, unscored: int) -> StoredRun:
+    def without(run_: RunRecord, unscored: int) -> RunRecord:
         lost = [replace(row, executable=False) for row in run_.rows[:unscored]]
-        return replace(run_, rows=(*lost, *run_.rows[unscored:]))
+        return run_.model_copy(update={"rows": (*lost, *run_.rows[unscored:])})
 
     warehouse, remark = (
         Warehouse(home.warehouse),
@@ -215,7 +215,7 @@ def test_questions_that_are_not_scored_are_said(home: Home) -> None:
 def test_the_page_links_to_the_pages_of_runs_that_there_are(home: Home) -> None:
     kept = keep(Warehouse(home.warehouse), of_seven())
     home.reports.mkdir()
-    page = f"{kept[4][0].run.run_id}.html"
+    page = f"{kept[4][0].run_id}.html"
     (home.reports / page).touch()
     file = write_leaderboard(leaderboard(Warehouse(home.warehouse)), home)
     links = [value for name, value in Page(file.read_text(encoding="utf-8")).attributes if name == "href"]

@@ -1,9 +1,7 @@
 """What a summary proposes to do next: two commands."""
 
-from dataclasses import replace
-
 from flows.runtime.summary import next_steps
-from tasks.results.run_record import record_of
+from tasks.results.build_record import record_of
 from tasks.scoring.build_report import build_report
 from tasks.scoring.report import is_right
 from tests.tasks.results.samples import make_report, make_run
@@ -15,7 +13,7 @@ BEFORE = "20261120-020000-3f9a1c"
 def steps(questions: int, before: str = "", *, only_right: bool = False) -> list[str]:
     rows = make_report(questions).rows
     rows = tuple(row for row in rows if is_right(row.final, "bird")) if only_right else rows
-    run = replace(make_run(), run_id=RUN)
+    run = make_run().model_copy(update={"run_id": RUN})
     return next_steps(record_of(run, build_report(rows, rule="bird", schemas={})), before)
 
 

@@ -9,8 +9,7 @@ import pytest
 from flows.evaluate.paper_tables import Cell, PaperRun, PaperTable, paper_tables
 from tasks.core.records import ColumnName, Link
 from tasks.database.schema import Column, Schema, Table
-from tasks.results.run_record import record_of
-from tasks.results.warehouse.stored import StoredRun
+from tasks.results.build_record import record_of
 from tasks.scoring.build_report import build_report
 from tasks.scoring.report import QuestionScore, Ratio
 from tests.tasks.results.samples import make_run
@@ -57,7 +56,7 @@ def run(name: str = "A", rows: Sequence[QuestionScore] = ROWS, **metrics: Any) -
     report = build_report(rows, rule="bird", schemas=schemas)
     found = record_of(made, report, "complete")
     found = found.model_copy(update={"metrics": {**found.metrics, **metrics}})
-    return PaperRun(name, StoredRun(made, found, tuple(rows)), schemas)
+    return PaperRun(name, found.model_copy(update={"rows": tuple(rows)}), schemas)
 
 
 def tables_of(*runs: PaperRun) -> dict[str, PaperTable]:

@@ -30,7 +30,7 @@ def test_a_run_in_python_draws_itself_and_shows_itself_in_a_notebook(
 ) -> None:
     crosscheck = Crosscheck(home=demo.home, quiet=True)
     run = crosscheck.evaluate(pipeline="few-shot", limit=3)
-    figure = run.plot(kind="stages", file=tmp_path / "stages.svg")
+    figure = crosscheck.plot(run, kind="stages", file=tmp_path / "stages.svg")
     assert figure.axes and (tmp_path / "stages.svg").read_text(encoding="utf-8").startswith("<?xml")
     assert f"{run.correct} of {run.total}" in run._repr_html_()
     other = crosscheck.evaluate(pipeline="zero-shot", limit=3)

@@ -4,16 +4,16 @@ import csv
 import io
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import duckdb
 import pytest
 
 from flows.runtime.output import emit_json
-from tasks.results.run_record import Tracked, record_of
+from tasks.results.build_record import record_of
+from tasks.results.run_record import Tracked
 from tasks.results.warehouse.runs import Warehouse
-from tasks.results.warehouse.views import meanings, views
+from tasks.results.warehouse.views import MEANINGS, views
 from tasks.scoring.cost import Cost
 from tests.support.command_line import Ran
 from tests.support.in_process import run
@@ -29,10 +29,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     warehouse = Warehouse(tmp_path / "warehouse.duckdb")
     first = make_run()
     tags = {"parent_run_id": first.run_id, "rerolled": "true", "sweep": "s1"}
-    second = replace(first, run_id="20991231-000000-ffffff", tags=tags)
+    second = first.model_copy(update={"run_id": "20991231-000000-ffffff", "tags": tags})
     facts = {"cost": Cost(calls=7, cached_calls=0), "mlflow": Tracked(run_id="m1"), "seconds": 1.5}
     for one in (first, second):
-        warehouse.finish(one, make_report(20), record_of(one, make_report(20), **facts))
+        warehouse.finish(record_of(one, make_report(20), **facts))
     return tmp_path
 
 
@@ -92,7 +92,7 @@ def test_every_column_has_its_type_and_meaning(tmp_path: Path, monkeypatch: pyte
     assert {name: [column["name"] for column in columns] for name, columns in described.items()} == {
         name: list(view.columns) for name, view in views().items()
     }
-    assert {name: set(meanings(name)) for name in views()} == {
+    assert {name: set(MEANINGS[name]) for name in views()} == {
         name: set(view.columns) for name, view in views().items()
     }
     assert all(column["type"] and column["meaning"] for columns in described.values() for column in columns)
@@ -119,8 +119,8 @@ def test_the_accuracy_by_difficulty_mixes_neither_benchmarks_nor_backbones(home:
         ("20991231-000002-00000b", first.benchmark, "b2"),
     )
     for run_id, benchmark, backbone in others:
-        other = replace(first, run_id=run_id, benchmark=benchmark, backbone=backbone)
-        warehouse.finish(other, make_report(40))
+        other = first.model_copy(update={"run_id": run_id, "benchmark": benchmark, "backbone": backbone})
+        warehouse.finish(record_of(other, make_report(40)))
     page = (ROOT / "docs" / "warehouse.md").read_text(encoding="utf-8")
     (query,) = (each for each in re.findall(r"```sql\n(.*?)```", page, re.DOTALL) if "PIVOT" in each)
     shown = {

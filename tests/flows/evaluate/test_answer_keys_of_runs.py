@@ -211,8 +211,8 @@ def test_a_night_shows_both_and_its_gate_sees_the_official_one(
 
     warehouse = Warehouse(home / "warehouse.duckdb")
     stored = warehouse.read_run(runs["corrected"]["run_id"])
-    benchmark = stored.run.settings["benchmark"]
-    report = build_report(stored.rows, rule=stored.run.rule, schemas={}, benchmark=benchmark)
+    benchmark = stored.settings["benchmark"]
+    report = build_report(stored.rows, rule=stored.rule, schemas={}, benchmark=benchmark)
     entry = compared(replace(entry_of(stored, report), continue_with=""), Baselines(), warehouse, Gate())
     night = Night("n", Gate(), judge(Gate(), [entry]), START, START)
     assert read(write(night, Home(tmp_path))) == night

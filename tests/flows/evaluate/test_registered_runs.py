@@ -75,7 +75,7 @@ async def test_a_rerun_started_by_hand_is_no_nightly_run(registered: dict[str, A
 
 
 async def test_a_rerun_of_nothing_says_so(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    parent = SimpleNamespace(run=SimpleNamespace(run_id="r1"))
+    parent = SimpleNamespace(run_id="r1")
     plan = SimpleNamespace(again={}, parent=parent, selection="errors")
     monkeypatch.setattr(rerun_deployment, "plan_rerun", lambda settings: plan)
     state = await rerun_deployment._rerun(RerunForm())

@@ -41,7 +41,7 @@ def kept_summaries(demo: CommandLine, ran: Ran) -> list[Any]:
     from mlflow import MlflowClient
     from mlflow.artifacts import download_artifacts
 
-    stored = Warehouse(demo.home / "warehouse.duckdb").read_run(ran.json["run_id"]).record
+    stored = Warehouse(demo.home / "warehouse.duckdb").read_run(ran.json["run_id"])
     client = MlflowClient(ran.json["mlflow"]["tracking_uri"])
     uri = client.get_run(ran.json["mlflow"]["run_id"]).info.artifact_uri
     logged = json.loads(Path(download_artifacts(f"{uri}/summary.json")).read_text(encoding="utf-8"))

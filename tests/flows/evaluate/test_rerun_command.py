@@ -433,6 +433,6 @@ def test_a_rerun_that_restores_every_answer_asks_nothing_says_so_and_is_not_rero
     assert (again.json["rerun"]["asked"], again.json["rerun"]["rerolled"]) == (1, True)
     assert tags(again)["rerolled"] == again.json["tags"]["rerolled"] == "true"
     stored = Warehouse(evaluated / "warehouse.duckdb").read_run(again.json["run_id"])
-    assert stored.run.tags["rerolled"] == "true"
+    assert stored.tags["rerolled"] == "true"
     inherited = line.run("rerun", again.json["run_id"], "--questions", "1", "--json")
     assert (inherited.json["rerun"]["asked"], inherited.json["rerun"]["rerolled"]) == (0, True)

@@ -11,8 +11,8 @@ from flows.evaluate.runner import RerunSpec
 from tasks.core.errors import CrosscheckError
 from tasks.core.outcome import Failure
 from tasks.core.records import Question
-from tasks.results.evaluation import KINDS, EvaluationRun, describe
-from tasks.results.run_record import record_of
+from tasks.results.build_record import describe, record_of
+from tasks.results.run_record import KINDS, RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.report import QuestionScore, Verdict
 from tasks.settings.assemble import evaluation_settings
@@ -75,10 +75,10 @@ class Night:
         self.finish(self.run, CASES)
 
     def finish(
-        self, run: EvaluationRun, cases: dict[str, dict[str, Any]], rerun: dict[str, Any] | None = None
+        self, run: RunRecord, cases: dict[str, dict[str, Any]], rerun: dict[str, Any] | None = None
     ) -> None:
         report = report_of(tuple(score(*case) for case in cases.items()))
-        self.warehouse.finish(run, report, record_of(run, report, rerun=rerun))
+        self.warehouse.finish(record_of(run, report, rerun=rerun))
 
     def plan(self, run: str = "latest", **wanted: Any) -> RerunPlan:
         return plan_rerun(RerunSettings(run=run, data=".", home=str(self.home), **wanted))
@@ -141,13 +141,13 @@ def test_what_changes_the_meaning_of_the_score_cannot_be_overridden(night: Night
 
 
 def test_a_run_that_only_scored_predictions_or_has_not_ended_cannot_be_asked_again(night: Night) -> None:
-    scored = replace(night.run, run_id="29990101-000000-aaaaaa", settings={
+    scored = night.run.model_copy(update={"run_id": "29990101-000000-aaaaaa", "settings": {
         "benchmark": {"name": "demo"}, "backbone": {"kind": "score", "name": "x"}, "pipeline": {"kind": "score"},
-    })  # fmt: skip
+    }})  # fmt: skip
     night.finish(scored, CASES)
     with pytest.raises(CrosscheckError, match="no model to ask"):
         night.plan(scored.run_id)
-    running = replace(night.run, run_id="29990101-000000-bbbbbb")
+    running = night.run.model_copy(update={"run_id": "29990101-000000-bbbbbb"})
     night.warehouse.start(running)
     with pytest.raises(CrosscheckError, match="is running"):
         night.plan(running.run_id)
@@ -158,7 +158,7 @@ def test_a_secret_that_was_not_stored_is_said_and_not_sent(night: Night) -> None
         **night.run.settings,
         "backbone": {**night.run.settings["backbone"], "base_url": "http://***@h/v1"},
     }
-    hidden = replace(night.run, run_id="29990101-000000-cccccc", settings=settings)
+    hidden = night.run.model_copy(update={"run_id": "29990101-000000-cccccc", "settings": settings})
     night.finish(hidden, CASES)
     with pytest.raises(CrosscheckError, match="held a secret"):
         night.plan(hidden.run_id)
@@ -166,7 +166,7 @@ def test_a_secret_that_was_not_stored_is_said_and_not_sent(night: Night) -> None
 
 def test_every_fresh_sampling_is_another_one_but_an_interrupted_one_is_continued(night: Night) -> None:
     assert night.plan(fresh=True).attempt == 1
-    begun = replace(night.run, run_id="29990101-000000-dddddd", tags={"attempt": "1"})
+    begun = night.run.model_copy(update={"run_id": "29990101-000000-dddddd", "tags": {"attempt": "1"}})
     asked = {"bug": {**CASES["bug"], "samples": (1,)}}
     night.warehouse.start(begun)
     night.warehouse.append_questions(begun, [score("bug", asked["bug"])])
@@ -193,15 +193,18 @@ def test_every_fresh_sampling_is_another_one_but_an_interrupted_one_is_continued
 def test_a_fresh_sampling_that_lacks_answers_is_continued_by_the_same_selection_of_the_same_run(
     night: Night, facts: dict[str, Any], wanted: dict[str, Any], attempt: int
 ) -> None:
-    merged = replace(night.run, run_id="29990101-000000-dddddd", tags={"attempt": "4"})
+    merged = night.run.model_copy(update={"run_id": "29990101-000000-dddddd", "tags": {"attempt": "4"}})
     same = {"parent": night.run.run_id, "selection": "--only wrong", "from": None, "no_new_answer": 2}
     night.finish(merged, CASES, same | facts)
     assert night.plan(**{"run": night.run.run_id, "only": "wrong", "fresh": True} | wanted).attempt == attempt
 
 
 def test_a_rerolled_parent_makes_a_rerolled_run(night: Night) -> None:
-    parent = replace(
-        night.run, run_id="29990101-000000-eeeeee", tags={"rerolled": "true", "attempt": "1", "sweep": "s"}
+    parent = night.run.model_copy(
+        update={
+            "run_id": "29990101-000000-eeeeee",
+            "tags": {"rerolled": "true", "attempt": "1", "sweep": "s"},
+        }
     )
     night.finish(parent, CASES)
     tags = night.plan(parent.run_id).tags
@@ -222,7 +225,7 @@ def test_a_rerolled_parent_makes_a_rerolled_run(night: Night) -> None:
 def test_what_is_kept_of_a_question_follows_from_its_samplings(
     night: Night, wanted: dict[str, Any], again: RerunSpec
 ) -> None:
-    parent = replace(night.run, run_id="29990101-000000-ffffff", tags={"attempt": "2"})
+    parent = night.run.model_copy(update={"run_id": "29990101-000000-ffffff", "tags": {"attempt": "2"}})
     night.finish(parent, {"bug": {**CASES["bug"], "samples": (0, 2)}})
     assert night.plan(parent.run_id, only="errors", **wanted).again == {"bug": again}
 

@@ -17,8 +17,7 @@ from flows.runtime.folders import Folders
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.protocol import Message, Reply, Request, request_key
 from tasks.core.outcome import Call, Failure, Outcome, StageRecord, Usage
-from tasks.results.evaluation import describe
-from tasks.results.run_record import record_of
+from tasks.results.build_record import describe, record_of
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.report import QuestionScore, Verdict
 from tasks.settings.home import Home
@@ -51,11 +50,11 @@ def keep(
     settings["backbone"] |= backbone or {}
     settings["benchmark"] |= benchmark or {}
     run = describe(settings, asked.preparation.benchmark.question_files, engine="", questions_in_benchmark=60)
-    run = replace(run, pipeline=pipeline or run.pipeline)
+    run = run.model_copy(update={"pipeline": pipeline or run.pipeline})
     stages = tuple(dict.fromkeys(name for score in scores for name in score.stages))
     report = report_of(tuple(scores), stages)
     warehouse = Warehouse(home.warehouse)
-    warehouse.finish(run, report, record_of(run, report, seconds=2.0))
+    warehouse.finish(record_of(run, report, seconds=2.0))
     return run.run_id
 
 

@@ -243,7 +243,7 @@ async def test_a_night_without_asking_again_pays_nothing_and_one_of_the_same_nam
 def traces(nights: Nights, run_id: str) -> dict[str, Any]:
     """Return MLflow's traces of a run, by question."""
     client = find_store(nights.home).client()
-    tracked = Warehouse(nights.home.warehouse).read_run(run_id).record.mlflow
+    tracked = Warehouse(nights.home.warehouse).read_run(run_id).mlflow
     assert tracked.experiment_id is not None
     found = client.search_traces(locations=[tracked.experiment_id], max_results=100)
     of_run = [each for each in found if each.info.trace_metadata["mlflow.sourceRun"] == tracked.run_id]
@@ -390,7 +390,7 @@ async def test_a_night_writes_candidates_and_the_same_night_pays_for_none_again(
         assert len(nights.model.requests) == 4
         (entry,) = night["entries"]
         stored = Warehouse(nights.home.warehouse).read_run(entry["run_id"])
-        assert stored.record.metrics["candidates"]["n"] == 2
+        assert stored.metrics["candidates"]["n"] == 2
 
 
 PRICED = ["backbone.prices={input: 100, output: 100, as_of: 2026-11-01}", "backbone.concurrency=1"]

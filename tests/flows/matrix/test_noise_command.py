@@ -7,8 +7,8 @@ from itertools import combinations
 
 import pytest
 
+from tasks.results.run_record import RunRecord
 from tasks.results.warehouse.runs import Warehouse
-from tasks.results.warehouse.stored import StoredRun
 from tasks.settings.home import Home
 from tests.support.command_line import CommandLine
 from tests.support.fake_openai import FakeOpenAI
@@ -37,7 +37,7 @@ def evaluate(demo: CommandLine, backbone: str, *more: str) -> str:
     return str(ran.json["run_id"])
 
 
-def stored(demo: CommandLine, run_id: str) -> StoredRun:
+def stored(demo: CommandLine, run_id: str) -> RunRecord:
     return Warehouse(Home(demo.home).warehouse).read_run(run_id)
 
 
@@ -63,7 +63,7 @@ def test_repeats_are_new_samples_and_the_figures_are_theirs(
     flips = [one[name] != other[name] for one, other in combinations(rights, 2) for name in one]
     assert found["flip_rate"] == pytest.approx(sum(flips) / len(flips)) and found["flip_rate"] > 0
     assert found["always_right"] == sum(all(right[name] for right in rights) for name in rights[0])
-    assert [each["tags"] for each in (stored(demo, ids[0]).record.model_dump(),)] == [
+    assert [each["tags"] for each in (stored(demo, ids[0]).model_dump(),)] == [
         {"noise": run_id, "repeat": "1"}
     ]
     again = demo.run(*command(backbone_file, "--repeats", "3"))
@@ -85,7 +85,7 @@ def test_a_budget_stops_it_and_the_same_command_continues(
     demo: CommandLine, backbone_file: str, noisy: NoisyModel
 ) -> None:
     run_id = evaluate(demo, backbone_file)
-    cost, paid = stored(demo, run_id).record.cost.from_scratch_usd, noisy.calls
+    cost, paid = stored(demo, run_id).cost.from_scratch_usd, noisy.calls
     assert cost
     ran = demo.run(*command(backbone_file, "--repeats", "3", "--budget", f"{1.5 * cost:.6f}"))
     assert ran.code == 3

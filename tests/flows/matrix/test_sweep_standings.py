@@ -13,7 +13,7 @@ from tasks.backbone.pricing import Budget
 from tasks.core.outcome import Failure, Outcome
 from tasks.core.records import Question
 from tasks.documents.terminal import print_document
-from tasks.results.run_record import record_of
+from tasks.results.build_record import record_of
 from tasks.scoring.build_report import build_report
 from tasks.scoring.cost import Estimate
 from tasks.scoring.report import QuestionScore, Report, Verdict
@@ -42,10 +42,8 @@ def done(
     name: str, right: int, problem: str = "", *, unranked: str = "", free: bool = False, **scored: Any
 ) -> CellResult:
     cell = SimpleNamespace(name=name, varied=(), unranked=unranked, free=free)
-    found_report = report(right, **scored)
-    record = record_of(make_run(run_id=f"run-{name}"), found_report)
-    found = SimpleNamespace(report=found_report, record=record, mlflow=SimpleNamespace(served=True))
-    return CellResult(cell, UNKNOWN, found, problem)  # type: ignore[arg-type]
+    record = record_of(make_run(run_id=f"run-{name}"), report(right, **scored))
+    return CellResult(cell, UNKNOWN, record, problem)  # type: ignore[arg-type]
 
 
 def test_a_cell_that_is_clearly_worse_is_said_to_be_lower_and_one_close_by_is_not_ranked() -> None:

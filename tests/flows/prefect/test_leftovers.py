@@ -18,6 +18,7 @@ from prefect.states import Completed, Crashed, Running
 from flows.prefect.killed_runs import clear_leftovers, registered
 from flows.prefect.settings import CLIENT, apply, local_settings
 from flows.runtime.control import Control
+from tasks.results.build_record import record_of
 from tasks.results.mlflow.tracker import Tracker
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.home import Home
@@ -93,7 +94,7 @@ async def test_a_killed_run_is_ended_everywhere_and_its_file_is_gone(home: Home,
 async def test_what_had_ended_before_the_kill_stays_as_it_ended(home: Home, dead: int) -> None:
     run, warehouse = make_run(), Warehouse(home.warehouse)
     warehouse.start(run)
-    warehouse.finish(run, make_report(3))
+    warehouse.finish(record_of(run, make_report(3)))
     flow_run = await running_flow()
     async with get_client() as client:
         await client.set_flow_run_state(flow_run, Completed(), force=True)

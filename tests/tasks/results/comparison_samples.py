@@ -6,8 +6,8 @@ from typing import Any
 
 from tasks.core.outcome import Call, Candidate, Outcome, StageRecord, Usage
 from tasks.core.records import Question
-from tasks.results.run_record import record_of
-from tasks.results.warehouse.stored import StoredRun
+from tasks.results.build_record import record_of
+from tasks.results.run_record import RunRecord
 from tasks.scoring.build_report import build_report
 from tasks.scoring.report import QuestionScore, Verdict
 from tests.tasks.results.samples import RULES, make_run
@@ -38,19 +38,19 @@ def score(number: int, right: bool, letter: str = "a", stages: Sequence[str] = (
 
 def stored(
     rows: Iterable[QuestionScore], letter: str = "a", status: str = "complete", **changes: Any
-) -> StoredRun:
+) -> RunRecord:
     """A run with these questions."""
     run = make_run(run_id=f"20261121-02000{'ab'.index(letter)}-00000{letter}", **changes)
     found = tuple(rows)
-    return StoredRun(run, record_of(run, build_report(found, rule="bird", schemas={}), status), found)
+    return record_of(run, build_report(found, rule="bird", schemas={}), status)
 
 
-def with_status(run: StoredRun, status: str) -> StoredRun:
+def with_status(run: RunRecord, status: str) -> RunRecord:
     """The same run with another end."""
-    return replace(run, record=run.record.model_copy(update={"status": status}))
+    return run.model_copy(update={"status": status})
 
 
-def two_runs(fixed: int, broken: int, questions: int) -> tuple[StoredRun, StoredRun]:
+def two_runs(fixed: int, broken: int, questions: int) -> tuple[RunRecord, RunRecord]:
     """Runs of which B fixes the first questions and breaks the next; every other of the rest is right in both."""
 
     def right(number: int, letter: str) -> bool:
@@ -65,17 +65,17 @@ def two_runs(fixed: int, broken: int, questions: int) -> tuple[StoredRun, Stored
     return one, other
 
 
-def with_row(run: StoredRun, place: int, **changes: Any) -> StoredRun:
+def with_row(run: RunRecord, place: int, **changes: Any) -> RunRecord:
     """The same run with one question changed."""
     rows = list(run.rows)
     rows[place] = replace(rows[place], **changes)
-    return replace(run, rows=tuple(rows))
+    return run.model_copy(update={"rows": tuple(rows)})
 
 
-def with_benchmark(run: StoredRun, **settings: Any) -> StoredRun:
+def with_benchmark(run: RunRecord, **settings: Any) -> RunRecord:
     """The same run with other settings of the benchmark."""
     changed: Mapping[str, Any] = {
-        **run.run.settings,
-        "benchmark": {**run.run.settings["benchmark"], **settings},
+        **run.settings,
+        "benchmark": {**run.settings["benchmark"], **settings},
     }
-    return replace(run, run=replace(run.run, settings=changed))
+    return run.model_copy(update={"settings": changed})

@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from tasks.core.outcome import Failure
+from tasks.results.build_record import record_of
 from tasks.results.night import Night, judge
 from tasks.results.night_baseline import Baselines, compared
 from tasks.results.night_entry import NightEntry
-from tasks.results.run_record import record_of
+from tasks.results.run_record import RunRecord
 from tasks.results.warehouse.runs import Warehouse
-from tasks.results.warehouse.stored import StoredRun
 from tasks.scoring.build_report import build_report
 from tasks.scoring.report import Report
 from tasks.scoring.score import Accuracy
@@ -29,24 +29,23 @@ REFUSED = NightEntry(
 )
 
 
-def keep(warehouse: Warehouse, runs: Sequence[StoredRun]) -> list[tuple[StoredRun, Report]]:
+def keep(warehouse: Warehouse, runs: Sequence[RunRecord]) -> list[tuple[RunRecord, Report]]:
     """Write runs as evaluations do, each an hour after the one before."""
     kept = []
     for hour, stored in enumerate(runs):
-        run = replace(
-            stored.run,
-            run_id=f"2026112{hour}-013000-00000{hour}",
-            started=START + datetime.timedelta(hours=hour),
-        )
+        names = {
+            "run_id": f"2026112{hour}-013000-00000{hour}",
+            "started": START + datetime.timedelta(hours=hour),
+        }
+        run = stored.model_copy(update=names)
         report = build_report(stored.rows, rule=run.rule, schemas={})
-        warehouse.finish(run, report, record_of(run, report, stored.status, metrics={"errors": CAUSES}))
-        kept.append((replace(stored, run=run), report))
+        warehouse.finish(record_of(run, report, stored.status, metrics={"errors": CAUSES}))
+        kept.append((run, report))
     return kept
 
 
-def entry_of(stored: StoredRun, report: Report, **changes: Any) -> NightEntry:
+def entry_of(run: RunRecord, report: Report, **changes: Any) -> NightEntry:
     """What a night's evaluation leaves."""
-    run = stored.run
     plain = NightEntry(
         run.benchmark,
         run.backbone,
@@ -65,7 +64,7 @@ def entry_of(stored: StoredRun, report: Report, **changes: Any) -> NightEntry:
 
 def a_night(
     warehouse: Warehouse,
-    runs: Sequence[StoredRun],
+    runs: Sequence[RunRecord],
     gate: Gate | None = None,
     name: str = "2026-11-21T01:30Z",
     others: Sequence[NightEntry] = (),
@@ -81,7 +80,7 @@ def a_night(
     return Night(name, gate, judge(gate, [entry, *others]), START, end, matrix or names)
 
 
-def unanswered(stored: StoredRun, place: int, message: str) -> StoredRun:
+def unanswered(stored: RunRecord, place: int, message: str) -> RunRecord:
     """The same run in which an endpoint left one question unanswered."""
     row = stored.rows[place]
     failure = Failure("backbone_error", "preliminary_sql", message, retryable=True)

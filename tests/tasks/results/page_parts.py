@@ -3,7 +3,7 @@
 from dataclasses import replace
 from html.parser import HTMLParser
 
-from tasks.results.warehouse.stored import StoredRun
+from tasks.results.run_record import RunRecord
 from tests.tasks.results.comparison_samples import two_runs, with_row
 
 VOID = {"meta", "input", "link", "img", "br", "hr"}
@@ -46,7 +46,7 @@ class Page(HTMLParser):
             self.text += data
 
 
-def hostile_runs(fixed: int = 3, broken: int = 2) -> list[StoredRun]:
+def hostile_runs(fixed: int = 3, broken: int = 2) -> list[RunRecord]:
     """Two runs of 12 questions, of which the first four are hostile in every text."""
     a, b = two_runs(fixed, broken, 12)
     runs = []
@@ -62,5 +62,5 @@ def hostile_runs(fixed: int = 3, broken: int = 2) -> list[StoredRun]:
                 gold_sql=EVIL,
             )
         changes = {"backbone": EVIL, "pipeline": EVIL, "benchmark": EVIL, "revision": EVIL}
-        runs.append(replace(run, run=replace(run.run, **changes)))  # type: ignore[arg-type]
+        runs.append(run.model_copy(update=changes))
     return runs

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tasks.core.outcome import Call, Candidate, Failure, Outcome, StageRecord, Usage
 from tasks.core.records import ColumnName, Link, Question
-from tasks.results.evaluation import EvaluationRun
+from tasks.results.run_record import RunRecord
 from tasks.scoring.cost import Cost
 from tasks.scoring.report import LinkingScore, QuestionScore, Ratio, Report, StageScore, Verdict
 from tasks.scoring.score import Accuracy, Score
@@ -142,7 +142,7 @@ def report_of(rows: tuple[QuestionScore, ...], stages: Sequence[str] = STAGES) -
             for name in ("card games", "superhero")
         },
         stages=tuple(scores),
-        linking=links if total else (),
+        links=links if total else (),
         cost=Cost(
             calls=4 * total,
             cached_calls=7,
@@ -152,7 +152,7 @@ def report_of(rows: tuple[QuestionScore, ...], stages: Sequence[str] = STAGES) -
             p50_s=0.5,
             p95_s=1.25,
         ),
-        stage_cost={stage[2:]: Cost(calls=total, input_tokens=300 * total) for stage in stages},
+        stage_costs={stage[2:]: Cost(calls=total, input_tokens=300 * total) for stage in stages},
         failures={"backbone_error": len(lost)} if lost else {},
         retryable=len(lost),
         missing_databases={},
@@ -161,12 +161,13 @@ def report_of(rows: tuple[QuestionScore, ...], stages: Sequence[str] = STAGES) -
     )
 
 
-def make_run(**changes: object) -> EvaluationRun:
-    run = EvaluationRun(
+def make_run(**changes: object) -> RunRecord:
+    run = RunRecord(
         run_id="20261121-020000-3f9a1c",
         benchmark="bird-dev",
         backbone="weak-1",
         pipeline="rsl-sql",
+        status="running",
         settings={
             "benchmark": {"name": "bird-dev", "timeout_s": 30.0, "quarantine": []},
             "backbone": {"name": "weak-1", "model": "weak-1", "api_key_env": "WEAK_API_KEY", "prices": None},
@@ -183,4 +184,4 @@ def make_run(**changes: object) -> EvaluationRun:
         questions_in_benchmark=30,
         tags={"sweep": "nightly"},
     )
-    return replace(run, **changes)  # type: ignore[arg-type]
+    return run.model_copy(update=changes)

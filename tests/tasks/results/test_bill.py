@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from tasks.results.run_record import bill_of_run, record_of
+from tasks.pages.run_tables import bill_of_run
+from tasks.results.build_record import record_of
 from tasks.scoring.cost import Cost
 from tests.tasks.results.samples import make_report, make_run
 

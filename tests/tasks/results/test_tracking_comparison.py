@@ -70,14 +70,18 @@ def test_parts_are_tested_by_themselves_and_adjusted_for_their_number() -> None:
 def test_questions_without_a_grade_are_graded_by_their_gold_under_spiders_rule() -> None:
     a, b = two_runs(2, 0, 6)
     ungraded = [
-        replace(
-            run, rows=tuple(replace(row, question=replace(row.question, difficulty=None)) for row in run.rows)
+        run.model_copy(
+            update={
+                "rows": tuple(
+                    replace(row, question=replace(row.question, difficulty=None)) for row in run.rows
+                )
+            }
         )
         for run in (a, b)
     ]
     assert compare(*ungraded).by_difficulty == ()
     assert [part.name for part in compare(*ungraded, rule="spider").by_difficulty] == ["easy"]
-    of_spider = [replace(each, run=replace(each.run, rule="spider")) for each in ungraded]
+    of_spider = [each.model_copy(update={"rule": "spider"}) for each in ungraded]
     assert [part.name for part in compare(*of_spider, rule="bird").by_difficulty] == ["easy"]
 
 
@@ -110,20 +114,20 @@ def test_a_question_whose_database_is_missing_is_counted_apart() -> None:
 def test_runs_that_do_not_mean_the_same_are_refused(change: dict[str, str], message: str) -> None:
     a, b = two_runs(3, 0, 10)
     with pytest.raises(ConfigurationError, match=message):
-        compare(a, replace(b, run=replace(b.run, **change)))  # type: ignore[arg-type]
+        compare(a, b.model_copy(update=change))  # type: ignore[arg-type]
 
 
 def test_runs_on_databases_with_other_content_are_refused_and_said_to_be_where_the_engine_differs_too() -> (
     None
 ):
     a, b = two_runs(3, 0, 10)
-    a = replace(a, run=replace(a.run, databases={"shop": "a1" * 32, "zoo": "c3" * 32}))
-    b = replace(b, run=replace(b.run, databases={"shop": "b2" * 32, "zoo": "c3" * 32}))
+    a = a.model_copy(update={"databases": {"shop": "a1" * 32, "zoo": "c3" * 32}})
+    b = b.model_copy(update={"databases": {"shop": "b2" * 32, "zoo": "c3" * 32}})
     with pytest.raises(ConfigurationError, match=r"1 database changed between them \(shop\).*"):
         compare(a, b)
-    other = replace(b, run=replace(b.run, engine="PostgreSQL 15.6"))
+    other = b.model_copy(update={"engine": "PostgreSQL 15.6"})
     assert "The content of 1 database is not the same in A and B: shop." in compare(a, other).warnings
-    unknown = replace(b, run=replace(b.run, databases={}))
+    unknown = b.model_copy(update={"databases": {}})
     assert compare(a, unknown).warnings == ()
 
 
@@ -133,8 +137,8 @@ def test_another_rule_can_be_chosen_where_both_were_judged_by_it() -> None:
     b = with_row(b, 0, final=replace(b.rows[0].final, correct=strict))
     assert len(compare(a, b).flips) == 3
     assert len(compare(a, b, rule="strict").flips) == 2
-    assert compare(a, replace(b, run=replace(b.run, rule="spider")), rule="strict").rule == "strict"
-    other = compare(a, replace(b, run=replace(b.run, rule="spider")), rule="strict")
+    assert compare(a, b.model_copy(update={"rule": "spider"}), rule="strict").rule == "strict"
+    other = compare(a, b.model_copy(update={"rule": "spider"}), rule="strict")
     assert "by the rule bird in A and spider in B, not by strict" in other.warnings[0]
     with pytest.raises(ConfigurationError, match='Did you mean "strict"'):
         compare(a, b, rule="strickt")
@@ -154,11 +158,11 @@ def test_what_a_reader_must_know_is_said() -> None:
     a, b = two_runs(6, 2, 50)
     lost = Failure("backbone_error", "1", "It did not answer.", retryable=True)
     changed = {
-        "executed by SQLite 3.45.1, B by SQLite 3.0.0": replace(b, run=replace(b.run, engine="SQLite 3.0.0")),
+        "executed by SQLite 3.45.1, B by SQLite 3.0.0": b.model_copy(update={"engine": "SQLite 3.0.0"}),
         "is partial": with_status(b, "partial"),
         "is still running": with_status(b, "running"),
         "was stopped before its end": with_status(b, "interrupted"),
-        "is re-rolled": replace(b, run=replace(b.run, tags={"rerolled": "12"})),
+        "is re-rolled": b.model_copy(update={"tags": {"rerolled": "12"}}),
         "stopped after 30.0 s in A and after 5.0 s in B": with_benchmark(b, timeout_s=5.0),
         "no answer to 1 question because": with_row(
             b, 0, outcome=replace(b.rows[0].outcome, sql=None, failure=lost), final=Verdict({}, "no_answer")
@@ -180,7 +184,7 @@ def test_what_a_reader_must_know_is_said() -> None:
 ])  # fmt: skip
 def test_a_run_that_saw_gold_is_never_ranked(change: dict[str, Any]) -> None:
     a, b = two_runs(40, 5, 200)
-    found = compare(a, replace(b, run=replace(b.run, **change)))
+    found = compare(a, b.model_copy(update=change))
     assert (found.result.better, found.result.headline) == (None, "Not ranked")
     assert (
         found.result.reason.startswith("B saw parts of the gold SQL")
@@ -188,7 +192,7 @@ def test_a_run_that_saw_gold_is_never_ranked(change: dict[str, Any]) -> None:
     )
     assert json_of(found)["result"]["better"] is None
     assert json_of(found)["result"]["verdict"].startswith("Not ranked: B saw")
-    plain = replace(b, run=replace(b.run, settings={"pipeline": {"kind": "dac", "dac": {"oracle": "none"}}}))
+    plain = b.model_copy(update={"settings": {"pipeline": {"kind": "dac", "dac": {"oracle": "none"}}}})
     assert compare(a, plain).result.better == "B"
 
 
@@ -251,10 +255,10 @@ def test_the_bill_tells_what_was_paid_from_what_was_used() -> None:
 def test_what_differs_in_the_settings_is_listed() -> None:
     a, b = two_runs(1, 0, 4)
     settings = {
-        **b.run.settings,
+        **b.settings,
         "pipeline": {"name": "rsl-sql", "selection": {"enabled": False, "rows_shown": 5}},
     }
-    found = compare(a, replace(b, run=replace(b.run, settings=settings, git_commit="c0ffee" * 6 + "-dirty")))
+    found = compare(a, b.model_copy(update={"settings": settings, "git_commit": "c0ffee" * 6 + "-dirty"}))
     assert [(change.key, change.a, change.b) for change in found.settings] == [
         ("pipeline.selection.enabled", "true", "false"),
         ("crosscheck.git_commit", "0464afb", "c0ffeec0ffee-dirty"),
@@ -311,7 +315,7 @@ def test_hardness_needs_no_schema_on_spider(shared_data: Path) -> None:
 
 def test_the_winner_is_named_and_its_difference_is_positive() -> None:
     a, b = two_runs(2, 14, 60)
-    named = replace(b, run=replace(b.run, backbone="small"))
-    found = compare(replace(a, run=replace(a.run, backbone="large")), named).result
+    named = b.model_copy(update={"backbone": "small"})
+    found = compare(a.model_copy(update={"backbone": "large"}), named).result
     assert found.headline == "large beats small by 20.00 points"
     assert "interval +" in found.reason and "p = 0.0042" in found.reason

@@ -8,18 +8,17 @@ from tasks.core.errors import ConfigurationError
 from tasks.core.outcome import Failure
 from tasks.results.compare import compare
 from tasks.results.comparison import Comparison, gated
-from tasks.results.evaluation import ORACLE
-from tasks.results.warehouse.stored import StoredRun
+from tasks.results.run_record import ORACLE, RunRecord
 from tests.tasks.results.comparison_samples import two_runs, with_row, with_status
 
 LOST = Failure("backbone_error", "", "no reply", retryable=True)
 
 
-def gate(a: StoredRun, b: StoredRun, margin: float | None = None) -> Comparison:
+def gate(a: RunRecord, b: RunRecord, margin: float | None = None) -> Comparison:
     return gated(compare(a, b, margin=margin))
 
 
-def without_answer(run: StoredRun, *places: int) -> StoredRun:
+def without_answer(run: RunRecord, *places: int) -> RunRecord:
     for place in places:
         row = run.rows[place]
         run = with_row(run, place, outcome=replace(row.outcome, sql=None, failure=LOST))
@@ -62,7 +61,7 @@ def test_a_run_is_not_compared_with_itself() -> None:
 
 def test_a_run_that_saw_the_gold_decides_nothing_though_it_is_better() -> None:
     a, b = two_runs(14, 2, 60)
-    seen = replace(b, run=replace(b.run, tags={**b.run.tags, ORACLE: "both"}))
+    seen = b.model_copy(update={"tags": {**b.tags, ORACLE: "both"}})
     with pytest.raises(ConfigurationError, match="B saw parts of the gold SQL"):
         gate(a, seen)
 

@@ -1,6 +1,5 @@
 """Every metric of two runs beside each other, from the summaries that the warehouse keeps."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,8 +8,7 @@ from tasks.documents.markdown import markdown
 from tasks.pages.comparison import comparison_document
 from tasks.results.compare import compare
 from tasks.results.metric_rows import as_table, metric_rows
-from tasks.results.run_record import json_of
-from tasks.results.warehouse.stored import StoredRun
+from tasks.results.run_record import RunRecord, json_of
 from tasks.scoring.metric import METRICS
 from tests.tasks.results.comparison_samples import two_runs
 
@@ -18,12 +16,9 @@ SHARE = {"correct": 6, "total": 20, "value": 0.3}
 BETTER = {"correct": 9, "total": 20, "value": 0.45}
 
 
-def summarised(a: dict[str, Any], b: dict[str, Any]) -> tuple[StoredRun, StoredRun]:
+def summarised(a: dict[str, Any], b: dict[str, Any]) -> tuple[RunRecord, RunRecord]:
     first, second = two_runs(3, 1, 20)
-    return tuple(
-        replace(each, record=each.record.model_copy(update={"metrics": metrics}))
-        for each, metrics in ((first, a), (second, b))
-    )
+    return first.model_copy(update={"metrics": a}), second.model_copy(update={"metrics": b})
 
 
 @pytest.mark.parametrize(
@@ -90,7 +85,7 @@ def test_a_metric_of_a_users_file_is_shown_without_its_file() -> None:
     own = {"correct": 17, "total": 2, "value": 8.5, "unit": "characters", "better": "lower"}
     a, b = summarised({"sql_length": own}, {"sql_length": own | {"correct": 15, "value": 7.5}})
     settings = {"benchmark": {"metrics": ["/gone/mine.py:sql_length"]}}
-    (row,) = metric_rows(replace(a, run=replace(a.run, settings=settings)), b)
+    (row,) = metric_rows(a.model_copy(update={"settings": settings}), b)
     assert row.cells == ("sql_length", "8.50", "7.50", "−1.00", "lower")
 
 
@@ -114,7 +109,7 @@ def test_the_object_has_numerators_denominators_and_the_difference() -> None:
 def test_runs_that_scored_different_questions_have_no_metrics_beside_each_other() -> None:
     a, b = summarised({"errors": {"wrong_table": 41}}, {"errors": {"wrong_table": 10}})
     assert compare(a, b).metrics and "-31" in markdown(comparison_document(compare(a, b))).replace("−", "-")
-    few = compare(a, replace(b, rows=b.rows[:10]))
+    few = compare(a, b.model_copy(update={"rows": b.rows[:10]}))
     assert few.metrics == ()
     text = markdown(comparison_document(few))
     assert "41" not in text and "Metrics: left out" in text

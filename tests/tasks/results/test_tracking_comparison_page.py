@@ -17,7 +17,7 @@ from tasks.documents.text import mark_sql, visible
 from tasks.pages.comparison import comparison_document
 from tasks.results.compare import compare
 from tasks.results.comparison import Comparison
-from tasks.results.warehouse.stored import StoredRun
+from tasks.results.run_record import RunRecord
 from tests.tasks.results.comparison_samples import score, stored, two_runs, with_benchmark, with_row
 from tests.tasks.results.page_parts import EVIL, Page, hostile_runs
 
@@ -42,9 +42,7 @@ def test_the_page_shows_its_numbers_with_their_denominators() -> None:
 
 def test_what_tells_two_runs_of_one_pipeline_apart_is_at_the_top() -> None:
     a, b = two_runs(3, 2, 12)
-    b = replace(
-        b, run=replace(b.run, tags={"changed": "pipeline.demonstrations.k=0", "name": "bare", "team": "x"})
-    )
+    b = b.model_copy(update={"tags": {"changed": "pipeline.demonstrations.k=0", "name": "bare", "team": "x"}})
     text = Page(html(comparison_document(compare(a, b)))).text
     assert "bare · team=x" in text.partition("Flipped questions")[0]
     assert "pipeline.demonstrations.k=0" in text.partition("Flipped questions")[0]
@@ -125,7 +123,7 @@ def test_a_page_opens_beside_a_question_that_the_second_run_broke(tmp_path: Path
     (stored([score(0, False, "a", ())]), stored([score(0, True, "b", ())], "b")),
     [with_benchmark(run, quarantine=["0"]) for run in two_runs(6, 0, 30)],
 ])  # fmt: skip
-def test_every_comparison_has_a_page(runs: tuple[StoredRun, StoredRun]) -> None:
+def test_every_comparison_has_a_page(runs: tuple[RunRecord, RunRecord]) -> None:
     found = compare(*runs)
     page = Page(html(comparison_document(found)))
     assert len(page.flips) == len(found.flips)

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from tasks.documents.markdown import markdown
 from tasks.pages.run import run_document
+from tasks.results.build_record import record_of
 from tasks.results.mlflow.package import measures
 from tasks.results.predictions import table
-from tasks.results.run_record import record_of
 from tasks.scoring.execution.run_times import Measured, Timings
 from tasks.scoring.metric import ScoredRun, measure
 from tasks.scoring.report import Report
@@ -44,12 +44,12 @@ def test_what_was_not_asked_for_is_null_in_json_and_no_metric() -> None:
     assert not {name for name in names if name.startswith(("ves/", "soft_f1", "exact_match"))}
 
 
-def test_every_cause_is_a_metric_also_where_there_is_none_of_it() -> None:
+def test_mlflow_has_about_forty_metrics_and_the_record_the_rest() -> None:
     report = detailed(make_report(40))
     found = {measure.name: measure.value for measure in measures(report)}
-    for cause, count in report.measurements["errors"].data.items():
-        assert found[f"ex_errors/{cause}"] == count
-    assert found["ex_errors/gold_timeout"] == 0
+    assert len(found) <= 40
+    assert not any(name.startswith("ex_errors/") for name in found)
+    assert sum(record_of(make_run(), report).metrics["errors"].values()) > 0
     assert found["questions/rules_disagree"] == len(report.measurements["disagreements"].data) > 0
     assert found["selection/oracle"] > 0
     assert min(found) == "ex", "MLflow sorts metrics by name, and this one comes first"

@@ -34,7 +34,9 @@ def home_of(store: Store) -> Home:
 def evaluate(store: Store, questions: int = 30, **changes: object) -> Tracked:
     tracker = Tracker(home_of(store), store)
     tracker.start(make_run(**changes))
-    tracked = tracker.finish(make_report(questions), Completion(seconds=12.5, describe=run_description))
+    tracked = tracker.finish(
+        make_report(questions), Completion(seconds=12.5, describe=run_description)
+    ).mlflow
     assert tracked.problem == ""
     return tracked
 
@@ -190,7 +192,7 @@ def test_an_interrupted_run_says_why(store: Store, client: MlflowClient) -> None
 def test_an_empty_report_is_logged_too(store: Store, client: MlflowClient) -> None:
     tracker = Tracker(home_of(store), store)
     tracker.start(make_run())
-    tracked = tracker.finish(report_of(()))
+    tracked = tracker.finish(report_of(())).mlflow
     assert tracked.problem == ""
     assert tracked.run_id is not None
     assert "ex" not in client.get_run(tracked.run_id).data.metrics
@@ -200,7 +202,7 @@ def test_a_name_that_mlflow_would_refuse_does_not_lose_the_run(store: Store, cli
     odd = make_run(settings={"pipeline": {"a (b)": "x" * 9000, "c": "\N{SNOWMAN}", "half": "\ud83d"}})
     tracker = Tracker(home_of(store), store)
     tracker.start(odd)
-    tracked = tracker.finish(make_report(3))
+    tracked = tracker.finish(make_report(3)).mlflow
     assert tracked.problem == ""
     assert tracked.run_id is not None
     assert client.get_run(tracked.run_id).data.params["pipeline.c"] == "\N{SNOWMAN}"
@@ -212,7 +214,9 @@ def test_half_a_surrogate_pair_in_a_reply_is_no_reason_to_lose_the_table(
     row = make_report(1).rows[0]
     tracker = Tracker(home_of(store), store)
     tracker.start(make_run())
-    tracked = tracker.finish(report_of((replace(row, outcome=replace(row.outcome, sql="SELECT '\ud83d'")),)))
+    tracked = tracker.finish(
+        report_of((replace(row, outcome=replace(row.outcome, sql="SELECT '\ud83d'")),))
+    ).mlflow
     assert tracked.problem == ""
     assert "SELECT '\ufffd'" in str(json.loads(artifact(client, tracked, "predictions.json")))
 
@@ -236,8 +240,7 @@ def test_runs_of_nights_have_dated_names_a_verdict_and_a_series_over_the_nights(
 ) -> None:
     tracker = Tracker(home_of(store), store)
     tracker.start(make_run(tags={"night": "2026-11-21T00:30Z"}))
-    tracker.finish(make_report(30), Completion(seconds=12.5))
-    record = tracker.finished()
+    record = tracker.finish(make_report(30), Completion(seconds=12.5))
     nights = [datetime.datetime(2026, 11, day, tzinfo=datetime.UTC) for day in (20, 21)]
     scores = list(zip(nights, (0.5, 0.6), strict=True))
     assert log_night(store, record, "no worse", scores) == ""
@@ -271,13 +274,13 @@ def test_a_lost_server_does_not_lose_the_night(store: Store, client: MlflowClien
     home = home_of(store)
     tracker = Tracker(home, CLOSED)
     assert tracker.start(make_run()).run_id is None
-    tracked = tracker.finish(make_report(30), Completion(seconds=12.5))
+    tracked = tracker.finish(make_report(30), Completion(seconds=12.5)).mlflow
     assert "no server answers at 127.0.0.1:9" in tracked.problem
     assert make_run().run_id in tracked.problem
 
     later = Tracker(home, store)
-    later.start(replace(make_run(), run_id="later"))
-    assert later.finish(make_report(5)).problem == ""
+    later.start(make_run().model_copy(update={"run_id": "later"}))
+    assert later.finish(make_report(5)).mlflow.problem == ""
     runs = client.search_runs([experiment.experiment_id for experiment in client.search_experiments()])
     (run,) = [each for each in runs if each.data.tags["crosscheck_run_id"] == make_run().run_id]
     assert len(runs) == 2 and run.info.status == "FINISHED"
@@ -299,7 +302,7 @@ def test_logging_twice_does_not_double_the_table(store: Store, client: MlflowCli
     tracker = Tracker(home_of(store), store)
     tracker.start(make_run())
     for _ in range(2):
-        tracked = tracker.finish(make_report(30))
+        tracked = tracker.finish(make_report(30)).mlflow
     assert len(json.loads(artifact(client, tracked, "predictions.json"))["data"]) == 30
 
 
@@ -330,7 +333,7 @@ def test_a_store_that_another_process_locks_for_a_while_gets_the_run_all_the_sam
             8.0, other.execute, ["ROLLBACK"]
         )  # SQLAlchemy itself waits for five seconds
         unlocking.start()
-        tracked = tracker.finish(make_report(4), Completion(seconds=1.0))
+        tracked = tracker.finish(make_report(4), Completion(seconds=1.0)).mlflow
         unlocking.join()
     assert tracked.problem == "" and tracked.run_id is not None
     assert client.get_run(tracked.run_id).info.status == "FINISHED"

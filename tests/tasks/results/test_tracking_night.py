@@ -15,7 +15,6 @@ from tasks.documents.text import visible
 from tasks.pages.leaderboard import write_leaderboard
 from tasks.pages.night import night_document
 from tasks.pages.night_evaluation import decline, earlier, facts, paid
-from tasks.results.evaluation import NIGHT
 from tasks.results.night import (
     Earlier,
     Night,
@@ -39,9 +38,8 @@ from tasks.results.night_baseline import (
 )
 from tasks.results.night_entry import Trend
 from tasks.results.retention import Retention, WarehouseRows
-from tasks.results.run_record import json_of
+from tasks.results.run_record import NIGHT, RunRecord, json_of
 from tasks.results.warehouse.runs import Warehouse
-from tasks.results.warehouse.stored import StoredRun
 from tasks.scoring.score import Accuracy
 from tasks.settings.evaluation import Gate
 from tasks.settings.home import Home
@@ -67,8 +65,8 @@ def test_a_seeded_regression_is_red_and_noise_is_green(warehouse: Warehouse) -> 
 
 def test_a_night_on_other_databases_is_compared_with_nothing_and_says_so(warehouse: Warehouse) -> None:
     a, b = two_runs(0, 40, 100)
-    a = replace(a, run=replace(a.run, databases={"shop": "a1" * 32}))
-    b = replace(b, run=replace(b.run, databases={"shop": "b2" * 32}))
+    a = a.model_copy(update={"databases": {"shop": "a1" * 32}})
+    b = b.model_copy(update={"databases": {"shop": "b2" * 32}})
     night = a_night(warehouse, [a, b])
     assert night.entries[0].comparison is None
     assert "1 database changed between them (shop)" in night.entries[0].problem
@@ -99,7 +97,7 @@ def test_a_loss_that_is_not_proven_is_amber_and_no_failure(warehouse: Warehouse)
         assert judge(gate, [judged])[0].colour == "Green"
 
 
-def losing(nights: int, each: int = 2, questions: int = 100) -> list[StoredRun]:
+def losing(nights: int, each: int = 2, questions: int = 100) -> list[RunRecord]:
     """Runs of which each has a few questions fewer right than the one before."""
     return [
         stored(score(number, number < 60 - each * night) for number in range(questions))
@@ -123,8 +121,8 @@ def test_a_night_that_was_killed_and_continued_is_compared_with_the_night_before
 ) -> None:
     good, bad = two_runs(1, 20, 100)
 
-    def of(night: str, run: StoredRun) -> StoredRun:
-        return replace(run, run=replace(run.run, tags={"night": night}))
+    def of(night: str, run: RunRecord) -> RunRecord:
+        return run.model_copy(update={"tags": {"night": night}})
 
     killed, continued = of("second", bad), of("second", bad)
     (judged,) = a_night(warehouse, [of("first", good), killed, continued]).entries
@@ -157,7 +155,7 @@ def test_a_run_merged_from_one_that_was_worse_is_no_baseline_either(warehouse: W
     good, bad = two_runs(1, 20, 100)
     red = a_night(warehouse, [good, bad])
     parent = red.entries[0].run_id
-    merged = replace(bad, run=replace(bad.run, tags={"parent_run_id": str(parent)}))
+    merged = bad.model_copy(update={"tags": {"parent_run_id": str(parent)}})
     keep(warehouse, [good, bad, merged])
     assert found_worse([red], warehouse.runs()) == {parent, warehouse.runs()[0].run_id}
 
@@ -172,7 +170,7 @@ def test_a_run_with_too_many_unanswered_questions_is_no_baseline_but_what_it_was
         lost = unanswered(lost, number, "The endpoint did not answer.")
     (judged,) = a_night(warehouse, [good, lost, bad]).entries
     assert (judged.verdict, judged.baseline) == ("regression", "20261120-013000-000000")
-    mended = replace(good, run=replace(good.run, tags={"parent_run_id": "20261121-013000-000001"}))
+    mended = good.model_copy(update={"tags": {"parent_run_id": "20261121-013000-000001"}})
     (judged,) = a_night(warehouse, [good, lost, mended, bad]).entries
     assert (judged.verdict, judged.baseline) == ("regression", "20261122-013000-000002")
     (judged,) = a_night(warehouse, [good, lost, bad], Gate(tolerated_failures=0.5)).entries
@@ -182,8 +180,8 @@ def test_a_run_with_too_many_unanswered_questions_is_no_baseline_but_what_it_was
 def test_no_attempt_of_a_night_that_was_worse_is_a_baseline(warehouse: Warehouse) -> None:
     good, bad = two_runs(1, 20, 100)
 
-    def of(night: str, run: StoredRun) -> StoredRun:
-        return replace(run, run=replace(run.run, tags={"night": night}))
+    def of(night: str, run: RunRecord) -> RunRecord:
+        return run.model_copy(update={"tags": {"night": night}})
 
     runs = [of("first", good), of("second", bad), of("second", bad)]
     again = a_night(warehouse, runs, name="second")
@@ -213,7 +211,7 @@ def test_the_trend_begins_at_the_pinned_baseline(warehouse: Warehouse) -> None:
     kept = keep(warehouse, losing(9))
     name = entry_of(*kept[-1]).name
     for number, scores in ((1, 8), (4, None)):
-        named = warehouse.read_run(kept[number][0].run.run_id)
+        named = warehouse.read_run(kept[number][0].run_id)
         entry = compared(entry_of(*kept[-1]), Baselines({name: named}), warehouse, Gate())
         assert (entry.decline and entry.decline.scores) == scores
         assert len(entry.trend) == 9, "the page shows all of them"
@@ -221,8 +219,8 @@ def test_the_trend_begins_at_the_pinned_baseline(warehouse: Warehouse) -> None:
 
 def test_runs_of_nights_are_compared_with_runs_of_nights(warehouse: Warehouse) -> None:
     good, bad = two_runs(1, 20, 100)
-    nightly = replace(good, run=replace(good.run, tags={"night": "last"}))
-    tonight = replace(bad, run=replace(bad.run, tags={"night": "this"}))
+    nightly = good.model_copy(update={"tags": {"night": "last"}})
+    tonight = bad.model_copy(update={"tags": {"night": "this"}})
     (judged,) = a_night(warehouse, [nightly, bad, tonight]).entries
     assert judged.baseline == warehouse.runs()[-1].run_id
     assert [past.ex.correct for past in judged.trend] == [60, 41]
@@ -247,7 +245,7 @@ def test_the_first_night_has_nothing_to_compare_with(warehouse: Warehouse) -> No
 
 def test_a_run_that_saw_the_gold_is_compared_with_nothing(warehouse: Warehouse) -> None:
     before, tonight = two_runs(1, 20, 100)
-    night = a_night(warehouse, [before, replace(tonight, run=replace(tonight.run, tags={"oracle": "both"}))])
+    night = a_night(warehouse, [before, tonight.model_copy(update={"tags": {"oracle": "both"}})])
     (judged,) = night.entries
     assert (judged.verdict, judged.comparison, judged.baseline) == ("not ranked", None, None)
     assert "saw parts of the gold" in judged.not_ranked
@@ -277,9 +275,9 @@ def test_the_trend_is_of_the_same_combination_without_what_was_mended_or_is_not_
     warehouse: Warehouse,
 ) -> None:
     _, plain = two_runs(3, 1, 20)
-    other = replace(plain, run=replace(plain.run, pipeline="other"))
-    oracle = replace(plain, run=replace(plain.run, tags={"oracle": "both"}))
-    mended = replace(plain, run=replace(plain.run, tags={"parent_run_id": "20261121-013000-000001"}))
+    other = plain.model_copy(update={"pipeline": "other"})
+    oracle = plain.model_copy(update={"tags": {"oracle": "both"}})
+    mended = plain.model_copy(update={"tags": {"parent_run_id": "20261121-013000-000001"}})
     (judged,) = a_night(
         warehouse, [plain, plain, other, oracle, with_status(plain, "partial"), mended, plain]
     ).entries
@@ -293,8 +291,8 @@ def test_the_trend_begins_where_other_questions_were_asked_or_another_rule_was_c
     warehouse: Warehouse, *, removed: bool
 ) -> None:
     _, plain = two_runs(3, 1, 20)
-    before, after = (replace(plain, rows=rows) for rows in (plain.rows[:10], plain.rows[10:]))
-    strict = replace(after, run=replace(after.run, rule="strict"))
+    before, after = (plain.model_copy(update={"rows": rows}) for rows in (plain.rows[:10], plain.rows[10:]))
+    strict = after.model_copy(update={"rule": "strict"})
     runs = [*[before] * 3, *[strict] * 2, *[after] * 2]
     kept = keep(warehouse, runs)[-1]
     if removed:
@@ -332,12 +330,10 @@ def test_a_file_that_is_no_night_is_said_to_be_none(tmp_path: Path, text: str) -
 
 
 def test_what_a_killed_attempt_paid_is_known_at_least(warehouse: Warehouse) -> None:
-    first, second = (
-        replace(each, run=replace(each.run, tags={NIGHT: "tonight"})) for each in two_runs(1, 2, 4)
-    )
-    warehouse.start(first.run)
-    warehouse.append_questions(first.run, first.rows[:3])  # of four
-    warehouse.abandon(first.run.run_id, "killed")
+    first, second = (each.model_copy(update={"tags": {NIGHT: "tonight"}}) for each in two_runs(1, 2, 4))
+    warehouse.start(with_status(first, "running"))
+    warehouse.append_questions(first, first.rows[:3])  # of four
+    warehouse.abandon(first.run_id, "killed")
     (night,) = nights("tonight")
     assert (earlier(night), paid(night)) == ("", "$0.0000")
     killed = replace(night, earlier=paid_before("tonight", [], warehouse))
@@ -429,7 +425,7 @@ def test_the_artifact_has_the_verdict_the_numbers_and_the_commands(warehouse: Wa
 
 def test_nothing_in_the_artifact_acts(warehouse: Warehouse) -> None:
     trap = f"{EVIL} | `x` ```\n# not a heading\n[link](http://example.com) \x1b[31m"
-    hostile = [replace(run, run=replace(run.run, backbone=trap)) for run in hostile_runs(0, 5)]
+    hostile = [run.model_copy(update={"backbone": trap}) for run in hostile_runs(0, 5)]
     gate = Gate(level=0.99, threshold=0)
     night = a_night(
         warehouse, hostile, gate, name=trap, problem=f"```\n# {trap}", matrix={"backbones": [trap]}

@@ -18,8 +18,8 @@ from tasks.pages.night_evaluation import MAX_BROKEN, MAX_FIXED, MAX_UNANSWERED
 from tasks.results.night import Night
 from tasks.results.night_detail import details
 from tasks.results.night_entry import NightEntry
+from tasks.results.run_record import RunRecord
 from tasks.results.warehouse.runs import Warehouse
-from tasks.results.warehouse.stored import StoredRun
 from tasks.scoring.cost import Cost
 from tests.tasks.results.comparison_samples import score, stored, two_runs
 from tests.tasks.results.night_samples import REFUSED, a_night, unanswered
@@ -36,7 +36,7 @@ def in_markdown(night: Night, warehouse: Warehouse) -> str:
     return markdown(night_document(night, warehouse, page="page"))
 
 
-def staged(letter: str, rights: tuple[int, int]) -> StoredRun:
+def staged(letter: str, rights: tuple[int, int]) -> RunRecord:
     """A run of two stages, each of which has the first so many of 40 questions right."""
     names = ("1_preliminary_sql", "2_self_correction")
     rows = []
@@ -174,7 +174,7 @@ def test_the_page_is_made_also_where_the_warehouse_has_the_runs_no_more(
 @pytest.mark.parametrize("questions", [1, 2])
 def test_every_night_has_a_page(warehouse: Warehouse, questions: int) -> None:
     a, b = two_runs(0, 1, questions)
-    nothing = replace(b, rows=tuple(replace(row, executable=False) for row in b.rows))
+    nothing = b.model_copy(update={"rows": tuple(replace(row, executable=False) for row in b.rows)})
     for runs in ([b], [a, b], [nothing]):
         text = Page(render(a_night(warehouse, runs), warehouse)).text
         assert "nan" not in text.lower().split()

@@ -10,8 +10,9 @@ from rich.console import Console
 from tasks.documents.model import Sentence, plain
 from tasks.documents.terminal import print_blocks, print_document
 from tasks.pages.run import BAR, bar, run_document
+from tasks.results.build_record import record_of
 from tasks.results.compare import compare
-from tasks.results.run_record import RunRecord, record_of
+from tasks.results.run_record import RunRecord
 from tasks.scoring.build_report import build_report
 from tasks.scoring.report import StageScore
 from tasks.scoring.score import Score

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tasks.results.evaluation import describe, new_run_id
+from tasks.results.build_record import describe, new_run_id
 from tasks.results.parameters import MAX_VALUE, flatten, redact
 from tasks.settings.pipeline import RslSqlSettings
 

@@ -15,7 +15,8 @@ from matplotlib.figure import Figure
 from flows.cli.commands.plot import KINDS as OFFERED
 from tasks.core.errors import ConfigurationError, DataError
 from tasks.pages.plots import KINDS, labels, plot, save
-from tasks.results.run_record import RunRecord, record_of
+from tasks.results.build_record import record_of
+from tasks.results.run_record import RunRecord
 from tasks.scoring.cost import Cost
 from tests.tasks.results.samples import make_report, make_run
 
@@ -24,8 +25,12 @@ DAY = datetime.timedelta(days=1)
 
 def record(number: int = 0, usd: float | None = 1.0, **changes: Any) -> RunRecord:
     run = make_run()
-    run = replace(
-        run, run_id=f"20261120-01000{number}-00000{number}", started=run.started + number * DAY, **changes
+    run = run.model_copy(
+        update={
+            "run_id": f"20261120-01000{number}-00000{number}",
+            "started": run.started + number * DAY,
+            **changes,
+        }
     )
     report = make_report(60, shift=number)
     return record_of(run, replace(report, cost=Cost(calls=1, from_scratch_usd=usd)))

@@ -1,7 +1,6 @@
 """Runs that saw the gold, or were asked again where they were wrong: nothing ranks them or is held to them."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,12 +8,12 @@ import pytest
 from tasks.core.errors import DataError
 from tasks.documents.html import html
 from tasks.pages.comparison import comparison_document
+from tasks.results.build_record import record_of
 from tasks.results.compare import compare
 from tasks.results.night_baseline import named_run, previous_run
-from tasks.results.run_record import json_of, record_of
+from tasks.results.run_record import RunRecord, json_of
 from tasks.results.warehouse.run_names import find_run
 from tasks.results.warehouse.runs import Warehouse
-from tasks.results.warehouse.stored import StoredRun
 from tasks.scoring.significance import PairedTest
 from tests.tasks.results.comparison_samples import FINAL, two_runs, with_benchmark, with_status
 from tests.tasks.results.night_samples import unanswered
@@ -25,8 +24,8 @@ TAGGED = {"tags": {"oracle": "skeleton"}}
 SET = {"settings": {"pipeline": {"name": "rsl-sql+dac", "dac": {"oracle": "both"}}}}
 
 
-def changed(stored: StoredRun, **changes: Any) -> StoredRun:
-    return replace(stored, run=replace(stored.run, **changes))
+def changed(stored: RunRecord, **changes: Any) -> RunRecord:
+    return stored.model_copy(update=changes)
 
 
 @pytest.mark.parametrize(("facts", "why"), [
@@ -83,7 +82,7 @@ def test_no_run_wins_by_an_answer_key_or_without_quarantine_either(facts: dict[s
         for run in two_runs(40, 5, 200)
     )
 
-    def results(b: StoredRun) -> dict[str, PairedTest | None]:
+    def results(b: RunRecord) -> dict[str, PairedTest | None]:
         return {name: each.result for name, each in compare(a, b).variants.items()}
 
     assert {name: each and each.better for name, each in results(b).items()} == {
@@ -105,13 +104,15 @@ def test_each_run_is_told_its_own_reason() -> None:
     assert "A had questions asked again" in both and "B saw parts of the gold" in both
 
 
-def keep(warehouse: Warehouse, runs: Sequence[StoredRun]) -> list[str]:
+def keep(warehouse: Warehouse, runs: Sequence[RunRecord]) -> list[str]:
     """Write runs, each a minute after the one before, and return their ids."""
     ids = []
     for minute, stored in enumerate(runs):
-        run = replace(stored.run, run_id=f"2026-{minute}", started=stored.run.started.replace(minute=minute))
+        run = stored.model_copy(
+            update={"run_id": f"2026-{minute}", "started": stored.started.replace(minute=minute)}
+        )
         report = report_of(stored.rows, (FINAL,))
-        warehouse.finish(run, report, record_of(run, report, stored.status))
+        warehouse.finish(record_of(run, report, stored.status))
         ids.append(run.run_id)
     return ids
 
@@ -119,7 +120,7 @@ def keep(warehouse: Warehouse, runs: Sequence[StoredRun]) -> list[str]:
 def baseline_of(warehouse: Warehouse, run_id: str) -> str | None:
     runs = warehouse.runs()
     found = previous_run(find_run(run_id, runs), runs, warehouse)
-    return found and found.run.run_id
+    return found and found.run_id
 
 
 def test_the_baseline_is_the_last_run_that_may_be_ranked(warehouse: Warehouse) -> None:
@@ -132,7 +133,7 @@ def test_the_baseline_is_the_last_run_that_may_be_ranked(warehouse: Warehouse) -
 
 def test_the_baseline_asked_the_same_questions_not_only_as_many(warehouse: Warehouse) -> None:
     _, plain = two_runs(3, 1, 20)
-    first, second = (replace(plain, rows=rows) for rows in (plain.rows[:10], plain.rows[10:]))
+    first, second = (plain.model_copy(update={"rows": rows}) for rows in (plain.rows[:10], plain.rows[10:]))
     ids = keep(warehouse, [first, second, second])
     assert baseline_of(warehouse, ids[1]) is None
     assert baseline_of(warehouse, ids[2]) == ids[1]
@@ -142,7 +143,7 @@ def test_the_baseline_asked_the_same_questions_not_only_as_many(warehouse: Wareh
 def test_a_baseline_that_somebody_names_must_be_one(warehouse: Warehouse, facts: dict[str, Any]) -> None:
     _, plain = two_runs(3, 1, 20)
     ids = keep(warehouse, [plain, changed(plain, **facts)])
-    assert named_run(ids[0], warehouse).run.run_id == ids[0]
+    assert named_run(ids[0], warehouse).run_id == ids[0]
     with pytest.raises(DataError, match="nothing can be worse or better"):
         named_run(ids[1], warehouse)
 

@@ -3,7 +3,6 @@
 import datetime
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -17,17 +16,16 @@ from tasks.documents.markdown import markdown
 from tasks.pages.comparison import comparison_document
 from tasks.pages.night import night_document
 from tasks.pages.repeats import noise_document
+from tasks.results.build_record import record_of
 from tasks.results.compare import compare
 from tasks.results.comparison import gated
-from tasks.results.evaluation import NOISE, ORACLE, REPEAT
 from tasks.results.leaderboard import leaderboard
 from tasks.results.night import judge
 from tasks.results.night_baseline import Baselines, compared
 from tasks.results.night_entry import NightEntry
 from tasks.results.noise import measure, read_side, repeated_run, repeats_of
-from tasks.results.run_record import json_of, record_of
+from tasks.results.run_record import NOISE, ORACLE, REPEAT, RunRecord, json_of
 from tasks.results.warehouse.runs import Warehouse
-from tasks.results.warehouse.stored import StoredRun
 from tasks.scoring.build_report import build_report
 from tasks.settings.evaluation import Gate
 from tests.tasks.results.comparison_samples import score, stored
@@ -40,20 +38,18 @@ QUESTIONS = 60
 Rights = Callable[[int], bool]
 
 
-def run_of(number: int, right: Rights, questions: int = QUESTIONS, **tags: str) -> StoredRun:
+def run_of(number: int, right: Rights, questions: int = QUESTIONS, **tags: str) -> RunRecord:
     """A run, the later the higher its number, in which some questions are right."""
     made = stored((score(name, right(name)) for name in range(questions)), "a")
-    run = replace(
-        made.run,
-        run_id=f"20261121-02{number:04d}-00000a",
-        started=START + datetime.timedelta(minutes=number),
-        tags=tags,
+    started = START + datetime.timedelta(minutes=number)
+    run = made.model_copy(
+        update={"run_id": f"20261121-02{number:04d}-00000a", "started": started, "tags": tags}
     )
     report = build_report(made.rows, rule=run.rule, schemas={})
-    return StoredRun(run, record_of(run, report, "complete"), made.rows)
+    return record_of(run, report)
 
 
-def repeats(counts: Sequence[int], parent: str, runs: int = 4, first: int = 1) -> list[StoredRun]:
+def repeats(counts: Sequence[int], parent: str, runs: int = 4, first: int = 1) -> list[RunRecord]:
     """Repeats of a run, in which the question of a place is right as often as its count says."""
     return [
         run_of(
@@ -65,24 +61,24 @@ def repeats(counts: Sequence[int], parent: str, runs: int = 4, first: int = 1) -
     ]
 
 
-def unanswered(run: StoredRun, count: int) -> StoredRun:
+def unanswered(run: RunRecord, count: int) -> RunRecord:
     """The same run without an answer to its first questions."""
     for place in range(count):
         run = without_answer(run, place, "no reply")
     return run
 
 
-def keep(path: Path, runs: Sequence[StoredRun]) -> Warehouse:
+def keep(path: Path, runs: Sequence[RunRecord]) -> Warehouse:
     warehouse = Warehouse(path / "warehouse.duckdb")
     for each in runs:
-        report = build_report(each.rows, rule=each.run.rule, schemas={})
-        warehouse.finish(each.run, report, record_of(each.run, report, each.status))
+        report = build_report(each.rows, rule=each.rule, schemas={})
+        warehouse.finish(record_of(each, report, each.status))
     return warehouse
 
 
 def test_the_figures_are_those_of_all_pairs_of_repeats() -> None:
     parent = run_of(0, lambda name: name % 2 == 0)
-    found = measure(parent, repeats([4, 0, 2, 1, 3], parent.run.run_id))
+    found = measure(parent, repeats([4, 0, 2, 1, 3], parent.run_id))
     rights = [[place < count for place in range(4)] for count in [4, 0, 2, 1, 3]]
     flips = [one != other for each in rights for one, other in combinations(each, 2)]
     assert found.flip_rate == pytest.approx(sum(flips) / len(flips))
@@ -99,7 +95,7 @@ def test_the_figures_are_those_of_all_pairs_of_repeats() -> None:
 
 def test_questions_that_a_repeat_could_not_answer_are_left_out_and_named() -> None:
     parent = run_of(0, lambda name: True)
-    one, *others = repeats([4], parent.run.run_id)
+    one, *others = repeats([4], parent.run_id)
     found = measure(parent, [unanswered(one, 3), *others])
     assert (found.questions, len(found.left_out), found.flip_rate) == (QUESTIONS - 3, 3, 0.0)
 
@@ -107,12 +103,12 @@ def test_questions_that_a_repeat_could_not_answer_are_left_out_and_named() -> No
 def test_one_repeat_measures_nothing() -> None:
     parent = run_of(0, lambda name: True)
     with pytest.raises(DataError, match=r"1 repeat of .*: 2 are the least"):
-        measure(parent, repeats([4], parent.run.run_id, runs=1))
+        measure(parent, repeats([4], parent.run_id, runs=1))
 
 
 def test_terminal_markdown_page_and_json_have_the_same_figures() -> None:
     parent = run_of(0, lambda name: name % 2 == 0)
-    found = measure(parent, repeats([4, 0, 2, 1, 3], parent.run.run_id))
+    found = measure(parent, repeats([4, 0, 2, 1, 3], parent.run_id))
     document = noise_document(found)
     for text in (html(document), markdown(document)):
         for figure in ("33.33 %", "50.00 %", found.repeats[0].run_id, "sign-flip test"):
@@ -124,19 +120,17 @@ def test_terminal_markdown_page_and_json_have_the_same_figures() -> None:
 
 def test_the_repeats_of_a_run_are_its_whole_ones_and_stand_for_it(tmp_path: Path) -> None:
     parent = run_of(0, lambda name: True)
-    made = repeats([2], parent.run.run_id)
-    later = replace(
-        made[1], run=replace(made[1].run, run_id="20261121-030000-00000a", started=START.replace(hour=3))
-    )
+    made = repeats([2], parent.run_id)
+    later = made[1].model_copy(update={"run_id": "20261121-030000-00000a", "started": START.replace(hour=3)})
     broken = unanswered(made[2], 1)
     warehouse = keep(tmp_path, [parent, made[0], made[1], later, broken])
     runs = warehouse.runs()
-    assert [each.run_id for each in repeats_of(parent.run.run_id, runs)] == [
-        made[0].run.run_id, later.run.run_id,
+    assert [each.run_id for each in repeats_of(parent.run_id, runs)] == [
+        made[0].run_id, later.run_id,
     ]  # fmt: skip
-    assert repeated_run("latest", runs).run_id == parent.run.run_id
-    assert [each.run.run_id for each in read_side(f"{parent.run.run_id}:repeats", warehouse)] == [
-        made[0].run.run_id, later.run.run_id,
+    assert repeated_run("latest", runs).run_id == parent.run_id
+    assert [each.run_id for each in read_side(f"{parent.run_id}:repeats", warehouse)] == [
+        made[0].run_id, later.run_id,
     ]  # fmt: skip
     with pytest.raises(DataError, match="is named twice"):
         read_side("latest,latest", warehouse)
@@ -150,11 +144,11 @@ def test_a_run_without_repeats_is_named(tmp_path: Path) -> None:
 
 def test_repeats_are_on_no_board(tmp_path: Path) -> None:
     parent = run_of(0, lambda name: name % 2 == 0)
-    (board,) = leaderboard(keep(tmp_path, [parent, *repeats([4], parent.run.run_id)]))
-    assert [row.run_id for row in (*board.ranked, *board.not_ranked)] == [parent.run.run_id]
+    (board,) = leaderboard(keep(tmp_path, [parent, *repeats([4], parent.run_id)]))
+    assert [row.run_id for row in (*board.ranked, *board.not_ranked)] == [parent.run_id]
 
 
-def side(rates: np.ndarray, random: np.random.Generator, runs: int, first: int) -> list[StoredRun]:
+def side(rates: np.ndarray, random: np.random.Generator, runs: int, first: int) -> list[RunRecord]:
     drawn = random.random((runs, len(rates))) < rates
     return [
         run_of(first + place, lambda name, place=place: bool(drawn[place][name]), len(rates))  # type: ignore[misc]
@@ -190,20 +184,16 @@ def test_the_object_has_the_same_fields_for_one_run_and_for_several() -> None:
     runs = [run_of(place, lambda name: name % 3 == 0) for place in range(3)]
     one, several = json_of(compare(runs[0], runs[1])), json_of(compare(runs[:2], runs[2:]))
     assert (one.keys(), one["a"].keys()) == (several.keys(), several["a"].keys())
-    assert (one["a"]["run_id"], one["a"]["sd"]) == (runs[0].run.run_id, None)
-    assert several["a"]["run_id"] == f"{runs[0].run.run_id},{runs[1].run.run_id}"
+    assert (one["a"]["run_id"], one["a"]["sd"]) == (runs[0].run_id, None)
+    assert several["a"]["run_id"] == f"{runs[0].run_id},{runs[1].run_id}"
     assert (several["a"]["ex"], several["a"]["sd"], several["same_sql"]) == (None, 0.0, None)
     assert several["a"]["cost"]["calls"] == 2 * one["a"]["cost"]["calls"]
 
 
 def test_sides_that_are_not_of_one_system_or_size_are_warned_of() -> None:
     a = [run_of(0, lambda name: True), run_of(1, lambda name: True)]
-    other = replace(
-        a[1],
-        run=replace(
-            a[1].run,
-            settings={**a[1].run.settings, "pipeline": {**a[1].run.settings["pipeline"], "k": 9}},
-        ),
+    other = a[1].model_copy(
+        update={"settings": {**a[1].settings, "pipeline": {**a[1].settings["pipeline"], "k": 9}}}
     )
     found = compare([a[0], other], [run_of(2, lambda name: True)])
     assert any("The runs of A are not identical: pipeline.k differ" in each for each in found.warnings)
@@ -223,7 +213,7 @@ def test_the_gate_of_several_runs(broken: int, margin: float | None, failed: boo
 
 def test_runs_that_saw_the_gold_or_have_no_answers_decide_nothing() -> None:
     a, b = run_of(0, lambda name: True), run_of(1, lambda name: name > 30)
-    seen = replace(b, run=replace(b.run, tags={ORACLE: "both"}))
+    seen = b.model_copy(update={"tags": {ORACLE: "both"}})
     for wrong, why in ((seen, "saw parts of the gold SQL"), (unanswered(b, 4), "no answer to 4 questions")):
         found = compare([a, run_of(2, lambda name: True)], [wrong])
         assert found.result.better is None and why in found.result.not_ranked
@@ -237,9 +227,9 @@ def test_a_run_is_on_one_side_only() -> None:
         compare([a, b], [a])
 
 
-def judged(tmp_path: Path, runs: Sequence[StoredRun], **given: Any) -> tuple[NightEntry, Warehouse]:
+def judged(tmp_path: Path, runs: Sequence[RunRecord], **given: Any) -> tuple[NightEntry, Warehouse]:
     """The last run as a night judges it."""
-    warehouse, last = keep(tmp_path, runs), runs[-1].run
+    warehouse, last = keep(tmp_path, runs), runs[-1]
     entry = NightEntry(last.benchmark, last.backbone, last.pipeline, run_id=last.run_id)
     (found,) = judge(Gate(), [compared(entry, Baselines(), warehouse, Gate(), **given)])
     return found, warehouse
@@ -251,14 +241,14 @@ def test_a_night_is_judged_by_the_measured_flip_rate_where_replies_are_new(tmp_p
         run_of(20, lambda name: name % 2 == 0),
         run_of(21, lambda name: name % 2 == 0 and name >= 14),
     )
-    runs = [parent, *repeats([4, 0], parent.run.run_id), baseline, worse]
+    runs = [parent, *repeats([4, 0], parent.run_id), baseline, worse]
     found, warehouse = judged(tmp_path / "a", runs, new_replies=True)
-    assert found.baseline == baseline.run.run_id  # no repeat is a baseline
+    assert found.baseline == baseline.run_id  # no repeat is a baseline
     assert found.comparison is not None and len(found.comparison.broken) == 7
     assert found.noise is not None and found.noise.decides and found.noise.runs == 4
     assert found.p_value is not None and found.p_value < 0.01 < found.comparison.p_value
     assert found.verdict == "regression"
-    assert [past.run_id for past in found.trend] == [each.run.run_id for each in (parent, baseline, worse)]
+    assert [past.run_id for past in found.trend] == [each.run_id for each in (parent, baseline, worse)]
     from tasks.results.night import Night
 
     night = Night("n", Gate(), (found,), START, START)
@@ -273,7 +263,7 @@ def test_where_mcnemar_proves_more_it_decides(tmp_path: Path) -> None:
     parent = run_of(0, lambda name: name % 2 == 0)
     runs = [
         parent,
-        *repeats([4, 4, 4, 4, 2], parent.run.run_id),
+        *repeats([4, 4, 4, 4, 2], parent.run_id),
         run_of(20, lambda name: True),
         run_of(21, lambda name: True),
     ]
@@ -285,11 +275,11 @@ def test_where_mcnemar_proves_more_it_decides(tmp_path: Path) -> None:
 @pytest.mark.parametrize("change", ["settings", "few", "questions"])
 def test_a_measurement_of_another_system_or_of_few_repeats_is_not_used(tmp_path: Path, change: str) -> None:
     parent = run_of(0, lambda name: True)
-    made = repeats([4], parent.run.run_id, runs=2 if change == "few" else 4)
+    made = repeats([4], parent.run_id, runs=2 if change == "few" else 4)
     last = run_of(21, lambda name: True, QUESTIONS - 1 if change == "questions" else QUESTIONS)
     if change == "settings":
-        settings = {**last.run.settings, "pipeline": {**last.run.settings["pipeline"], "k": 9}}
-        last = replace(last, run=replace(last.run, settings=settings))
+        settings = {**last.settings, "pipeline": {**last.settings["pipeline"], "k": 9}}
+        last = last.model_copy(update={"settings": settings})
     found, _ = judged(tmp_path, [parent, *made, last], new_replies=True)
     assert found.noise is None
 
@@ -297,7 +287,7 @@ def test_a_measurement_of_another_system_or_of_few_repeats_is_not_used(tmp_path:
 def test_the_epoch_and_the_concurrency_make_no_other_system(tmp_path: Path) -> None:
     parent = run_of(0, lambda name: True)
     last = run_of(21, lambda name: True)
-    backbone = {**last.run.settings["backbone"], "epoch": "2026-11-21", "concurrency": 64}
-    last = replace(last, run=replace(last.run, settings={**last.run.settings, "backbone": backbone}))
-    found, _ = judged(tmp_path, [parent, *repeats([4], parent.run.run_id), last], new_replies=True)
+    backbone = {**last.settings["backbone"], "epoch": "2026-11-21", "concurrency": 64}
+    last = last.model_copy(update={"settings": {**last.settings, "backbone": backbone}})
+    found, _ = judged(tmp_path, [parent, *repeats([4], parent.run_id), last], new_replies=True)
     assert found.noise is not None and found.noise.flip_rate == 0

@@ -43,7 +43,7 @@ from tests.tasks.results.samples import make_report, make_run
 tracker = Tracker(Home(Path(sys.argv[1])))
 tracker.check()
 tracker.start(make_run())
-assert tracker.finish(make_report(30)).problem == ""
+assert tracker.finish(make_report(30)).mlflow.problem == ""
 """
 
 
@@ -176,7 +176,7 @@ def test_runs_with_and_without_the_server_of_a_folder_meet_in_one_experiment(
         for used in (served, store) if served_first else (store, served):
             tracker = Tracker(Home(tmp_path), used)
             tracker.start(make_run())
-            made.append(tracker.finish(make_report(5)))
+            made.append(tracker.finish(make_report(5)).mlflow)
         assert [tracked.problem for tracked in made] == ["", ""]
         assert made[0].experiment_id == made[1].experiment_id
         for tracked in made:

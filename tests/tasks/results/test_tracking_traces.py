@@ -257,7 +257,7 @@ def test_no_text_keeps_the_traces_of_a_run_out_of_postgresql(
         tracker = Tracker(Home(tmp_path), store)
         run_id = tracker.start(make_run()).run_id
         assert tracker.trace(choose(changed, failed=1, sample=2), said) == ""
-        assert tracker.finish(changed, Completion(remarks=(text,))).problem == ""
+        assert tracker.finish(changed, Completion(remarks=(text,))).mlflow.problem == ""
         assert run_id is not None
         preview = traces_of(store.client(), run_id)["1"].info.response_preview
         assert preview == "SELECT 'a\ufffdb \ufffd'"

@@ -14,8 +14,8 @@ import pytest
 
 from tasks.core.errors import DataError
 from tasks.core.outcome import Failure, Usage
+from tasks.results.build_record import record_of
 from tasks.results.retention import Retention, WarehouseRows
-from tasks.results.run_record import record_of
 from tasks.results.warehouse import runs
 from tasks.results.warehouse.duckdb_file import WarehouseBusyError
 from tasks.results.warehouse.runs import Warehouse
@@ -39,17 +39,17 @@ def test_the_last_sampling_is_known_after_the_questions_of_its_run_were_removed(
     warehouse = Warehouse(path)
     (row,) = make_report(1).rows
     fresh = replace(row, outcome=replace(row.outcome, samples=(3,)))
-    warehouse.finish(make_run(run_id="fresh", tags={"attempt": "3"}), report_of((fresh,)))
-    warehouse.finish(RUN, report_of((row,)))
-    later = replace(RUN, run_id="later", tags={"attempt": "4"})
+    warehouse.finish(record_of(make_run(run_id="fresh", tags={"attempt": "3"}), report_of((fresh,))))
+    warehouse.finish(record_of(RUN, report_of((row,))))
+    later = RUN.model_copy(update={"run_id": "later", "tags": {"attempt": "4"}})
     warehouse.start(later)
     found = warehouse.last_sampled(RUN)
-    assert found and found.run.run_id == "fresh", "one that has not finished is continued"
+    assert found and found.run_id == "fresh", "one that has not finished is continued"
     WarehouseRows(path).remove(
         Retention(RUN.started, frozenset({RUN.run_id}), frozenset({"fresh"}), (), rows=False)
     )
     assert warehouse.last_sampled(RUN) == found
-    assert warehouse.last_sampled(replace(RUN, pipeline="dac")) is None
+    assert warehouse.last_sampled(RUN.model_copy(update={"pipeline": "dac"})) is None
 
 
 def full_row() -> QuestionScore:
@@ -97,12 +97,11 @@ def test_a_run_comes_back_as_it_was(path: Path) -> None:
     report = report_of((*make_report(40).rows, replace(full_row(), question=replace(full_row().question, id="40"),
         outcome=replace(full_row().outcome, question_id="40"))))  # fmt: skip
     record = record_of(RUN, report, seconds=1.5)
-    Warehouse(path).finish(RUN, report, record)
+    Warehouse(path).finish(record)
     stored = Warehouse(path).read_run(RUN.run_id)
     assert stored.rows == report.rows
-    assert stored.run == RUN
     assert stored.status == "complete"
-    assert stored.record == record
+    assert stored == record
 
 
 def test_no_field_of_a_verdict_or_an_outcome_is_forgotten(path: Path) -> None:
@@ -118,7 +117,7 @@ def test_no_field_of_a_verdict_or_an_outcome_is_forgotten(path: Path) -> None:
             assert getattr(record, field.name) not in (None, "", (), {}), (
                 f"full_row leaves {field.name} empty"
             )
-    Warehouse(path).finish(RUN, report_of((row,)))
+    Warehouse(path).finish(record_of(RUN, report_of((row,))))
     assert Warehouse(path).read_run(RUN.run_id).rows == (row,)
 
 
@@ -133,7 +132,7 @@ def test_questions_written_again_replace_themselves(path: Path) -> None:
     stored = warehouse.read_run(RUN.run_id)
     assert stored.rows == (*rows[:3], changed, *rows[4:])
     assert stored.status == "running"
-    assert (stored.record.total, stored.record.scores) == (None, {})
+    assert (stored.total, stored.scores) == (None, {})
 
 
 @pytest.mark.parametrize("at_a_time", [1, 7, 20, 21])
@@ -145,24 +144,24 @@ def test_all_batches_of_a_run_are_written_in_benchmark_order(
     warehouse.start(RUN)
     warehouse.append_questions(RUN, report.rows[5:])
     assert count(path, "questions") == 15
-    warehouse.finish(RUN, report)
+    warehouse.finish(record_of(RUN, report))
     assert warehouse.read_run(RUN.run_id).rows == report.rows
 
 
 def test_a_batch_that_fails_leaves_what_was_there(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "QUESTIONS_AT_A_TIME", 7)
     warehouse, report = Warehouse(path), make_report(20)
-    warehouse.finish(RUN, report)
+    warehouse.finish(record_of(RUN, report))
     broken = replace(report.rows[12], outcome=replace(report.rows[12].outcome, attempts="many"))  # type: ignore[arg-type]
     with pytest.raises(Exception, match="many"):
-        warehouse.finish(RUN, replace(report, rows=(*report.rows[:12], broken)))
+        warehouse.finish(record_of(RUN, replace(report, rows=(*report.rows[:12], broken))))
     assert warehouse.read_run(RUN.run_id).rows == report.rows
 
 
 def test_finishing_twice_changes_nothing(path: Path) -> None:
     warehouse, report = Warehouse(path), make_report(20)
     for _ in range(2):
-        warehouse.finish(RUN, report)
+        warehouse.finish(record_of(RUN, report))
     assert warehouse.read_run(RUN.run_id).rows == report.rows
     assert [header.run_id for header in warehouse.runs()] == [RUN.run_id]
     assert count(path, "calls") == sum(
@@ -173,9 +172,9 @@ def test_finishing_twice_changes_nothing(path: Path) -> None:
 def test_runs_do_not_mix(path: Path) -> None:
     warehouse = Warehouse(path)
     other = make_run(run_id="another")
-    warehouse.finish(RUN, make_report(10))
-    warehouse.finish(other, make_report(10, shift=3))
-    warehouse.finish(RUN, make_report(8))
+    warehouse.finish(record_of(RUN, make_report(10)))
+    warehouse.finish(record_of(other, make_report(10, shift=3)))
+    warehouse.finish(record_of(RUN, make_report(8)))
     assert warehouse.read_run("another").rows == make_report(10, shift=3).rows
     assert warehouse.read_run(RUN.run_id).rows == make_report(8).rows
 
@@ -184,26 +183,25 @@ def test_the_verdicts_before_a_run_are_those_of_the_last_one_of_the_same_kind(pa
     warehouse, now = Warehouse(path), make_run(run_id="now", started=RUN.started + timedelta(days=3))
     assert warehouse.verdicts_before(now) == {}, "there is no file"
     report = make_report(10)
-    warehouse.finish(RUN, report)
+    warehouse.finish(record_of(RUN, report))
     later = {"run_id": "another", "started": RUN.started + timedelta(days=1)}
     for number, change in enumerate(({"rule": "spider"}, {"pipeline": "dac"}, {"revision": "2"})):
-        warehouse.finish(
-            make_run(**later | {"run_id": f"another-{number}"} | change), make_report(10, shift=3)
-        )
+        other = make_run(**later | {"run_id": f"another-{number}"} | change)
+        warehouse.finish(record_of(other, make_report(10, shift=3)))
     expected = {row.question.id: row.final.correct["bird"] for row in report.rows if row.final.correct}
     assert warehouse.verdicts_before(now) == expected and expected
 
 
 def test_questions_keep_the_order_of_the_benchmark(path: Path) -> None:
     rows = tuple(reversed(make_report(12).rows))
-    Warehouse(path).finish(RUN, report_of(rows))
+    Warehouse(path).finish(record_of(RUN, report_of(rows)))
     assert Warehouse(path).read_run(RUN.run_id).rows == rows
 
 
 def test_half_a_surrogate_pair_in_a_reply_does_not_stop_the_night(path: Path) -> None:
     row = make_report(1).rows[0]
     odd = replace(row, outcome=replace(row.outcome, sql="SELECT '\ud83d'", notes=("\udc00",)))
-    Warehouse(path).finish(RUN, report_of((odd,)), {})
+    Warehouse(path).finish(record_of(RUN, report_of((odd,))))
     assert Warehouse(path).read_run(RUN.run_id).rows[0].outcome.sql == "SELECT '?'"
 
 
@@ -346,6 +344,6 @@ def test_a_whole_benchmark_is_written_fast(path: Path) -> None:
     report = make_report(1534, names)
     Warehouse(path).start(RUN)
     begun = time.process_time()
-    Warehouse(path).finish(RUN, report)
+    Warehouse(path).finish(record_of(RUN, report))
     assert time.process_time() - begun < 10, "0.5 s on two idle cores"
     assert count(path, "stages") == 9 * sum(row.outcome.failure is None for row in report.rows)

@@ -126,8 +126,8 @@ def test_candidates_are_no_stages_and_are_billed_as_one() -> None:
     row = replace(row, stages={**row.stages, "vote": row.final})
     report = build_report([row], rule="bird", schemas={})
     assert [stage.name for stage in report.stages] == ["1_initial_sql", "vote"]
-    assert set(report.stage_cost) == {"initial_sql", "vote", "compare_candidates"}
-    assert report.stage_cost["initial_sql"].calls + report.stage_cost["initial_sql"].cached_calls == N
+    assert set(report.stage_costs) == {"initial_sql", "vote", "compare_candidates"}
+    assert report.stage_costs["initial_sql"].calls + report.stage_costs["initial_sql"].cached_calls == N
 
 
 def test_a_failed_attempt_of_a_re_run_is_no_cost_of_candidates() -> None:

@@ -6,16 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from flows.runtime.result import EvaluationResult
 from flows.runtime.summary import print_summary
 from tasks.core.errors import ConfigurationError
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.documents.markdown import markdown
 from tasks.pages.run import run_document
+from tasks.results.build_record import record_of
 from tasks.results.mlflow.package import measures
 from tasks.results.predictions import table
-from tasks.results.run_record import record_of
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.build_report import build_report
 from tasks.scoring.execution.accuracy import Judge
@@ -87,7 +86,7 @@ def test_a_metric_of_one_file_is_in_json_terminal_mlflow_predictions_and_warehou
     assert record.metrics["sql_length"] == expected
 
     with Path.open(tmp_path / "terminal.txt", "w") as stream:
-        print_summary(EvaluationResult(report, record), Home(tmp_path), stream, details=True)
+        print_summary(record, Home(tmp_path), stream, details=True)
     assert "Length of the SQL: 8.50 characters (17 / 2)" in (tmp_path / "terminal.txt").read_text()
     assert "- Length of the SQL: 8.50 characters (17 / 2)" in markdown(run_document(record))
 
@@ -99,8 +98,10 @@ def test_a_metric_of_one_file_is_in_json_terminal_mlflow_predictions_and_warehou
     assert [row[column] for row in predictions["data"]] == [8, 9, None]
 
     warehouse = Warehouse(tmp_path / "warehouse.duckdb")
-    warehouse.finish(run, report, record)
-    assert Warehouse(tmp_path / "warehouse.duckdb").read_run(run.run_id).record == record
+    warehouse.finish(record)
+    assert Warehouse(tmp_path / "warehouse.duckdb").read_run(run.run_id) == record.model_copy(
+        update={"tables": ()}
+    )
 
 
 async def test_a_metric_of_results_is_computed_in_a_worker_from_its_own_file(

@@ -133,7 +133,7 @@ def test_costs_are_kept_per_stage_and_in_total() -> None:
         schemas={},
     )
     assert (report.cost.calls, report.cost.cached_calls, report.cost.cost_usd) == (3, 2, 1.5)
-    assert {label: (c.calls, c.cached_calls) for label, c in report.stage_cost.items()} == {
+    assert {label: (c.calls, c.cached_calls) for label, c in report.stage_costs.items()} == {
         "link": (1, 1),
         "sql": (2, 1),
     }
@@ -142,7 +142,7 @@ def test_costs_are_kept_per_stage_and_in_total() -> None:
 def test_nothing_to_score_is_no_division_by_zero() -> None:
     report = build_report([], rule="bird", schemas={})
     assert (report.score.ex, report.score.interval) == (None, None)
-    assert report.stages == report.linking == ()
+    assert report.stages == report.links == ()
 
 
 def test_links_are_scored_over_the_scored_questions() -> None:
@@ -162,7 +162,7 @@ def test_links_are_scored_over_the_scored_questions() -> None:
         rule="bird",
         schemas={"shop": schema},
     )
-    (linking,) = report.linking
+    (linking,) = report.links
     assert (linking.name, linking.nsr, linking.strict_recall) == ("forward", Ratio(1, 2), Ratio(1, 2))
     assert (linking.precision, linking.avg_tables, linking.avg_columns) == (Ratio(1, 2), 1.0, 2.0)
     assert linking.reduction == 1 - 2 / 3

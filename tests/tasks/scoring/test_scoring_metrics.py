@@ -151,7 +151,7 @@ def test_a_question_without_gold_sql_is_in_no_recall_of_links() -> None:
     run = run_of(*accepted, score("3", gold_sql="SELECT price FROM item", links={"both": part}))
     found = recall_or_correct(run)
     assert found is not None
-    assert run.report.linking[0].strict_recall == Ratio(0, 1)
+    assert run.report.links[0].strict_recall == Ratio(0, 1)
     assert found.ratio == Ratio(0, 1)
 
 
@@ -162,7 +162,7 @@ def test_links_are_scored_against_resolved_gold_as_well() -> None:
     row = score("1", gold_sql="SELECT t.x FROM a JOIN b AS t ON a.id = t.x", links={"both": Link()})
     report = build_report([row], rule="bird", schemas={"shop": schema})
     found = resolved_linking(ScoredRun(report, {"shop": schema}))
-    assert report.linking[0].nsr.total == 3  # a.id, b.id, b.x: names crossed with tables
+    assert report.links[0].nsr.total == 3  # a.id, b.id, b.x: names crossed with tables
     assert found[0].nsr.total == 2  # a.id, b.x
 
 

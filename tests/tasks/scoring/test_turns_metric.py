@@ -186,8 +186,8 @@ def test_a_run_without_turns_has_no_such_metric() -> None:
 def test_turns_are_no_rows_of_the_table_of_stages_and_one_line_of_the_bill() -> None:
     rows = [question("1", [False] * 30)]
     report = build_report(rows, rule="bird", schemas={})
-    assert report.stages == () and list(report.stage_cost) == ["turn"]
-    assert report.stage_cost["turn"].calls == 30
+    assert report.stages == () and list(report.stage_costs) == ["turn"]
+    assert report.stage_costs["turn"].calls == 30
 
 
 def test_a_loop_of_thousands_of_turns_has_a_short_curve_and_a_short_table() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from tasks.results.build_record import record_of
 from tasks.results.warehouse.runs import Warehouse
 from tests.tasks.results.samples import make_report, make_run
 
@@ -15,7 +16,7 @@ def test_a_file_that_was_replaced_while_it_was_opened_is_opened_again(
 ) -> None:
     path = tmp_path / "warehouse.duckdb"
     warehouse = Warehouse(path)
-    warehouse.finish(make_run(), make_report(3))
+    warehouse.finish(record_of(make_run(), make_report(3)))
     smaller = path.with_suffix(".smaller")
     smaller.write_bytes(path.read_bytes())
     really, opened = duckdb.connect, []
