@@ -27,7 +27,7 @@ BUDGETS = {
     "tasks/pages": 2_651,
     "tasks/results": 7_261,
     "tasks/retrieval": 1_636,
-    "tasks/scoring": 5_680,
+    "tasks/scoring": 5_668,
     "tasks/settings": 2_174,
     "tasks/sql": 2_527,
     "tasks/stages": 3_371,

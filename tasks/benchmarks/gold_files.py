@@ -55,10 +55,10 @@ def read_golds(benchmark: Benchmark, split: SplitName = "dev", file: Path | None
             f'{settings.name} has no training questions. Name their file ("--set benchmark.train=FILE"), or a file '
             "of gold SQL with --gold FILE."
         )
-    shown = enumerate(benchmark.demonstrations)
+    numbered = enumerate(benchmark.demonstrations)
     return Golds(
         ", ".join(map(str, benchmark.train_files)),
-        tuple(Gold(str(place), d.database_id, d.sql) for place, d in shown),
+        tuple(Gold(str(number), d.database_id, d.sql) for number, d in numbered),
         False,
     )
 

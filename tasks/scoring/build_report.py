@@ -13,7 +13,7 @@ from tasks.scoring.cost import reported_cost, total_cost
 from tasks.scoring.degradation import find_degradation
 from tasks.scoring.linking import score_links
 from tasks.scoring.report import NO_GOLD, UNGRADED, QuestionScore, Report, StageScore, flips, is_right
-from tasks.scoring.score import Accuracy, Score
+from tasks.scoring.score import Accuracy
 from tasks.scoring.variants import scores as scores_of
 from tasks.sql.clauses import hardness
 
@@ -38,8 +38,10 @@ def build_report(
     `benchmark` has its settings, as plain JSON: they say which score variants apply.
     """
     scored = [score for score in scores if score.executable]
+    rules = tuple(dict.fromkeys([rule, *(name for score in scored for name in score.final.correct)]))
     unanswered = [score for score in scored if score.outcome.sql is None]
     failures = [score.outcome.failure for score in unanswered]
+    missing = Counter(s.question.database_id for s in scores if not s.executable and not _no_gold(s))
     stage_records = [record for score in scores for record in score.outcome.stages]
     by_label: dict[str, list[StageRecord]] = defaultdict(list)
     for record in stage_records:
@@ -49,7 +51,7 @@ def build_report(
         questions=len(scores),
         scored=len(scored),
         answered=sum(score.outcome.sql is not None for score in scores),
-        scores=_scores(scored, rule, benchmark),
+        scores=scores_of(scored, rules, benchmark),
         by_difficulty={
             grade: _share(group, rule) for grade, group in by_grade(scored, rule, schemas).items()
         },
@@ -60,13 +62,7 @@ def build_report(
         stage_costs={label: total_cost(records) for label, records in by_label.items()},
         failures=dict(Counter(failure.kind if failure else NO_ANSWER for failure in failures)),
         retryable=sum(failure.retryable for failure in failures if failure),
-        missing_databases=dict(
-            sorted(
-                Counter(
-                    s.question.database_id for s in scores if not s.executable and not _no_gold(s)
-                ).items()
-            )
-        ),
+        missing_databases=dict(sorted(missing.items())),
         without_gold=sum(_no_gold(score) for score in scores),
         gold_faults={s.question.id: s.final.gold_status for s in scored if s.final.gold_status != "ok"},
         degradation=find_degradation(score.outcome for score in scores),
@@ -83,11 +79,6 @@ def as_reported(report: Report) -> Report:
 
 def _no_gold(score: QuestionScore) -> bool:
     return not score.executable and score.final.gold_status == NO_GOLD
-
-
-def _scores(scored: Sequence[QuestionScore], rule: str, benchmark: Mapping[str, Any]) -> dict[str, Score]:
-    rules = dict.fromkeys([rule, *(name for score in scored for name in score.final.correct)])
-    return scores_of(scored, tuple(rules), benchmark)
 
 
 def _share(scored: Sequence[QuestionScore], rule: str) -> Accuracy:
@@ -120,15 +111,13 @@ def stage_names(scored: Sequence[QuestionScore]) -> list[str]:
     """
     names: list[str] = []
     for score in scored:
-        place = 0
+        position = 0
         for name in score.stages:
             if is_candidate(name) or is_turn(name):
                 continue
-            if name in names:
-                place = names.index(name) + 1
-            else:
-                names.insert(place, name)
-                place += 1
+            if name not in names:
+                names.insert(position, name)
+            position = names.index(name) + 1
     return names
 
 
@@ -148,7 +137,6 @@ def by_grade(
         groups[grade or UNGRADED].append(score)
     if set(groups) == {UNGRADED}:
         return {}
-    known = [grade for grade in DIFFICULTIES if grade in groups]
-    others = [grade for grade in groups if grade not in (*DIFFICULTIES, UNGRADED)]
-    last = [UNGRADED] if UNGRADED in groups else []
-    return {grade: groups[grade] for grade in (*known, *others, *last)}
+    others = (grade for grade in groups if grade != UNGRADED)
+    order = dict.fromkeys((*DIFFICULTIES, *others, UNGRADED))
+    return {grade: groups[grade] for grade in order if grade in groups}

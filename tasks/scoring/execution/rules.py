@@ -148,9 +148,9 @@ def _contains(result: AcceptedResult, predicted: Sequence[Row], ignore_order: bo
     if not result.rows:
         return not predicted
     gold = list(zip(*result.rows, strict=False))
-    wanted = [gold[index] for index in result.columns if index < len(gold)] if result.columns else gold
-    there = list(zip(*predicted, strict=False))
-    return all(any(vectors_match(g, p, ignore_order=ignore_order) for p in there) for g in wanted)
+    needed = [gold[index] for index in result.columns if index < len(gold)] if result.columns else gold
+    columns = list(zip(*predicted, strict=False))
+    return all(any(vectors_match(g, p, ignore_order=ignore_order) for p in columns) for g in needed)
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -259,7 +259,7 @@ def _match(
 ) -> bool:
     """Match the columns under a colouring: only columns of one colour may be matched."""
     gold_rows, predicted_rows = [0] * len(gold[0]), [0] * len(gold[0])
-    known = 0
+    distinguished = 0
     while True:
         columns = _recolour(
             _signatures(gold, gold_colours, gold_rows),
@@ -270,8 +270,8 @@ def _match(
         gold_colours, predicted_colours = columns
         colours = len(set(gold_colours))
         if colours == len(gold):
-            place = {colour: index for index, colour in enumerate(predicted_colours)}
-            moved = [predicted[place[colour]] for colour in gold_colours]
+            index_of = {colour: index for index, colour in enumerate(predicted_colours)}
+            moved = [predicted[index_of[colour]] for colour in gold_colours]
             return Counter(zip(*gold, strict=True)) == Counter(zip(*moved, strict=True))
         rows = _recolour(
             _signatures(zip(*gold, strict=True), gold_rows, gold_colours),
@@ -280,9 +280,9 @@ def _match(
         if rows is None:
             return False
         gold_rows, predicted_rows = rows
-        if colours + len(set(gold_rows)) == known:
+        if colours + len(set(gold_rows)) == distinguished:
             break
-        known = colours + len(set(gold_rows))
+        distinguished = colours + len(set(gold_rows))
     sizes = Counter(gold_colours)
     colour = min((c for c in sizes if sizes[c] > 1), key=lambda c: sizes[c])
     first = gold_colours.index(colour)
