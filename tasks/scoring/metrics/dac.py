@@ -149,7 +149,8 @@ def _first_correction(score: QuestionScore) -> int | None:
 
 def _before(row: _Row, rule: str) -> _Answer:
     """Return the SQL that came in; of a question that failed on the way there, the last that stood."""
-    *_, last = (None, *row.score.outcome.candidates[: _first_correction(row.score)])
+    earlier = row.score.outcome.candidates[: _first_correction(row.score)]
+    last = earlier[-1] if earlier else None
     sql = last.sql if last else None
     verdict = row.score.stages.get(last.stage) if last else None
     verdict = verdict or Verdict({}, "no_answer", gold_status=row.score.final.gold_status)

@@ -103,6 +103,7 @@ def turns(run: ScoredRun) -> Measurement | None:
     unknown = any(call["error"] is None for call in calls)
     errors = Counter(call["error"] for call in calls if call["error"])
     queries = sum(bool(call["sql"]) for call in calls)
+    points = dict.fromkeys((*range(1, min(longest, MAX_POINTS) + 1), longest))
     data: dict[str, Any] = {
         "turns": mean_turns.as_object(),
         "most": longest,
@@ -115,9 +116,7 @@ def turns(run: ScoredRun) -> Measurement | None:
         "repeated_queries": Ratio(sum(agent.repeated for agent in every), queries).as_object(),
         "input_tokens_per_turn": _mean([cost.input for cost in costs]),
         "output_tokens_per_turn": _mean([cost.output for cost in costs]),
-        "curve": [
-            _point(every, turn) for turn in dict.fromkeys((*range(1, longest + 1)[:MAX_POINTS], longest))
-        ],
+        "curve": [_point(every, turn) for turn in points],
     }
     series = {
         "turns/ex_after": [point["value"] for point in data["curve"]],
