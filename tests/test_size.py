@@ -27,13 +27,13 @@ BUDGETS = {
     "tasks/pages": 2_651,
     "tasks/results": 7_261,
     "tasks/retrieval": 1_636,
-    "tasks/scoring": 5_668,
+    "tasks/scoring": 5_666,
     "tasks/settings": 2_174,
     "tasks/sql": 2_527,
-    "tasks/stages": 3_371,
+    "tasks/stages": 3_369,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 367
+MAX_MODULES = 368
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02

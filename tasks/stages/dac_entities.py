@@ -173,11 +173,7 @@ def resolve_given(question: str, given: Iterable[AlignedItem], shown: Schema, fu
 
 
 def link_by_name(
-    tokens: Sequence[AlignedToken],
-    shown: Schema,
-    full: Schema,
-    used: Elements,
-    but: Collection[int] = (),
+    tokens: Sequence[AlignedToken], shown: Schema, full: Schema, used: Elements, but: Collection[int] = ()
 ) -> tuple[AlignedToken, ...]:
     """Link tokens that are still unlinked that name a table or column, except those at the places of `but`.
 

@@ -42,11 +42,7 @@ from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema import Schema
 from tasks.settings.kinds import STAGES
 from tasks.stages import prompts
-from tasks.stages.question_run import (
-    NotExecutable,
-    StageStore,
-    current_question_run,
-)
+from tasks.stages.question_run import NotExecutable, StageStore, current_question_run
 
 _PLAIN = frozenset((type(None), str, int, float, bool))
 
