@@ -9,8 +9,8 @@ from typing import Any
 from tasks.core.records import Execution
 from tasks.core.wording import counted
 from tasks.database.database import Database
-from tasks.database.rendering import render
 from tasks.database.sandbox.workers import SqlWorkers
+from tasks.database.schema_text import render
 
 MAX_QUERIES = 1_000
 """Queries that an agent may execute about one question."""

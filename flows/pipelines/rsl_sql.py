@@ -9,7 +9,7 @@ from tasks.core.errors import ConfigurationError
 from tasks.core.records import Augmentation, CorrectionCase, FewShotQuestion, Link, Question, SqlPair
 from tasks.database.schema_view import SchemaView
 from tasks.settings.pipeline import FewShotSettings, LinkedSettings, RslSqlSettings
-from tasks.stages.links import merge, unite, with_join_keys
+from tasks.stages.links import hinted_link, merge, unite, with_join_keys
 from tasks.stages.rsl_sql import (
     augmentation_conditions,
     augmentation_elements,
@@ -19,7 +19,6 @@ from tasks.stages.rsl_sql import (
     backward_link,
     binary_selection,
     forward_link,
-    hinted_link,
     preliminary_sql,
     self_correction,
 )
