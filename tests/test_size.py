@@ -16,7 +16,7 @@ BUDGETS = {
     "flows/evaluate": 7_686,
     "flows/matrix": 1_115,
     "flows/pages": 1_637,
-    "flows/pipelines": 958,
+    "flows/pipelines": 957,
     "flows/prefect": 2_735,
     "flows/runtime": 890,
     "tasks/backbone": 8_319,
@@ -30,7 +30,7 @@ BUDGETS = {
     "tasks/scoring": 5_798,
     "tasks/settings": 2_236,
     "tasks/sql": 2_527,
-    "tasks/stages": 3_371,
+    "tasks/stages": 3_370,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
 MAX_MODULES = 374

@@ -88,8 +88,8 @@ def _submission(given: ExportOptions, target: Path) -> None:
             )
         if export.rewritten:
             click.echo(
-                f'{len(export.rewritten):,} SQLs have "value" in them, which the evaluator replaces by 1 before it runs '
-                f"them; its verdict on these may differ: {', '.join(export.rewritten[:10])}",
+                f'{len(export.rewritten):,} SQLs have "value" in them, which the evaluator replaces by 1 before it '
+                f"runs them; its verdict on these may differ: {', '.join(export.rewritten[:10])}",
                 stream,
             )
         if export.gold_file:
