@@ -11,12 +11,12 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
-    "flows/api": 1_073,
+    "flows/api": 1_075,
     "flows/cli": 3_987,
-    "flows/evaluate": 7_680,
-    "flows/matrix": 1_113,
+    "flows/evaluate": 7_686,
+    "flows/matrix": 1_115,
     "flows/pages": 1_637,
-    "flows/pipelines": 956,
+    "flows/pipelines": 957,
     "flows/prefect": 2_735,
     "flows/runtime": 890,
     "tasks/backbone": 8_319,
@@ -24,13 +24,13 @@ BUDGETS = {
     "tasks/core": 1_284,
     "tasks/database": 5_894,
     "tasks/documents": 1_469,
-    "tasks/pages": 2_651,
-    "tasks/results": 7_261,
+    "tasks/pages": 2_656,
+    "tasks/results": 7_255,
     "tasks/retrieval": 1_636,
     "tasks/scoring": 5_666,
     "tasks/settings": 2_174,
     "tasks/sql": 2_527,
-    "tasks/stages": 3_369,
+    "tasks/stages": 3_368,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
 MAX_MODULES = 368

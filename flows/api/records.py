@@ -134,11 +134,13 @@ class Comparison:
     _found: "comparison.Comparison" = field(repr=False)
 
     @classmethod
-    def of(cls, found: "comparison.Comparison") -> "Comparison":
+    def of(cls, tested: "comparison.Comparison") -> "Comparison":
         """Return the record of a comparison."""
-        details, result = json_of(found), found.paired
+        details, result = json_of(tested), tested.paired
         interval = (result.low, result.high)
-        return cls(result.difference, interval, result.p_value, result.better, result.verdict, details, found)
+        return cls(
+            result.difference, interval, result.p_value, result.better, result.verdict, details, tested
+        )
 
     def __str__(self) -> str:
         return self.verdict

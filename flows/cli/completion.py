@@ -28,8 +28,8 @@ def names(kind: str) -> Complete:
             known = known_names(kind)
         except CrosscheckError:  # an error message would be taken for a value
             known = []
-        found = [CompletionItem(name) for name in known if name.startswith(begun)]
-        return found or [CompletionItem(begun, type="file")]
+        items = [CompletionItem(name) for name in known if name.startswith(begun)]
+        return items or [CompletionItem(begun, type="file")]
 
     return complete
 

@@ -94,10 +94,10 @@ def answered_in(file: Path, ids: Iterable[str], control: Control) -> frozenset[s
         os.truncate(file, len(content) - len(last))
     if not file.stat().st_size:
         return frozenset()
-    found = read_trajectories(file)
-    if found.format != "trajectories":
+    trajectories = read_trajectories(file)
+    if trajectories.format != "trajectories":
         raise _not_ours(file)
-    answered = {each.question_id for each in found.trajectories if not each.failure}
+    answered = {each.question_id for each in trajectories.trajectories if not each.failure}
     known = answered.intersection(ids)
     if known:
         control.progress.note(
@@ -307,8 +307,8 @@ class _AgentRun:
             if not future.set_running_or_notify_cancel():
                 return
             try:
-                found = self.agent(question, database)
-                future.set_result(self._awaited(found) if inspect.isawaitable(found) else found)
+                answer = self.agent(question, database)
+                future.set_result(self._awaited(answer) if inspect.isawaitable(answer) else answer)
             except BaseException as error:  # also SystemExit, and those that mean something else to a future
                 future.set_exception(_AgentError(described(error)))
 

@@ -9,8 +9,8 @@ from typing import Any
 from tasks.core.records import Execution
 from tasks.core.wording import counted
 from tasks.database.database import Database
-from tasks.database.rendering import render
 from tasks.database.sandbox.workers import SqlWorkers
+from tasks.database.schema_text import render
 
 MAX_QUERIES = 1_000
 """Queries that an agent may execute about one question."""
@@ -82,12 +82,12 @@ class AgentDatabase:
     @property
     def turns(self) -> list[dict[str, Any]]:
         """The executed queries, as turns of Crosscheck's format for trajectories."""
-        return [{"tool_calls": [_call(sql, found)]} for sql, found in list(self._executed)]
+        return [{"tool_calls": [_call(sql, execution)]} for sql, execution in list(self._executed)]
 
     @property
     def failed(self) -> Mapping[str, bool]:
         """Whether each executed SQL failed."""
-        return {sql.strip(): not found.ok for sql, found in list(self._executed) if found}
+        return {sql.strip(): not execution.ok for sql, execution in list(self._executed) if execution}
 
     def _start(self, sql: str, rows: int) -> "Future[Execution]":
         if self._closed:
@@ -105,17 +105,19 @@ class AgentDatabase:
     async def _run(self, sql: str, rows: int) -> Execution:
         place = len(self._executed)
         self._executed.append((sql, None))
-        found = await self._workers.execute(self._database, sql, rows=max(0, rows), timeout_s=self._timeout_s)
-        self._executed[place] = (sql, found)
-        return found
+        execution = await self._workers.execute(
+            self._database, sql, rows=max(0, rows), timeout_s=self._timeout_s
+        )
+        self._executed[place] = (sql, execution)
+        return execution
 
 
-def _call(sql: str, found: Execution | None) -> dict[str, Any]:
+def _call(sql: str, execution: Execution | None) -> dict[str, Any]:
     call: dict[str, Any] = {"name": "execute", "arguments": {"sql": sql}, "sql": sql}
-    if found is None:  # still running when the time was over
+    if execution is None:  # still running when the time was over
         return call
-    if not found.ok:
-        return call | {"error": True, "result": found.error or found.status}
-    rows = [" | ".join(map(str, row)) for row in (found.columns, *found.rows)]
-    count = f"({counted(found.row_count or 0, 'row')})"
+    if not execution.ok:
+        return call | {"error": True, "result": execution.error or execution.status}
+    rows = [" | ".join(map(str, row)) for row in (execution.columns, *execution.rows)]
+    count = f"({counted(execution.row_count or 0, 'row')})"
     return call | {"error": False, "result": "\n".join((*rows, count))[:MAX_RESULT]}

@@ -70,11 +70,11 @@ def demonstrations_for(
     pool = search.pool(benchmark)
     if not pool.guarded:
         raise _no_training_questions(settings)
-    found = search.nearest(pool, questions, wanted)
-    shown = [QuestionExtras(each[:own]) for each in found]
+    nearest = search.nearest(pool, questions, wanted)
+    shown = [QuestionExtras(each[:own]) for each in nearest]
     notes = [search.note, pool.note]
     if dac:
-        grounded = search.grounded(pool, found)
+        grounded = search.grounded(pool, nearest)
         spider = search.spider() if dac.alignments == "spider" and dac.shots else None
         aligned = search.aligned(spider or pool, questions, dac.shots)
         shown = [
@@ -119,12 +119,12 @@ class _Search:
         if self._evaluated.settings.name == SPIDER:
             return None
         try:
-            found = Folders.of(self._settings).benchmark(settings)
-            pool = self.pool(found)
+            benchmark = Folders.of(self._settings).benchmark(settings)
+            pool = self.pool(benchmark)
         except DataError:
             return None
         return _Pool(
-            found, pool.guarded, f"Entity linking is shown training questions of Spider: {pool.note}"
+            benchmark, pool.guarded, f"Entity linking is shown training questions of Spider: {pool.note}"
         )
 
     def nearest(
@@ -147,14 +147,14 @@ class _Search:
         return index.nearest_all(questions)
 
     def grounded(
-        self, pool: _Pool, found: Sequence[Sequence[Demonstration]]
+        self, pool: _Pool, demonstrations: Sequence[Sequence[Demonstration]]
     ) -> list[tuple[GroundedDemonstration, ...]]:
         """Return demonstrations with the schemas of their databases."""
-        schemas = pool.benchmark.training_schemas(one.database_id for each in found for one in each)
+        schemas = pool.benchmark.training_schemas(one.database_id for each in demonstrations for one in each)
         known: dict[Demonstration, GroundedDemonstration] = {}
-        for each in found:
+        for each in demonstrations:
             known |= zip(each, ground(each, schemas), strict=True)
-        return [tuple(known[one] for one in each) for each in found]
+        return [tuple(known[one] for one in each) for each in demonstrations]
 
     def aligned(
         self, pool: _Pool, questions: Sequence[Question], shots: int
@@ -176,11 +176,11 @@ def with_retriever(settings: EvaluationSettings) -> tuple[EvaluationSettings, st
         return settings, ""
     from tasks.retrieval.encoder_files import INSTALL, available_encoder, is_installed
 
-    found = available_encoder(wanted.encoder)
-    if found == wanted.encoder:
-        note = f"Demonstrations: by {found}."
-    elif found:
-        note = f"Demonstrations: {found} stands in for {wanted.encoder}, which is not on this disk."
+    encoder = available_encoder(wanted.encoder)
+    if encoder == wanted.encoder:
+        note = f"Demonstrations: by {encoder}."
+    elif encoder:
+        note = f"Demonstrations: {encoder} stands in for {wanted.encoder}, which is not on this disk."
     elif is_installed():
         note = (
             f"Demonstrations: BM25 stands in for {wanted.encoder}, which is not on this disk; "
@@ -191,7 +191,7 @@ def with_retriever(settings: EvaluationSettings) -> tuple[EvaluationSettings, st
             f"Demonstrations: BM25 stands in for {wanted.encoder}, because sentence-transformers is not installed. "
             f"{INSTALL}"
         )
-    update = {"retriever": "embedding", "encoder": found} if found else {"retriever": "bm25"}
+    update = {"retriever": "embedding", "encoder": encoder} if encoder else {"retriever": "bm25"}
     demonstrations = wanted.model_copy(update=update)
     return settings.model_copy(
         update={"pipeline": settings.pipeline.model_copy(update={"demonstrations": demonstrations})}

@@ -83,10 +83,10 @@ def _name_of(conf: Path, kind: str, name: str, overrides: Sequence[str]) -> str:
 
 def named_evaluations(matrix: Matrix) -> dict[tuple[str, str, str], EvaluationForm]:
     """Return the evaluations of a matrix by their names."""
-    found: dict[tuple[str, str, str], EvaluationForm] = {}
+    evaluations: dict[tuple[str, str, str], EvaluationForm] = {}
     for evaluation in matrix.evaluations:
         names = names_of(evaluation)
-        if other := found.get(names):
+        if other := evaluations.get(names):
             pairs = [(getattr(other, kind), getattr(evaluation, kind)) for kind in KINDS]
             files = [f"{one} and {another}" for one, another in pairs if one != another]
             how = (
@@ -95,8 +95,8 @@ def named_evaluations(matrix: Matrix) -> dict[tuple[str, str, str], EvaluationFo
                 else "Name it once."
             )
             raise ConfigurationError(f'Two evaluations of the matrix are named "{" | ".join(names)}". {how}')
-        found[names] = evaluation
-    return found
+        evaluations[names] = evaluation
+    return evaluations
 
 
 async def open_home() -> Home:

@@ -36,5 +36,5 @@ async def _evaluate(evaluation: EvaluationForm) -> State[Any]:
     home = await open_home()
     control = Control(tags=evaluation.as_tags)
     with deployed_run(home, control, parent=str(flow_run.id)):
-        found = await result_of(await evaluation_flow(control)(settings_of(evaluation), return_state=True))
-    return await ended(found, home)
+        record = await result_of(await evaluation_flow(control)(settings_of(evaluation), return_state=True))
+    return await ended(record, home)

@@ -28,10 +28,10 @@ def eliminator_settings(
     name = _eliminator(settings.pipeline)
     if name is None or not asks_eliminator(settings):
         return None
-    found = load_backbone_settings(find_conf(), name)
-    check_backbone(found, sends_requests=sends_requests)
+    backbone = load_backbone_settings(find_conf(), name)
+    check_backbone(backbone, sends_requests=sends_requests)
     epoch = settings.backbone.epoch
-    return found if epoch is None else found.model_copy(update={"epoch": epoch})
+    return backbone if epoch is None else backbone.model_copy(update={"epoch": epoch})
 
 
 @asynccontextmanager
@@ -42,11 +42,11 @@ async def open_eliminator(
 
     If the run's own backbone, which is open, serves a recording, it is the eliminator too.
     """
-    found = eliminator_settings(settings)
-    if found is None:
+    named = eliminator_settings(settings)
+    if named is None:
         yield own if _eliminator(settings.pipeline) else None
         return
-    async with open_backbone(found, resources) as backbone:
+    async with open_backbone(named, resources) as backbone:
         yield backbone
 
 

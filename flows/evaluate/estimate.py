@@ -95,8 +95,8 @@ class _Measuring:
 
 def backbones_of(settings: EvaluationSettings) -> tuple[BackboneSettings, ...]:
     """Return the settings of an evaluation's own backbone, and of the others that write candidates."""
-    found = writer_settings(settings)
-    return (found.own, *(writer for writer in found.writers if writer.name != found.own.name))
+    writers = writer_settings(settings)
+    return (writers.own, *(writer for writer in writers.writers if writer.name != writers.own.name))
 
 
 def is_free(settings: EvaluationSettings) -> bool:

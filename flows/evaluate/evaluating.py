@@ -36,16 +36,16 @@ async def forecast(session: Session) -> Estimate | None:
         return None
     progress.step("Estimating the cost")
     try:
-        found = await asyncio.wait_for(
+        estimated = await asyncio.wait_for(
             estimate(session.preparation, session.resources.tools.workers), MAX_FORECAST_S
         )
     except TimeoutError:
         return None
-    if found.calls is not None:
+    if estimated.calls is not None:
         progress.step(
-            f"Forecast without cached replies: {number(found.calls)} calls, {money(found.cost_usd)}"
+            f"Forecast without cached replies: {number(estimated.calls)} calls, {money(estimated.cost_usd)}"
         )
-    return found
+    return estimated
 
 
 async def restored_outcomes(preparation: Preparation, control: Control) -> dict[str, Outcome] | None:

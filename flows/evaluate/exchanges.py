@@ -50,26 +50,26 @@ def read_exchanges(run: RunRecord, scores: Sequence[QuestionScore], folders: Fol
     wanted = {request: None for score in scores for request in _requests(score)}
     if not wanted:
         return Exchanges()
-    found = _cached(list(wanted), folders.home)
-    lacking = [score for score in scores if any(request not in found for request in _requests(score))]
+    entries = _cached(list(wanted), folders.home)
+    lacking = [score for score in scores if any(request not in entries for request in _requests(score))]
     if not lacking:
-        return Exchanges(found)
+        return Exchanges(entries)
     try:
         settings = _settings(run, lacking, folders)
         if _is_free(settings):
             again = asyncio.run(_ask_again(settings, run, lacking, folders))
-            found |= {key: again[key] for key in wanted if key in again}
+            entries |= {key: again[key] for key in wanted if key in again}
             why = "the prompts or the data have changed since the run"
         else:
             why = f"the reply cache ({_place(folders.home)}) no longer has them, or they are damaged there"
     except CrosscheckError as error:
         why = str(error)
-    missing = len(wanted) - len(found)
+    missing = len(wanted) - len(entries)
     if not missing:
-        return Exchanges(found)
+        return Exchanges(entries)
     ids = shlex.quote(",".join(score.question.id for score in lacking)) if len(lacking) < 20 else "IDS"
     return Exchanges(
-        found,
+        entries,
         f"{missing:,} of {len(wanted):,} prompts and replies are not stored: {why}. "
         f'"crosscheck rerun {run.run_id} --questions {ids} --fresh" sends their requests again.',
     )

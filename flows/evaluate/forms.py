@@ -83,14 +83,14 @@ class Form(Labels):
     ) -> JsonSchemaValue:
         """Return the schema of which Prefect's UI makes the form: it cannot show a type that is "or null"."""
         schema = handler(core_schema)
-        found = handler.resolve_ref_schema(schema)
-        others = [name for name in found["properties"] if name not in (*_FIRST, *Labels.model_fields)]
-        fields = found["properties"]
+        resolved = handler.resolve_ref_schema(schema)
+        others = [name for name in resolved["properties"] if name not in (*_FIRST, *Labels.model_fields)]
+        fields = resolved["properties"]
         for kind in KINDS:
             for name in {kind, f"{kind}s"} & fields.keys():
                 fields[name] = _offer(kind, fields[name])
         order = (*_FIRST, *others, *Labels.model_fields)
-        found["properties"] = {name: _without_null(fields[name]) for name in order if name in fields}
+        resolved["properties"] = {name: _without_null(fields[name]) for name in order if name in fields}
         return schema
 
 

@@ -77,16 +77,16 @@ class Verified:
     @property
     def undecided(self) -> dict[str, Decision]:
         """The golds that the data do not decide, by id."""
-        return {name: found for name, found in (self.decisions or {}).items() if found.findings}
+        return {name: decision for name, decision in (self.decisions or {}).items() if decision.findings}
 
     @property
     def suggested(self) -> tuple[str, ...]:
         """Ids for the benchmark's quarantine list: the present ones, and those whose gold SQL fails."""
-        found = {check.id for check in self.report.faults}
+        faults = {check.id for check in self.report.faults}
         if self.golds.by_question:
-            found |= set(self.benchmark.quarantine)
+            faults |= set(self.benchmark.quarantine)
         order = {gold.id: place for place, gold in enumerate(self.golds.golds)}
-        return tuple(sorted(found, key=lambda name: order.get(name, len(order))))
+        return tuple(sorted(faults, key=lambda name: order.get(name, len(order))))
 
 
 def run_verify_gold(settings: GoldSettings, folders: Folders, progress: Progress) -> Verified:
@@ -186,11 +186,11 @@ async def _decisions(
     async def one(check: GoldCheck) -> Decision:
         nonlocal done
         async with places:
-            found = await decide(judge, databases[check.database_id], check.sql, rows=SHOWN_ROWS)
+            decision = await decide(judge, databases[check.database_id], check.sql, rows=SHOWN_ROWS)
         done += 1
         if done % 10 == 0 or done == len(wanted):
             progress.step(f"Running alternatives of gold {done:,} of {len(wanted):,}")
-        return found
+        return decision
 
-    found = await asyncio.gather(*map(one, wanted))
-    return {check.id: decision for check, decision in zip(wanted, found, strict=True)}
+    decisions = await asyncio.gather(*map(one, wanted))
+    return {check.id: decision for check, decision in zip(wanted, decisions, strict=True)}

@@ -24,7 +24,7 @@ class CheckedSql:
     """One SQL of a key."""
 
     sql: str  # the SQL
-    found: Execution | None  # its execution; None where the database is missing
+    execution: Execution | None  # None where the database is missing
     # whether its result is that of an official gold under the benchmark's rule; None where either did not finish, or
     # there is no official gold SQL
     same: bool | None
@@ -64,10 +64,10 @@ class CheckedKey:
         """Everything that is wrong with the file, SQL that does not run among it."""
         failing = (
             f"question {each.entry.question_id}: the SQL does not run "
-            f"({' '.join(one.found.error.split()) or one.found.status}): {' '.join(one.sql.split())[:120]}"
+            f"({' '.join(one.execution.error.split()) or one.execution.status}): {' '.join(one.sql.split())[:120]}"
             for each in self.entries
             for one in each.sqls
-            if one.found is not None and not one.found.ok
+            if one.execution is not None and not one.execution.ok
         )
         return (*self.key.problems, *failing)
 
@@ -89,7 +89,7 @@ class CheckedKey:
     @property
     def not_run(self) -> tuple[str, ...]:
         """Ids of questions whose database is missing."""
-        return self._ids(lambda one: one.found is None)
+        return self._ids(lambda one: one.execution is None)
 
     def _ids(self, wanted: Callable[[CheckedSql], bool]) -> tuple[str, ...]:
         return tuple(each.entry.question_id for each in self.entries if any(map(wanted, each.sqls)))
@@ -154,9 +154,9 @@ async def _check(
     verdicts = (await judge_golds(judge, suite, golds, candidates)).all if golds and candidates else {}
     checked = []
     for place, sql in candidates.items():
-        found = await run(sql)
+        execution = await run(sql)
         verdict = verdicts.get(place)
-        known = found.ok and verdict is not None and verdict.gold_status == "ok"
-        checked.append(CheckedSql(sql, found, is_right(verdict, judge.rules[0]) if known else None))
+        known = execution.ok and verdict is not None and verdict.gold_status == "ok"
+        checked.append(CheckedSql(sql, execution, is_right(verdict, judge.rules[0]) if known else None))
     official = await run(golds[0]) if rows and golds else None
     return CheckedEntry(entry, question, tuple(checked), golds, official)

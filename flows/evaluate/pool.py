@@ -57,17 +57,17 @@ async def answer_all(
     """
     answers = given or Answers()
     known = dict(answers.outcomes)
-    found = restored
-    if found is None:
-        found = await restore_answers(
+    outcomes = restored
+    if outcomes is None:
+        outcomes = await restore_answers(
             [question for question in questions if question.id not in known], runner
         )
         answers.task_runs += 1
-    answers.restored = sum(map(_is_restored, found.values()))
+    answers.restored = sum(map(_is_restored, outcomes.values()))
     control.progress.questions(len(questions), answers.restored)
     async with _scoring(score) as scored:
         for question in questions:
-            if (outcome := known.get(question.id) or found.get(question.id)) is not None:
+            if (outcome := known.get(question.id) or outcomes.get(question.id)) is not None:
                 answers.outcomes[question.id] = outcome
                 if question.id in known or not _is_restored(outcome):
                     _show(control.progress, outcome)
@@ -95,13 +95,13 @@ async def answer_all(
 
 async def restore_answers(questions: Sequence[Question], runner: QuestionRunner) -> dict[str, Outcome]:
     """Restore, in one task run, the questions whose every stage has a persisted result; return outcomes by id."""
-    found: dict[str, Outcome] = {}
+    outcomes: dict[str, Outcome] = {}
 
     async def restore() -> None:
-        found.update(await _restored(questions, runner))
+        outcomes.update(await _restored(questions, runner))
 
     await in_task_run("restore", "restore persisted results", restore)
-    return found
+    return outcomes
 
 
 async def restore_everything(
@@ -109,8 +109,8 @@ async def restore_everything(
 ) -> dict[str, Outcome] | None:
     """Restore questions without Prefect; None as soon as one of them has a stage without a persisted result."""
     first = await _restored(questions[:1], runner)
-    found = first and first | await _restored(questions[1:], runner)
-    return found if len(found) == len(questions) else None
+    outcomes = first and first | await _restored(questions[1:], runner)
+    return outcomes if len(outcomes) == len(questions) else None
 
 
 async def _restored(questions: Sequence[Question], runner: QuestionRunner) -> dict[str, Outcome]:

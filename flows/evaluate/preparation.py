@@ -201,7 +201,7 @@ def check_budget(
 
 def _unpriced(settings: EvaluationSettings) -> dict[str, str]:
     """Return why calls have no price and are not free, by name of the backbone."""
-    found = writer_settings(settings)
-    used = (found.own, *found.writers) if selecting_calls(settings) else found.writers
+    writers = writer_settings(settings)
+    used = (writers.own, *writers.writers) if selecting_calls(settings) else writers.writers
     reasons = {one.name: why_no_budget(one) for one in used}
     return {name: why for name, why in reasons.items() if why}

@@ -65,8 +65,8 @@ class QuestionView:
     def variants(self) -> dict[Variant, bool | None]:
         """Whether it is right by each score variant that applies; None: it is not counted."""
         run, score = self.record, self.score
-        found = find_variants(run.settings_of("benchmark"), [score]) if score.executable else {}
-        return {each: each.judge(score, run.rule) for each in found.values()}
+        variants = find_variants(run.settings_of("benchmark"), [score]) if score.executable else {}
+        return {each: each.judge(score, run.rule) for each in variants.values()}
 
 
 def find_question(run: RunRecord, reference: str) -> QuestionScore:
@@ -108,8 +108,8 @@ def view_questions(
         benchmark = folders.benchmark_of(run)
     except CrosscheckError as error:
         return [QuestionView(run, score, exchanges=exchanges, problem=str(error)) for score in scores]
-    found = [QuestionView(run, score, exchanges=exchanges, rows=rows) for score in scores]
-    return asyncio.run(_executed(found, benchmark, max(rows, compared), progress))
+    views = [QuestionView(run, score, exchanges=exchanges, rows=rows) for score in scores]
+    return asyncio.run(_executed(views, benchmark, max(rows, compared), progress))
 
 
 async def _executed(
@@ -155,9 +155,9 @@ def _remark(view: QuestionView, dialect: str) -> str:
         return ""
     if all(without_distinct(sql, dialect) == sql for sql in sqls) or not (view.predicted.ok and view.gold.ok):
         return ""
-    found = view.gold, view.predicted
+    executions = view.gold, view.predicted
     same = view.gold.row_count == view.predicted.row_count
-    if same and any(len(each.rows) != each.row_count for each in found):
+    if same and any(len(each.rows) != each.row_count for each in executions):
         return ""  # the results were not read to their end, so they cannot be compared
     order = GoldOrder(*astuple(ordering(view.score.gold_sql, dialect)))
     equal = same and RULES[rule].matches(view.gold.rows, view.predicted.rows, order)
@@ -198,7 +198,7 @@ def question_as_object(view: QuestionView) -> dict[str, Any]:
         "causes": list(view.causes),
         "sql": outcome.sql,
         "gold_sql": score.gold_sql,
-        "keys": {name: asdict(found) for name, found in score.keys.items()},
+        "keys": {name: asdict(verdict) for name, verdict in score.keys.items()},
         "opinion": asdict(score.opinion) if score.opinion else None,
         "correct_by_variant": {each.name: now for each, now in view.variants.items()},
         "predicted_result": _result(view.predicted, view.rows, only_predicted),
@@ -251,13 +251,15 @@ def _not_in(rows: Sequence[Any], others: Sequence[Any], *, sets: bool) -> frozen
     return frozenset(places)
 
 
-def _result(found: Execution | None, rows: int, only_here: frozenset[int] | None) -> dict[str, Any] | None:
+def _result(
+    execution: Execution | None, rows: int, only_here: frozenset[int] | None
+) -> dict[str, Any] | None:
     """Return the first rows of a result as JSON: those that the other result lacks first, with their number."""
-    if found is None:
+    if execution is None:
         return None
     only_here = only_here or frozenset()
-    places = sorted(range(len(found.rows)), key=lambda place: place not in only_here)[:rows]
-    shown = replace(found, rows=tuple(found.rows[place] for place in places))
+    places = sorted(range(len(execution.rows)), key=lambda place: place not in only_here)[:rows]
+    shown = replace(execution, rows=tuple(execution.rows[place] for place in places))
     return {**result_as_object(shown), "only_here": len(only_here.intersection(places))}
 
 

@@ -116,8 +116,8 @@ def _recorded_replies(
         for record in outcomes[question.id].stages:
             for call in record.rounds:
                 place = ReplyPosition(question.id, record.label, call.round)
-                found = by_place.get(place) or by_key.get(call.request) or _cached(cache, call)
-                if found is None:
+                reply = by_place.get(place) or by_key.get(call.request) or _cached(cache, call)
+                if reply is None:
                     lost.append(place)
                     continue
                 yield RecordedReply(
@@ -125,12 +125,12 @@ def _recorded_replies(
                     database=question.database_id,
                     stage=record.label,
                     round=call.round,
-                    reply=found.text,
-                    request=found.request,
+                    reply=reply.text,
+                    request=reply.request,
                     model=call.model,
                     usage=call.usage,
-                    truncated=found.truncated,
-                    tool_calls=found.tool_calls,
+                    truncated=reply.truncated,
+                    tool_calls=reply.tool_calls,
                 )
 
 

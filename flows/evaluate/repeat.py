@@ -54,17 +54,17 @@ def _plain(value: Any) -> Any:
 @cache
 def _code(conf: Path) -> str:
     """Return the sha256 of the source, templates and configuration that are in use, changed ones included."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for file in sorted(_files(conf)):
-        found.update(f"{file}\0".encode())
-        found.update(hashlib.sha256(file.read_bytes()).digest())
-    return found.hexdigest()
+        digest.update(f"{file}\0".encode())
+        digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()
 
 
 def _files(conf: Path) -> Iterator[Path]:
     for folder in ("tasks", "flows"):
-        found = (path for path in (ROOT / folder).rglob("*") if path.suffix != ".pyc" and path.is_file())
-        yield from found
+        paths = (path for path in (ROOT / folder).rglob("*") if path.suffix != ".pyc" and path.is_file())
+        yield from paths
     for folder in ("backbones", "benchmarks", "pipelines", "prompts"):
         yield from (path for path in (conf / folder).glob("*") if path.is_file())
 
@@ -76,14 +76,14 @@ def _versions() -> tuple[str, ...]:
         required = metadata.requires("crosscheck-sql") or []
     except metadata.PackageNotFoundError:
         required = []
-    found = [sys.version, sqlite3.sqlite_version]
+    versions = [sys.version, sqlite3.sqlite_version]
     for each in required:
         name = "".join(c if c.isalnum() or c in "-_." else " " for c in each).split()[0]
         try:
-            found.append(f"{name}=={metadata.version(name)}")
+            versions.append(f"{name}=={metadata.version(name)}")
         except metadata.PackageNotFoundError:  # of an extra that is not installed
-            found.append(f"{name} missing")
-    return tuple(found)
+            versions.append(f"{name} missing")
+    return tuple(versions)
 
 
 _OWN_FILE = re.compile(r"\.py:\w")
@@ -168,12 +168,12 @@ def find_repeated(preparation: Preparation, tags: Mapping[str, str]) -> RunRecor
     if not digest:
         return None
     try:
-        found = Warehouse(Home(Path(preparation.settings.home)).warehouse).with_inputs(digest)
+        record = Warehouse(Home(Path(preparation.settings.home)).warehouse).with_inputs(digest)
     except CrosscheckError:
         return None
     whole = (
         each
-        for each in found
+        for each in record
         if each.status == "complete"
         and set(each.failures) <= {NO_ANSWER}
         and DATABASES_CHANGED not in each.tags

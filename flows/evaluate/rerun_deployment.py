@@ -38,5 +38,5 @@ async def _rerun(choice: RerunForm) -> State[Any]:
         return Completed(message=f"Run {plan.parent.run_id} has no question to repeat ({plan.selection}).")
     control = Control(tags=choice.as_tags)
     with deployed_run(home, control, parent=str(flow_run.id)):
-        found = await result_of(await rerun_flow(plan, control)(settings, return_state=True))
-    return await ended(found, home)
+        record = await result_of(await rerun_flow(plan, control)(settings, return_state=True))
+    return await ended(record, home)

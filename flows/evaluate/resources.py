@@ -71,12 +71,12 @@ def _load(name: str, own: BackboneSettings) -> BackboneSettings:
     if name == own.name:
         return own
     try:
-        found = load_backbone_settings(find_conf(), name)
+        backbone = load_backbone_settings(find_conf(), name)
     except ConfigurationError as error:
         raise ConfigurationError(f"pipeline.candidates.backbones: {error}") from None
-    if found.name == own.name:
+    if backbone.name == own.name:
         return own
-    return found if own.epoch is None else found.model_copy(update={"epoch": own.epoch})
+    return backbone if own.epoch is None else backbone.model_copy(update={"epoch": own.epoch})
 
 
 def check_candidates(settings: EvaluationSettings, *, sends_requests: bool = True) -> None:
@@ -84,8 +84,8 @@ def check_candidates(settings: EvaluationSettings, *, sends_requests: bool = Tru
 
     `sends_requests` is as in `check_backbone`.
     """
-    wanted, found = settings.pipeline.candidates, writer_settings(settings)
-    names = [writer.name for writer in found.writers]
+    wanted, writers = settings.pipeline.candidates, writer_settings(settings)
+    names = [writer.name for writer in writers.writers]
     if twice := [name for name in names if names.count(name) > 1]:
         raise ConfigurationError(
             f'pipeline.candidates.backbones: "{twice[0]}" is there twice. They take turns: name each once, and give '
@@ -96,18 +96,18 @@ def check_candidates(settings: EvaluationSettings, *, sends_requests: bool = Tru
             f"pipeline.candidates.n={wanted.n}: {len(wanted.backbones)} backbones are to write candidates. Set "
             f"pipeline.candidates.n to at least {len(wanted.backbones)}."
         )
-    for name, writer in zip(wanted.backbones, found.writers, strict=False):
+    for name, writer in zip(wanted.backbones, writers.writers, strict=False):
         check_backbone(writer, sends_requests=sends_requests)
-        if kind_of(writer).replays and writer is not found.own:
+        if kind_of(writer).replays and writer is not writers.own:
             raise ConfigurationError(
                 f'pipeline.candidates.backbones: "{name}" serves a recording, which has the replies of a run of its '
                 "own and none to these candidates. Name backbones that can answer."
             )
     if sends_requests:
-        _check_different(found.writers, [kind_of(writer).make(writer) for writer in found.writers])
-    if wanted.n <= len(found.writers) or kind_of(found.own).replays or _varied_prompts(settings.pipeline):
+        _check_different(writers.writers, [kind_of(writer).make(writer) for writer in writers.writers])
+    if wanted.n <= len(writers.writers) or kind_of(writers.own).replays or _varied_prompts(settings.pipeline):
         return
-    for writer in found.writers:
+    for writer in writers.writers:
         if kind_of(writer).samples and writer.temperature != 0:
             continue
         why = (
@@ -128,9 +128,9 @@ def check_candidates(settings: EvaluationSettings, *, sends_requests: bool = Tru
 
 def candidate_setup(settings: EvaluationSettings) -> CandidateSetup:
     """Return how many candidates there are, how one is selected, and what the backbones charge."""
-    wanted, found = settings.pipeline.candidates, writer_settings(settings)
-    prices = tuple(prices_for(writer) for writer in found.writers)
-    return CandidateSetup(wanted.n, wanted.select, prices, prices_for(found.own))
+    wanted, writers = settings.pipeline.candidates, writer_settings(settings)
+    prices = tuple(prices_for(writer) for writer in writers.writers)
+    return CandidateSetup(wanted.n, wanted.select, prices, prices_for(writers.own))
 
 
 def _varied_prompts(pipeline: PipelineSettings) -> bool:
@@ -143,19 +143,19 @@ def _varied_prompts(pipeline: PipelineSettings) -> bool:
 
 @asynccontextmanager
 async def open_writers(
-    found: WriterSettings, own: MeteredBackbone, resources: RunResources
+    configured: WriterSettings, own: MeteredBackbone, resources: RunResources
 ) -> AsyncIterator[tuple[MeteredBackbone, ...]]:
     """Open the backbones that write candidates for one run, each once; they share the resources of the run's backbones.
 
     The run's own, which is open, may be one of them.
     """
-    opened = {found.own.name: own}
+    opened = {configured.own.name: own}
     async with AsyncExitStack() as stack:
-        for settings in found.writers:
+        for settings in configured.writers:
             if settings.name not in opened:
                 opened[settings.name] = await stack.enter_async_context(open_backbone(settings, resources))
-        writers = tuple(opened[settings.name] for settings in found.writers)
-        _check_different(found.writers, writers)  # again, with the response modes that stand for "auto"
+        writers = tuple(opened[settings.name] for settings in configured.writers)
+        _check_different(configured.writers, writers)  # again, with the response modes that stand for "auto"
         yield writers
 
 
@@ -239,18 +239,18 @@ class Resources:
             )
             own_settings = await find_response_mode(settings.backbone, resources.endpoints)
             settings = settings.model_copy(update={"backbone": own_settings})
-            found = writer_settings(settings)
+            configured = writer_settings(settings)
             async with (
                 SqlWorkers() as workers,
-                open_backbone(found.own, resources) as own,
+                open_backbone(configured.own, resources) as own,
                 open_eliminator(settings, own, resources) as eliminator,
-                open_writers(found, own, resources) as writers,
+                open_writers(configured, own, resources) as writers,
             ):
                 source = source_of(own)
                 yield cls(
                     settings=settings,
                     control=control,
-                    tools=Tools(own, workers, eliminator, writers, found.temperature, pace),
+                    tools=Tools(own, workers, eliminator, writers, configured.temperature, pace),
                     replies=replies,
                     verdicts=verdicts,
                     results=results,

@@ -97,5 +97,5 @@ def _evaluate_restored(preparation: "Preparation", control: Control) -> RunRecor
         if outcomes is None:
             return None
         with stopping_on_signals(control, loop.get_loop()), registered(home, control):
-            found: RunRecord = loop.run(evaluation(control, preparation, outcomes)(preparation.settings))
-            return found
+            record: RunRecord = loop.run(evaluation(control, preparation, outcomes)(preparation.settings))
+            return record

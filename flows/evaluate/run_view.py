@@ -45,8 +45,8 @@ class RunView:
     @property
     def causes(self) -> dict[str, int]:
         """Wrong questions by cause, most frequent first; one question may have several."""
-        found = self.record.metrics.get("errors") or {}
-        return {name: count for name, count in sorted(found.items(), key=lambda each: -each[1]) if count}
+        causes = self.record.metrics.get("errors") or {}
+        return {name: count for name, count in sorted(causes.items(), key=lambda each: -each[1]) if count}
 
 
 def causes_of(view: RunView, row: QuestionScore) -> tuple[str, ...]:

@@ -28,8 +28,8 @@ class KeyJudge:
 
     def of(self, question: Question) -> dict[str, KeyVerdict]:
         """Return what each key changes of a question, by the key's name, with nothing judged right."""
-        found = ((key.name, self._verdict(key, question)) for key in self.benchmark.keys)
-        return {name: verdict for name, verdict in found if verdict is not None}
+        verdicts = ((key.name, self._verdict(key, question)) for key in self.benchmark.keys)
+        return {name: verdict for name, verdict in verdicts if verdict is not None}
 
     def _verdict(self, key: AnswerKey, question: Question) -> KeyVerdict | None:
         if question.id in key.absent:
@@ -56,17 +56,17 @@ class KeyJudge:
             score: the question with its official verdict.
             databases: those of the question, at least one.
         """
-        found = self.of(score.question)
+        verdicts = self.of(score.question)
         for key in self.benchmark.keys:
-            verdict = found.get(key.name)
+            verdict = verdicts.get(key.name)
             if verdict is None or not verdict.counted:
                 continue
             golds = key.entries[score.question.id].sql
             judged = (await judge_golds(self.judge, databases, golds, {FINAL: score.outcome.sql})).all[FINAL]
             if verdict.change == "added":
                 judged = either(score.final, judged)
-            found[key.name] = replace(verdict, correct=judged.correct)
-        return found
+            verdicts[key.name] = replace(verdict, correct=judged.correct)
+        return verdicts
 
 
 async def check_keys(
@@ -83,12 +83,12 @@ async def check_keys(
         """Run a SQL; say why it does not run, "" if it does."""
         nonlocal done
         database, timeout_s = databases[question.database_id], benchmark.settings.timeout_s
-        found = await workers.execute(database, sql, rows=0, timeout_s=timeout_s)
+        execution = await workers.execute(database, sql, rows=0, timeout_s=timeout_s)
         done += 1
         progress.step(f"Checking the answer keys: {done:,} of {total:,} SQL")
-        if found.ok:
+        if execution.ok:
             return ""
-        why = " ".join(found.error.split()) or found.status
+        why = " ".join(execution.error.split()) or execution.status
         return f"question {question.id}: the SQL does not run ({why}): {' '.join(sql.split())[:120]}"
 
     for key in benchmark.keys:

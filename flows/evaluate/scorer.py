@@ -168,12 +168,12 @@ class Scorer:
         gold, accepted = self._gold(question), self._accepted.get(question.id)
         judge = self._judge if gold else replace(self._judge, rules=_without_gold_sql(self._judge.rules))
         golds = (gold, *self._scorable.benchmark.further_gold.get(question.id, ()))
-        found = await judge_golds(
+        verdicts = await judge_golds(
             judge, suite, golds, {**candidates, FINAL: outcome.sql}, accepted=None if gold else accepted
         )
         if len(suite) > 1:
-            self._first_right[question.id] = is_right(found.first[FINAL], self._headline)
-        return dict(found.all)
+            self._first_right[question.id] = is_right(verdicts.first[FINAL], self._headline)
+        return dict(verdicts.all)
 
     def _suite(self, database: Database) -> tuple[Database, ...]:
         """Return a database and those of its test suite, which have its schema."""
@@ -185,8 +185,10 @@ class Scorer:
         if database and score.executable:
             score = replace(score, keys=await self._keys.judged(score, self._suite(database)))
             if self._settings.find_undecided and score.gold_sql:
-                found = await decide(replace(self._judge, rules=(self._headline,)), database, score.gold_sql)
-                score = replace(score, undecided=found.kinds)
+                decision = await decide(
+                    replace(self._judge, rules=(self._headline,)), database, score.gold_sql
+                )
+                score = replace(score, undecided=decision.kinds)
         if database and score.executable and self._gold(score.question):
             await self._measure(score, database)
             if len(self._suite(database)) > 1 and score.question.id not in self._first_right:
@@ -201,7 +203,7 @@ class Scorer:
 
     async def _measure(self, score: QuestionScore, database: Database) -> None:
         """Compute the metrics of one question that compare results."""
-        found = await measure_results(
+        measured = await measure_results(
             self._judge.workers,
             database,
             score.gold_sql,
@@ -209,7 +211,7 @@ class Scorer:
             self._executed,
             timeout_s=self._settings.timeout_s,
         )
-        for name, value in found.items():
+        for name, value in measured.items():
             self._measured[name][score.question.id] = value
 
     @property

@@ -72,9 +72,9 @@ async def _answer(settings: EvaluationSettings, shard: Shard, control: Control) 
 
         runner = resources.runner(preparation.inputs, run=shard.run)
         answers = await answer_all(mine, runner, control, count)
-        found = _handed(answers, await resources.recorded(answers.task_runs))
-        await hand_over(resources.results, shard.run, str(flow_run.id), found)
-    return found
+        handed = _handed(answers, await resources.recorded(answers.task_runs))
+        await hand_over(resources.results, shard.run, str(flow_run.id), handed)
+    return handed
 
 
 def _handed(answers: Answers, recorded: int) -> ShardAnswers:

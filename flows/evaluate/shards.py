@@ -66,8 +66,8 @@ async def hand_over(results: PersistedResults, run: str, flow_run: str, answers:
 
 async def read_answers(results: PersistedResults, run: str, flow_run: str) -> ShardAnswers | None:
     """Return the result of a shard's flow run; None if there is none."""
-    found = await results.read(_answers_key(run, flow_run))
-    return _answers.validate_python(found["value"]) if found else None
+    stored = await results.read(_answers_key(run, flow_run))
+    return _answers.validate_python(stored["value"]) if stored else None
 
 
 async def check_shared(results: PersistedResults, shard: Shard, questions_sha256: str) -> None:
@@ -162,7 +162,7 @@ async def _launch(settings: EvaluationSettings, shard: Shard) -> _Launched:
 async def _wait(
     launched: Sequence[_Launched], settings: EvaluationSettings, results: PersistedResults, control: Control
 ) -> ShardAnswers:
-    found, refusals, busy = ShardAnswers(), [], time.monotonic()
+    answers, refusals, busy = ShardAnswers(), [], time.monotonic()
     while waiting := [each for each in launched if not each.ended]:
         if control.stop.is_set():
             raise Interrupted(
@@ -177,7 +177,7 @@ async def _wait(
                 continue
             each.see(state)
             if state.state == "COMPLETED":
-                found = _together(found, await _handed_over(each, results, control))
+                answers = _together(answers, await _handed_over(each, results, control))
                 each.ended = True
             elif (state.ended or each.stuck) and not await _again(each, settings, control):
                 refusals.append(f"{each.shard}: {state.message or 'no worker began it.'}")
@@ -192,7 +192,7 @@ async def _wait(
             await asyncio.wait_for(control.stop.wait(), LOOK_EVERY_S)
     for refusal in refusals:
         control.progress.note(f"{refusal} The evaluation ran its questions itself.")
-    return replace(found, launches=1 + sum(1 + each.lost for each in launched))
+    return replace(answers, launches=1 + sum(1 + each.lost for each in launched))
 
 
 async def _stop(flow_runs: Sequence[UUID], control: Control) -> bool:

@@ -245,13 +245,13 @@ class Tracking:
         """Return a remark if the working folder is larger than its limit, or of unknown size, else ""."""
         limit = self._preparation.settings.tracking.folder_limit_gb
         try:
-            found = size_of(self._home.path)
+            used = size_of(self._home.path)
         except OSError as error:
             return f"The size of the working folder is unknown: {error.filename}: {error.strerror}."
-        if found <= limit * 1e9:
+        if used <= limit * 1e9:
             return ""
         return (
-            f"The working folder has {size(found)}, more than {limit:g} GB (tracking.folder_limit_gb): "
+            f"The working folder has {size(used)}, more than {limit:g} GB (tracking.folder_limit_gb): "
             '"crosscheck clean --dry-run" shows what can be removed.'
         )
 

@@ -152,16 +152,16 @@ class Folder:
         """
         home = self.home
         in_use = is_in_use(home)
-        found = [self._holding(store, in_use=in_use) for store in self.stores]
+        holdings = [self._holding(store, in_use=in_use) for store in self.stores]
         nights = list(home.nights.glob("*.json"))
         recordings = [path for path in home.path.glob("*.jsonl") if path.is_file()]
-        found.insert(1, Holding("nights", home.nights, size_of(home.nights), {"nights": len(nights)}))
+        holdings.insert(1, Holding("nights", home.nights, size_of(home.nights), {"nights": len(nights)}))
         recorded = Holding(
             "recordings", home.path, sum(map(size_of, recordings)), {"recordings": len(recordings)}
         )
-        inside = sum(each.size for each in (*found, recorded) if each.path.is_relative_to(home.path))
+        inside = sum(each.size for each in (*holdings, recorded) if each.path.is_relative_to(home.path))
         rest = Holding("other files", home.path, max(0, size_of(home.path) - inside))
-        return (*found, recorded, rest)
+        return (*holdings, recorded, rest)
 
     def _holding(self, store: Store, *, in_use: bool) -> Holding:
         try:

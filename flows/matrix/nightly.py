@@ -116,7 +116,7 @@ def night_limits(
         raise ConfigurationError(
             f'finish_by: "{finish_by}" is neither a time of day, 07:00, nor an ISO 8601 time.'
         ) from None
-    if all(each.backbone.tier == STANDARD for each in evaluations):
+    if all(settings.backbone.tier == STANDARD for settings in evaluations):
         raise ConfigurationError(
             "finish_by: all backbones of the matrix send their requests in the standard tier already. Set "
             "backbone.tier to flex or batch, or leave finish_by out."
@@ -185,20 +185,20 @@ async def _nightly(
 ) -> State[Any]:
     started, home = _now(), await open_home()
     evaluations = named_evaluations(matrix)
-    left = night_limits([settings_of(each) for each in evaluations.values()] if any(limits) else [], *limits)
+    left = night_limits([settings_of(form) for form in evaluations.values()] if any(limits) else [], *limits)
     warehouse, before = Warehouse(home.warehouse), [night for night in all_nights(home) if night.name != name]
     baselines = _baselines(matrix, {" | ".join(names) for names in evaluations}, home, warehouse, before)
     timetable = await read_timetable(before, name)
     entries = []
-    for place, (names, evaluation) in enumerate(evaluations.items()):
-        share = (left, len(evaluations) - place)
+    for position, (names, evaluation) in enumerate(evaluations.items()):
+        share = (left, len(evaluations) - position)
         changed = partial(changed_data, names, name, baselines=baselines, warehouse=warehouse)
         entry = await _evaluate(names, evaluation, home, name, share, changed, ask_again=ask_again)
         entry = await asyncio.to_thread(_compared, entry, baselines, warehouse, gate, new_replies=ask_again)
         entries.append(entry)
         score = f"EX {percent_and_counts(entry.ex)}" if entry.ex else "no score"
         get_run_logger().info("%s: %s", entry.name, entry.problem or score)
-    found = Night(
+    judged = Night(
         name,
         gate,
         judge(gate, entries),
@@ -213,34 +213,34 @@ async def _nightly(
         missed=timetable.missed,
         expected=timetable.expected,
     )
-    await asyncio.to_thread(_log_verdicts, found, home, warehouse)
+    await asyncio.to_thread(_log_verdicts, judged, home, warehouse)
     if keep:
-        await asyncio.to_thread(write, found, home)  # its baselines are kept
-        found = replace(found, cleaned=await asyncio.to_thread(_clean, home, keep))
-    await _report(found, home, warehouse)
-    await _notify(found)
-    return _state(found)
+        await asyncio.to_thread(write, judged, home)  # its baselines are kept
+        judged = replace(judged, cleaned=await asyncio.to_thread(_clean, home, keep))
+    await _report(judged, home, warehouse)
+    await _notify(judged)
+    return _state(judged)
 
 
-def _state(found: Night) -> State[Any]:
+def _state(night: Night) -> State[Any]:
     """Return the final state of the flow run, named after its colour, or "No baseline yet"."""
-    if found.colour == "Red":
-        return Failed(message=found.verdict, name=found.colour)
-    return Completed(message=found.verdict, name="Completed" if found.colour == "Green" else found.colour)
+    if night.colour == "Red":
+        return Failed(message=night.verdict, name=night.colour)
+    return Completed(message=night.verdict, name="Completed" if night.colour == "Green" else night.colour)
 
 
-async def _notify(found: Night) -> None:
+async def _notify(night: Night) -> None:
     """Call the webhook if the nightly run is red or amber; a failed call is logged and does not fail the run."""
-    if found.colour not in ("Red", "Amber"):
+    if night.colour not in ("Red", "Amber"):
         return
-    text = f"{found.colour}: nightly run {found.name}. {found.verdict}"
-    if problem := await notify(found.colour, text, prefect_page(str(flow_run.id))):
+    text = f"{night.colour}: nightly run {night.name}. {night.verdict}"
+    if problem := await notify(night.colour, text, prefect_page(str(flow_run.id))):
         get_run_logger().error(problem)
 
 
-def _log_verdicts(found: Night, home: Home, warehouse: Warehouse) -> None:
+def _log_verdicts(night: Night, home: Home, warehouse: Warehouse) -> None:
     """Log the verdicts and the trends to MLflow; a failure is no failure of the night."""
-    for entry in found.entries:
+    for entry in night.entries:
         if (record := warehouse.record_of(entry.run_id or "")) is None:
             continue
         scores = [(past.started, past.ex.ex) for past in entry.trend if past.ex.ex is not None]
@@ -266,9 +266,9 @@ def _baselines(
         for name, pin in current_pins(pin_history(home)).items()
         if name in names and name not in matrix.baselines
     }
-    wanted = {name: str(pin.run_id) for name, pin in pins.items()} | matrix.baselines
+    references = {name: str(pin.run_id) for name, pin in pins.items()} | matrix.baselines
     return Baselines(
-        {name: named_run(reference, warehouse) for name, reference in wanted.items()},
+        {name: named_run(reference, warehouse) for name, reference in references.items()},
         pins,
         found_worse(before, warehouse.runs()),
     )
@@ -345,31 +345,31 @@ def _compared(
 
 
 def _efficiency(measured: Mapping[str, Any]) -> dict[str, float]:
-    found = {
+    figures = {
         "VES": (measured.get("ves") or {}).get("mean"),
         "VES with fetching": (measured.get("ves_fetched") or {}).get("mean"),
         "R-VES": (measured.get("r_ves") or {}).get("mean"),
         "ves_steps": measured.get("ves_steps"),
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in figures.items() if value is not None}
 
 
-async def _report(found: Night, home: Home, warehouse: Warehouse) -> None:
-    file = await asyncio.to_thread(write, found, home)
-    page = await asyncio.to_thread(_write_page, found, file.with_suffix(".html"), home)
-    document = await asyncio.to_thread(night_document, found, warehouse, page=str(page))
-    await show_markdown(ARTIFACT, markdown(document), found.verdict)
+async def _report(night: Night, home: Home, warehouse: Warehouse) -> None:
+    file = await asyncio.to_thread(write, night, home)
+    page = await asyncio.to_thread(_write_page, night, file.with_suffix(".html"), home)
+    document = await asyncio.to_thread(night_document, night, warehouse, page=str(page))
+    await show_markdown(ARTIFACT, markdown(document), night.verdict)
     log = get_run_logger()
     levels = {"Red": log.error, "Amber": log.warning}
-    levels.get(found.colour, log.info)("%s The report is %s.", found.verdict, page)
+    levels.get(night.colour, log.info)("%s The report is %s.", night.verdict, page)
 
 
-def _write_page(found: Night, page: Path, home: Home) -> Path:
+def _write_page(night: Night, page: Path, home: Home) -> Path:
     """Write the page of a nightly run, and the leaderboard to which it links."""
     warehouse = Warehouse(home.warehouse)
     board = write_leaderboard(leaderboard(warehouse), home)
     address = os.path.relpath(board, page.parent)
-    atomic_write_text(page, html(night_document(found, warehouse, address)))
+    atomic_write_text(page, html(night_document(night, warehouse, address)))
     return page
 
 

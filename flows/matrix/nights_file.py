@@ -95,11 +95,11 @@ def read_nights(file: Path) -> NightsFile:
 
 def _located(matrix: Matrix, folder: Path) -> Matrix:
     """Return a matrix with absolute paths: those of the file are relative to it, and a worker runs elsewhere."""
-    found = {
-        name: [located_name(each, folder) for each in getattr(matrix, name)]
+    located = {
+        name: [located_name(name_or_file, folder) for name_or_file in getattr(matrix, name)]
         for name in matrix.model_fields_set & {"benchmarks", "backbones", "pipelines"}
     }
     if matrix.overrides:
-        found["overrides"] = [located_override(each, folder) for each in matrix.overrides]
+        located["overrides"] = [located_override(override, folder) for override in matrix.overrides]
     data = {"data": str((folder / Path(matrix.data).expanduser()).resolve())} if matrix.data else {}
-    return matrix.model_copy(update={**found, **data})
+    return matrix.model_copy(update={**located, **data})

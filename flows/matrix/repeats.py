@@ -37,14 +37,14 @@ class NoisePlan:
     @property
     def missing(self) -> tuple[int, ...]:
         """Numbers of the repeats that are still to be made."""
-        known = {int(each.tags["repeat"]) for each in self.done}
-        return tuple(number for number in range(1, self.wanted + 1) if number not in known)
+        done = {int(repeat.tags["repeat"]) for repeat in self.done}
+        return tuple(number for number in range(1, self.wanted + 1) if number not in done)
 
     @property
     def estimated_usd(self) -> float | None:
         """Expected cost of the missing repeats; None if unknown."""
-        one = 0.0 if Cell(self.settings).free else self.estimate.from_scratch_usd
-        return 0.0 if not self.missing else None if one is None else one * len(self.missing)
+        usd = 0.0 if Cell(self.settings).free else self.estimate.from_scratch_usd
+        return 0.0 if not self.missing else None if usd is None else usd * len(self.missing)
 
     def of_repeat(self, number: int) -> EvaluationSettings:
         """Return the settings of a repeat: those of the run, with an epoch of its own, so that all replies are new."""
@@ -140,10 +140,10 @@ class Measured:
 
 def estimate_as_object(plan: NoisePlan) -> dict[str, Any]:
     """Return the estimate of a plan as plain JSON."""
-    one = plan.estimate
+    calls = plan.estimate.calls
     return {
         "repeats": len(plan.missing),
-        "calls": None if one.calls is None else one.calls * len(plan.missing),
+        "calls": None if calls is None else calls * len(plan.missing),
         "cost_usd": plan.estimated_usd,
     }
 

@@ -67,10 +67,10 @@ def plan_sweep(
 
 def names(text: str, option: str) -> tuple[str, ...]:
     """Split a comma-separated list of names."""
-    found = tuple(part.strip() for part in text.split(",") if part.strip())
-    if not found:
+    parts = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not parts:
         raise ConfigurationError(f"{option} {text!r}: name at least one.")
-    return found
+    return parts
 
 
 def read_grid(texts: Sequence[str]) -> list[list[str]]:
@@ -179,13 +179,13 @@ class Sweep:
 
 def estimated_usd(estimates: Sequence[Estimate]) -> float | None:
     """Return the estimated cost of all cells; None if that of one is unknown."""
-    known = [one.cost_usd for one in estimates if one.cost_usd is not None]
+    known = [estimate.cost_usd for estimate in estimates if estimate.cost_usd is not None]
     return sum(known) if len(known) == len(estimates) else None
 
 
 def _spent(cells: Sequence[CellResult]) -> float | None:
     costs = [0.0 if done.cell.free else done.evaluated.cost.cost_usd for done in cells if done.evaluated]
-    known = [one for one in costs if one is not None]
+    known = [cost for cost in costs if cost is not None]
     return sum(known) if len(known) == len(costs) else None
 
 
@@ -207,14 +207,16 @@ def standings(cells: Sequence[CellResult]) -> Standings:
         for done in cells
         if done.evaluated and not done.problem and not done.cell.unranked
     }
-    unranked |= {name: "not ranked: no question is scored" for name, found in right.items() if not found}
-    scored = {name: found for name, found in right.items() if found}
+    unranked |= {
+        name: "not ranked: no question is scored" for name, verdicts in right.items() if not verdicts
+    }
+    scored = {name: verdicts for name, verdicts in right.items() if verdicts}
     if len(scored) < 2:
         return Standings(unranked)
     best = max(scored, key=lambda name: sum(scored[name].values()))
-    apart = [name for name, found in scored.items() if not found.keys() & scored[best].keys()]
+    apart = [name for name, verdicts in scored.items() if not verdicts.keys() & scored[best].keys()]
     unranked |= dict.fromkeys(apart, "not ranked: it shares no scored question with the best")
-    ranked = {name: found for name, found in scored.items() if name not in apart}
+    ranked = {name: verdicts for name, verdicts in scored.items() if name not in apart}
     if len(ranked) < 2:
         return Standings(unranked)
     retryable = {
@@ -236,20 +238,20 @@ def _against(
     """Compare cells with the best one, in words."""
     adjusted = {name: p_values[frozenset((best, name))] for name in ranked if name != best}
     close = sum(p_value >= LEVEL for p_value in adjusted.values())
-    found = {best: f"best; {close:,} of {counted(len(adjusted), 'other')} statistically tied"}
+    words = {best: f"best; {close:,} of {counted(len(adjusted), 'other')} statistically tied"}
     for name, p_value in adjusted.items():
         if p_value >= LEVEL:
-            found[name] = f"statistically tied, p = {in_words(p_value)}"
+            words[name] = f"statistically tied, p = {in_words(p_value)}"
         elif compare_runs(ranked[name], ranked[best]).stands_without(retryable[name]):
-            found[name] = f"lower, p = {in_words(p_value)}"
+            words[name] = f"lower, p = {in_words(p_value)}"
         else:
-            found[name] = f"not ranked: {counted(len(retryable[name]), 'question')} without an answer"
-    return found
+            words[name] = f"not ranked: {counted(len(retryable[name]), 'question')} without an answer"
+    return words
 
 
-def _counts(found: Mapping[str, bool]) -> tuple[int, int]:
+def _counts(verdicts: Mapping[str, bool]) -> tuple[int, int]:
     """Return the number of right answers, and of questions."""
-    return sum(found.values()), len(found)
+    return sum(verdicts.values()), len(verdicts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +271,7 @@ def estimate_sweep(cells: Sequence[Cell], progress: Progress) -> tuple[Estimate,
 async def estimate_cells(cells: Sequence[Cell], progress: Progress) -> tuple[Estimate, ...]:
     """Estimate every cell; cells that differ only in their backbone, not in its reply formats, are measured once."""
     measured: dict[str, tuple[Part, ...]] = {}
-    found = []
+    estimates = []
     async with SqlWorkers() as workers:
         for cell in cells:
             formats = [JsonFormats.of(backbone) for backbone in backbones_of(cell.settings)]
@@ -278,8 +280,8 @@ async def estimate_cells(cells: Sequence[Cell], progress: Progress) -> tuple[Est
             if key not in measured:
                 progress.step(f"Estimating {cell.settings.pipeline.name}")
                 measured[key] = await measure(preparation, workers)
-            found.append(priced(preparation, measured[key]))
-    return tuple(found)
+            estimates.append(priced(preparation, measured[key]))
+    return tuple(estimates)
 
 
 def run_sweep(

@@ -126,12 +126,12 @@ def _undecided_object(verified: Verified) -> dict[str, Any]:
     return {
         name: [
             {
-                **asdict(found.pair),
-                "columns": list(found.columns),
-                "only_one": [list(row) for row in found.only_one],
-                "only_other": [list(row) for row in found.only_other],
+                **asdict(finding.pair),
+                "columns": list(finding.columns),
+                "only_one": [list(row) for row in finding.only_one],
+                "only_other": [list(row) for row in finding.only_other],
             }
-            for found in decision.findings
+            for finding in decision.findings
         ]
         for name, decision in verified.undecided.items()
     }
@@ -141,29 +141,29 @@ def _undecided(verified: Verified) -> Iterator[Block]:
     """Yield the golds that the data do not decide: counts by kind, and of each of the first the rows that show it."""
     if verified.decisions is None:
         return
-    found, sqls = verified.undecided, {check.id: check.sql for check in verified.report.checks}
+    undecided, sqls = verified.undecided, {check.id: check.sql for check in verified.report.checks}
     unchecked = [name for name, each in verified.decisions.items() if each.unchecked]
     rows = tuple(
         (KINDS_IN_WORDS[kind], number(len(those)), shorten(those, MAX_IDS))
         for kind in KINDS
-        if (those := [name for name, each in found.items() if kind in each.kinds])
+        if (those := [name for name, each in undecided.items() if kind in each.kinds])
     )
     of = f"of {len(verified.decisions):,} golds that run"
     caption = "a gold can have several causes"
     if unchecked:
         caption += f"; not checked in full: {len(unchecked):,} ({shorten(unchecked, MAX_IDS)})"
     blocks: list[Block] = [Table("", ("cause", "golds", "ids"), rows, caption)] if rows else []
-    for name, decision in list(found.items())[:MAX_LISTED]:
+    for name, decision in list(undecided.items())[:MAX_LISTED]:
         blocks.append(Sentence((f"  {name} ", Span(f"({', '.join(decision.kinds)})", "quiet"))))
         blocks.append(Sentence(f"    {' '.join(sqls[name].split())[:200]}", "note"))
         first = decision.findings[0]
         for sql, only in ((first.pair.one, first.only_one), (first.pair.other, first.only_other)):
             shown = "; ".join(str(row)[:120] for row in only) or "no row of its own"
             blocks.append(Sentence(f"    {shown}  <- {' '.join(sql.split())[-90:]}"))
-    if rest := and_more(list(found), MAX_LISTED):
+    if rest := and_more(list(undecided), MAX_LISTED):
         blocks.append(Sentence(f"  {rest}: --json lists all", "note"))
-    title = f"Result that the data do not decide: {len(found):,} {of}"
-    if found:
+    title = f"Result that the data do not decide: {len(undecided):,} {of}"
+    if undecided:
         remark = "A score without them stands beside the headline with --set benchmark.find_undecided=true."
         blocks.append(Sentence(remark, "note"))
     yield Section(title, tuple(blocks))

@@ -62,9 +62,9 @@ def _entry(each: CheckedEntry) -> dict[str, Any]:
         "sql": [
             {
                 "sql": one.sql,
-                "status": one.found.status if one.found else "missing_database",
-                "error": one.found.error if one.found else "",
-                "row_count": one.found.row_count if one.found else None,
+                "status": one.execution.status if one.execution else "missing_database",
+                "error": one.execution.error if one.execution else "",
+                "row_count": one.execution.row_count if one.execution else None,
                 "same_as_official": one.same,
             }
             for one in each.sqls
@@ -160,7 +160,7 @@ def _kind(each: CheckedEntry) -> str:
     sqls = each.sqls
     if not sqls:
         return "no SQL"
-    if any(one.found is not None and not one.found.ok for one in sqls):
+    if any(one.execution is not None and not one.execution.ok for one in sqls):
         return "does not run"
     if any(one.same is False for one in sqls):
         return "another result"
@@ -169,7 +169,7 @@ def _kind(each: CheckedEntry) -> str:
 
 def _ran(sqls: tuple[CheckedSql, ...]) -> str:
     return "".join(
-        f" ({_rows_in_words(one.found) if one.found else 'the database is missing'})" for one in sqls
+        f" ({_rows_in_words(one.execution) if one.execution else 'the database is missing'})" for one in sqls
     )
 
 
@@ -186,8 +186,8 @@ def _blocks(each: CheckedEntry) -> Iterator[Block]:
         if place:
             yield Sentence(f"also right{_ran((one,))}", "note")
             yield Code(one.sql, "sql")
-        if one.found:
-            yield from _result_tables(one.found)
+        if one.execution:
+            yield from _result_tables(one.execution)
 
 
 def _result_tables(result: Execution) -> Iterator[Table]:

@@ -28,7 +28,7 @@ class Side:
     """One of the two results."""
 
     name: str
-    found: Execution | None  # None: there is no SQL
+    execution: Execution | None  # None: there is no SQL
     differs: frozenset[int] | None  # places of the rows that the other has not; None: not compared
 
 
@@ -59,23 +59,23 @@ def print_results(
 
 def _lines(side: Side, rows: int, width: int) -> Iterator[str]:
     """Yield the lines of one side, none of them wider than `width`."""
-    found = side.found
-    if found is None:
+    execution = side.execution
+    if execution is None:
         yield f"{side.name}: no SQL"
         return
-    if not found.ok:
-        yield f"{side.name}: {found.status}"
-        yield from chop_cells(visible(found.error).replace("\n", " "), width)
+    if not execution.ok:
+        yield f"{side.name}: {execution.status}"
+        yield from chop_cells(visible(execution.error).replace("\n", " "), width)
         return
     differs = side.differs or frozenset()
     only = f", {len(differs):,} only here ({MARK.strip()})" if differs else ""
-    yield _cut(f"{side.name}: {counted(found.row_count or 0, 'row')}{only}", width)
+    yield _cut(f"{side.name}: {counted(execution.row_count or 0, 'row')}{only}", width)
     margin = "" if side.differs is None else SAME
-    yield _cut(margin + _row(found.columns), width)
-    order = sorted(range(len(found.rows)), key=lambda place: place not in differs)[:rows]
+    yield _cut(margin + _row(execution.columns), width)
+    order = sorted(range(len(execution.rows)), key=lambda place: place not in differs)[:rows]
     for place in order:
-        yield _cut((MARK if place in differs else margin) + _row(found.rows[place]), width)
-    if (left := (found.row_count or 0) - len(order)) > 0:
+        yield _cut((MARK if place in differs else margin) + _row(execution.rows[place]), width)
+    if (left := (execution.row_count or 0) - len(order)) > 0:
         yield f"{margin}… {counted(left, 'more row')}"
 
 
@@ -117,7 +117,7 @@ def print_conversation(console: Console, view: QuestionView, *, whole: bool) -> 
         same = seen[candidate] > 1 and turn.sql == before and turn.sql is not None
         state = _state(turn, verdict, view.record.rule) + (", the same SQL as before" if same else "")
         submitted = ", submitted" if turn.submitted else ""
-        spent = f"  [dim]{found}[/]" if (found := _spent(record)) else ""
+        spent = f"  [dim]{cost}[/]" if (cost := _spent(record)) else ""
         console.print(f"\n[bold]{literal(record.label)}[/]  {state}{submitted}{spent}")
         for note in (record.error, *record.notes):
             if note:
@@ -251,13 +251,13 @@ def _print_verdict(console: Console, view: QuestionView) -> None:
 
 def _print_keys(console: Console, view: QuestionView) -> None:
     """Print what answer keys change of the question."""
-    for name, found in view.score.keys.items():
-        console.print(f"the key {literal(name)}: {CHANGES_IN_WORDS[found.change]}")
-        if found.change == "other_text":
-            console.print(f"  {literal(f'{found.question} {found.evidence}'.rstrip())}")
-        if found.reason:
-            console.print(f"  [dim]{literal(found.reason)} ({literal(found.source)})[/]")
-        for sql in found.golds:
+    for name, verdict in view.score.keys.items():
+        console.print(f"the key {literal(name)}: {CHANGES_IN_WORDS[verdict.change]}")
+        if verdict.change == "other_text":
+            console.print(f"  {literal(f'{verdict.question} {verdict.evidence}'.rstrip())}")
+        if verdict.reason:
+            console.print(f"  [dim]{literal(verdict.reason)} ({literal(verdict.source)})[/]")
+        for sql in verdict.golds:
             print_sql(console, sql)
 
 

@@ -143,7 +143,7 @@ def render_run(view: RunView, questions: Sequence[QuestionView], links: Links | 
     wide = tuple(table for table in tables if isinstance(table, Table) and len(table.columns) > MAX_COLUMNS)
     objects = {each.score.question.id: with_one_prompt(question_as_object(each)) for each in questions}
     shared = shared_sections(objects.values())
-    packed = {id_: pack(with_sections(found, shared)) for id_, found in objects.items()}
+    packed = {id_: pack(with_sections(content, shared)) for id_, content in objects.items()}
     variants = find_variants(view.record.settings_of("benchmark"), view.record.rows)
     items = tuple(_item(view, row, variants, packed.get(row.question.id, "")) for row in view.record.rows)
     causes = f"Causes: {view.problem}" if view.problem else ""
@@ -227,8 +227,8 @@ def _glance(view: RunView, links: Links) -> Cards:
         "What broke?": broke,
         "What did it cost?": _bill(record),
     }
-    found = [Card(title, tuple(blocks)) for title, blocks in cards.items()]
-    return Cards((*found, Card("Next", tuple(to_do), wide=True)))
+    glance = [Card(title, tuple(blocks)) for title, blocks in cards.items()]
+    return Cards((*glance, Card("Next", tuple(to_do), wide=True)))
 
 
 def _bill(record: RunRecord) -> "list[Sentence | Code]":
@@ -310,16 +310,16 @@ def _opinion(row: QuestionScore) -> tuple[Block, ...]:
 
 
 def _keys(row: QuestionScore) -> Iterator[AnswerBlock]:
-    for name, found in row.keys.items():
-        if found.change == "absent":
+    for name, verdict in row.keys.items():
+        if verdict.change == "absent":
             continue
-        first, *others = found.golds or (None,)
-        more: list[Block] = [Sentence(f"{found.reason} ({found.source})", "note")]
-        if found.change == "other_text":
-            more.append(Sentence(f"its text: {found.question} {found.evidence}".rstrip(), "note"))
+        first, *others = verdict.golds or (None,)
+        more: list[Block] = [Sentence(f"{verdict.reason} ({verdict.source})", "note")]
+        if verdict.change == "other_text":
+            more.append(Sentence(f"its text: {verdict.question} {verdict.evidence}".rstrip(), "note"))
         more += [Code(sql, "sql") for sql in others if sql]
         yield AnswerBlock(
-            f"gold by the key {name}: {CHANGES_IN_WORDS[found.change]}", first, blocks=tuple(more)
+            f"gold by the key {name}: {CHANGES_IN_WORDS[verdict.change]}", first, blocks=tuple(more)
         )
 
 

@@ -101,12 +101,12 @@ def _matrix(sweep: Sweep) -> Iterator[Block]:
     """Yield the scores as a matrix of backbones and pipelines with their settings, if there are several of both."""
     if len(sweep.cells) < MIN_CELLS:
         return
-    found = {_place(done.cell): done for done in sweep.cells}
-    backbones, others = (list(dict.fromkeys(place[axis] for place in found)) for axis in (0, 1))
+    cells = {_place(done.cell): done for done in sweep.cells}
+    backbones, others = (list(dict.fromkeys(place[axis] for place in cells)) for axis in (0, 1))
     if len(backbones) < 2 or len(others) < 2:
         return
     rows = tuple(
-        (backbone, *(_score(found[backbone, other], sweep) for other in others)) for backbone in backbones
+        (backbone, *(_score(cells[backbone, other], sweep) for other in others)) for backbone in backbones
     )
     headers = (Column("backbone", "text"), *(Column(other) for other in others))
     yield Table("Execution accuracy (%)", headers, rows, caption=f"Combinations that {LETTERS}.")

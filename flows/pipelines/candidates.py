@@ -66,7 +66,7 @@ class Candidates:
         question_run, count = current_question_run(), context.settings.candidates.n
         question_runs = [question_run.for_candidate(number) for number in range(1, count + 1)]
         contexts = [self.context_of(place, context) for place in range(count)]
-        found = await asyncio.gather(
+        answers = await asyncio.gather(
             *(self._run(question, *each) for each in zip(contexts, question_runs, strict=True)),
             return_exceptions=True,
         )
@@ -75,7 +75,7 @@ class Candidates:
             context.record.notes += [f"candidate {number}: {note}" for note in one.record.notes]
         context.record.candidates += contexts[0].record.candidates
         context.record.links |= contexts[0].record.links
-        return _without_refused(found, context.record)
+        return _without_refused(answers, context.record)
 
     def context_of(self, place: int, context: Context[Any]) -> Context[Any]:
         """Return the context of a candidate by its place, from 0.
@@ -162,8 +162,8 @@ class Selection:
         settings: CandidateSettings = self.context.settings.candidates
         pair = Comparison(self._sql(one), self._sql(other), settings.rows_shown, self.candidates.temperature)
         runner, backbone = self.context.runner, self.context.backbone
-        found = await compare_candidates(self.question, view, pair, runner, backbone)
-        return {"first": one, "second": other}.get(found.preferred)
+        comparison = await compare_candidates(self.question, view, pair, runner, backbone)
+        return {"first": one, "second": other}.get(comparison.preferred)
 
     async def used_tables(self, groups: Sequence[Group]) -> SchemaView:
         """Return the view of the tables that the candidates use (the union of their schemas in Algorithm 3)."""
@@ -178,22 +178,22 @@ class Selection:
 
 
 def _without_refused(
-    found: Sequence[str | BaseException | None], record: PipelineRecord
+    answers: Sequence[str | BaseException | None], record: PipelineRecord
 ) -> tuple[str | None, ...]:
     """Return the candidates' SQL, None where the backbone refused one for good.
 
     Raises:
         BaseException: another error, or every candidate was refused.
     """
-    errors = [each for each in found if isinstance(each, BaseException)]
+    errors = [each for each in answers if isinstance(each, BaseException)]
     if broken := [error for error in errors if not _is_refusal(error)]:
         raise broken[0]
-    if len(errors) == len(found):
+    if len(errors) == len(answers):
         raise errors[0]
-    for number, each in enumerate(found, 1):
+    for number, each in enumerate(answers, 1):
         if isinstance(each, BaseException):
             record.note(f"candidate {number} was refused: {each}")
-    return tuple(None if isinstance(each, BaseException) else each for each in found)
+    return tuple(None if isinstance(each, BaseException) else each for each in answers)
 
 
 def _is_refusal(error: BaseException) -> bool:

@@ -66,8 +66,8 @@ async def decompose(
     """
     view = full
     if settings.values and full.prompt.values == "rows":
-        found = await question_values(question, full.schema, settings.values, context.runner)
-        view = full.with_samples(with_mentioned_values(full.schema, found, settings.values), settings.values)
+        values = await question_values(question, full.schema, settings.values, context.runner)
+        view = full.with_samples(with_mentioned_values(full.schema, values, settings.values), settings.values)
     return Decomposition(question, view, settings, context)
 
 
@@ -111,14 +111,14 @@ class Decomposition:
         samples = [
             Sample(index, self.settings.warm if index else None) for index in range(self.settings.consistency)
         ]
-        found = await asyncio.gather(
+        gathered = await asyncio.gather(
             *(
                 initial_sql(self.question, view, demonstrations, one, self.context.backbone)
                 for one in samples
             ),
             return_exceptions=True,
         )
-        answers = results(found)
+        answers = results(gathered)
         if len(answers) == 1:
             return answers[0].sql
         return await consistent_sql(tuple(one.sql for one in answers if one.sql), self.context.runner)

@@ -151,12 +151,14 @@ C = TypeVar("C")
 
 
 @overload
-def results(found: tuple[A | BaseException, B | BaseException], /) -> tuple[A, B]: ...
+def results(gathered: tuple[A | BaseException, B | BaseException], /) -> tuple[A, B]: ...
 @overload
-def results(found: tuple[A | BaseException, B | BaseException, C | BaseException], /) -> tuple[A, B, C]: ...
+def results(
+    gathered: tuple[A | BaseException, B | BaseException, C | BaseException], /
+) -> tuple[A, B, C]: ...
 @overload
-def results(found: Sequence[A | BaseException], /) -> tuple[A, ...]: ...
-def results(found: Sequence[object], /) -> tuple[object, ...]:
+def results(gathered: Sequence[A | BaseException], /) -> tuple[A, ...]: ...
+def results(gathered: Sequence[object], /) -> tuple[object, ...]:
     """Return what `asyncio.gather(..., return_exceptions=True)` has found.
 
     It awaits all stages, also when one fails: the others' calls are paid for and have to be recorded.
@@ -164,10 +166,10 @@ def results(found: Sequence[object], /) -> tuple[object, ...]:
     Raises:
         BaseException: that of the first stage, in their order, that failed.
     """
-    for each in found:
+    for each in gathered:
         if isinstance(each, BaseException):
             raise each
-    return tuple(found)
+    return tuple(gathered)
 
 
 Function = Callable[[Question, Context[S]], Awaitable[str | None]]
@@ -203,5 +205,5 @@ def pipeline(settings: type[S], *, name: str | None = None) -> Callable[[Functio
 
 def pipeline_of(settings: PipelineSettings) -> Pipeline[Any]:
     """Return the pipeline that is configured by these settings."""
-    found: Pipeline[Any] = PIPELINES.get(settings.kind)
-    return found
+    pipeline: Pipeline[Any] = PIPELINES.get(settings.kind)
+    return pipeline

@@ -9,7 +9,7 @@ from tasks.core.errors import ConfigurationError
 from tasks.core.records import Augmentation, CorrectionCase, FewShotQuestion, Link, Question, SqlPair
 from tasks.database.schema_view import SchemaView
 from tasks.settings.pipeline import FewShotSettings, LinkedSettings, RslSqlSettings
-from tasks.stages.links import merge, unite, with_join_keys
+from tasks.stages.links import hinted_link, merge, unite, with_join_keys
 from tasks.stages.rsl_sql import (
     augmentation_conditions,
     augmentation_elements,
@@ -19,7 +19,6 @@ from tasks.stages.rsl_sql import (
     backward_link,
     binary_selection,
     forward_link,
-    hinted_link,
     preliminary_sql,
     self_correction,
 )
@@ -80,11 +79,11 @@ async def link_both_ways(
     record.link("forward", merge(schema, forward))
     record.link("backward", backward)
     both = record.link("both", merge(schema, forward, backward))
-    found = {"both": both, "forward": forward, "backward": backward, "none": Link()}
+    links = {"both": both, "forward": forward, "backward": backward, "none": Link()}
     link = (
         record.link("gold", gold_link(context))
         if settings.directions == "gold"
-        else found[settings.directions]
+        else links[settings.directions]
     )
     return sql, with_join_keys(schema, link) if settings.keep_keys else link
 
@@ -105,13 +104,13 @@ async def augment(question: Question, view: SchemaView, context: RslSql) -> Augm
     most = context.settings.linking.forward.max_columns_per_table
     if on.together and on.parts:
         return await augmentation_together(question, view, on.parts, most, backbone)
-    found = await asyncio.gather(
+    gathered = await asyncio.gather(
         augmentation_elements(question, view, most, backbone) if on.elements else _off(),
         augmentation_keywords(question, view, backbone) if on.keywords else _off(),
         augmentation_conditions(question, backbone) if on.conditions else _off(),
         return_exceptions=True,
     )
-    return Augmentation(*results(found))
+    return Augmentation(*results(gathered))
 
 
 async def select(candidates: SqlPair, question: Question, view: SchemaView, context: RslSql) -> str | None:

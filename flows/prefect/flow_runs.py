@@ -78,11 +78,11 @@ async def result_of(state: Any) -> RunRecord:
     """
     from prefect.utilities.annotations import quote
 
-    found = await state.aresult(raise_on_failure=False)
-    if isinstance(found, quote):
-        evaluated: RunRecord = found.unquote()
+    result = await state.aresult(raise_on_failure=False)
+    if isinstance(result, quote):
+        evaluated: RunRecord = result.unquote()
         return evaluated
-    raise found
+    raise result
 
 
 def import_engines() -> None:
@@ -118,13 +118,13 @@ async def require_workers(deployment: str = SHARDS) -> None:
 
     async with get_client() as client:
         try:
-            found = await client.read_deployment_by_name(deployment)
+            read = await client.read_deployment_by_name(deployment)
         except ObjectNotFound as error:
             raise ConfigurationError(
                 f'Prefect has no deployment "{deployment}", which answers shards. Deploy it, from the checkout: '
                 '"prefect deploy --all --prefect-file deployments/prefect.yaml".'
             ) from error
-        pool = await client.read_work_pool(found.work_pool_name or "")
+        pool = await client.read_work_pool(read.work_pool_name or "")
         end = time.monotonic() + (HEARTBEATS_S if "PREFECT__FLOW_RUN_ID" in os.environ else 0)
         while True:
             workers = await client.read_workers_for_work_pool(pool.name)
@@ -255,7 +255,7 @@ async def crash_flow_run(flow_run_id: UUID, message: str) -> bool:
 
 async def _read_all(read: Callable[..., Awaitable[Sequence[T]]], **filters: Any) -> list[T]:
     """Return all that a sorted query of Prefect's client finds; the server gives 200 at a time unless set otherwise."""
-    found: list[T] = []
-    while page := await read(**filters, offset=len(found)):
-        found += page
-    return found
+    items: list[T] = []
+    while page := await read(**filters, offset=len(items)):
+        items += page
+    return items

@@ -69,10 +69,10 @@ async def read_timetable(before: Sequence[Night], name: str) -> Timetable:
         return Timetable()
     async with get_client() as client:
         try:
-            found = await client.read_deployment(deployment.id)
+            read = await client.read_deployment(deployment.id)
         except ObjectNotFound:  # it was deleted while the run waited
             return Timetable()
-    schedules = [each.schedule for each in found.schedules if each.active]
+    schedules = [each.schedule for each in read.schedules if each.active]
     now = flow_run.scheduled_start_time
     last = max((night.started for night in before if night.started <= now), default=now)
     known = {name, *(night.name for night in before)}
@@ -87,7 +87,7 @@ async def dates_of(
     schedules: Iterable[BaseModel], start: datetime.datetime, end: datetime.datetime | None, most: int
 ) -> list[datetime.datetime]:
     """Return the times of schedules after one moment and before another, in UTC; none of one that never occurs."""
-    found = set()
+    planned = set()
     for schedule in schedules:
         made = _SCHEDULE.validate_python(schedule.model_dump(mode="json"))
         try:
@@ -95,8 +95,8 @@ async def dates_of(
         except ValueError:  # Prefect's error about a schedule without any date
             continue
         # Copies of the dates of Prefect's class have no time zone.
-        found |= {datetime.datetime.fromtimestamp(date.timestamp(), datetime.UTC) for date in dates}
-    return sorted(date for date in found if start < date and (end is None or date < end))
+        planned |= {datetime.datetime.fromtimestamp(date.timestamp(), datetime.UTC) for date in dates}
+    return sorted(date for date in planned if start < date and (end is None or date < end))
 
 
 @dataclass(frozen=True)
@@ -164,11 +164,11 @@ async def start_night(name: str | None) -> str:
     with _server_answers("a nightly run"):
         async with get_client() as client:
             try:
-                found = await client.read_deployment_by_name("nightly/nightly")
+                deployment = await client.read_deployment_by_name("nightly/nightly")
             except ObjectNotFound:
                 raise ConfigurationError("No nightly run is deployed: crosscheck nights deploy") from None
             started = await client.create_flow_run_from_deployment(
-                found.id, parameters={"night": name} if name else None
+                deployment.id, parameters={"night": name} if name else None
             )
     return str(started.id)
 
@@ -178,20 +178,20 @@ async def read_status(pool: str) -> NightsStatus:
     with _server_answers():
         async with get_client() as client:
             try:
-                found = await client.read_deployment_by_name("nightly/nightly")
+                deployment = await client.read_deployment_by_name("nightly/nightly")
             except ObjectNotFound:
                 return NightsStatus(deployed=False, workers=await _workers(client, pool))
-            schedules = [each.schedule for each in found.schedules if each.active]
+            schedules = [each.schedule for each in deployment.schedules if each.active]
             crons = [each for each in schedules if isinstance(each, CronSchedule)]
             runs = await client.read_flow_runs(
-                deployment_filter=DeploymentFilter(id=DeploymentFilterId(any_=[found.id])),
+                deployment_filter=DeploymentFilter(id=DeploymentFilterId(any_=[deployment.id])),
                 flow_run_filter=FlowRunFilter(
                     state=FlowRunFilterState(type=FlowRunFilterStateType(any_=UNENDED))
                 ),
             )
             waiting = [each for each in runs if each.state_type == StateType.SCHEDULED]
             late = [each for each in waiting if each.state_name == "Late"]
-            without_result, problem = await _without_result(client, found.id)
+            without_result, problem = await _without_result(client, deployment.id)
             coming = await dates_of(schedules, datetime.datetime.now(datetime.UTC), None, 1)
             return NightsStatus(
                 deployed=True,
@@ -208,18 +208,18 @@ async def read_status(pool: str) -> NightsStatus:
 async def _without_result(client: PrefectClient, deployment_id: UUID) -> tuple[str, str]:
     """Return the name and the problem of the last nightly run, if it ended without a result; else twice ""."""
     begun = [each for each in StateType if each not in (StateType.SCHEDULED, StateType.PENDING)]
-    found = await client.read_flow_runs(
+    runs = await client.read_flow_runs(
         deployment_filter=DeploymentFilter(id=DeploymentFilterId(any_=[deployment_id])),
         flow_run_filter=FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=begun))),
         sort=FlowRunSort.EXPECTED_START_TIME_DESC,
         limit=1,
     )
-    if not found or (state := found[0].state) is None or not state.is_final():
+    if not runs or (state := runs[0].state) is None or not state.is_final():
         return "", ""
     if state.is_completed() or state.name == "Red":
         return "", ""
-    scheduled = found[0].expected_start_time or state.timestamp
-    name = found[0].parameters.get("night") or name_of(scheduled)
+    scheduled = runs[0].expected_start_time or state.timestamp
+    name = runs[0].parameters.get("night") or name_of(scheduled)
     return name, f"{state.name}. {state.message or ''}".strip()
 
 
@@ -232,10 +232,10 @@ async def _make_pool(client: PrefectClient, pool: str) -> None:
 
 async def _workers(client: PrefectClient, pool: str) -> tuple[str, ...]:
     try:
-        found = await client.read_workers_for_work_pool(pool)
+        workers = await client.read_workers_for_work_pool(pool)
     except ObjectNotFound:
         return ()
-    return tuple(sorted(each.name for each in found if each.status == "ONLINE"))
+    return tuple(sorted(each.name for each in workers if each.status == "ONLINE"))
 
 
 @contextmanager
@@ -260,8 +260,8 @@ def _refusal(wanted: str, response: httpx.Response) -> str:
     except ValueError:
         body = {}
     detail = (body.get("exception_detail") or body.get("detail")) if isinstance(body, dict) else None
-    found = detail if isinstance(detail, list) else [detail]
-    reasons = [str(each.get("msg") if isinstance(each, dict) else each) for each in found if each]
+    details = detail if isinstance(detail, list) else [detail]
+    reasons = [str(each.get("msg") if isinstance(each, dict) else each) for each in details if each]
     why = "; ".join(reason.removeprefix("Value error, ").rstrip(".") for reason in reasons)
     said = " ".join((why or response.reason_phrase).split())
     said = said if len(said) <= REASON else f"{said[:REASON]} ..."

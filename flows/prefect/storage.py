@@ -36,8 +36,8 @@ class StageStorage(RemoteFileSystem):
     @property
     def filesystem(self) -> AbstractFileSystem:
         """File system of this thread, cached by fsspec."""
-        found: AbstractFileSystem = url_to_fs(self.basepath, **self.settings)[0]
-        return found
+        system: AbstractFileSystem = url_to_fs(self.basepath, **self.settings)[0]
+        return system
 
     async def aread_path(self, path: str) -> bytes:
         """Return the content of a path.

@@ -113,12 +113,12 @@ class RecorderBackpressure:
         async with self._counting:
             since = time.monotonic()
             while self._too_many(executed):
-                found = await count_finished_task_runs(self._flow_run_id)
-                if found is None:
+                recorded = await count_finished_task_runs(self._flow_run_id)
+                if recorded is None:
                     self._dropped = executed - self._recorded
-                elif found > self._recorded:
-                    self._recorded, since = found, time.monotonic()
-                    self._dropped = min(self._dropped, max(0, executed - found))
+                elif recorded > self._recorded:
+                    self._recorded, since = recorded, time.monotonic()
+                    self._dropped = min(self._dropped, max(0, executed - recorded))
                 elif time.monotonic() - since >= RECORDING_S:
                     self._dropped = executed - self._recorded
                 if self._too_many(executed):

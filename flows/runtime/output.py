@@ -36,16 +36,16 @@ def _cell(text: str) -> str:
     return f"'{text}" if _FORMULA.match(text) else text
 
 
-def result_as_object(found: "Execution") -> dict[str, Any]:
+def result_as_object(execution: "Execution") -> dict[str, Any]:
     """Return the result of a query as plain JSON."""
     from tasks.results.warehouse.views import plain
 
     return {
-        "status": found.status,
-        "columns": list(found.columns),
-        "rows": plain(found.rows),
-        "row_count": found.row_count,
-        "error": found.error,
+        "status": execution.status,
+        "columns": list(execution.columns),
+        "rows": plain(execution.rows),
+        "row_count": execution.row_count,
+        "error": execution.error,
     }
 
 

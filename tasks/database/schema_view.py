@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from tasks.core.records import ColumnValues, Link
-from tasks.database.rendering import PromptParts, render
 from tasks.database.schema import Schema
+from tasks.database.schema_text import PromptParts, render
 from tasks.settings.pipeline import PromptSettings
 
 

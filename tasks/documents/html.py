@@ -72,12 +72,12 @@ def html(document: Document) -> str:
     Questions, SQL, names and messages are hostile text: all of it is escaped, control and direction characters are
     spelled out, and the page's own policy lets a browser run nothing but the script whose digest it states.
     """
-    found = list(_all_blocks((*document.blocks, *document.footer)))
-    questions = [each for each in found if isinstance(each, Questions)]
+    blocks = list(_all_blocks((*document.blocks, *document.footer)))
+    questions = [each for each in blocks if isinstance(each, Questions)]
     needed = {
         "questions.js": bool(questions),
         "details.js": any(item.packed for each in questions for item in each.items),
-        "copy.js": any(isinstance(each, Code) and not each.language for each in found),
+        "copy.js": any(isinstance(each, Code) and not each.language for each in blocks),
     }
     scripts = [name for name, is_needed in needed.items() if is_needed]
     style, script = (

@@ -248,8 +248,8 @@ class Questions:
 
     def options(self, name: str) -> list[str]:
         """Return the values of a filter."""
-        found = {value for item in self.items for value in item.keys.get(name, "").split("\n")}
-        return sorted(found - {""})
+        values = {value for item in self.items for value in item.keys.get(name, "").split("\n")}
+        return sorted(values - {""})
 
 
 Block = (

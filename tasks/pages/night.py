@@ -87,22 +87,27 @@ _NAMES = (
 
 
 def _difference(entry: NightEntry, level: float) -> tuple[Cell, ...]:
-    found = entry.comparison
-    if not found:
+    comparison = entry.comparison
+    if not comparison:
         return DASH, "", "", DASH, "", DASH
-    flipped = number(len(found.broken)), number(len(found.fixed))
+    flipped = number(len(comparison.broken)), number(len(comparison.fixed))
     proven = entry.adjusted_p is not None and entry.adjusted_p < level
-    p = Span(p_value(entry.adjusted_p), "strong" if proven else "", help=f"{p_value(found.p_value)} alone")
-    low, high = points(found.low), points(found.high)
-    shares = (100 * found.difference, 100 * found.low, 100 * found.high)
-    plot = Points((Point(*shares, kind(entry)),), f"{points(found.difference)} points, {low} to {high}")
-    return points(found.difference), f"{low} to {high}", plot, *flipped, p
+    p = Span(
+        p_value(entry.adjusted_p), "strong" if proven else "", help=f"{p_value(comparison.p_value)} alone"
+    )
+    low, high = points(comparison.low), points(comparison.high)
+    shares = (100 * comparison.difference, 100 * comparison.low, 100 * comparison.high)
+    plot = Points((Point(*shares, kind(entry)),), f"{points(comparison.difference)} points, {low} to {high}")
+    return points(comparison.difference), f"{low} to {high}", plot, *flipped, p
 
 
 def _around_zero(entries: Sequence[NightEntry]) -> tuple[float, float]:
     """Return an axis of points to both sides of 0 that has the intervals of all differences."""
     ends = [
-        abs(100 * end) for each in entries if (found := each.comparison) for end in (found.low, found.high)
+        abs(100 * end)
+        for each in entries
+        if (comparison := each.comparison)
+        for end in (comparison.low, comparison.high)
     ]
     reach = max(5, 5 * ceil(max(ends, default=0) / 5))
     return -reach, reach
@@ -179,8 +184,8 @@ def night_document(
         board: address of the leaderboard, relative to the page; "" for none.
         page: path of the page, which Markdown names; "" for none.
     """
-    found = list(details(night.entries, warehouse) if warehouse else map(Detail, night.entries))
-    sections = tuple(evaluation_section(place, found[place - 1]) for place, _ in night.worst_first)
+    evaluations = list(details(night.entries, warehouse) if warehouse else map(Detail, night.entries))
+    sections = tuple(evaluation_section(place, evaluations[place - 1]) for place, _ in night.worst_first)
     parts = (
         Only(_TEXT, (Facts(tuple(words.facts(night))),)),
         *_failures(night),
@@ -190,7 +195,7 @@ def night_document(
         costs_table(night),
         *_remarks(night),
         *([Only(("page",), sections)] if warehouse else ()),
-        *(block for detail in found for block in _moved(detail)),
+        *(block for detail in evaluations for block in _moved(detail)),
         *([Only(("markdown",), tuple(_where(night, page)))] if page else ()),
     )
     footer = (
@@ -302,11 +307,11 @@ def _remarks(night: Night) -> Iterator[Block]:
 
 def _moved(detail: Detail) -> Iterator[Block]:
     """Yield which questions changed, for a terminal and Markdown."""
-    entry, found = detail.entry, detail.entry.comparison
-    if not found or not found.differing:
+    entry, comparison = detail.entry, detail.entry.comparison
+    if not comparison or not comparison.differing:
         return
     command = Code(words.compare_command(entry))
-    moved = (("broken", found.broken), ("fixed", found.fixed))
+    moved = (("broken", comparison.broken), ("fixed", comparison.fixed))
     ids = tuple(f"{name}: {shorten(names, MAX_IDS)}" for name, names in moved if names)
     broken = detail.broken if entry.verdict == "regression" else ()
     items = tuple(question_item(flip, ("baseline", "this run"), gold=False) for flip in broken[:MAX_BROKEN])

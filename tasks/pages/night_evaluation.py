@@ -155,31 +155,31 @@ def todo(night: Night) -> Iterator[tuple[str, str]]:
 
 def decline(entry: NightEntry) -> str:
     """Describe the trend of an evaluation's last scores; "" where there are too few."""
-    found = entry.decline
-    if found is None:
+    decline = entry.decline
+    if decline is None:
         return ""
     return (
-        f"{points(found.change)} points over the last {found.scores} scores (Sen's slope), "
+        f"{points(decline.change)} points over the last {decline.scores} scores (Sen's slope), "
         f"p = {p_value(entry.trend_p)} that they do not decline (Mann-Kendall, Holm)"
     )
 
 
 def noise(entry: NightEntry) -> str:
     """Describe the measured flip rate by which an evaluation is judged; "" without one."""
-    found = entry.noise
-    if found is None or entry.comparison is None:
+    noise = entry.noise
+    if noise is None or entry.comparison is None:
         return ""
     mcnemar = f"the exact McNemar test: p = {p_value(entry.comparison.p_value)}"
     how = (
-        f"At this rate (at most {100 * found.flip_bound:.2f} %), the difference has p = {p_value(entry.p_value)}, "
+        f"At this rate (at most {100 * noise.flip_bound:.2f} %), the difference has p = {p_value(entry.p_value)}, "
         f"which decides; {mcnemar}."
-        if found.decides
+        if noise.decides
         else f"At this rate, {mcnemar}, which decides, since it proves smaller losses than the rate does."
     )
-    loss = 100 * min(found.by_rate, found.by_mcnemar)
+    loss = 100 * min(noise.by_rate, noise.by_mcnemar)
     return (
-        f"Noise: {100 * found.flip_rate:.2f} % of the verdicts flip between identical runs, measured on "
-        f"{counted(found.runs, 'repeat')} of {found.run_id}. {how} One night proves a loss of {loss:.2f} points or "
+        f"Noise: {100 * noise.flip_rate:.2f} % of the verdicts flip between identical runs, measured on "
+        f"{counted(noise.runs, 'repeat')} of {noise.run_id}. {how} One night proves a loss of {loss:.2f} points or "
         f"more in {100 * POWER:g} % of the cases."
     )
 
@@ -318,9 +318,9 @@ def evaluation_section(number: int, detail: Detail) -> Section:
 
 
 def _blocks(detail: Detail) -> Iterator[Block]:
-    entry, found = detail.entry, detail.entry.comparison
-    if found:
-        verdict = replace(found, name_a="the baseline", name_b="this run").verdict
+    entry, comparison = detail.entry, detail.entry.comparison
+    if comparison:
+        verdict = replace(comparison, name_a="the baseline", name_b="this run").verdict
         yield Sentence(verdict[:1].upper() + verdict[1:])
     elif entry.not_ranked:
         yield Sentence(f"It {entry.not_ranked}, so it is compared with nothing.")
@@ -457,16 +457,16 @@ def _retryable(detail: Detail) -> Section:
 
 
 def _changes(detail: Detail) -> Iterator[Block]:
-    entry, found = detail.entry, detail.entry.comparison
-    if found is None or not found.differing:
+    entry, comparison = detail.entry, detail.entry.comparison
+    if comparison is None or not comparison.differing:
         return
     shown = (*detail.broken[:MAX_BROKEN], *detail.fixed[:MAX_FIXED])
     questions = Questions(
         tuple(question_item(flip, ("baseline", "this run"), fold=True) for flip in shown), FLIP_FILTERS
     )
-    rest = len(found.broken) + len(found.fixed) - len(shown)
+    rest = len(comparison.broken) + len(comparison.fixed) - len(shown)
     more = f"{rest:,} more are not shown. " if rest else ""
-    title = f"{counted(len(found.broken), 'question')} broken, {number(len(found.fixed))} fixed"
+    title = f"{counted(len(comparison.broken), 'question')} broken, {number(len(comparison.fixed))} fixed"
     blocks = (
         *((questions,) if shown else ()),
         Sentence(f"{more}All of them, also by stage, difficulty and database:", "note"),

@@ -35,8 +35,8 @@ def problems(record: RunRecord) -> tuple[Sentence, ...]:
     Level "error": questions without an answer, stages none of whose replies could be read, and metrics that failed.
     Level "warning": what was scored differently from what a reader expects.
     """
-    found = (*_failures(record), *_degraded(record), *_unmeasured(record), *_not_scored(record))
-    return tuple(sorted(found, key=lambda each: each.level != "error"))
+    blocks = (*_failures(record), *_degraded(record), *_unmeasured(record), *_not_scored(record))
+    return tuple(sorted(blocks, key=lambda each: each.level != "error"))
 
 
 def _failures(record: RunRecord) -> Iterator[Sentence]:
@@ -71,8 +71,8 @@ def _degraded(record: RunRecord) -> Iterator[Sentence]:
 
 def _unmeasured(record: RunRecord) -> Iterator[Sentence]:
     """Yield the metrics whose own function failed."""
-    for found in record.metrics.values():
-        why = found.get("error") if isinstance(found, dict) and len(found) == 1 else None
+    for metric in record.metrics.values():
+        why = metric.get("error") if isinstance(metric, dict) and len(metric) == 1 else None
         yield from (Sentence(line, "error") for line in record.remarks if why and str(why) in line)
 
 
@@ -138,10 +138,10 @@ def _score(record: RunRecord) -> Iterator[Block]:
 def _problems(record: RunRecord) -> Iterator[Block]:
     """Yield what is wrong, then what else a reader must know; all of it is in the full document."""
     wrong = problems(record)
-    found = [*wrong, *(Sentence(f"· {note}") for note in record.notes)]
-    for place, each in enumerate(found[:MAX_SENTENCES]):
+    blocks = [*wrong, *(Sentence(f"· {note}") for note in record.notes)]
+    for place, each in enumerate(blocks[:MAX_SENTENCES]):
         yield Sentence(_cut(plain(each.text), TWO_LINES if place else FOUR_LINES), each.level)
-    if rest := and_more(found, MAX_SENTENCES, noun="remark"):
+    if rest := and_more(blocks, MAX_SENTENCES, noun="remark"):
         yield Sentence(f"· {rest}", "note")
     if not wrong and record.scored:
         yield Sentence(
@@ -186,9 +186,9 @@ def _row(group: Sequence[StageScore]) -> tuple[Inline, ...]:
 
 def _turns(record: RunRecord) -> Iterator[Block]:
     """Yield what stopping an agent earlier would give, and what its tool calls came to."""
-    if found := record.metrics.get("turns"):
+    if turns := record.metrics.get("turns"):
         yield Sentence("")
-        yield from (Sentence(_cut(line, TWO_LINES)) for line in (curve_in_words(found), *turn_lines(found)))
+        yield from (Sentence(_cut(line, TWO_LINES)) for line in (curve_in_words(turns), *turn_lines(turns)))
 
 
 def bar(stage: StageScore) -> tuple[str | Span, ...]:

@@ -105,8 +105,8 @@ def run_tables(record: RunRecord) -> Iterator[Table]:
             yield accuracy_table(title, shares)
     if record.links:
         yield _linking(record)
-    if found := record.metrics.get("candidates"):
-        yield from candidate_tables(found)
+    if candidates := record.metrics.get("candidates"):
+        yield from candidate_tables(candidates)
     causes = record.metrics.get("errors") or {}
     if listed := sorted(
         ((count, name) for name, count in causes.items() if count), key=lambda each: -each[0]

@@ -304,9 +304,10 @@ class RunRecord(RunHeader):
 
     @property
     def label(self) -> str:
-        """The run's name in MLflow: the user's, else what was evaluated; of a nightly run, after the night's date."""
-        date = self.tags.get(NIGHT, "").partition("T")[0]
-        return f"{date} {self.tags.get('name') or self.name}".strip()
+        """The run's name in MLflow: the user's, else what was evaluated; of a nightly run, after the night's time."""
+        night = self.tags.get(NIGHT, "").replace("T", " ", 1).removesuffix("Z")
+        repeat = f"(repeat {self.tags[REPEAT]})" if REPEAT in self.tags else ""
+        return " ".join(part for part in (night, self.tags.get("name") or self.name, repeat) if part)
 
     @property
     def why_unranked(self) -> str:

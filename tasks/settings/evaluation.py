@@ -175,7 +175,7 @@ class EvaluationSettings(Selection):
 
     @property
     def label(self) -> str:
-        """Name of the run in MLflow and Prefect."""
+        """What is evaluated, as `RunRecord.name` says it of a run."""
         return f"{self.backbone.name} | {self.pipeline.name}"
 
 

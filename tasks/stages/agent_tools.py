@@ -14,9 +14,9 @@ from tasks.core.outcome import ToolError
 from tasks.core.records import ColumnName
 from tasks.core.wording import storable
 from tasks.database.dialects import quoted_if_needed
-from tasks.database.rendering import literal
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema import ForeignKey, Schema, Table
+from tasks.database.schema_text import literal
 from tasks.database.schema_view import SchemaView
 from tasks.retrieval.value_index import TOP, DatabaseValues
 from tasks.settings.stages import ToolLimits, ToolMode

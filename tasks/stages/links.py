@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 
-from tasks.core.records import ColumnName, Link
+from tasks.core.records import ColumnName, Link, Question
 from tasks.database.dialects import quoted_if_needed
 from tasks.database.schema import Schema, Table
+from tasks.settings.stages import HintSource
 
 _QUOTES = "`\"'[] \t\n"
 _CLOSING = {"`": "`", '"': '"', "'": "'", "[": "]"}
@@ -43,10 +44,20 @@ def read_link(schema: Schema, tables: Iterable[str], columns: Iterable[str]) -> 
     return make_link(schema, linked, (table.name for table in named), dropped)
 
 
-def hinted(schema: Schema, text: str) -> tuple[ColumnName, ...]:
-    """Return the columns whose lower-cased name is a substring of the lower-cased text (RSL-SQL, section 3.1)."""
-    lowered = text.lower()
-    return tuple(name for name in schema.column_names if name.column and name.column.lower() in lowered)
+def hinted_link(question: Question, schema: Schema, source: HintSource) -> Link:
+    """Return the columns that the hint source names: they join the link after SQL1 (RSL-SQL, section 3.1).
+
+    A column is named where its lower-cased name is a substring of the lower-cased text.
+    """
+    texts = {
+        "evidence": question.evidence,
+        "question": question.text,
+        "both": f"{question.text}\n{question.evidence}",
+        "none": "",
+    }
+    lowered = texts[source].lower()
+    named = (name for name in schema.column_names if name.column and name.column.lower() in lowered)
+    return make_link(schema, named)
 
 
 def unite(schema: Schema, *links: Link) -> Link:

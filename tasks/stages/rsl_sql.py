@@ -25,13 +25,12 @@ from tasks.settings.stages import (
     AugmentationPart,
     BackwardLinkSettings,
     CorrectionTurns,
-    HintSource,
     SelectionSettings,
 )
 from tasks.sql.elements import columns_mentioned
 from tasks.sql.same_query import query_key, same_query
 from tasks.stages import prompts
-from tasks.stages.links import hinted, make_link, read_link, shown_columns, shown_tables
+from tasks.stages.links import make_link, read_link, shown_columns, shown_tables
 from tasks.stages.replies import (
     AugmentationReply,
     ConditionsReply,
@@ -74,17 +73,6 @@ async def forward_link(
     if link.dropped:
         backbone.note(f"not in the schema: {', '.join(link.dropped)}")
     return link
-
-
-def hinted_link(question: Question, schema: Schema, source: HintSource) -> Link:
-    """Return every column whose name is a substring of the hint source: they join the link after SQL1."""
-    texts = {
-        "evidence": question.evidence,
-        "question": question.text,
-        "both": f"{question.text}\n{question.evidence}",
-        "none": "",
-    }
-    return make_link(schema, hinted(schema, texts[source]))
 
 
 @stage(version=2, prompts=("preliminary_sql",))

@@ -13,8 +13,8 @@ from typing import Any
 
 from tasks.backbone.protocol import Message
 from tasks.core.records import ColumnName, Execution, Link, Question
-from tasks.database.rendering import BREAKS, MAX_VALUE_CHARACTERS
 from tasks.database.schema import Schema
+from tasks.database.schema_text import BREAKS, MAX_VALUE_CHARACTERS
 from tasks.database.schema_view import SchemaView
 from tasks.retrieval.demonstrations import Bm25Ranker
 from tasks.stages import prompts

@@ -73,14 +73,14 @@ def command(given: CleanOptions) -> int:
     keep = Keep(age=given.keep, runs=given.keep_runs, rows=not given.rows)
     folder = open_folder(given.read_folder, keep, replies=given.replies)
     holdings = folder.holdings()
-    found = as_object(folder, holdings)
+    document = as_object(folder, holdings)
     if given.dry_run:
-        given.emit(found, lambda stream: print_holdings(folder, holdings, stream))
+        given.emit(document, lambda stream: print_holdings(folder, holdings, stream))
         return 0
     if not given.yes:
         if not any(count for each in holdings for count in each.removable.values()):
-            unchanged = dict.fromkeys(("before_bytes", "after_bytes"), found["bytes"])
-            given.emit(found | unchanged | {"shrunk": False, "problems": []}, _nothing(folder, holdings))
+            unchanged = dict.fromkeys(("before_bytes", "after_bytes"), document["bytes"])
+            given.emit(document | unchanged | {"shrunk": False, "problems": []}, _nothing(folder, holdings))
             return 0
         if not _confirmed(folder, holdings, given):
             return 0
@@ -91,7 +91,7 @@ def command(given: CleanOptions) -> int:
         "shrunk": cleaned.shrunk,
         "problems": list(cleaned.problems),
     }
-    given.emit(found | done, lambda stream: click.echo(in_words(cleaned), stream))
+    given.emit(document | done, lambda stream: click.echo(in_words(cleaned), stream))
     return ExitCode.TRY_AGAIN if cleaned.problems else ExitCode.DONE
 
 

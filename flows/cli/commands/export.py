@@ -72,36 +72,36 @@ def _submission(given: ExportOptions, target: Path) -> None:
         raise ConfigurationError(f"--submission {target} exists. Name another file, or add --overwrite.")
     (run,) = given.read_runs(given.target)
     form = cast("Submission | None", FORMS[given.form] if given.form else None)
-    found = export_submission(run, target, given.folders, form)
+    export = export_submission(run, target, given.folders, form)
 
     def show(stream: TextIO) -> None:
         click.echo(
-            f"{found.answered:,} predictions of run {run.run_id} are in {found.file}. Questions without an answer, "
-            f"which count as wrong: {found.questions - found.answered:,} of {found.questions:,}.",
+            f"{export.answered:,} predictions of run {run.run_id} are in {export.file}. Questions without an answer, "
+            f"which count as wrong: {export.questions - export.answered:,} of {export.questions:,}.",
             stream,
         )
-        if found.changed:
+        if export.changed:
             click.echo(
-                f"{len(found.changed):,} SQLs have a line break or tab inside a literal; this form cannot hold it, "
-                f"and it became a space: {', '.join(found.changed[:10])}",
+                f"{len(export.changed):,} SQLs have a line break or tab inside a literal; this form cannot hold it, "
+                f"and it became a space: {', '.join(export.changed[:10])}",
                 stream,
             )
-        if found.rewritten:
+        if export.rewritten:
             click.echo(
-                f'{len(found.rewritten):,} SQLs have "value" in them, which the evaluator replaces by 1 before it runs '
-                f"them; its verdict on these may differ: {', '.join(found.rewritten[:10])}",
+                f'{len(export.rewritten):,} SQLs have "value" in them, which the evaluator replaces by 1 before it '
+                f"runs them; its verdict on these may differ: {', '.join(export.rewritten[:10])}",
                 stream,
             )
-        if found.gold_file:
-            click.echo(f"The gold SQL, which the evaluator needs, is in {found.gold_file}.", stream)
-        if found.command:
-            click.echo(f"Evaluate it with {found.evaluator}:\n  {found.command}", stream)
+        if export.gold_file:
+            click.echo(f"The gold SQL, which the evaluator needs, is in {export.gold_file}.", stream)
+        if export.command:
+            click.echo(f"Evaluate it with {export.evaluator}:\n  {export.command}", stream)
         else:
             click.echo(
-                f"It is for {found.evaluator}. The benchmark does not have the gold SQL of every question, so the "
+                f"It is for {export.evaluator}. The benchmark does not have the gold SQL of every question, so the "
                 "evaluator cannot run here.",
                 stream,
             )
-        click.echo(f"or here:\n  {found.score_command}", stream)
+        click.echo(f"or here:\n  {export.score_command}", stream)
 
-    given.emit({"run_id": run.run_id, **asdict(found)}, show)
+    given.emit({"run_id": run.run_id, **asdict(export)}, show)

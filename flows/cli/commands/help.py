@@ -67,17 +67,17 @@ def command(context: click.Context, given: HelpOptions) -> None:
         _print_commands(COMMANDS)
         return
     parent = context.parent
-    found = (
+    subcommand = (
         parent.command.get_command(parent, given.topic)
         if parent and isinstance(parent.command, click.Group)
         else None
     )
-    if parent is None or found is None:
+    if parent is None or subcommand is None:
         names = ["commands", *topics(), *COMMANDS]
         raise ConfigurationError(
             f'There is no topic or command "{given.topic}". {did_you_mean(given.topic, names)}'
         )
-    click.echo(found.get_help(click.Context(found, info_name=given.topic, parent=parent)))
+    click.echo(subcommand.get_help(click.Context(subcommand, info_name=given.topic, parent=parent)))
 
 
 def _print_commands(commands: Mapping[str, Command], group: str = "") -> None:
@@ -105,8 +105,8 @@ def _record_fields() -> str:
     from tasks.results.run_record import RunHeader, RunRecord
 
     def lines(names: list[str]) -> str:
-        found = RunRecord.model_fields
-        rows = (f"| `{name}` | {' '.join((found[name].description or '').split())} |" for name in names)
+        fields = RunRecord.model_fields
+        rows = (f"| `{name}` | {' '.join((fields[name].description or '').split())} |" for name in names)
         return "\n".join(("| field | meaning |", "|--|--|", *rows))
 
     header = list(RunHeader.model_fields)

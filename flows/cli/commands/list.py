@@ -36,7 +36,7 @@ def command(given: ListOptions) -> None:
     from tasks.settings.load import available, offered
 
     conf = find_conf()
-    found = {
+    names = {
         kind: {
             **dict.fromkeys(offered(kind.removesuffix("s")), "from an installed package"),
             **{name: _description(path) for name, path in available(conf, kind.removesuffix("s")).items()},
@@ -45,13 +45,13 @@ def command(given: ListOptions) -> None:
     }
 
     def show(stream: TextIO) -> None:
-        width = max((len(name) for entries in found.values() for name in entries), default=0)
-        for kind, entries in found.items():
+        width = max((len(name) for entries in names.values() for name in entries), default=0)
+        for kind, entries in names.items():
             click.echo(kind if os.environ.get("NO_COLOR") else click.style(kind, bold=True), stream)
             for name, description in entries.items():
                 click.echo(f"  {name:<{width}}  {description}", stream)
 
-    given.emit(found, show)
+    given.emit(names, show)
 
 
 def _description(path: Path) -> str:

@@ -55,6 +55,6 @@ def command(given: QueryOptions) -> None:
         given.emit({name: list(view.columns) for name, view in views().items()}, print_views)
         return
     table = query(given.read_folder.warehouse, given.sql)
-    found = {"columns": table.columns, "rows": table.as_objects()} if given.as_json else {}
+    document = {"columns": table.columns, "rows": table.as_objects()} if given.as_json else {}
     print_table = print_csv if given.as_csv else print_rows
-    given.emit(found, lambda stream: print_table(table, stream))
+    given.emit(document, lambda stream: print_table(table, stream))

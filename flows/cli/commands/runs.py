@@ -49,7 +49,7 @@ def command(given: RunsOptions) -> None:
         raise DataError(
             f'There is no run of "{given.benchmark}". {did_you_mean(given.benchmark, sorted(known))}'
         )
-    found = [
+    records = [
         run
         for run in runs
         if given.benchmark in (None, run.benchmark)
@@ -57,12 +57,12 @@ def command(given: RunsOptions) -> None:
     ]
 
     def show(stream: TextIO) -> None:
-        if found:
-            print_runs(found, given.limit, stream)
+        if records:
+            print_runs(records, given.limit, stream)
             return
         of = f" of {given.benchmark}" if given.benchmark else ""
         of += f" with the tag {' and '.join(given.tag)}" if given.tag else ""
         click.echo(f'There is no run{of} in {warehouse} yet. Start one with "crosscheck evaluate".', stream)
 
-    listed = [run.model_dump(mode="json") for run in found[: given.limit]]
-    given.emit({"runs": listed, "total": len(found)}, show)
+    listed = [run.model_dump(mode="json") for run in records[: given.limit]]
+    given.emit({"runs": listed, "total": len(records)}, show)

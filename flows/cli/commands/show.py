@@ -78,8 +78,8 @@ def command(given: ShowOptions) -> None:
 
         score = find_question(stored, given.question)
         (shown,) = view_questions(stored, [score], given.folders, rows=given.rows, compared=COMPARED)
-        found = question_as_object(shown) if given.as_json else {}
-        given.emit(found, lambda stream: print_question(shown, stream, whole=given.prompts))
+        document = question_as_object(shown) if given.as_json else {}
+        given.emit(document, lambda stream: print_question(shown, stream, whole=given.prompts))
         return
     from flows.evaluate.run_view import run_as_object, view_run
     from flows.pages.question import print_lists

@@ -29,5 +29,5 @@ def command(given: StatusOptions) -> None:
     age(given.keep)
     folder = open_folder(given.read_folder, Keep.of_options(age=given.keep))
     holdings = folder.holdings()
-    found = as_object(folder, holdings) | {"elsewhere": not_ours(given.read_folder)}
-    given.emit(found, lambda stream: print_holdings(folder, holdings, stream))
+    document = as_object(folder, holdings) | {"elsewhere": not_ours(given.read_folder)}
+    given.emit(document, lambda stream: print_holdings(folder, holdings, stream))

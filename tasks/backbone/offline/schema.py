@@ -1,4 +1,4 @@
-"""The database that a prompt describes, read from any of the formats that `tasks.database.rendering` writes."""
+"""The database that a prompt describes, read from any of the formats that `tasks.database.schema_text` writes."""
 
 import re
 from collections import deque

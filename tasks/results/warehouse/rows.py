@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 
 TABLES_OF_A_RUN = ("questions", "candidates", "stages", "calls")
-"""The tables that hold the questions of a run; `tables.py` has their columns."""
+"""The tables that hold the questions of a run; `TABLES` has their columns."""
 
 _USAGE = tuple(field.name for field in fields(Usage))
 

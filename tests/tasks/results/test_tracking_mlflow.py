@@ -246,7 +246,7 @@ def test_runs_of_nights_have_dated_names_a_verdict_and_a_series_over_the_nights(
     assert log_night(store, record, "no worse", scores) == ""
     assert record.mlflow_run_id is not None
     run = client.get_run(record.mlflow_run_id)
-    assert run.info.run_name == "2026-11-21 weak-1 | rsl-sql"
+    assert run.info.run_name == "2026-11-21 00:30 weak-1 | rsl-sql"
     assert run.data.tags["verdict"] == "no worse"
     share = f"{100 * record.correct / record.total:.1f} %"
     assert (

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.core.records import ColumnName, Link
+from tasks.core.records import ColumnName, Link, Question
 from tasks.database.dialects import quoted
 from tasks.database.schema import Column, ForeignKey, Schema, Table
 from tasks.sql.elements import columns_mentioned
 from tasks.stages.links import (
-    hinted,
+    hinted_link,
     make_link,
     merge,
     read_link,
@@ -134,6 +134,10 @@ def test_hints_are_substrings_without_regard_to_case_and_word_boundaries() -> No
 
 def test_a_nameless_column_is_no_hint() -> None:
     assert hinted(Schema("d", (Table("t", (Column(""), Column("a"))),), dialect="sqlite"), "b") == ()
+
+
+def hinted(schema: Schema, evidence: str) -> tuple[ColumnName, ...]:
+    return hinted_link(Question("1", "", schema.database_id, evidence), schema, "evidence").columns
 
 
 def test_the_bidirectional_link_has_the_tables_of_its_columns_only() -> None:

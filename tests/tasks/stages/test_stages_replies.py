@@ -14,6 +14,7 @@ from tasks.database.database import Database
 from tasks.database.schema_view import SchemaView
 from tasks.stages.columns import describe_columns
 from tasks.stages.dac_entities import AlignmentReply
+from tasks.stages.links import hinted_link
 from tasks.stages.replies import (
     ConditionsReply,
     DescriptionsReply,
@@ -29,7 +30,6 @@ from tasks.stages.rsl_sql import (
     augmentation_together,
     augmented_sql,
     forward_link,
-    hinted_link,
     preliminary_sql,
 )
 from tests.support.fake_openai import empty, out_of_tokens, reply

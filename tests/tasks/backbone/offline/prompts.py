@@ -9,7 +9,7 @@ from typing import Any
 from tasks.backbone.offline import OfflineBackbone
 from tasks.backbone.protocol import Message, Request
 from tasks.core.records import Demonstration, Question
-from tasks.database.rendering import PromptParts
+from tasks.database.schema_text import PromptParts
 from tasks.stages import prompts
 
 SCHEMA = """# `baker`(`Baker_ID`, `Name`, `Home Town`, `Age`, `Birth_Date`, `phone`)

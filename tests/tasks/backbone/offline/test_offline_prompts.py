@@ -14,8 +14,8 @@ from tasks.backbone.offline.schema import read_schema
 from tasks.backbone.protocol import Message, Request, Tool
 from tasks.backbone.replies.json_text import reply_schema
 from tasks.core.records import ColumnName, Demonstration
-from tasks.database.rendering import PromptParts, render
 from tasks.database.schema import Column, ForeignKey, Schema, Table
+from tasks.database.schema_text import PromptParts, render
 from tasks.settings.home import CHECKOUT
 from tasks.settings.pipeline import SchemaFormat
 from tasks.stages import prompts

@@ -17,7 +17,7 @@ from tasks.backbone.offline import OfflineBackbone
 from tasks.backbone.protocol import Message, Request, Tool, request_key
 from tasks.core.outcome import Usage
 from tasks.core.records import Demonstration
-from tasks.database.rendering import PromptParts
+from tasks.database.schema_text import PromptParts
 from tasks.stages import prompts
 from tasks.stages.schema_prompt import ExecutedSql
 from tasks.stages.sea_sql import Mistake

@@ -1,8 +1,8 @@
 """The format `values` of SEA-SQL, and values in the place of sample rows."""
 
 from tasks.core.records import ColumnName, ColumnValues, Link
-from tasks.database.rendering import PromptParts, render
 from tasks.database.schema import Column, ForeignKey, Schema, Table
+from tasks.database.schema_text import PromptParts, render
 
 SCHEMA = Schema(
     "zoo",

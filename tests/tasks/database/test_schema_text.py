@@ -1,4 +1,4 @@
-"""Rendering: text pairs of a database (SQL) and how it is shown, below `rendering/`."""
+"""A schema as text: pairs of a database (SQL) and how it is shown, below `schema_text/`."""
 
 import re
 import sqlite3
@@ -10,11 +10,11 @@ import pytest
 from tasks.backbone.offline.schema import read_schema
 from tasks.core.records import ColumnName, Link
 from tasks.database.database import open_database
-from tasks.database.rendering import PromptParts, literal, render
 from tasks.database.schema import Column, ColumnDescription, ForeignKey, Schema, Table
+from tasks.database.schema_text import PromptParts, literal, render
 from tasks.settings.pipeline import SchemaFormat
 
-PAIRS = sorted((Path(__file__).parent / "rendering").glob("*.txt"))
+PAIRS = sorted((Path(__file__).parent / "schema_text").glob("*.txt"))
 STYLES = ("comment", "create_table", "m_schema")
 
 
