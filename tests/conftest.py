@@ -8,6 +8,11 @@ from unittest import mock
 
 import pytest
 
+from tests.support.command_line import built_demo, crosscheck, prefect_server
+
+# Imported here alone: a module that imports a session's fixture makes one of its own.
+__all__ = ["built_demo", "crosscheck", "prefect_server"]
+
 FOREIGN = ("MLFLOW_", "PREFECT_", "OPENAI_", "CROSSCHECK_")
 OURS = {
     "CROSSCHECK_DATA",

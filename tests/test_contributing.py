@@ -18,11 +18,9 @@ from tasks.settings.backbone import REPLY_FORMATS
 from tasks.settings.home import find_conf
 from tasks.settings.load import load_pipeline_settings
 from tasks.stages.replies import LinkReply, SqlReply
-from tests.support.command_line import ROOT, CommandLine, Ran, built_demo, crosscheck, prefect_server
+from tests.support.command_line import ROOT, CommandLine, Ran
 
 pytestmark = pytest.mark.slow
-
-__all__ = ["built_demo", "crosscheck", "prefect_server"]
 
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)

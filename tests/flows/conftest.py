@@ -10,11 +10,11 @@ from tasks.backbone.offline import OfflineBackbone
 from tasks.backbone.protocol import Message, Request
 from tests.support import in_process
 from tests.support.agent_model import act_as_offline
-from tests.support.command_line import CommandLine, Ran, built_demo, crosscheck, prefect_server
+from tests.support.command_line import CommandLine, Ran
 from tests.support.fake_openai import Body, FakeOpenAI, fake_openai
 from tests.support.own_benchmark import own_benchmark
 
-__all__ = ["built_demo", "crosscheck", "fake_openai", "own_benchmark", "prefect_server"]
+__all__ = ["fake_openai", "own_benchmark"]
 
 
 @pytest.fixture
@@ -22,6 +22,12 @@ def demo(crosscheck: CommandLine, built_demo: Path) -> CommandLine:
     """The command line with a working folder in which the demo is built."""
     shutil.copytree(built_demo, crosscheck.home, dirs_exist_ok=True)
     return crosscheck
+
+
+@pytest.fixture
+def demo_here(demo: CommandLine) -> CommandLine:
+    """The same, for tests that run many commands of which none has to be a process: each is seconds faster."""
+    return in_process.CommandsHere(demo.home, demo.environment)
 
 
 @pytest.fixture

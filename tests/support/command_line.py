@@ -136,7 +136,7 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def started_prefect_server(home: Path) -> "Iterator[tuple[str, subprocess.Popen[str]]]":
     """Start a real Prefect server with its files in a folder; give its address, and the process that it ends with."""
     environment = {
-        "PREFECT_HOME": str(home),
+        "PREFECT_HOME": str(home / "prefect"),
         "PREFECT_LOCAL_STORAGE_PATH": str(home / "storage"),
         "PREFECT_RESULTS_LOCAL_STORAGE_PATH": str(home / "storage"),
     }

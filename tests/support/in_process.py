@@ -6,7 +6,7 @@ import os
 from unittest import mock
 
 from flows.cli import program
-from tests.support.command_line import Ran
+from tests.support.command_line import CommandLine, Ran
 
 
 def run(*arguments: str) -> Ran:
@@ -22,3 +22,12 @@ def run(*arguments: str) -> Ran:
     ):
         code = program.run(arguments)
     return Ran(code, out.getvalue(), err.getvalue())
+
+
+class CommandsHere(CommandLine):
+    """The command line of which `run` needs no process of its own; what is started is one, as ever."""
+
+    def run(self, *arguments: str, timeout: float = 480) -> Ran:
+        """Run a command to its end, with the environment and the directory that its process would have."""
+        with mock.patch.dict(os.environ, self.all_of_environment, clear=True), contextlib.chdir(self.cwd):
+            return run(*arguments)

@@ -1,6 +1,5 @@
 """A real Prefect server for tests that run flows in their own process, and a working folder for each of them."""
 
-import os
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +7,6 @@ from typing import TypeVar
 
 import pytest
 
-from flows.prefect.server import LocalServer
 from flows.prefect.settings import CLIENT, apply, local_settings
 from tasks.settings.home import Home
 
@@ -24,20 +22,10 @@ class Served:
 
 
 @pytest.fixture(scope="session")
-def prefect_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """The server, the same for all tests of a session: it takes seconds to start."""
-    home = Home(tmp_path_factory.mktemp("prefect-api"))
-    with pytest.MonkeyPatch.context() as patch:
-        for name in [name for name in os.environ if name.startswith("PREFECT_")]:
-            patch.delenv(name)
-        for name, value in local_settings(home).items():
-            patch.setenv(name, value)
-        server = LocalServer(home)
-        patch.setenv("PREFECT_API_URL", "set by waiting, forgotten by leaving this block")
-        url = server.wait()
-    apply({})
-    yield Served(url, home)
-    server.stop()
+def prefect_api(prefect_server: str, tmp_path_factory: pytest.TempPathFactory) -> Served:
+    """The server that all tests of a session share, commands included."""
+    folder = next(tmp_path_factory.getbasetemp().glob("prefect-server[0-9]*"))
+    return Served(prefect_server, Home(folder))
 
 
 @pytest.fixture

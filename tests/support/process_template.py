@@ -37,6 +37,7 @@ PRELOADED = (
     "sqlglot.dialects.sqlite", "tasks.backbone.cache.store", "tasks.results.warehouse.views", "prefect.artifacts",
     "sqlalchemy.dialects.sqlite", "prefect.utilities.visualization",
     "tasks.backbone.replies.format", "mlflow.store.tracking.sqlalchemy_workspace_store", "anyio._backends._asyncio",
+    "pydantic.v1", "tasks.results.compare",
 )  # fmt: skip
 REGISTERED = (
     "flows.pipelines", "tasks.backbone.kinds", "tasks.benchmarks.layouts",
@@ -208,6 +209,12 @@ if __name__ == "__main__":
     for package in REGISTERED:
         for found in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
             importlib.import_module(found.name)
+    # What every evaluation computes once: the commands find it in these modules' caches.
+    from flows.evaluate.repeat import inputs_digest
+    from tasks.stages import prompts
+
+    prompts.check()
+    inputs_digest({})
     gc.collect()
     gc.freeze()  # the commands' garbage collections pass over what is imported here
     _serve(socket.socket(fileno=int(sys.argv[1])))

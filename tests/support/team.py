@@ -18,6 +18,8 @@ from flows.prefect.up import POOL, WORKER
 from tests.support.command_line import ROOT, CommandLine, prefect, wait_until
 from tests.support.schedule import ask
 
+OFTEN = {"PREFECT_WORKER_QUERY_SECONDS": "2"}
+"""Environment of a worker that asks for flow runs often enough for a test."""
 UNFINISHED = ["SCHEDULED", "PENDING", "RUNNING", "CANCELLING"]
 
 
@@ -53,7 +55,7 @@ class Team:
             "PREFECT_API_URL": self.api,
             "PWD": str(ROOT),
         }
-        return {**os.environ, **WORKER, **ours, **self.stores, **more}
+        return {**os.environ, **WORKER, **OFTEN, **ours, **self.stores, **more}
 
     def shell(self, machine: str, **more: str) -> CommandLine:
         """The command line on one of the machines."""

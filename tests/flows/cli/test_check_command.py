@@ -296,7 +296,7 @@ def test_the_settings_that_are_found_for_another_protocol_evaluate(
     server.requests = []
     for _ in range(2):
         ran = run_here(
-            "evaluate", "--backbone", str(tmp_path / "found.yaml"), "--pipeline", "zero-shot", "--limit", "10"
+            "evaluate", "--backbone", str(tmp_path / "found.yaml"), "--pipeline", "zero-shot", "--limit", "4"
         )
         assert ran.code == 0, ran.err
-        assert len(server.requests) == 10, "nothing is bought twice"
+        assert len(server.requests) == 4, "nothing is bought twice"

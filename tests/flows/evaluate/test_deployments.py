@@ -17,7 +17,7 @@ from tasks.settings.evaluation import EvaluationNames
 from tasks.settings.home import Home
 from tests.support.command_line import ROOT, CommandLine, prefect, stop, wait_until
 from tests.support.kept_results import kept_results
-from tests.support.schedule import ask
+from tests.support.schedule import ask, send
 
 FILE = ROOT / "deployments" / "prefect.yaml"
 pytestmark = pytest.mark.slow
@@ -54,6 +54,11 @@ def deployed(environment: dict[str, str]) -> dict[str, dict]:
 
 @pytest.fixture(scope="module")
 def worker(environment: dict[str, str], deployed: dict[str, dict]) -> Iterator[None]:
+    """A worker; what other tests of this server have left for one is deleted before."""
+    api = environment["PREFECT_API_URL"]
+    waiting = {"flow_runs": {"state": {"type": {"any_": ["SCHEDULED", "PENDING"]}}}}
+    for left in ask(f"{api}/flow_runs/filter", waiting):
+        send("DELETE", f"{api}/flow_runs/{left['id']}")
     with (Path(environment["CROSSCHECK_HOME"]) / "worker.log").open("w") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "prefect", "worker", "start", "--pool", POOL],

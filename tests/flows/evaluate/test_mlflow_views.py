@@ -19,6 +19,11 @@ from tests.support.gold_model import GoldModel
 pytestmark = pytest.mark.slow
 
 
+@pytest.fixture
+def demo(demo_here: CommandLine) -> CommandLine:
+    return demo_here
+
+
 def traces_of(run: dict[str, Any]) -> dict[str, Trace]:
     client = MlflowClient(run["mlflow"]["tracking_uri"])
     run_id = run["mlflow"]["run_id"]

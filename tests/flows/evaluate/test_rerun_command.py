@@ -18,6 +18,12 @@ from tests.support.schedule import ask
 
 pytestmark = pytest.mark.slow
 
+
+@pytest.fixture
+def demo(demo_here: CommandLine) -> CommandLine:
+    return demo_here
+
+
 FAILS_EARLY = """
 from pathlib import Path
 
@@ -210,15 +216,12 @@ def test_what_a_failed_attempt_paid_is_in_the_cost_of_its_re_run_and_of_no_other
     assert [record.label for record in stages] == [record.label for record in old]
 
 
-@pytest.mark.parametrize("command", ["evaluate", "rerun"])
 def test_what_is_paid_where_every_question_fails_is_said_and_in_runs_and_not_paid_again(
-    demo: CommandLine, backbone_file: str, model: FakeOpenAI, monkeypatch: pytest.MonkeyPatch, command: str
+    demo: CommandLine, backbone_file: str, model: FakeOpenAI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     evaluate = ("evaluate", "--backbone", backbone_file, "--limit", "2", "--json")
-    again = ("rerun", "latest", "--questions", "0-1", "--fresh", "--set", "backbone.concurrency=1", "--json")
-    if command == "rerun":
-        assert demo.run(*evaluate).code == 0
-    words = again if command == "rerun" else (*evaluate, "--set", "backbone.concurrency=1")
+    words = ("rerun", "latest", "--questions", "0-1", "--fresh", "--set", "backbone.concurrency=1", "--json")
+    assert demo.run(*evaluate).code == 0
     before = len(model.requests)
     model.script(Behaviour(), Behaviour())
     model.always(quota_exhausted())

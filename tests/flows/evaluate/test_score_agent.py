@@ -94,29 +94,26 @@ def test_an_async_agent_with_messages_has_tokens_and_the_sandbox_says_what_faile
     assert len(loops) == 1  # clients of a library can be shared by all questions
 
 
-@pytest.mark.parametrize(
-    ("sql", "refused"),
-    [
-        ("DROP TABLE work", "only lets a query read"),
-        ("PRAGMA writable_schema = 1", "only lets"),
-        ("ATTACH '/etc/passwd' AS other", "only lets"),
-        ("SELECT load_extension('x')", ""),
-        ("SELECT 1; DELETE FROM work", ""),
-    ],
-)
-def test_sql_that_does_more_than_read_is_refused(
-    sql: str, refused: str, crosscheck: Crosscheck, home: Path
-) -> None:
+REFUSED = {
+    "DROP TABLE work": "only lets a query read",
+    "PRAGMA writable_schema = 1": "only lets",
+    "ATTACH '/etc/passwd' AS other": "only lets",
+    "SELECT load_extension('x')": "",
+    "SELECT 1; DELETE FROM work": "",
+}
+
+
+def test_sql_that_does_more_than_read_is_refused(crosscheck: Crosscheck, home: Path) -> None:
     databases = {file: file.read_bytes() for file in home.rglob("*.sqlite") if "city_library" in file.name}
-    said = []
+    results = []
 
     def hostile(question: Question, database: AgentDatabase) -> None:
-        found = database.execute(sql)
-        said.append((found.ok, found.error))
+        results.extend(database.execute(sql) for sql in REFUSED)
 
     crosscheck.score_agent(hostile, questions=[1])
-    ((ok, error),) = said
-    assert not ok and refused in error
+    assert len(results) == len(REFUSED)
+    for result, message in zip(results, REFUSED.values(), strict=True):
+        assert not result.ok and message in result.error, message
     assert databases and all(file.read_bytes() == content for file, content in databases.items())
 
 
@@ -162,14 +159,13 @@ def test_an_exception_is_retried_and_at_last_counts_as_wrong(
     assert turns == {"1": 2, "2": 1, "3": 2}  # those of the last attempt alone
 
 
-@pytest.mark.parametrize("is_async", [True, False])
 @pytest.mark.parametrize(
-    ("error", "message"),
+    ("error", "message", "is_async"),
     [
-        (asyncio.CancelledError(), "CancelledError"),
-        (concurrent.futures.CancelledError(), "CancelledError"),
-        (StopIteration(), "StopIteration"),
-        (TimeoutError("the endpoint is slow"), "TimeoutError: the endpoint is slow"),
+        (asyncio.CancelledError(), "CancelledError", True),
+        (concurrent.futures.CancelledError(), "CancelledError", False),
+        (StopIteration(), "StopIteration", False),
+        (TimeoutError("the endpoint is slow"), "TimeoutError: the endpoint is slow", True),
     ],
 )
 def test_an_exception_that_means_something_else_to_a_future_is_one_of_the_agent(
@@ -308,8 +304,6 @@ def test_a_file_is_continued_and_what_failed_is_asked_again(
     "content",
     [
         '{"0": "SELECT 1"}',
-        "SELECT 1",
-        '{\n "0": "SELECT 1"\n}',
         "id,sql\n1,SELECT 1\n",
         '{"context": {"trace_id": "0x1"}, "attributes": {"gen_ai.operation.name": "chat", "question_id": 1}}',
     ],

@@ -13,10 +13,8 @@ import yaml
 
 from flows.prefect.server import MAX_RESTARTS, LocalServer
 from tasks.settings.home import Home
-from tests.support.command_line import CommandLine, built_demo, finish, wait_until
-from tests.support.fake_openai import FakeOpenAI, fake_openai
-
-__all__ = ["built_demo", "fake_openai"]
+from tests.support.command_line import CommandLine, finish, wait_until
+from tests.support.fake_openai import FakeOpenAI
 
 pytestmark = pytest.mark.slow
 

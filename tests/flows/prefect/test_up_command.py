@@ -74,8 +74,9 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
         if not line:
             pytest.fail(f"it did not come up: {process.stderr.read()}")
         yield Up(shell, process, json.loads(line), webhook)
-        process.kill()
-        process.communicate()
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
 
 
 @pytest.fixture(scope="module")
@@ -240,12 +241,17 @@ class TestUp:
         assert up.process.poll() is None
 
     @pytest.mark.slow
-    def test_a_kill_takes_everything_down_with_it(self, up: Up) -> None:
+    def test_ctrl_c_stops_everything_in_order(self, up: Up) -> None:
+        """After a kill nothing is left either: see tests/promises/test_up.py."""
         home = up.shell.home
         assert len(processes_of(home)) > 6
-        up.process.kill()
+        up.process.send_signal(signal.SIGINT)
+        _, err = up.process.communicate(timeout=300)
+        assert up.process.returncode == 0
+        assert "Traceback" not in err
         wait_until(lambda: not processes_of(home))
         assert not any(answers(url) for url in up.urls.values())
+        assert "stopped!" in (home / "services/worker.log").read_text()
 
 
 def test_a_webhook_that_is_no_address_is_refused_before_anything_starts(
@@ -257,19 +263,3 @@ def test_a_webhook_that_is_no_address_is_refused_before_anything_starts(
     refused = run("up", "--home", home, "--prefect-port", prefect, "--mlflow-port", mlflow)
     assert refused.code == 2
     assert WEBHOOK in refused.err and "s3cret" not in refused.err and "Starting" not in refused.err
-
-
-@pytest.mark.slow
-def test_ctrl_c_stops_it_in_order(tmp_path: Path) -> None:
-    shell = CommandLine(tmp_path / "home")
-    prefect, mlflow = free_ports(2)
-    process = shell.start("up", "--prefect-port", str(prefect), "--mlflow-port", str(mlflow))
-    for line in process.stdout:
-        if line.startswith("Ctrl-C"):
-            break
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=300)
-    assert process.returncode == 0
-    assert "Traceback" not in err
-    assert not answers(f"http://127.0.0.1:{prefect}/api/health")
-    assert "stopped!" in (shell.home / "services/worker.log").read_text()

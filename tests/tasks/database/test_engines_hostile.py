@@ -84,6 +84,7 @@ POWERFUL = {
 async def test_nothing_that_sql_does_leaves_the_sandbox(engine: str, tmp_path: Path, count: Count) -> None:
     with ENGINES[engine](tmp_path) as database:
         await run_all(database, engine, count.fault)
+        await score_all(database, engine, count.fault)
 
 
 @pytest.mark.parametrize("engine", POWERFUL)
@@ -103,6 +104,17 @@ async def run_all(
         for statement in corpus:
             with fault(statement.sql):
                 await executed_and_held(workers, database, statement)
+        assert (await workers.execute(database, NEXT, timeout_s=60)).rows == ((3, "Ann"),)
+    assert verify_unchanged([database]) == ()
+    assert not list(Path("/tmp").glob("evil*"))
+
+
+async def score_all(
+    database: Database, engine: str, fault: Callable[[str], AbstractContextManager[object]]
+) -> None:
+    corpus = statements(engine)
+    async with SqlWorkers(1, limits=Limits(timeout_s=TIMEOUT_S)) as workers:
+        assert (await workers.execute(database, "SELECT 1", timeout_s=5)).ok
         judge = Judge(workers, DEFAULT_RULES, TIMEOUT_S)
         quick = [each for each in corpus if each.expected != "stopped"]
         for expected, sql in quick:

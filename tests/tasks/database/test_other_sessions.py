@@ -48,7 +48,7 @@ async def test_no_statement_of_the_corpus_sees_or_ends_a_gold_that_runs_beside_i
     with served(kind, superuser=superuser) as (_, database):
         async with SqlWorkers(2) as workers:
             gold = asyncio.create_task(workers.execute(database, GOLDS[kind], timeout_s=45.0))
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(0.5)
             for _, sql in statements(kind):
                 if gold.done():
                     break
@@ -56,7 +56,8 @@ async def test_no_statement_of_the_corpus_sees_or_ends_a_gold_that_runs_beside_i
                 assert SECRET not in repr(found), sql
             for sql in READING[kind]:
                 assert SECRET not in repr(await workers.execute(database, sql, rows=1000, timeout_s=5))
-            assert (await gold).status in ("ok", "timeout"), "nothing has ended it"
+            assert gold.cancel() or gold.result().status in ("ok", "timeout"), "nothing has ended it"
+            await asyncio.wait([gold])
 
 
 @pytest.mark.slow
@@ -71,7 +72,8 @@ async def test_postgresql_itself_shows_no_gold_to_other_sessions_of_its_role(sup
                 shown += postgres.execute(
                     url, "SELECT query FROM pg_stat_activity WHERE application_name = 'crosscheck'"
                 )
-            await gold
+            gold.cancel()
+            await asyncio.wait([gold])
         assert any("....." in str(query) for (query,) in shown)
         assert SECRET not in repr(shown)
 
@@ -138,10 +140,10 @@ def test_the_check_takes_linear_time(part: str) -> None:
                     gate.check(sql)
 
         return min(
-            timeit.repeat(check, timer=time.thread_time, number=1, repeat=3)
+            timeit.repeat(check, timer=time.thread_time, number=1, repeat=2)
         )  # without garbage collection
 
-    assert seconds(160_000) < 8 * seconds(40_000) + 0.2, "four times the text; the square would be 16"
+    assert seconds(60_000) < 8 * seconds(15_000) + 0.1, "four times the text; the square would be 16"
 
 
 def test_mariadb_reads_tokens_as_the_check_does() -> None:

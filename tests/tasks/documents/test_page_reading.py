@@ -1,7 +1,4 @@
-"""Pages can be read by everybody: contrast as WCAG 2.2 asks of text, headings, landmarks, headers of tables.
-
-`tests/benchmarks/check_pages.py` runs axe-core on pages in a browser.
-"""
+"""Pages can be read by everybody: contrast as WCAG 2.2 asks of text, headings, landmarks, headers of tables."""
 
 import re
 

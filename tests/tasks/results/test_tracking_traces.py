@@ -52,6 +52,15 @@ def trace(store: Store, report: Report, choice: TraceChoice) -> str:
     return tracked.run_id
 
 
+@pytest.fixture(scope="module")
+def whole(read_only_store: Store, report: Report) -> tuple[str, dict[str, Trace]]:
+    """MLflow's id of a run of which every question is traced, and its traces."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WEAK_API_KEY", SECRET)
+        run_id = trace(read_only_store, report, choose(report, failed=100, sample=30))
+    return run_id, traces_of(read_only_store.client(), run_id)
+
+
 def traces_of(client: MlflowClient, run_id: str) -> dict[str, Trace]:
     experiment = client.get_run(run_id).info.experiment_id
     found = client.search_traces(locations=[experiment], run_id=run_id, max_results=500)
@@ -153,9 +162,10 @@ def test_a_question_without_a_database_is_no_failure_to_look_into(report: Report
     assert (choice.whole, choice.brief, choice.failed) == ((), (), 0)
 
 
-def test_a_trace_tells_a_questions_way_with_prompts_replies_and_verdict(store: Store, report: Report) -> None:
-    run_id = trace(store, report, choose(report, failed=100, sample=30))
-    traces = traces_of(store.client(), run_id)
+def test_a_trace_tells_a_questions_way_with_prompts_replies_and_verdict(
+    whole: tuple[str, dict[str, Trace]], report: Report
+) -> None:
+    run_id, traces = whole
     assert len(traces) == 30
     right = next(row for row in report.rows if row.final.correct["bird"] and row.question.id != "2")
     found = traces[right.question.id]
@@ -185,9 +195,11 @@ def test_a_trace_tells_a_questions_way_with_prompts_replies_and_verdict(store: S
     assert found.info.execution_duration == round(1000 * sum(r.seconds for r in right.outcome.stages))
 
 
-def test_the_verdict_and_the_gold_are_assessments_of_the_run(store: Store, report: Report) -> None:
-    run_id = trace(store, report, choose(report, failed=100, sample=30))
-    for name, found in traces_of(store.client(), run_id).items():
+def test_the_verdict_and_the_gold_are_assessments_of_the_run(
+    whole: tuple[str, dict[str, Trace]], report: Report
+) -> None:
+    run_id, traces = whole
+    for name, found in traces.items():
         row = report.rows[int(name)]
         verdict, gold = sorted(found.info.assessments, key=lambda one: one.name)
         assert (verdict.name, verdict.feedback.value) == ("correct", row.final.correct["bird"])
@@ -209,9 +221,10 @@ def test_causes_and_flips_are_in_the_trace(store: Store, report: Report) -> None
     assert given["causes"].feedback.value == "wrong_value, wrong_table"
 
 
-def test_only_tokens_that_this_run_paid_for_are_added_up(store: Store, report: Report) -> None:
-    run_id = trace(store, report, choose(report, failed=0, sample=30))
-    for name, found in traces_of(store.client(), run_id).items():
+def test_only_tokens_that_this_run_paid_for_are_added_up(
+    whole: tuple[str, dict[str, Trace]], report: Report
+) -> None:
+    for name, found in whole[1].items():
         records = report.rows[int(name)].outcome.stages
         paid = [call for record in records if not record.restored for call in record.calls if not call.cached]
         counted = found.info.token_usage
@@ -220,23 +233,22 @@ def test_only_tokens_that_this_run_paid_for_are_added_up(store: Store, report: R
         assert shown.count(True) == len(paid)
 
 
-def test_a_failed_question_says_where_and_why_and_no_secret_is_written(store: Store, report: Report) -> None:
-    run_id = trace(store, report, choose(report, failed=100, sample=0))
-    found = traces_of(store.client(), run_id)["10"]
+def test_a_failed_question_says_where_and_why_and_no_secret_is_written(
+    read_only_store: Store, whole: tuple[str, dict[str, Trace]]
+) -> None:
+    found = whole[1]["10"]
     assert (found.info.state, found.info.tags["failure"]) == ("ERROR", "backbone_error")
     broken = next(span for span in found.data.spans if span.name == "preliminary_sql" and span.events)
     assert broken.status.status_code == "ERROR"
     assert broken.events[0].attributes["exception.message"] == "no reply in time"
     assert "no reply in time for ***" in str(found.info.response_preview)
-    assert store.sqlite_file is not None
-    files = store.sqlite_file.parent.rglob("mlflow.db*")
+    assert read_only_store.sqlite_file is not None
+    files = read_only_store.sqlite_file.parent.rglob("mlflow.db*")
     assert SECRET.encode() not in b"".join(file.read_bytes() for file in files)
 
 
-@pytest.mark.slow
-def test_a_text_that_nobody_kept_is_not_made_up(store: Store, report: Report) -> None:
-    run_id = trace(store, report, choose(report, failed=0, sample=30))
-    calls = [s for s in traces_of(store.client(), run_id)["2"].data.spans if s.span_type == "CHAT_MODEL"]
+def test_a_text_that_nobody_kept_is_not_made_up(whole: tuple[str, dict[str, Trace]]) -> None:
+    calls = [span for span in whole[1]["2"].data.spans if span.span_type == "CHAT_MODEL"]
     assert calls
     assert {span.inputs for span in calls} == {span.outputs for span in calls} == {NOT_KEPT}
 
