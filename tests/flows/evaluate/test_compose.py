@@ -236,6 +236,6 @@ class TestATeam:
         assert found["state_type"] == "COMPLETED", team.log("worker")
         assert found["name"].startswith("night 20")
         runs = query(team, "mlflow", "MLFLOW_BACKEND_STORE_URI", "SELECT name, status FROM runs")
-        assert [(name.partition(" ")[2], status) for name, status in runs] == [
+        assert [(name.split(" ", 2)[2], status) for name, status in runs] == [
             ("offline | zero-shot", "FINISHED")
         ]

@@ -1,6 +1,7 @@
 """An evaluation's own Prefect server that the system kills, or somebody stops, in the middle of a run."""
 
 import os
+import shutil
 import signal
 from contextlib import suppress
 from dataclasses import replace
@@ -83,7 +84,8 @@ def test_one_that_is_killed_again_and_again_is_given_up_and_the_score_is_shown(
             }
         )
     )
-    line = CommandLine(built_demo)
+    line = CommandLine(tmp_path / "home")
+    shutil.copytree(built_demo, line.home)
     process = line.start(
         "evaluate", "--benchmark", "demo", "--backbone", str(backbone), "--pipeline", "zero-shot", "--limit", "5",
         "--json",
