@@ -359,7 +359,7 @@ class Scores(Results):
         from flows.runtime.signals import logging_to
         from tasks.benchmarks.predictions.formats import Reading
 
-        wanted = ScoreSettings(
+        settings = ScoreSettings(
             benchmark=benchmark,
             predictions=file,
             trajectories=trajectories,
@@ -373,4 +373,4 @@ class Scores(Results):
             folders=self._folders,
         )
         with logging_to(self._home):
-            return in_thread(lambda: run_score(wanted, progress))
+            return in_thread(lambda: run_score(settings, progress))

@@ -63,14 +63,14 @@ def demonstrations_for(
 ) -> tuple[Mapping[str, QuestionExtras], str]:
     """Return each question's demonstrations, by its id, and sentences on where they are from and what was removed."""
     dac, own = dac_of(settings.pipeline), settings.pipeline.demonstrations.k
-    wanted = most_demonstrations(settings.pipeline)
-    if wanted == 0:
+    number = most_demonstrations(settings.pipeline)
+    if number == 0:
         return {question.id: QuestionExtras() for question in questions}, ""
     search = _Search(benchmark, settings, progress)
     pool = search.pool(benchmark)
     if not pool.guarded:
         raise _no_training_questions(settings)
-    nearest = search.nearest(pool, questions, wanted)
+    nearest = search.nearest(pool, questions, number)
     shown = [QuestionExtras(each[:own]) for each in nearest]
     notes = [search.note, pool.note]
     if dac:
@@ -171,28 +171,28 @@ def with_retriever(settings: EvaluationSettings) -> tuple[EvaluationSettings, st
 
     An encoder that can be loaded without a network is taken: that of the settings, else one of an installed package.
     """
-    wanted = settings.pipeline.demonstrations
-    if wanted.retriever != "auto" or not most_demonstrations(settings.pipeline):
+    retrieval = settings.pipeline.demonstrations
+    if retrieval.retriever != "auto" or not most_demonstrations(settings.pipeline):
         return settings, ""
     from tasks.retrieval.encoder_files import INSTALL, available_encoder, is_installed
 
-    encoder = available_encoder(wanted.encoder)
-    if encoder == wanted.encoder:
+    encoder = available_encoder(retrieval.encoder)
+    if encoder == retrieval.encoder:
         note = f"Demonstrations: by {encoder}."
     elif encoder:
-        note = f"Demonstrations: {encoder} stands in for {wanted.encoder}, which is not on this disk."
+        note = f"Demonstrations: {encoder} stands in for {retrieval.encoder}, which is not on this disk."
     elif is_installed():
         note = (
-            f"Demonstrations: BM25 stands in for {wanted.encoder}, which is not on this disk; "
+            f"Demonstrations: BM25 stands in for {retrieval.encoder}, which is not on this disk; "
             '"--set pipeline.demonstrations.retriever=embedding" fetches it.'
         )
     else:
         note = (
-            f"Demonstrations: BM25 stands in for {wanted.encoder}, because sentence-transformers is not installed. "
+            f"Demonstrations: BM25 stands in for {retrieval.encoder}, because sentence-transformers is not installed. "
             f"{INSTALL}"
         )
     update = {"retriever": "embedding", "encoder": encoder} if encoder else {"retriever": "bm25"}
-    demonstrations = wanted.model_copy(update=update)
+    demonstrations = retrieval.model_copy(update=update)
     return settings.model_copy(
         update={"pipeline": settings.pipeline.model_copy(update={"demonstrations": demonstrations})}
     ), note

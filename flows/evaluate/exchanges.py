@@ -47,10 +47,10 @@ def read_exchanges(run: RunRecord, scores: Sequence[QuestionScore], folders: Fol
     """
     if run.made_elsewhere:
         return Exchanges()  # the turns of a trajectory hold all that is known
-    wanted = {request: None for score in scores for request in _requests(score)}
-    if not wanted:
+    requests = {request: None for score in scores for request in _requests(score)}
+    if not requests:
         return Exchanges()
-    entries = _cached(list(wanted), folders.home)
+    entries = _cached(list(requests), folders.home)
     lacking = [score for score in scores if any(request not in entries for request in _requests(score))]
     if not lacking:
         return Exchanges(entries)
@@ -58,19 +58,19 @@ def read_exchanges(run: RunRecord, scores: Sequence[QuestionScore], folders: Fol
         settings = _settings(run, lacking, folders)
         if _is_free(settings):
             again = asyncio.run(_ask_again(settings, run, lacking, folders))
-            entries |= {key: again[key] for key in wanted if key in again}
+            entries |= {key: again[key] for key in requests if key in again}
             why = "the prompts or the data have changed since the run"
         else:
             why = f"the reply cache ({_place(folders.home)}) no longer has them, or they are damaged there"
     except CrosscheckError as error:
         why = str(error)
-    missing = len(wanted) - len(entries)
+    missing = len(requests) - len(entries)
     if not missing:
         return Exchanges(entries)
     ids = shlex.quote(",".join(score.question.id for score in lacking)) if len(lacking) < 20 else "IDS"
     return Exchanges(
         entries,
-        f"{missing:,} of {len(wanted):,} prompts and replies are not stored: {why}. "
+        f"{missing:,} of {len(requests):,} prompts and replies are not stored: {why}. "
         f'"crosscheck rerun {run.run_id} --questions {ids} --fresh" sends their requests again.',
     )
 

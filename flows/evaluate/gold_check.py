@@ -95,12 +95,12 @@ def run_verify_gold(settings: GoldSettings, folders: Folders, progress: Progress
     progress.step(f"Reading {name}")
     benchmark = folders.benchmark(settings.benchmark, progress)
     golds = read_golds(benchmark, settings.split, settings.file)
-    wanted = dict.fromkeys(gold.database_id for gold in golds.golds)
-    present = [name for name in wanted if benchmark.exists(name)]
+    database_ids = dict.fromkeys(gold.database_id for gold in golds.golds)
+    present = [name for name in database_ids if benchmark.exists(name)]
     if not present:
         raise DataError(
-            f"{name}: none of the {len(wanted)} databases of {golds.source} is there; the first would be "
-            f"{benchmark.location(next(iter(wanted)))}."
+            f"{name}: none of the {len(database_ids)} databases of {golds.source} is there; the first would be "
+            f"{benchmark.location(next(iter(database_ids)))}."
         )
     broken: dict[str, str] = {}
     databases = open_databases(benchmark, present, progress, broken)
@@ -179,7 +179,7 @@ async def _decisions(
     report: GoldReport, databases: Mapping[str, Database], judge: Judge, progress: Progress
 ) -> dict[str, Decision]:
     """Look at every gold that runs, with as many at a time as there are workers."""
-    wanted = [check for check in report.checks if check.found in ("rows", "empty")]
+    checks = [check for check in report.checks if check.found in ("rows", "empty")]
     places = asyncio.Semaphore(2 * judge.workers.size)
     done = 0
 
@@ -188,9 +188,9 @@ async def _decisions(
         async with places:
             decision = await decide(judge, databases[check.database_id], check.sql, rows=SHOWN_ROWS)
         done += 1
-        if done % 10 == 0 or done == len(wanted):
-            progress.step(f"Running alternatives of gold {done:,} of {len(wanted):,}")
+        if done % 10 == 0 or done == len(checks):
+            progress.step(f"Running alternatives of gold {done:,} of {len(checks):,}")
         return decision
 
-    decisions = await asyncio.gather(*map(one, wanted))
-    return {check.id: decision for check, decision in zip(wanted, decisions, strict=True)}
+    decisions = await asyncio.gather(*map(one, checks))
+    return {check.id: decision for check, decision in zip(checks, decisions, strict=True)}

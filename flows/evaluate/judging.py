@@ -1,7 +1,7 @@
 """Requests a model's opinions on the answers of a run that has ended.
 
-The model sees the gold and its result. So it is asked after all questions are answered, and nothing of it reaches a
-stage: only the command `judge` imports this module. No score depends on an opinion.
+The model sees the gold SQL and its result. It therefore runs after all questions have been answered, and no stage sees
+its replies: only the command `judge` imports this module. No score depends on an opinion.
 """
 
 import asyncio

@@ -91,8 +91,8 @@ class CheckedKey:
         """Ids of questions whose database is missing."""
         return self._ids(lambda one: one.execution is None)
 
-    def _ids(self, wanted: Callable[[CheckedSql], bool]) -> tuple[str, ...]:
-        return tuple(each.entry.question_id for each in self.entries if any(map(wanted, each.sqls)))
+    def _ids(self, condition: Callable[[CheckedSql], bool]) -> tuple[str, ...]:
+        return tuple(each.entry.question_id for each in self.entries if any(map(condition, each.sqls)))
 
 
 def check_key(

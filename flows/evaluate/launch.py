@@ -37,7 +37,7 @@ class Launched:
 
     @contextmanager
     def keeping_result(self) -> Iterator[None]:
-        """Go on behind the block, where `control.result` is, if Prefect cannot be told that a logged run has ended."""
+        """Suppress errors of Prefect once the run has been logged; its record is then `control.result`."""
         self.control.result = None
         try:
             yield

@@ -96,14 +96,14 @@ def prepare(settings: EvaluationSettings, progress: Progress, *, sends_requests:
     benchmark, home = folders.benchmark(settings.benchmark, progress), folders.home.path
     questions = select(benchmark.questions, limit=settings.limit, ids=settings.questions)
     check_record(settings, {question.id for question in questions})
-    wanted = dict.fromkeys(question.database_id for question in questions)
-    present = [name for name in wanted if name not in benchmark.missing]
+    database_ids = dict.fromkeys(question.database_id for question in questions)
+    present = [name for name in database_ids if name not in benchmark.missing]
     replayed = kind_of(settings.backbone).replays
     schemas = [
-        name for name in wanted if replayed and name in benchmark.missing and name in benchmark.schemas
+        name for name in database_ids if replayed and name in benchmark.missing and name in benchmark.schemas
     ]
     if not present and not schemas:
-        raise no_database(benchmark, wanted)
+        raise no_database(benchmark, database_ids)
     known = {*present, *schemas}
     _check_gold([question for question in questions if question.database_id in known], benchmark, settings)
     progress.step(f"Reading {counted(len(present), 'database')}")
@@ -118,7 +118,7 @@ def prepare(settings: EvaluationSettings, progress: Progress, *, sends_requests:
         extras = _with_oracles(extras, questions, benchmark, {**databases, **schema_only}, settings)
         notes.append(ORACLE_NOTE.format(", ".join(oracle_settings(settings.pipeline))))
     generated = (
-        generated_descriptions(benchmark, wanted, home) if shows_descriptions(settings.pipeline) else ""
+        generated_descriptions(benchmark, database_ids, home) if shows_descriptions(settings.pipeline) else ""
     )
     if generated:
         notes.append(GENERATED_NOTE.format(generated))
@@ -163,9 +163,14 @@ def _with_oracles(
 
 def selecting_calls(settings: EvaluationSettings) -> int:
     """Return the calls per question, at most, that select among its candidates."""
-    wanted = settings.pipeline.candidates
-    most = {"vote": 0, "pairwise": wanted.n * (wanted.n - 1), "tournament": wanted.n - 1, "merge": 1}
-    return most[wanted.select] if wanted.n > 1 else 0
+    candidates = settings.pipeline.candidates
+    most = {
+        "vote": 0,
+        "pairwise": candidates.n * (candidates.n - 1),
+        "tournament": candidates.n - 1,
+        "merge": 1,
+    }
+    return most[candidates.select] if candidates.n > 1 else 0
 
 
 def why_no_budget(backbone: BackboneSettings) -> str:

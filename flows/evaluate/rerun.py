@@ -34,15 +34,15 @@ class Merge:
     rule: str  # the headline rule
     # ids of questions that failed now and keep the answer that they had
     kept: list[str] = field(default_factory=list)
-    # ids of questions that were not asked, because the run was ended
+    # ids of questions that were not run because the evaluation was stopped
     not_asked: list[str] = field(default_factory=list)
     # ids of questions that have no new answer for a reason that can be retried
     no_new_answer: set[str] = field(default_factory=set)
-    # ids of questions whose every stage was restored from earlier results: the model was not asked
+    # ids of questions all of whose stages were restored from earlier results
     restored: list[str] = field(default_factory=list)
 
     async def carry_over(self) -> None:
-        """Add the old score of every question that is not asked again."""
+        """Add the old score of every question that is not run again."""
         for name, score in self.old.items():
             if name not in self.again:
                 await self.scorer.add_scored(paid_before(score))

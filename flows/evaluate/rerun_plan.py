@@ -51,12 +51,12 @@ class RerunPlan:
     @property
     def tags(self) -> dict[str, str]:
         """Tags of the run in MLflow; that it is rerolled is known at its end, or of its parent."""
-        wanted, run = self.asked_for, self.parent
+        settings, run = self.asked_for, self.parent
         inherited = {name: value for name, value in run.tags.items() if name not in _OWN_TAGS}
         tags = inherited | {"parent_run_id": run.run_id, "rerun": self.selection}
         tags |= {"parent_mlflow_run_id": self.mlflow_parent} if self.mlflow_parent else {}
-        tags |= {"rerun_from": wanted.from_stage} if wanted.from_stage else {}
-        return tags | ({"attempt": str(self.attempt)} if wanted.fresh else {})
+        tags |= {"rerun_from": settings.from_stage} if settings.from_stage else {}
+        return tags | ({"attempt": str(self.attempt)} if settings.fresh else {})
 
 
 def plan_rerun(wanted: RerunSettings) -> RerunPlan:
@@ -146,7 +146,7 @@ def settings_of_run(
         ) from None
 
 
-def _fresh_attempt(wanted: RerunSettings, parent: RunRecord, warehouse: Warehouse) -> int:
+def _fresh_attempt(settings: RerunSettings, parent: RunRecord, warehouse: Warehouse) -> int:
     """Return the sampling of a fresh re-run: the last one while it lacks answers that it was asked for, else a new one.
 
     It is asked for them by the same selection and stage, of the run that it re-ran or of the run that it became.
@@ -155,31 +155,31 @@ def _fresh_attempt(wanted: RerunSettings, parent: RunRecord, warehouse: Warehous
     if last is None:
         return 1
     facts, attempt = last.rerun or {}, int(last.tags["attempt"])
-    same = (facts.get("selection"), facts.get("from")) == (_selection(wanted), wanted.from_stage)
+    same = (facts.get("selection"), facts.get("from")) == (_selection(settings), settings.from_stage)
     continued = same and parent.run_id in (facts["parent"], last.run_id)
     return attempt if continued and facts.get("no_new_answer") else attempt + 1
 
 
-def _selected(wanted: RerunSettings, parent: RunRecord) -> dict[str, QuestionScore]:
+def _selected(settings: RerunSettings, parent: RunRecord) -> dict[str, QuestionScore]:
     rows = {row.question.id: row for row in parent.rows if row.executable}
-    if wanted.questions is not None:
-        meant = select([row.question for row in parent.rows], limit=None, ids=wanted.questions)
+    if settings.questions is not None:
+        meant = select([row.question for row in parent.rows], limit=None, ids=settings.questions)
         return {question.id: rows[question.id] for question in meant if question.id in rows}
-    if only := _only(wanted):
+    if only := _only(settings):
         return {name: row for name, row in rows.items() if _is_of(only, row, parent.rule)}
-    return {name: row for name, row in rows.items() if wanted.from_stage in _stages([row])}
+    return {name: row for name, row in rows.items() if settings.from_stage in _stages([row])}
 
 
-def _selection(wanted: RerunSettings) -> str:
-    if wanted.questions:
-        return f"--questions {wanted.questions}"
-    only = _only(wanted)
-    return f"--only {only}" if only else f"--from {wanted.from_stage}"
+def _selection(settings: RerunSettings) -> str:
+    if settings.questions:
+        return f"--questions {settings.questions}"
+    only = _only(settings)
+    return f"--only {only}" if only else f"--from {settings.from_stage}"
 
 
-def _only(wanted: RerunSettings) -> Only | None:
+def _only(settings: RerunSettings) -> Only | None:
     """Return which answers are asked for again; None: those of every question that went through the stage."""
-    return wanted.only or (None if wanted.from_stage else "errors")
+    return settings.only or (None if settings.from_stage else "errors")
 
 
 def _is_of(kind: Only, row: QuestionScore, rule: str) -> bool:
@@ -211,10 +211,10 @@ def _stages(rows: Iterable[QuestionScore]) -> set[str]:
     return {name for record in records for name in (record.stage, record.label)}
 
 
-def _again(old: Outcome, wanted: RerunSettings, attempt: int) -> RerunSpec:
+def _again(old: Outcome, settings: RerunSettings, attempt: int) -> RerunSpec:
     latest_first = tuple(reversed(old.samples))
-    if wanted.fresh:
-        return RerunSpec(attempt, latest_first if wanted.from_stage else (), wanted.from_stage or "")
-    if wanted.from_stage:
-        return RerunSpec(latest_first[0], latest_first, wanted.from_stage, refresh=True)
+    if settings.fresh:
+        return RerunSpec(attempt, latest_first if settings.from_stage else (), settings.from_stage or "")
+    if settings.from_stage:
+        return RerunSpec(latest_first[0], latest_first, settings.from_stage, refresh=True)
     return RerunSpec(latest_first[0], latest_first[1:])

@@ -50,13 +50,13 @@ class WriterSettings:
 
 def writer_settings(settings: EvaluationSettings) -> WriterSettings:
     """Return the settings of the backbones that write a run's candidates, and of the run's own."""
-    own, wanted = settings.backbone, settings.pipeline.candidates
+    own, candidates = settings.backbone, settings.pipeline.candidates
     if kind_of(own).replays:
         return WriterSettings(own, (own,))
-    writers = tuple(_load(name, own) for name in wanted.backbones) or (own,)
-    if wanted.temperature is None:
+    writers = tuple(_load(name, own) for name in candidates.backbones) or (own,)
+    if candidates.temperature is None:
         return WriterSettings(own, writers)
-    warm = tuple(one.model_copy(update={"temperature": wanted.temperature}) for one in writers)
+    warm = tuple(one.model_copy(update={"temperature": candidates.temperature}) for one in writers)
     for one in warm:
         if one.name == own.name:
             return WriterSettings(one, warm, own.temperature)
@@ -84,19 +84,19 @@ def check_candidates(settings: EvaluationSettings, *, sends_requests: bool = Tru
 
     `sends_requests` is as in `check_backbone`.
     """
-    wanted, writers = settings.pipeline.candidates, writer_settings(settings)
+    candidates, writers = settings.pipeline.candidates, writer_settings(settings)
     names = [writer.name for writer in writers.writers]
     if twice := [name for name in names if names.count(name) > 1]:
         raise ConfigurationError(
             f'pipeline.candidates.backbones: "{twice[0]}" is there twice. They take turns: name each once, and give '
             "two files two names."
         )
-    if wanted.n < len(wanted.backbones):
+    if candidates.n < len(candidates.backbones):
         raise ConfigurationError(
-            f"pipeline.candidates.n={wanted.n}: {len(wanted.backbones)} backbones are to write candidates. Set "
-            f"pipeline.candidates.n to at least {len(wanted.backbones)}."
+            f"pipeline.candidates.n={candidates.n}: {len(candidates.backbones)} backbones are to write candidates. Set "
+            f"pipeline.candidates.n to at least {len(candidates.backbones)}."
         )
-    for name, writer in zip(wanted.backbones, writers.writers, strict=False):
+    for name, writer in zip(candidates.backbones, writers.writers, strict=False):
         check_backbone(writer, sends_requests=sends_requests)
         if kind_of(writer).replays and writer is not writers.own:
             raise ConfigurationError(
@@ -105,7 +105,11 @@ def check_candidates(settings: EvaluationSettings, *, sends_requests: bool = Tru
             )
     if sends_requests:
         _check_different(writers.writers, [kind_of(writer).make(writer) for writer in writers.writers])
-    if wanted.n <= len(writers.writers) or kind_of(writers.own).replays or _varied_prompts(settings.pipeline):
+    if (
+        candidates.n <= len(writers.writers)
+        or kind_of(writers.own).replays
+        or _varied_prompts(settings.pipeline)
+    ):
         return
     for writer in writers.writers:
         if kind_of(writer).samples and writer.temperature != 0:
@@ -117,7 +121,7 @@ def check_candidates(settings: EvaluationSettings, *, sends_requests: bool = Tru
         )
         warmer = "pipeline.candidates.temperature=0.8, " if kind_of(writer).samples else ""
         raise ConfigurationError(
-            f"pipeline.candidates.n={wanted.n}: {writer.name} {why}, so its candidates would be the same, and each "
+            f"pipeline.candidates.n={candidates.n}: {writer.name} {why}, so its candidates would be the same, and each "
             f"would be paid for. Let them differ with one of: --set {warmer}"
             "pipeline.candidates.demonstrations=shuffled (with at least 2 demonstrations), "
             f"pipeline.candidates.schema_formats=[...] (another format than {settings.pipeline.prompt.schema_format} "
@@ -128,9 +132,9 @@ def check_candidates(settings: EvaluationSettings, *, sends_requests: bool = Tru
 
 def candidate_setup(settings: EvaluationSettings) -> CandidateSetup:
     """Return how many candidates there are, how one is selected, and what the backbones charge."""
-    wanted, writers = settings.pipeline.candidates, writer_settings(settings)
+    candidates, writers = settings.pipeline.candidates, writer_settings(settings)
     prices = tuple(prices_for(writer) for writer in writers.writers)
-    return CandidateSetup(wanted.n, wanted.select, prices, prices_for(writers.own))
+    return CandidateSetup(candidates.n, candidates.select, prices, prices_for(writers.own))
 
 
 def _varied_prompts(pipeline: PipelineSettings) -> bool:
@@ -296,7 +300,7 @@ def _pace(settings: BackboneSettings) -> Pace:
 
 def _observations(settings: EvaluationSettings, *, traced: bool) -> Observations | None:
     """Return where replies are kept for a recording, or for traces of replies that are not cached; else None."""
-    wanted = settings.tracking.failed_traces or settings.tracking.sample_traces
-    traced = traced and bool(wanted) and not kind_of(settings.backbone).paid
+    traces = settings.tracking.failed_traces or settings.tracking.sample_traces
+    traced = traced and bool(traces) and not kind_of(settings.backbone).paid
     recorded = settings.record is not None
     return Observations(recorded=recorded, traced=traced) if recorded or traced else None

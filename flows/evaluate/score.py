@@ -207,10 +207,10 @@ def _select(settings: ScoreSettings, progress: Progress) -> Selected:
     for note in (*benchmark.other_revision, *filter(None, [benchmark.translated])):
         progress.note(note)
     questions = select(benchmark.questions, limit=settings.limit, ids=settings.questions)
-    wanted = dict.fromkeys(question.database_id for question in questions)
-    present = [name for name in wanted if name not in benchmark.missing]
+    database_ids = dict.fromkeys(question.database_id for question in questions)
+    present = [name for name in database_ids if name not in benchmark.missing]
     if not present and settings.linking is None:
-        raise no_database(benchmark, wanted)
+        raise no_database(benchmark, database_ids)
     progress.step(f"Reading {counted(len(present), 'database')}")
     databases = {name: _open(benchmark, name) for name in present}
     for note in other_content(benchmark, databases):

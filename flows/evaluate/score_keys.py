@@ -92,7 +92,7 @@ async def check_keys(
         return f"question {question.id}: the SQL does not run ({why}): {' '.join(sql.split())[:120]}"
 
     for key in benchmark.keys:
-        wanted = [
+        sqls = [
             (question, sql)
             for question in questions
             if question.id in key.entries
@@ -101,5 +101,5 @@ async def check_keys(
             for sql in key.entries[question.id].sql
         ]
         done = 0
-        problems = await asyncio.gather(*(problem(question, sql, len(wanted)) for question, sql in wanted))
+        problems = await asyncio.gather(*(problem(question, sql, len(sqls)) for question, sql in sqls))
         key.demand_valid(tuple(filter(None, problems)))

@@ -127,8 +127,8 @@ class Scorer:
         self._first_right: dict[str, bool] = {}
         asked = (*self._settings.metrics, *(("soft_f1",) if self._settings.soft_f1 else ()))
         self._metrics = find_metrics(asked)
-        wanted = [METRICS.get(name) for name in asked]
-        self._executed = [one for one in self._metrics if one.compare and one in wanted]
+        metrics = [METRICS.get(name) for name in asked]
+        self._executed = [one for one in self._metrics if one.compare and one in metrics]
         self._measured: dict[str, dict[str, QuestionValue]] = {one.name: {} for one in self._executed}
         self._accepted = self._read_accepted()
         self._keys = KeyJudge(scorable.benchmark, judge)
@@ -310,14 +310,14 @@ class Scorer:
     def _read_accepted(self) -> dict[str, SubsetGold]:
         """Read the accepted results of the questions that can be executed."""
         results, databases = self._scorable.benchmark.results, self._scorable.databases
-        wanted = [q.id for q in self._scorable.questions if q.id in results and q.database_id in databases]
-        if wanted and not _without_gold_sql((self._headline,)):
+        ids = [q.id for q in self._scorable.questions if q.id in results and q.database_id in databases]
+        if ids and not _without_gold_sql((self._headline,)):
             known = [name for name, rule in RULES.items() if rule.matches_accepted]
             raise ConfigurationError(
                 f"{self._settings.name} has accepted results and no gold SQL, so the rule {self._headline} cannot "
                 f"judge its questions. Valid: {', '.join(known)}."
             )
-        return {identity: read_accepted(results[identity]) for identity in wanted}
+        return {identity: read_accepted(results[identity]) for identity in ids}
 
 
 def _without_gold_sql(rules: Sequence[str]) -> tuple[str, ...]:

@@ -153,7 +153,7 @@ class Session:
         )
         control = self.resources.control
         record = control.result = await self.tracking.finish(report, answers, completion)
-        if control.flow_run and await server_answers():
+        if control.flow_run and await server_answers(control):
             control.prefect = prefect_ui(Home(Path(self.preparation.settings.home)), control)
             await show_result(record)
         return record

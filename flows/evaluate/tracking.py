@@ -67,8 +67,8 @@ class Tracing:
     def scored(self, score: QuestionScore) -> None:
         """Drop the replies to a scored question that is not traced."""
         wrong = is_failed(score) or not is_right(score.final, self._rule)
-        wanted = wrong or self._flipped(score) or score.question.id in self._sample
-        if self._observed and (self._unchanged(score) or not wanted):
+        traced = wrong or self._flipped(score) or score.question.id in self._sample
+        if self._observed and (self._unchanged(score) or not traced):
             self._observed.drop(score.question.id)
 
     def _flipped(self, score: QuestionScore) -> bool:
@@ -82,12 +82,12 @@ class Tracing:
 
     def write(self, tracker: Tracker, report: Report) -> tuple[str, str]:
         """Write the traces; return a remark for the run's description, and the error message or ""."""
-        wanted = self._settings
+        settings = self._settings
         choice = choose(
             report,
-            failed=wanted.failed_traces,
-            sample=wanted.sample_traces,
-            brief=len(report.rows) if wanted.genai_evaluation else wanted.brief_traces,
+            failed=settings.failed_traces,
+            sample=settings.sample_traces,
+            brief=len(report.rows) if settings.genai_evaluation else settings.brief_traces,
             flipped={row.question.id for row in report.rows if self._flipped(row)},
             unchanged={row.question.id for row in report.rows if self._unchanged(row)},
         )

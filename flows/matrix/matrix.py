@@ -48,7 +48,7 @@ class Cell:
 
 
 Opened = Callable[[str], AbstractContextManager[Control]]
-"""Opens the control of an evaluation, with its display of progress, given its place: "2 of 5"."""
+"""Opens the control of an evaluation, with its display of progress, given its position: "2 of 5"."""
 
 
 def run_cells(

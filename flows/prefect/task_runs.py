@@ -39,8 +39,13 @@ async def in_task_run(name: str, label: str, work: Callable[[], Awaitable[None]]
     await task(name=name, task_run_name=label, cache_policy=NO_CACHE, persist_result=False)(run)(work)
 
 
-async def server_answers() -> bool:
-    """Return whether Prefect's server answers; where it does not, no further call to it is repeated."""
+async def server_answers(control: Control) -> bool:
+    """Return whether Prefect's server answers; where it does not, no further call to it is repeated.
+
+    A server that this command has started is not asked: it is started again where it has died.
+    """
+    if control.own_server:
+        return True
     from prefect.client.orchestration import get_client
     from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
@@ -74,7 +79,7 @@ async def wait_until_recorded(flow_run_id: UUID, executed: int, control: Control
     """
     from prefect.client.orchestration import get_client
 
-    if not await server_answers():
+    if not await server_answers(control):
         return 0
     recorded, since = 0, time.monotonic()
     async with get_client() as client:

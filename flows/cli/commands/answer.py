@@ -72,19 +72,21 @@ class AnswerOptions(options.Backbone, options.Pipeline, options.Overrides, optio
     "3 the backbone gave no answer, and the question can be retried.",
 )
 @options.record(AnswerOptions)
-def command(given: AnswerOptions) -> int:
+def command(arguments: AnswerOptions) -> int:
     """Answer one question on your own database: print the SQL and its result.
 
     Runs the pipeline's stages without Prefect and MLflow. Model replies are cached.
     """
-    with given.progress() as progress:
-        progress.step(f"Answering with {options.end_of(given.pipeline)} and {options.end_of(given.backbone)}")
+    with arguments.progress() as progress:
+        progress.step(
+            f"Answering with {options.end_of(arguments.pipeline)} and {options.end_of(arguments.backbone)}"
+        )
         from flows.evaluate.answering import AnswerRequest, answer_one
 
-        request = AnswerRequest(given.question, given.evidence, given.database, given.rows)
-        answered = asyncio.run(answer_one(given.settings(), request, progress))
+        request = AnswerRequest(arguments.question, arguments.evidence, arguments.database, arguments.rows)
+        answered = asyncio.run(answer_one(arguments.settings(), request, progress))
 
     from flows.pages.lists import as_object, print_answer
 
-    given.emit(as_object(answered), lambda stream: print_answer(answered, stream))
+    arguments.emit(as_object(answered), lambda stream: print_answer(answered, stream))
     return answered.exit_code

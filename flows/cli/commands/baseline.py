@@ -41,7 +41,7 @@ class BaselineOptions(options.Output):
     "\nExit codes: 0 pinned, unpinned or listed; 2 bad input.",
 )
 @options.record(BaselineOptions)
-def command(given: BaselineOptions) -> None:
+def command(arguments: BaselineOptions) -> None:
     """Pin a RUN as the baseline of nightly runs, move it, or list the pinned baselines.
 
     Nightly runs compare each benchmark, backbone and pipeline with its pinned run, else with its last run that was not
@@ -49,11 +49,11 @@ def command(given: BaselineOptions) -> None:
     """
     from tasks.results.night_baseline import current_pins, pin_history, write_pin
 
-    history = pin_history(given.read_folder)
-    if given.run is None and given.unpin is None:
-        if given.reason is not None:
+    history = pin_history(arguments.read_folder)
+    if arguments.run is None and arguments.unpin is None:
+        if arguments.reason is not None:
             raise ConfigurationError("--reason needs a RUN to pin, or --unpin.")
-        given.emit(
+        arguments.emit(
             {
                 "baselines": [_as_object(pin) for pin in current_pins(history).values()],
                 "changes": [_as_object(pin) for pin in history],
@@ -61,29 +61,29 @@ def command(given: BaselineOptions) -> None:
             lambda stream: _list(history, stream),
         )
         return
-    pin = _wanted(given, current_pins(history))
-    write_pin(pin, given.folder)
-    given.emit(_as_object(pin), lambda stream: click.echo(_message(pin), stream))
+    pin = _wanted(arguments, current_pins(history))
+    write_pin(pin, arguments.folder)
+    arguments.emit(_as_object(pin), lambda stream: click.echo(_message(pin), stream))
 
 
-def _wanted(given: BaselineOptions, pinned: "dict[str, Pin]") -> "Pin":
+def _wanted(arguments: BaselineOptions, pinned: "dict[str, Pin]") -> "Pin":
     """Return the change that the options describe."""
     from tasks.results.build_record import user_name
     from tasks.results.night_baseline import Pin, named_run
     from tasks.results.warehouse.runs import Warehouse
 
-    if given.run is not None and given.unpin is not None:
+    if arguments.run is not None and arguments.unpin is not None:
         raise ConfigurationError("Give either a RUN to pin, or --unpin NAME.")
-    if not (given.reason or "").strip():
+    if not (arguments.reason or "").strip():
         raise ConfigurationError('A baseline is moved with a reason: add --reason "TEXT".')
-    now, reason = datetime.datetime.now(datetime.UTC).replace(microsecond=0), str(given.reason).strip()
-    if given.unpin is not None:
-        if given.unpin not in pinned:
+    now, reason = datetime.datetime.now(datetime.UTC).replace(microsecond=0), str(arguments.reason).strip()
+    if arguments.unpin is not None:
+        if arguments.unpin not in pinned:
             raise ConfigurationError(
-                f'No baseline is pinned for "{given.unpin}". {did_you_mean(given.unpin, list(pinned))}'.strip()
+                f'No baseline is pinned for "{arguments.unpin}". {did_you_mean(arguments.unpin, list(pinned))}'.strip()
             )
-        return Pin(given.unpin, None, reason, now, user_name())
-    run = named_run(str(given.run), Warehouse(given.read_folder.warehouse))
+        return Pin(arguments.unpin, None, reason, now, user_name())
+    run = named_run(str(arguments.run), Warehouse(arguments.read_folder.warehouse))
     return Pin(f"{run.benchmark} | {run.backbone} | {run.pipeline}", run.run_id, reason, now, user_name())
 
 

@@ -61,7 +61,7 @@ class CleanOptions(options.Output):
     "\nExit codes: 0 cleaned; 2 bad input; 3 something could not be removed: run the same command again to continue.",
 )
 @options.record(CleanOptions)
-def command(given: CleanOptions) -> int:
+def command(arguments: CleanOptions) -> int:
     """Remove the data of old runs from the working folder: stage results, traces, artifacts, Prefect's records, logs.
 
     Removed data is computed again when it is needed, without paid calls.
@@ -69,20 +69,22 @@ def command(given: CleanOptions) -> int:
     from flows.evaluate.working_folder import as_object, clean, in_words, open_folder, print_holdings
     from tasks.settings.evaluation import Keep, age
 
-    age(given.keep)
-    keep = Keep(age=given.keep, runs=given.keep_runs, rows=not given.rows)
-    folder = open_folder(given.read_folder, keep, replies=given.replies)
+    age(arguments.keep)
+    keep = Keep(age=arguments.keep, runs=arguments.keep_runs, rows=not arguments.rows)
+    folder = open_folder(arguments.read_folder, keep, replies=arguments.replies)
     holdings = folder.holdings()
     document = as_object(folder, holdings)
-    if given.dry_run:
-        given.emit(document, lambda stream: print_holdings(folder, holdings, stream))
+    if arguments.dry_run:
+        arguments.emit(document, lambda stream: print_holdings(folder, holdings, stream))
         return 0
-    if not given.yes:
+    if not arguments.yes:
         if not any(count for each in holdings for count in each.removable.values()):
             unchanged = dict.fromkeys(("before_bytes", "after_bytes"), document["bytes"])
-            given.emit(document | unchanged | {"shrunk": False, "problems": []}, _nothing(folder, holdings))
+            arguments.emit(
+                document | unchanged | {"shrunk": False, "problems": []}, _nothing(folder, holdings)
+            )
             return 0
-        if not _confirmed(folder, holdings, given):
+        if not _confirmed(folder, holdings, arguments):
             return 0
     cleaned = clean(folder, lambda text: click.echo(text, err=True))
     done = {
@@ -91,7 +93,7 @@ def command(given: CleanOptions) -> int:
         "shrunk": cleaned.shrunk,
         "problems": list(cleaned.problems),
     }
-    given.emit(document | done, lambda stream: click.echo(in_words(cleaned), stream))
+    arguments.emit(document | done, lambda stream: click.echo(in_words(cleaned), stream))
     return ExitCode.TRY_AGAIN if cleaned.problems else ExitCode.DONE
 
 
@@ -105,7 +107,7 @@ def _nothing(folder: "Folder", holdings: "Sequence[Holding]") -> "Callable[[Text
     return show
 
 
-def _confirmed(folder: "Folder", holdings: "Sequence[Holding]", given: CleanOptions) -> bool:
+def _confirmed(folder: "Folder", holdings: "Sequence[Holding]", arguments: CleanOptions) -> bool:
     from flows.evaluate.working_folder import print_holdings
 
     if not sys.stdin.isatty():
@@ -114,7 +116,7 @@ def _confirmed(folder: "Folder", holdings: "Sequence[Holding]", given: CleanOpti
         )
     print_holdings(folder, holdings, sys.stderr)
     question = "Remove this?"
-    if given.replies and (lost := _cost_of_replies(folder)):
+    if arguments.replies and (lost := _cost_of_replies(folder)):
         question = f"Remove this? {lost}"
     return click.confirm(question, err=True)
 

@@ -75,7 +75,7 @@ class CompareOptions(options.Page):
     "twice, a run that is not complete or may not be ranked, or a loss that depends on failures that may pass.",
 )
 @options.record(CompareOptions)
-def command(given: CompareOptions) -> int:
+def command(arguments: CompareOptions) -> int:
     """Test whether the second run is better than the first, and list the questions on which they differ.
 
     The runs are paired by question. Shows an exact McNemar test, a bootstrap interval of the difference, and the
@@ -88,8 +88,8 @@ def command(given: CompareOptions) -> int:
     from tasks.documents.terminal import print_document
     from tasks.results.run_record import json_of
 
-    comparison, document = given.compare()
-    given.write_page(lambda: html(document))
-    given.emit(json_of(comparison), lambda stream: print_document(document, stream))
-    given.name_page()
+    comparison, document = arguments.compare()
+    arguments.write_page(lambda: html(document))
+    arguments.emit(json_of(comparison), lambda stream: print_document(document, stream))
+    arguments.name_page()
     return ExitCode.NEGATIVE if comparison.gate and comparison.gate.failed else ExitCode.DONE

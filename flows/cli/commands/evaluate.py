@@ -84,25 +84,27 @@ class EvaluateOptions(options.Evaluation, options.Pipeline, options.Labels, opti
     "130 interrupted, all answers are kept.",
 )
 @options.record(EvaluateOptions)
-def command(given: EvaluateOptions) -> int:
+def command(arguments: EvaluateOptions) -> int:
     """Evaluate a pipeline on a benchmark.
 
     Runs the pipeline's stages for every question, scores each stage, and logs the run to MLflow.
     """
     from flows.cli.progress import open_progress
 
-    if given.budget is not None and given.repeats is None:
+    if arguments.budget is not None and arguments.repeats is None:
         raise ConfigurationError("--budget limits what repeats cost: add --repeats N.")
     evaluated = None
     with open_progress(sys.stderr) as progress:
-        pipeline, backbone, benchmark = map(options.end_of, (given.pipeline, given.backbone, given.benchmark))
+        pipeline, backbone, benchmark = map(
+            options.end_of, (arguments.pipeline, arguments.backbone, arguments.benchmark)
+        )
         progress.step(f"Evaluating {pipeline} with {backbone} on {benchmark}")
         from flows.evaluate.preparation import check_budget
         from flows.evaluate.run import find_known, run_evaluation
 
-        settings, control = _chosen(given, progress)
-        check_budget([settings], given.budget)
-        known, preparation = (None, None) if given.again else find_known(settings, control)
+        settings, control = _chosen(arguments, progress)
+        check_budget([settings], arguments.budget)
+        known, preparation = (None, None) if arguments.again else find_known(settings, control)
         if known is None:
             evaluated = run_evaluation(settings, control, preparation=preparation)
 
@@ -111,24 +113,26 @@ def command(given: EvaluateOptions) -> int:
 
     def show(stream: TextIO) -> None:
         if evaluated:
-            print_summary(evaluated, given.folder, stream, details=given.details, prefect=control.prefect)
+            print_summary(
+                evaluated, arguments.folder, stream, details=arguments.details, prefect=control.prefect
+            )
         elif known:
-            print_repeated(known, given.folder, stream, details=given.details)
+            print_repeated(known, arguments.folder, stream, details=arguments.details)
 
     record = evaluated or known
     assert record is not None
     code = evaluated.exit_code if evaluated else ExitCode.DONE
-    repeats = None if code else given.repeats
-    if repeats and given.as_json:  # the object is that of the repeats
+    repeats = None if code else arguments.repeats
+    if repeats and arguments.as_json:  # the object is that of the repeats
         show(sys.stderr)
     else:
-        given.emit(json_of(record), show, text_too=True)
-    if given.open:
-        _open_page(record.run_id, given)
-    return _repeat(record.run_id, repeats, given) if repeats else code
+        arguments.emit(json_of(record), show, text_too=True)
+    if arguments.open:
+        _open_page(record.run_id, arguments)
+    return _repeat(record.run_id, repeats, arguments) if repeats else code
 
 
-def _repeat(run_id: str, repeats: int, given: EvaluateOptions) -> int:
+def _repeat(run_id: str, repeats: int, arguments: EvaluateOptions) -> int:
     """Make the missing repeats of a run, and print what they measure."""
     from flows.matrix.repeats import make_repeats, plan_noise
     from flows.pages.noise import estimate_document, problems_document
@@ -137,8 +141,8 @@ def _repeat(run_id: str, repeats: int, given: EvaluateOptions) -> int:
     from tasks.documents.terminal import print_document
     from tasks.pages.repeats import noise_document
 
-    plan = plan_noise(run_id, repeats, given.folders, budget_usd=given.budget)
-    print_document(estimate_document(plan, given.budget), sys.stderr if given.as_json else sys.stdout)
+    plan = plan_noise(run_id, repeats, arguments.folders, budget_usd=arguments.budget)
+    print_document(estimate_document(plan, arguments.budget), sys.stderr if arguments.as_json else sys.stdout)
 
     @contextmanager
     def opened(position: str) -> "Iterator[Control]":
@@ -148,8 +152,8 @@ def _repeat(run_id: str, repeats: int, given: EvaluateOptions) -> int:
         with open_progress(sys.stderr, position) as progress:
             yield Control(progress)
 
-    measured = make_repeats(plan, opened, labels=given.labels, budget_usd=given.budget)
-    page = given.folder.reports / f"{run_id}-repeats.html"
+    measured = make_repeats(plan, opened, labels=arguments.labels, budget_usd=arguments.budget)
+    page = arguments.folder.reports / f"{run_id}-repeats.html"
 
     def show(stream: TextIO) -> None:
         if measured.noise:
@@ -160,29 +164,31 @@ def _repeat(run_id: str, repeats: int, given: EvaluateOptions) -> int:
 
     if measured.noise:
         write_page(html(noise_document(measured.noise, None)), page, make_folder=True)
-    given.emit(measured.as_object(), show, text_too=True)
+    arguments.emit(measured.as_object(), show, text_too=True)
     return measured.exit_code
 
 
-def _chosen(given: EvaluateOptions, progress: "Progress") -> "tuple[EvaluationSettings, Control]":
+def _chosen(arguments: EvaluateOptions, progress: "Progress") -> "tuple[EvaluationSettings, Control]":
     """Return the settings of the options, and the control of the run."""
     from flows.runtime.control import Control
     from tasks.backbone.endpoint.retry_policy import longest_call
     from tasks.backbone.kinds.kind import kind_of
 
-    traced = ("tracking.genai_evaluation=true",) if given.genai_evaluation else ()
-    settings = given.settings(given.pipeline, *traced, record=given.record, shards=given.shards)
-    control = Control(progress, tags=given.labels)
-    if given.details and kind_of(settings.backbone).paid:
+    traced = ("tracking.genai_evaluation=true",) if arguments.genai_evaluation else ()
+    settings = arguments.settings(
+        arguments.pipeline, *traced, record=arguments.record, shards=arguments.shards
+    )
+    control = Control(progress, tags=arguments.labels)
+    if arguments.details and kind_of(settings.backbone).paid:
         progress.note(longest_call(settings.backbone))
     return settings, control
 
 
-def _open_page(run_id: str, given: EvaluateOptions) -> None:
+def _open_page(run_id: str, arguments: EvaluateOptions) -> None:
     """Write the page of a run and open it in a browser."""
     from flows.pages.run_page import write_report
 
-    with given.progress() as progress:
-        written = write_report(run_id, given.folders, progress)
-    click.echo(f"The page is {written.path}.", err=given.as_json)
+    with arguments.progress() as progress:
+        written = write_report(run_id, arguments.folders, progress)
+    click.echo(f"The page is {written.path}.", err=arguments.as_json)
     click.launch(written.path.as_uri())

@@ -41,38 +41,38 @@ class ExportOptions(options.Files):
     "\nExit codes: 0 done; 2 bad input.",
 )
 @options.record(ExportOptions)
-def command(given: ExportOptions) -> None:
+def command(arguments: ExportOptions) -> None:
     """Write the results of all runs to FOLDER: one Parquet file for each view of `crosscheck query`.
 
     With --submission: write the predictions of one RUN for the official evaluator, and print how to run it.
     """
-    if given.submission is not None:
-        _submission(given, given.submission.expanduser())
+    if arguments.submission is not None:
+        _submission(arguments, arguments.submission.expanduser())
         return
-    if given.form:
+    if arguments.form:
         raise click.UsageError("--format is the form of --submission FILE, which is missing.")
     from tasks.results.warehouse.views import export
 
-    target = Path(given.target)
-    rows = export(given.read_folder.warehouse, target.expanduser(), overwrite=given.overwrite)
+    target = Path(arguments.target)
+    rows = export(arguments.read_folder.warehouse, target.expanduser(), overwrite=arguments.overwrite)
 
     def show(stream: TextIO) -> None:
         for name, count in rows.items():
             click.echo(f"{target / f'{name}.parquet'}: {counted(count, 'row')}", stream)
 
-    given.emit({"folder": str(target), "rows": rows}, show)
+    arguments.emit({"folder": str(target), "rows": rows}, show)
 
 
-def _submission(given: ExportOptions, target: Path) -> None:
+def _submission(arguments: ExportOptions, target: Path) -> None:
     from flows.evaluate.submission import export_submission
     from tasks.benchmarks.layouts.base import Submission
     from tasks.core.errors import ConfigurationError
 
-    if target.exists() and not given.overwrite:
+    if target.exists() and not arguments.overwrite:
         raise ConfigurationError(f"--submission {target} exists. Name another file, or add --overwrite.")
-    (run,) = given.read_runs(given.target)
-    form = cast("Submission | None", FORMS[given.form] if given.form else None)
-    export = export_submission(run, target, given.folders, form)
+    (run,) = arguments.read_runs(arguments.target)
+    form = cast("Submission | None", FORMS[arguments.form] if arguments.form else None)
+    export = export_submission(run, target, arguments.folders, form)
 
     def show(stream: TextIO) -> None:
         click.echo(
@@ -104,4 +104,4 @@ def _submission(given: ExportOptions, target: Path) -> None:
             )
         click.echo(f"or here:\n  {export.score_command}", stream)
 
-    given.emit({"run_id": run.run_id, **asdict(export)}, show)
+    arguments.emit({"run_id": run.run_id, **asdict(export)}, show)

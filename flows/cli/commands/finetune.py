@@ -51,29 +51,31 @@ class PairsOptions(options.Files):
     "\nExit codes: 0 done; 2 bad input.",
 )
 @options.record(PairsOptions)
-def pairs(given: PairsOptions) -> None:
+def pairs(arguments: PairsOptions) -> None:
     """Write training pairs from runs on training splits."""
     from flows.evaluate.training_pairs import make_pairs, write_pairs
     from tasks.core.files import check_writable
     from tasks.settings.assemble import benchmark_settings
 
-    check_writable(given.output, "--output")
-    with given.progress() as progress:
-        evaluated = [given.folders.benchmark(benchmark_settings(name), progress) for name in given.evaluated]
-        made = make_pairs(given.read_runs(*given.runs), evaluated, given.folders, progress)
-    write_pairs(given.output, made)
+    check_writable(arguments.output, "--output")
+    with arguments.progress() as progress:
+        evaluated = [
+            arguments.folders.benchmark(benchmark_settings(name), progress) for name in arguments.evaluated
+        ]
+        made = make_pairs(arguments.read_runs(*arguments.runs), evaluated, arguments.folders, progress)
+    write_pairs(arguments.output, made)
     right = sum(pair.right for pair in made.by_prompt.values())
     left_out = dict(made.left_out)
 
     def show(stream: TextIO) -> None:
         reasons = "; ".join(f"{number:,} {reason}" for reason, number in left_out.items())
         click.echo(
-            f"{counted(len(made.by_prompt), 'training pair')} in {given.output}, {right:,} with a right preliminary "
-            f"SQL. Questions left out: {reasons}.",
+            f"{counted(len(made.by_prompt), 'training pair')} in {arguments.output}, {right:,} with a right "
+            f"preliminary SQL. Questions left out: {reasons}.",
             stream,
         )
 
-    given.emit({"pairs": len(made.by_prompt), "right": right, "left_out": left_out}, show)
+    arguments.emit({"pairs": len(made.by_prompt), "right": right, "left_out": left_out}, show)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +100,7 @@ class TrainOptions(options.Output):
     "\nExit codes: 0 done; 2 bad input or configuration; 130 interrupted.",
 )
 @options.record(TrainOptions)
-def train(given: TrainOptions) -> None:
+def train(arguments: TrainOptions) -> None:
     """Fine-tune a model on training pairs with TRL and LoRA.
 
     Needs the extra `finetune`, and a GPU for models of the paper's size. Parameters and metrics are logged to MLflow.
@@ -107,8 +109,8 @@ def train(given: TrainOptions) -> None:
     from flows.evaluate.finetuning import train as train_adapter
     from flows.evaluate.training_pairs import read_pairs
 
-    settings = finetuning_settings(given.overrides)
-    trained = train_adapter(read_pairs(given.pairs), settings, given.output, given.folder)
+    settings = finetuning_settings(arguments.overrides)
+    trained = train_adapter(read_pairs(arguments.pairs), settings, arguments.output, arguments.folder)
 
     def show(stream: TextIO) -> None:
         click.echo(
@@ -121,4 +123,4 @@ def train(given: TrainOptions) -> None:
                 stream,
             )
 
-    given.emit({**asdict(trained), "adapter": str(trained.adapter)}, show)
+    arguments.emit({**asdict(trained), "adapter": str(trained.adapter)}, show)

@@ -49,35 +49,35 @@ class HelpOptions:
 )
 @options.record(HelpOptions)
 @click.pass_context
-def command(context: click.Context, given: HelpOptions) -> None:
+def command(context: click.Context, arguments: HelpOptions) -> None:
     """Explain a TOPIC: causes of wrong answers, fields of JSON, exit codes, a gate in CI, workers; or a command.
 
     `crosscheck help commands` lists all commands.
     """
-    if given.topic is None:
+    if arguments.topic is None:
         click.echo("crosscheck help TOPIC explains one of these; crosscheck COMMAND --help a command.\n")
         width = max(map(len, topics()))
         for name, title in topics().items():
             click.echo(f"  {name:<{width}}  {title}")
         return
-    if given.topic in topics():
-        _print(topic_text(given.topic))
+    if arguments.topic in topics():
+        _print(topic_text(arguments.topic))
         return
-    if given.topic == "commands":
+    if arguments.topic == "commands":
         _print_commands(COMMANDS)
         return
     parent = context.parent
     subcommand = (
-        parent.command.get_command(parent, given.topic)
+        parent.command.get_command(parent, arguments.topic)
         if parent and isinstance(parent.command, click.Group)
         else None
     )
     if parent is None or subcommand is None:
         names = ["commands", *topics(), *COMMANDS]
         raise ConfigurationError(
-            f'There is no topic or command "{given.topic}". {did_you_mean(given.topic, names)}'
+            f'There is no topic or command "{arguments.topic}". {did_you_mean(arguments.topic, names)}'
         )
-    click.echo(subcommand.get_help(click.Context(subcommand, info_name=given.topic, parent=parent)))
+    click.echo(subcommand.get_help(click.Context(subcommand, info_name=arguments.topic, parent=parent)))
 
 
 def _print_commands(commands: Mapping[str, Command], group: str = "") -> None:

@@ -59,7 +59,7 @@ class InitOptions(options.Json):
     "\nExit codes: 0 made; 2 bad input.",
 )
 @options.record(InitOptions)
-def command(given: InitOptions) -> None:
+def command(arguments: InitOptions) -> None:
     """Create your own benchmark from questions with their SQL and a database.
 
     Writes a folder in BIRD's layout and a YAML file that --benchmark takes.
@@ -67,8 +67,10 @@ def command(given: InitOptions) -> None:
     from tasks.benchmarks.custom import SQL_NAMES, NewBenchmark, make_benchmark
     from tasks.benchmarks.rows import plain_name
 
-    names = (plain_name(given.sql_column),) if given.sql_column else SQL_NAMES
-    made = make_benchmark(NewBenchmark(given.pairs, given.database, given.output, given.rule, names))
+    names = (plain_name(arguments.sql_column),) if arguments.sql_column else SQL_NAMES
+    made = make_benchmark(
+        NewBenchmark(arguments.pairs, arguments.database, arguments.output, arguments.rule, names)
+    )
     file = shlex.quote(str(made.file))
     verify = f"crosscheck benchmarks verify --benchmark {file}"
     evaluate = f"crosscheck evaluate --benchmark {file}"
@@ -80,4 +82,6 @@ def command(given: InitOptions) -> None:
             stream,
         )
 
-    given.emit({"benchmark": str(made.file), "questions": made.questions, "databases": made.databases}, show)
+    arguments.emit(
+        {"benchmark": str(made.file), "questions": made.questions, "databases": made.databases}, show
+    )

@@ -30,7 +30,7 @@ class LeaderboardOptions(options.Page):
     "\nExit codes: 0 printed; 2 bad input.",
 )
 @options.record(LeaderboardOptions)
-def command(given: LeaderboardOptions) -> None:
+def command(arguments: LeaderboardOptions) -> None:
     """Rank the latest run of each backbone and pipeline by its execution accuracy, or by the score that --by names.
 
     Runs with the same questions are ranked together. Runs that saw the gold, repeated an answer (tag rerolled)
@@ -44,21 +44,21 @@ def command(given: LeaderboardOptions) -> None:
     from tasks.results.run_record import json_of
     from tasks.results.warehouse.runs import Warehouse
 
-    warehouse = Warehouse(given.read_folder.warehouse)
-    boards = leaderboard(warehouse, given.benchmark, given.by)
-    if given.benchmark is not None and not boards:
+    warehouse = Warehouse(arguments.read_folder.warehouse)
+    boards = leaderboard(warehouse, arguments.benchmark, arguments.by)
+    if arguments.benchmark is not None and not boards:
         known = sorted({run.benchmark for run in warehouse.runs()})
         raise DataError(
-            f'No run of "{given.benchmark}" is finished. {did_you_mean(given.benchmark, known)}'.strip()
+            f'No run of "{arguments.benchmark}" is finished. {did_you_mean(arguments.benchmark, known)}'.strip()
         )
-    if given.by and boards and not any(board.ranked for board in boards):
+    if arguments.by and boards and not any(board.ranked for board in boards):
         scores = {name for stored in warehouse.finished_runs() for name in stored.scores}
         raise ConfigurationError(
-            f'No run that can be ranked has a score "{given.by}". {did_you_mean(given.by, sorted(scores))}'
+            f'No run that can be ranked has a score "{arguments.by}". {did_you_mean(arguments.by, sorted(scores))}'
         )
     document = leaderboard_document(boards)
-    given.write_page(lambda: html(document))
-    given.emit(
+    arguments.write_page(lambda: html(document))
+    arguments.emit(
         {"boards": [json_of(board) for board in boards]}, lambda stream: print_document(document, stream)
     )
-    given.name_page()
+    arguments.name_page()

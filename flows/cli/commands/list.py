@@ -26,7 +26,7 @@ class ListOptions(options.Json):
     "\n\nExit codes: 0 listed; 2 bad input.",
 )
 @options.record(ListOptions)
-def command(given: ListOptions) -> None:
+def command(arguments: ListOptions) -> None:
     """List the available benchmarks, backbones and pipelines.
 
     Each is a YAML file in conf/, or comes from an installed package. To use your own file, give its
@@ -41,7 +41,7 @@ def command(given: ListOptions) -> None:
             **dict.fromkeys(offered(kind.removesuffix("s")), "from an installed package"),
             **{name: _description(path) for name, path in available(conf, kind.removesuffix("s")).items()},
         }
-        for kind in given.kinds or KINDS
+        for kind in arguments.kinds or KINDS
     }
 
     def show(stream: TextIO) -> None:
@@ -51,7 +51,7 @@ def command(given: ListOptions) -> None:
             for name, description in entries.items():
                 click.echo(f"  {name:<{width}}  {description}", stream)
 
-    given.emit(names, show)
+    arguments.emit(names, show)
 
 
 def _description(path: Path) -> str:

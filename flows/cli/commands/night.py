@@ -39,7 +39,7 @@ class NightOptions(options.Page):
     "\nExit codes: 0 shown; 1 red, with --fail-if; 2 bad input.",
 )
 @options.record(NightOptions)
-def command(given: NightOptions) -> int:
+def command(arguments: NightOptions) -> int:
     """Show the result of one nightly run, or list all nightly runs.
 
     NAME is the name of a nightly run or its first characters, or `latest`, `latest~1`, ...; without NAME, all are
@@ -54,27 +54,27 @@ def command(given: NightOptions) -> int:
     from tasks.results.run_record import json_of
     from tasks.results.warehouse.runs import Warehouse
 
-    nights = all_nights(given.read_folder)
+    nights = all_nights(arguments.read_folder)
     late = overdue(nights[0], datetime.datetime.now(datetime.UTC)) if nights else ""
-    if given.name is None and given.html is None and given.fail_if is None:
-        _list(nights, late, given)
+    if arguments.name is None and arguments.html is None and arguments.fail_if is None:
+        _list(nights, late, arguments)
         return 0
-    night = find_night(given.name or "latest", nights)
-    given.write_page(lambda: html(night_document(night, Warehouse(given.read_folder.warehouse))))
+    night = find_night(arguments.name or "latest", nights)
+    arguments.write_page(lambda: html(night_document(night, Warehouse(arguments.read_folder.warehouse))))
 
     def show(stream: TextIO) -> None:
         print_document(night_document(night), stream)
-        if pages := night_pages(night, given.read_folder).nights:
+        if pages := night_pages(night, arguments.read_folder).nights:
             click.echo(f"\nall nights in MLflow: {', '.join(pages)}", stream)
         if late and night is nights[0]:
             click.echo(f"\n{late}", stream)
 
-    given.emit(json_of(night), show)
-    given.name_page()
-    return ExitCode.NEGATIVE if night.red and given.fail_if else ExitCode.DONE
+    arguments.emit(json_of(night), show)
+    arguments.name_page()
+    return ExitCode.NEGATIVE if night.red and arguments.fail_if else ExitCode.DONE
 
 
-def _list(nights: "tuple[Night, ...]", late: str, given: NightOptions) -> None:
+def _list(nights: "tuple[Night, ...]", late: str, arguments: NightOptions) -> None:
     from tasks.documents.model import Document
     from tasks.documents.terminal import print_document
     from tasks.pages.night import nights_table
@@ -88,10 +88,10 @@ def _list(nights: "tuple[Night, ...]", late: str, given: NightOptions) -> None:
                 click.echo(f"\n{late}", stream)
             return
         click.echo(
-            f'There is no nightly run in {given.read_folder.nights} yet. The deployment "nightly" starts them, see '
+            f'There is no nightly run in {arguments.read_folder.nights} yet. The deployment "nightly" starts them, see '
             '"crosscheck up".',
             stream,
         )
 
     listed = [json_of(night, BRIEF_FIELDS) for night in nights]
-    given.emit({"nights": listed, "overdue": late or None}, show)
+    arguments.emit({"nights": listed, "overdue": late or None}, show)

@@ -43,7 +43,7 @@ class DeployOptions(options.Output):
     epilog="\b\nExample:\n  crosscheck nights init\n\nExit codes: 0 written; 2 bad input, or FILE exists.",
 )
 @options.record(InitOptions)
-def init(given: InitOptions) -> None:
+def init(arguments: InitOptions) -> None:
     """Write a FILE to begin with (default: nights.yaml).
 
     It has the schedule, the matrix of benchmarks, backbones and pipelines, and the limits, with a comment on each.
@@ -52,16 +52,16 @@ def init(given: InitOptions) -> None:
     from tasks.core.errors import ConfigurationError
 
     try:
-        with given.file.open("x", encoding="utf-8") as file:
+        with arguments.file.open("x", encoding="utf-8") as file:
             file.write(TEMPLATE)
     except FileExistsError:
-        raise ConfigurationError(f"{given.file} exists. Name another file, or edit it.") from None
+        raise ConfigurationError(f"{arguments.file} exists. Name another file, or edit it.") from None
     except OSError as error:
-        raise ConfigurationError(f"{given.file} cannot be written: {error.strerror}.") from None
-    given.emit(
-        {"file": str(given.file)},
+        raise ConfigurationError(f"{arguments.file} cannot be written: {error.strerror}.") from None
+    arguments.emit(
+        {"file": str(arguments.file)},
         lambda stream: click.echo(
-            f"Written to {given.file}. Edit it, then: crosscheck nights deploy", stream
+            f"Written to {arguments.file}. Edit it, then: crosscheck nights deploy", stream
         ),
     )
 
@@ -72,7 +72,7 @@ def init(given: InitOptions) -> None:
     "\nExit codes: 0 deployed; 2 bad input, or Prefect's server does not answer or refuses.",
 )
 @options.record(DeployOptions)
-def deploy(given: DeployOptions) -> None:
+def deploy(arguments: DeployOptions) -> None:
     """Deploy the nightly runs of FILE (default: nights.yaml).
 
     Workers run them in this working folder, unless a worker's CROSSCHECK_HOME names another. If you change FILE, deploy
@@ -83,8 +83,8 @@ def deploy(given: DeployOptions) -> None:
     """
     from flows.matrix.nights_file import read_nights
 
-    nights = read_nights(given.file)
-    here = _use_server(given)
+    nights = read_nights(arguments.file)
+    here = _use_server(arguments)
     from flows.evaluate.deployed import DEPLOYED_HOME, named_evaluations, settings_of
     from flows.evaluate.forms import offering
     from flows.matrix.nightly import night_limits
@@ -99,10 +99,10 @@ def deploy(given: DeployOptions) -> None:
     names = named_evaluations(nights.matrix)
     nights.matrix.check_baselines({" | ".join(each) for each in names})
     if here:  # workers elsewhere have runs of their own
-        warehouse = Warehouse(given.folder.warehouse)
+        warehouse = Warehouse(arguments.folder.warehouse)
         for baseline in nights.matrix.baselines.values():
             named_run(baseline, warehouse)
-    home = {DEPLOYED_HOME: str(given.folder.path)}
+    home = {DEPLOYED_HOME: str(arguments.folder.path)}
 
     async def run() -> "NightsStatus":
         with offering(nights.files):
@@ -111,7 +111,7 @@ def deploy(given: DeployOptions) -> None:
 
     status = asyncio.run(run())
     listed = shorten([" | ".join(each) for each in names], RUNS_SHOWN)
-    _show(given, status, deployed=f"Deployed: {counted(len(names), 'evaluation')} each night, {listed}.")
+    _show(arguments, status, deployed=f"Deployed: {counted(len(names), 'evaluation')} each night, {listed}.")
 
 
 @click.command(
@@ -120,20 +120,20 @@ def deploy(given: DeployOptions) -> None:
     "\nExit codes: 0 shown; 2 bad input, or Prefect's server does not answer.",
 )
 @options.record(options.Output)
-def status(given: options.Output) -> None:
+def status(arguments: options.Output) -> None:
     """Show the schedule, the next run, the workers and the last result.
 
     If the last nightly run ended without a result, it says so, and how it continues.
     """
-    _use_server(given)
+    _use_server(arguments)
     from flows.matrix.nightly import night_pages
     from flows.prefect.schedule import read_status
     from flows.prefect.up import POOL
     from tasks.results.night import all_nights
 
-    nights = all_nights(given.read_folder)
-    pages = night_pages(nights[0], given.read_folder) if nights else None
-    _show(given, asyncio.run(read_status(POOL)), nights[0] if nights else None, pages)
+    nights = all_nights(arguments.read_folder)
+    pages = night_pages(nights[0], arguments.read_folder) if nights else None
+    _show(arguments, asyncio.run(read_status(POOL)), nights[0] if nights else None, pages)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,21 +150,23 @@ class RunOptions(options.Output):
     "\nExit codes: 0 started; 2 bad input, none is deployed, or Prefect's server does not answer.",
 )
 @options.record(RunOptions)
-def run(given: RunOptions) -> None:
+def run(arguments: RunOptions) -> None:
     """Start a nightly run now, on the workers, with what is deployed.
 
     NAME is the name of a nightly run that ended without a result; without NAME it is a new one.
     """
-    _use_server(given)
+    _use_server(arguments)
     from flows.prefect.artifacts import prefect_page
     from flows.prefect.schedule import start_night
 
-    flow_run = asyncio.run(start_night(given.name))
+    flow_run = asyncio.run(start_night(arguments.name))
     page = prefect_page(flow_run)
-    given.emit({"flow_run": flow_run, "page": page}, lambda stream: click.echo(f"Started: {page}", stream))
+    arguments.emit(
+        {"flow_run": flow_run, "page": page}, lambda stream: click.echo(f"Started: {page}", stream)
+    )
 
 
-def _use_server(given: options.Output) -> bool:
+def _use_server(arguments: options.Output) -> bool:
     """Set PREFECT_API_URL to the server of `crosscheck up`, if no other is named; Prefect reads it when imported.
 
     Returns:
@@ -174,7 +176,7 @@ def _use_server(given: options.Output) -> bool:
     from flows.runtime.running_servers import find_running_servers
     from tasks.core.errors import ConfigurationError
 
-    running = find_running_servers(given.read_folder)
+    running = find_running_servers(arguments.read_folder)
     if not os.environ.get("PREFECT_API_URL"):
         if running is None:
             raise ConfigurationError(
@@ -187,7 +189,7 @@ def _use_server(given: options.Output) -> bool:
 
 
 def _show(
-    given: options.Output,
+    arguments: options.Output,
     status: "NightsStatus",
     last: "Night | None" = None,
     pages: "NightPages | None" = None,
@@ -203,7 +205,7 @@ def _show(
     result: dict[str, Any] | None = None
     if last:
         result = {"name": last.name, "colour": last.colour, "mlflow": served.runs if served else {}}
-    given.emit(
+    arguments.emit(
         to_jsonable_python(asdict(status) | {"last": result}),
         lambda stream: print_document(_document(status, last, served, deployed), stream),
     )

@@ -49,8 +49,8 @@ class PlotOptions(options.Output):
 def command(plot_options: PlotOptions) -> None:
     """Draw a figure of runs for a paper.
 
-    Intervals are Wilson's at 95 %. The colours can be told apart with any colour vision, and bars have patterns for
-    print without colours.
+    Intervals are 95 % Wilson score intervals. The palette is safe for colour-blind readers, and bars have patterns for
+    black-and-white print.
     """
     from tasks.pages.plots import Width, plot, save
 

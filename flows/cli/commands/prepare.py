@@ -19,7 +19,7 @@ from tasks.core.wording import counted
     "\nExit codes: 0 done; 2 bad input or configuration; 3 some tables failed, run it again; 130 interrupted.",
 )
 @options.record(options.Evaluation)
-def command(given: options.Evaluation) -> int:
+def command(arguments: options.Evaluation) -> int:
     """Prepare a benchmark for evaluations, and describe undescribed columns.
 
     Builds the demo, reads and checks the databases, embeds demonstrations, and lets a model write one sentence
@@ -31,14 +31,14 @@ def command(given: options.Evaluation) -> int:
     from flows.runtime.control import Control
     from tasks.documents.text import visible
 
-    settings = given.settings("rsl-sql")
+    settings = arguments.settings("rsl-sql")
     with open_progress(sys.stderr) as progress:
         control = Control(progress)
         with launched(settings, control) as prefect:
             from flows.evaluate.descriptions import prepare_flow
 
             prepared = prefect.loop.run(prepare_flow(control, prefect.preparation)(settings))
-    given.emit(
+    arguments.emit(
         asdict(prepared),
         lambda stream: click.echo(
             f"{counted(prepared.databases, 'database')}; {counted(prepared.undescribed, 'column')} without a "
@@ -50,7 +50,7 @@ def command(given: options.Evaluation) -> int:
         click.echo(
             f"  Written by {visible(settings.backbone.name)}. Prompts of every model that is evaluated in this working "
             "folder show them, and its runs say so; "
-            f"without {given.folder.path / 'descriptions'} they are written again.",
+            f"without {arguments.folder.path / 'descriptions'} they are written again.",
             err=True,
         )
     if prepared.left_out:

@@ -38,23 +38,23 @@ class QueryOptions(options.Output):
     "\nExit codes: 0 done; 2 bad input.",
 )
 @options.record(QueryOptions)
-def command(given: QueryOptions) -> None:
+def command(arguments: QueryOptions) -> None:
     """Run SQL (DuckDB's dialect) on the results of all runs; without SQL, list the tables and their columns."""
     from flows.pages.lists import print_csv, print_rows, print_schema, print_views
     from tasks.results.warehouse.views import query, schema, views
 
-    if given.as_csv and given.as_json:
+    if arguments.as_csv and arguments.as_json:
         raise ConfigurationError("--csv and --json cannot be used together.")
-    if given.as_schema:
-        if given.sql is not None:
+    if arguments.as_schema:
+        if arguments.sql is not None:
             raise ConfigurationError("--schema takes no query.")
         columns = {name: [asdict(column) for column in columns] for name, columns in schema().items()}
-        given.emit(columns, print_schema)
+        arguments.emit(columns, print_schema)
         return
-    if given.sql is None:
-        given.emit({name: list(view.columns) for name, view in views().items()}, print_views)
+    if arguments.sql is None:
+        arguments.emit({name: list(view.columns) for name, view in views().items()}, print_views)
         return
-    table = query(given.read_folder.warehouse, given.sql)
-    document = {"columns": table.columns, "rows": table.as_objects()} if given.as_json else {}
-    print_table = print_csv if given.as_csv else print_rows
-    given.emit(document, lambda stream: print_table(table, stream))
+    table = query(arguments.read_folder.warehouse, arguments.sql)
+    document = {"columns": table.columns, "rows": table.as_objects()} if arguments.as_json else {}
+    print_table = print_csv if arguments.as_csv else print_rows
+    arguments.emit(document, lambda stream: print_table(table, stream))

@@ -43,9 +43,9 @@ class RerunOptions(options.Labels, options.Details, options.Files):
         """Return the settings of the options."""
         from tasks.settings.evaluation import RerunSettings
 
-        asked = ("run", "only", "questions", "from_stage", "fresh", "overrides")
-        places = {"data": str(self.folders.data), "home": str(self.folders.home.path)}
-        return RerunSettings.of_options(**{name: getattr(self, name) for name in asked}, **places)
+        names = ("run", "only", "questions", "from_stage", "fresh", "overrides")
+        folders = {"data": str(self.folders.data), "home": str(self.folders.home.path)}
+        return RerunSettings.of_options(**{name: getattr(self, name) for name in names}, **folders)
 
 
 @click.command(
@@ -69,7 +69,7 @@ class RerunOptions(options.Labels, options.Details, options.Files):
     "new run: the same command sends only what is missing, with --fresh too; 130 interrupted, all answers are kept.",
 )
 @options.record(RerunOptions)
-def command(given: RerunOptions) -> int:
+def command(arguments: RerunOptions) -> int:
     """Repeat some questions of RUN and merge the answers into a new run.
 
     RUN is a run id or its first characters, the run's id in MLflow, or `latest`, `latest~1`, ...
@@ -78,13 +78,13 @@ def command(given: RerunOptions) -> int:
 
     evaluated = None
     with open_progress(sys.stderr) as progress:
-        progress.step(f"Looking for the questions of {options.end_of(given.run)} to repeat")
+        progress.step(f"Looking for the questions of {options.end_of(arguments.run)} to repeat")
         from flows.evaluate.rerun import run_rerun
         from flows.evaluate.rerun_plan import plan_rerun
         from flows.runtime.control import Control
 
-        labels = given.labels
-        plan = plan_rerun(given.settings())
+        labels = arguments.labels
+        plan = plan_rerun(arguments.settings())
         if plan.again:
             control = Control(progress, tags=labels)
             evaluated = run_rerun(plan, control)
@@ -96,16 +96,16 @@ def command(given: RerunOptions) -> int:
         name = plan.parent.run_id
         none = dict.fromkeys(("selected", "restored", "asked", "changed"), 0)
         facts = {"parent": name, "selection": plan.selection, **none}
-        given.emit(
+        arguments.emit(
             json_of(plan.parent.model_copy(update={"rerun": facts})),
             lambda stream: click.echo(f"Run {name} has no question to repeat ({plan.selection}).", stream),
             text_too=True,
         )
         return 0
-    given.emit(
+    arguments.emit(
         json_of(evaluated),
         lambda stream: print_summary(
-            evaluated, given.folder, stream, details=given.details, prefect=control.prefect
+            evaluated, arguments.folder, stream, details=arguments.details, prefect=control.prefect
         ),
         text_too=True,
     )

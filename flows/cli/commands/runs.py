@@ -36,33 +36,37 @@ class RunsOptions(options.Output):
     "\nExit codes: 0 listed; 2 bad input.",
 )
 @options.record(RunsOptions)
-def command(given: RunsOptions) -> None:
+def command(arguments: RunsOptions) -> None:
     """List all runs, newest first."""
     from flows.pages.lists import print_runs
     from tasks.core.errors import DataError, did_you_mean
     from tasks.results.warehouse.runs import Warehouse
 
-    warehouse = given.read_folder.warehouse
-    wanted = [tag.partition("=")[::2] for tag in given.tag]
+    warehouse = arguments.read_folder.warehouse
+    tags = [tag.partition("=")[::2] for tag in arguments.tag]
     runs = Warehouse(warehouse).runs()
-    if given.benchmark and (known := {run.benchmark for run in runs}) and given.benchmark not in known:
+    if (
+        arguments.benchmark
+        and (known := {run.benchmark for run in runs})
+        and arguments.benchmark not in known
+    ):
         raise DataError(
-            f'There is no run of "{given.benchmark}". {did_you_mean(given.benchmark, sorted(known))}'
+            f'There is no run of "{arguments.benchmark}". {did_you_mean(arguments.benchmark, sorted(known))}'
         )
     records = [
         run
         for run in runs
-        if given.benchmark in (None, run.benchmark)
-        and all(key in run.tags and value in ("", run.tags[key]) for key, value in wanted)
+        if arguments.benchmark in (None, run.benchmark)
+        and all(key in run.tags and value in ("", run.tags[key]) for key, value in tags)
     ]
 
     def show(stream: TextIO) -> None:
         if records:
-            print_runs(records, given.limit, stream)
+            print_runs(records, arguments.limit, stream)
             return
-        of = f" of {given.benchmark}" if given.benchmark else ""
-        of += f" with the tag {' and '.join(given.tag)}" if given.tag else ""
+        of = f" of {arguments.benchmark}" if arguments.benchmark else ""
+        of += f" with the tag {' and '.join(arguments.tag)}" if arguments.tag else ""
         click.echo(f'There is no run{of} in {warehouse} yet. Start one with "crosscheck evaluate".', stream)
 
-    listed = [run.model_dump(mode="json") for run in records[: given.limit]]
-    given.emit({"runs": listed, "total": len(records)}, show)
+    listed = [run.model_dump(mode="json") for run in records[: arguments.limit]]
+    arguments.emit({"runs": listed, "total": len(records)}, show)

@@ -118,24 +118,24 @@ class ScoreOptions(
     "\nExit codes: 0 scored; 2 bad input or configuration; 3 the disk of the working folder is full or read-only.",
 )
 @options.record(ScoreOptions)
-def command(given: ScoreOptions) -> int:
+def command(arguments: ScoreOptions) -> int:
     """Score the predictions of any system on a benchmark.
 
     Uses no model and no Prefect. The run is logged to MLflow like an evaluation.
     """
-    with given.progress() as progress:
-        file = given.predictions or given.trajectories or "predictions"
-        progress.step(f"Scoring {options.end_of(file)} on {options.end_of(given.benchmark)}")
+    with arguments.progress() as progress:
+        file = arguments.predictions or arguments.trajectories or "predictions"
+        progress.step(f"Scoring {options.end_of(file)} on {options.end_of(arguments.benchmark)}")
         from flows.evaluate.score import run_score
 
-        scored = run_score(given.settings(), progress)
+        scored = run_score(arguments.settings(), progress)
 
     from flows.runtime.summary import print_summary
     from tasks.results.run_record import json_of
 
-    given.emit(
+    arguments.emit(
         json_of(scored),
-        lambda stream: print_summary(scored, given.folder, stream, details=given.details),
+        lambda stream: print_summary(scored, arguments.folder, stream, details=arguments.details),
         text_too=True,
     )
     return scored.exit_code

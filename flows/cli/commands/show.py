@@ -56,64 +56,64 @@ class ShowOptions(options.Details, options.Files):
     "\nExit codes: 0 shown; 2 bad input.",
 )
 @options.record(ShowOptions)
-def command(given: ShowOptions) -> None:
+def command(arguments: ShowOptions) -> None:
     """Show a RUN, or a QUESTION of it by its id with everything that is known about it.
 
     The gold SQL is shown for reading only. Prompts and replies come from the reply cache; the offline backbone and
     recordings run again at no cost. No other model is called.
     """
-    if given.question is not None and (given.wrong or given.unanswered):
+    if arguments.question is not None and (arguments.wrong or arguments.unanswered):
         raise ConfigurationError("--wrong and --unanswered list questions: leave QUESTION out.")
-    if given.question is not None and (given.html is not None or given.open):
+    if arguments.question is not None and (arguments.html is not None or arguments.open):
         raise ConfigurationError("--html and --open write the page of a run: leave QUESTION out.")
-    if given.question is None and given.prompts:
+    if arguments.question is None and arguments.prompts:
         raise ConfigurationError("--prompts needs a question: crosscheck show RUN QUESTION --prompts.")
-    if given.html is not None or given.open:
-        _write_page(given)
+    if arguments.html is not None or arguments.open:
+        _write_page(arguments)
         return
-    (stored,) = given.read_runs(given.run)
-    if given.question is not None:
+    (stored,) = arguments.read_runs(arguments.run)
+    if arguments.question is not None:
         from flows.evaluate.question_view import COMPARED, find_question, question_as_object, view_questions
         from flows.pages.question import print_question
 
-        score = find_question(stored, given.question)
-        (shown,) = view_questions(stored, [score], given.folders, rows=given.rows, compared=COMPARED)
-        document = question_as_object(shown) if given.as_json else {}
-        given.emit(document, lambda stream: print_question(shown, stream, whole=given.prompts))
+        score = find_question(stored, arguments.question)
+        (shown,) = view_questions(stored, [score], arguments.folders, rows=arguments.rows, compared=COMPARED)
+        document = question_as_object(shown) if arguments.as_json else {}
+        arguments.emit(document, lambda stream: print_question(shown, stream, whole=arguments.prompts))
         return
     from flows.evaluate.run_view import run_as_object, view_run
     from flows.pages.question import print_lists
     from flows.runtime.summary import print_run
 
-    view = view_run(stored, given.folders)
-    only = given.wrong or given.unanswered
+    view = view_run(stored, arguments.folders)
+    only = arguments.wrong or arguments.unanswered
     kinds = {"wrong": view.wrong, "unanswered": view.unanswered}
-    listed = {kind: rows for kind, rows in kinds.items() if getattr(given, kind) or not only}
+    listed = {kind: rows for kind, rows in kinds.items() if getattr(arguments, kind) or not only}
 
     def show(stream: TextIO) -> None:
         if not only:
-            print_run(view.record, given.folder, stream, details=given.details)
-        if only or given.details:
-            print_lists(view, listed, given.limit, stream)
+            print_run(view.record, arguments.folder, stream, details=arguments.details)
+        if only or arguments.details:
+            print_lists(view, listed, arguments.limit, stream)
 
-    first = {kind: rows[: given.limit] for kind, rows in listed.items()}
-    given.emit(run_as_object(view, first) if given.as_json else {}, show)
+    first = {kind: rows[: arguments.limit] for kind, rows in listed.items()}
+    arguments.emit(run_as_object(view, first) if arguments.as_json else {}, show)
 
 
-def _write_page(given: ShowOptions) -> None:
+def _write_page(arguments: ShowOptions) -> None:
     from flows.pages.run_page import write_report
 
-    file = None if given.html in (None, DEFAULT_PAGE) else Path(str(given.html))
-    with given.progress() as progress:
+    file = None if arguments.html in (None, DEFAULT_PAGE) else Path(str(arguments.html))
+    with arguments.progress() as progress:
         written = write_report(
-            given.run, given.folders, progress, file, only_wrong=given.wrong, rows=given.rows
+            arguments.run, arguments.folders, progress, file, only_wrong=arguments.wrong, rows=arguments.rows
         )
     in_mlflow = (
         f"It is not in MLflow: {written.problem}"
         if written.problem
         else "In MLflow it is the run's artifact report.html."
     )
-    given.emit(
+    arguments.emit(
         {
             "run_id": written.run_id,
             "page": str(written.path),
@@ -122,5 +122,5 @@ def _write_page(given: ShowOptions) -> None:
         },
         lambda stream: print(f"The page is {written.path}.\n{in_mlflow}", file=stream),
     )
-    if given.open:
+    if arguments.open:
         click.launch(written.path.as_uri())

@@ -21,13 +21,13 @@ class StatusOptions(options.Output):
     epilog="\b\nExamples:\n  crosscheck status\n  crosscheck status --json\n\nExit codes: 0 shown; 2 bad input.",
 )
 @options.record(StatusOptions)
-def command(given: StatusOptions) -> None:
+def command(arguments: StatusOptions) -> None:
     """Show what the working folder holds: each store with its size, and what `crosscheck clean` would free."""
     from flows.evaluate.working_folder import as_object, not_ours, open_folder, print_holdings
     from tasks.settings.evaluation import Keep, age
 
-    age(given.keep)
-    folder = open_folder(given.read_folder, Keep.of_options(age=given.keep))
+    age(arguments.keep)
+    folder = open_folder(arguments.read_folder, Keep.of_options(age=arguments.keep))
     holdings = folder.holdings()
-    document = as_object(folder, holdings) | {"elsewhere": not_ours(given.read_folder)}
-    given.emit(document, lambda stream: print_holdings(folder, holdings, stream))
+    document = as_object(folder, holdings) | {"elsewhere": not_ours(arguments.read_folder)}
+    arguments.emit(document, lambda stream: print_holdings(folder, holdings, stream))

@@ -79,7 +79,7 @@ class SweepOptions(options.Benchmark, options.Questions, options.Overrides, opti
     "all answers are kept.",
 )
 @options.record(SweepOptions)
-def command(given: SweepOptions) -> int:
+def command(arguments: SweepOptions) -> int:
     """Evaluate every backbone with every pipeline and every combination of settings.
 
     Prints an estimate of the cost first, and ends with a page in the folder reports of the working folder: scores,
@@ -88,7 +88,7 @@ def command(given: SweepOptions) -> int:
     from flows.cli.progress import open_progress
 
     with open_progress(sys.stderr) as progress:
-        progress.step(f"Planning a sweep on {options.end_of(given.benchmark)}")
+        progress.step(f"Planning a sweep on {options.end_of(arguments.benchmark)}")
         from flows.evaluate.preparation import check_budget
         from flows.matrix.sweep import (
             CellResult,
@@ -106,25 +106,30 @@ def command(given: SweepOptions) -> int:
         from tasks.documents.terminal import print_document
         from tasks.results.build_record import new_run_id
 
-        labels = given.labels
-        backbones, pipelines = names(given.backbones, "--backbones"), names(given.pipelines, "--pipelines")
-        grid = read_grid(given.grid)
-        cells = plan_sweep(given.settings, backbones, pipelines, grid, sends_requests=not given.dry_run)
-        check_budget([cell.settings for cell in cells], given.budget)
-        stream = sys.stderr if given.as_json else sys.stdout
+        labels = arguments.labels
+        backbones, pipelines = (
+            names(arguments.backbones, "--backbones"),
+            names(arguments.pipelines, "--pipelines"),
+        )
+        grid = read_grid(arguments.grid)
+        cells = plan_sweep(
+            arguments.settings, backbones, pipelines, grid, sends_requests=not arguments.dry_run
+        )
+        check_budget([cell.settings for cell in cells], arguments.budget)
+        stream = sys.stderr if arguments.as_json else sys.stdout
         estimates = estimate_sweep(cells, progress)
-    print_document(estimate_document(cells, estimates, given.budget), stream)
-    if given.dry_run:
-        if given.as_json:
+    print_document(estimate_document(cells, estimates, arguments.budget), stream)
+    if arguments.dry_run:
+        if arguments.as_json:
             planned = Sweep("", tuple(CellResult(*pair) for pair in zip(cells, estimates, strict=True)))
-            emit_json(planned.as_object() | {"sweep": None, "dry_run": True, "budget_usd": given.budget})
+            emit_json(planned.as_object() | {"sweep": None, "dry_run": True, "budget_usd": arguments.budget})
         return 0
-    sweep = run_sweep(SweepOptions(new_run_id(), labels, given.budget), cells, estimates, _control)
-    file = given.folder.reports / f"sweep-{sweep.id}.html"
+    sweep = run_sweep(SweepOptions(new_run_id(), labels, arguments.budget), cells, estimates, _control)
+    file = arguments.folder.reports / f"sweep-{sweep.id}.html"
     file.parent.mkdir(exist_ok=True)
     document = sweep_document(sweep, str(file))
     write_page(html(document), file)
-    given.emit(
+    arguments.emit(
         sweep.as_object() | {"dry_run": False, "file": str(file)},
         lambda stream: print_document(document, stream),
         text_too=True,

@@ -26,7 +26,7 @@ class TablesOptions(options.Page, options.Files):
     "\nExit codes: 0 done; 2 bad input.",
 )
 @options.record(TablesOptions)
-def command(given: TablesOptions) -> None:
+def command(arguments: TablesOptions) -> None:
     """Print the tables of the RSL-SQL, SEA-SQL and DAC papers for finished runs, of any pipeline and benchmark.
 
     By step and difficulty, ablations against the first RUN, schema linking, efficiency, tokens and costs. A cell that
@@ -38,19 +38,19 @@ def command(given: TablesOptions) -> None:
     from tasks.documents.model import Bullets, Document, Span
     from tasks.documents.terminal import print_document
 
-    runs = paper_runs(given.read_runs(*given.runs), given.folders)
+    runs = paper_runs(arguments.read_runs(*arguments.runs), arguments.folders)
     tables = tuple(paper_tables(runs))
     titles = Bullets(tuple(f"{run.name}: {run.title}" for run in runs))
     document = Document("", (titles, *(table.as_table() for table in tables)))
     page = replace(document, title="Tables of runs", kicker=Span("Crosscheck · own runs", "quiet"))
-    given.write_page(lambda: html(page))
+    arguments.write_page(lambda: html(page))
 
     def show(stream: TextIO) -> None:
-        if given.as_markdown:
+        if arguments.as_markdown:
             stream.write(markdown(document))
         else:
             print_document(document, stream)
 
     titles_by_name = {run.name: run.title for run in runs}
-    given.emit({"runs": titles_by_name, "tables": [table.as_object() for table in tables]}, show)
-    given.name_page()
+    arguments.emit({"runs": titles_by_name, "tables": [table.as_object() for table in tables]}, show)
+    arguments.name_page()

@@ -55,7 +55,7 @@ def command(up_options: UpOptions) -> int:
         f'worker   takes runs from the work pool "{POOL}"\n\n'
         f"To record evaluations of another shell here, set there\n{exports}\n"
         "To deploy nightly runs: crosscheck nights init, then crosscheck nights deploy\n\n"
-        "Neither server has authentication: whoever can connect to its port can read and change all its data,\n"
+        "Neither server requires authentication: anyone who can connect to a port can read and change all data,\n"
         f"and start flows here. From another machine, use a tunnel: ssh {ports} THIS-MACHINE\n\n"
         "Ctrl-C stops all three."
     )

@@ -72,49 +72,51 @@ class VerifyGoldOptions(options.Benchmark, options.BenchmarkOverrides, options.P
     "3 a database cannot be read; run the command again.",
 )
 @options.record(VerifyGoldOptions)
-def command(given: VerifyGoldOptions) -> int:
+def command(arguments: VerifyGoldOptions) -> int:
     """Run every gold query of a benchmark, and list those that fail, are slow or return nothing.
 
     If a gold query fails, every prediction of its question counts as wrong: put the question on the benchmark's
     quarantine list.
     """
-    if given.key is not None:
-        return _check_key(given, given.key)
+    if arguments.key is not None:
+        return _check_key(arguments, arguments.key)
     from flows.evaluate.gold_check import GoldSettings, run_verify_gold
     from flows.pages.gold_check import as_object, gold_document
     from tasks.settings.assemble import benchmark_settings
 
-    with given.progress() as progress:
+    with arguments.progress() as progress:
         settings = GoldSettings(
-            benchmark_settings(given.benchmark, given.overrides),
-            split=given.split,
-            file=given.gold,
-            slow_s=given.slow,
-            undecided=not given.no_undecided,
+            benchmark_settings(arguments.benchmark, arguments.overrides),
+            split=arguments.split,
+            file=arguments.gold,
+            slow_s=arguments.slow,
+            undecided=not arguments.no_undecided,
         )
-        verified = run_verify_gold(settings, given.folders, progress)
-    _show(given, as_object(verified), gold_document(verified))
+        verified = run_verify_gold(settings, arguments.folders, progress)
+    _show(arguments, as_object(verified), gold_document(verified))
     if verified.report.unreadable:
         return ExitCode.TRY_AGAIN
-    return ExitCode.NEGATIVE if given.strict and verified.report.faults else ExitCode.DONE
+    return ExitCode.NEGATIVE if arguments.strict and verified.report.faults else ExitCode.DONE
 
 
-def _check_key(given: VerifyGoldOptions, item: str) -> int:
+def _check_key(arguments: VerifyGoldOptions, item: str) -> int:
     from flows.evaluate.key_check import check_key
     from flows.pages.key_check import as_object, key_document
     from tasks.settings.assemble import benchmark_settings
 
-    settings = benchmark_settings(given.benchmark, given.overrides)
-    with given.progress() as progress:
-        checked = check_key(settings, item, given.folders, progress, rows=PAGE_ROWS if given.html else 0)
-    _show(given, as_object(checked), key_document(checked))
+    settings = benchmark_settings(arguments.benchmark, arguments.overrides)
+    with arguments.progress() as progress:
+        checked = check_key(
+            settings, item, arguments.folders, progress, rows=PAGE_ROWS if arguments.html else 0
+        )
+    _show(arguments, as_object(checked), key_document(checked))
     return ExitCode.BAD_INPUT if checked.problems else ExitCode.DONE
 
 
-def _show(given: VerifyGoldOptions, value: dict[str, Any], document: "Document") -> None:
+def _show(arguments: VerifyGoldOptions, value: dict[str, Any], document: "Document") -> None:
     from tasks.documents.html import html
     from tasks.documents.terminal import print_document
 
-    given.write_page(lambda: html(document))
-    given.emit(value, lambda stream: print_document(document, stream), text_too=True)
-    given.name_page()
+    arguments.write_page(lambda: html(document))
+    arguments.emit(value, lambda stream: print_document(document, stream), text_too=True)
+    arguments.name_page()
