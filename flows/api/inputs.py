@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from flows.runtime.control import Control
 from tasks.core.errors import ConfigurationError
+from tasks.settings.evaluation import QuestionSelection
 
 Settings = Mapping[str, Any]
 Ids = str | Iterable[str | int]
@@ -39,6 +40,12 @@ def ids(questions: Ids | None) -> str | None:
     if questions is None or isinstance(questions, str):
         return questions
     return ",".join(str(each) for each in questions)
+
+
+def selection(questions: Ids | None, limit: int | None) -> QuestionSelection:
+    """Return which questions the arguments select."""
+    with arguments_named():
+        return QuestionSelection(questions=ids(questions), limit=limit)
 
 
 def text(path: str | Path | None) -> str | None:

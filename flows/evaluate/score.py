@@ -40,6 +40,7 @@ from tasks.scoring.execution.suite import open_suites
 from tasks.scoring.execution.verdict_cache import VerdictCache
 from tasks.scoring.report import Report, is_right
 from tasks.settings.benchmark import BenchmarkSettings
+from tasks.settings.evaluation import QuestionSelection
 from tasks.settings.home import Home
 from tasks.stages.links import read_link
 
@@ -54,9 +55,7 @@ class ScoreSettings:
     name: str  # name of the system, shown as the backbone in MLflow
     # the rules to judge by; the benchmark's own is the headline if it is among them, else the first
     rules: tuple[str, ...]
-    # questions, limit: which questions, as in an evaluation
-    questions: str | None
-    limit: int | None
+    selection: QuestionSelection  # which questions
     linking: Path | None  # file of schema links, or None
     trials: int  # repeated measurements of efficiency; 0: it is not measured
     trajectories: bool  # whether it is a file of trajectories
@@ -206,7 +205,7 @@ def _select(settings: ScoreSettings, progress: Progress) -> Selected:
     predictions = pair(file, benchmark)
     for note in (*benchmark.other_revision, *filter(None, [benchmark.translated])):
         progress.note(note)
-    questions = select(benchmark.questions, limit=settings.limit, ids=settings.questions)
+    questions = select(benchmark.questions, settings.selection)
     database_ids = dict.fromkeys(question.database_id for question in questions)
     present = [name for name in database_ids if name not in benchmark.missing]
     if not present and settings.linking is None:

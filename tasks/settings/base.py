@@ -8,6 +8,10 @@ from tasks.core.errors import ConfigurationError
 from tasks.core.wording import storable
 
 
+class Metavar(str):
+    """What the help of a command writes for the value of a field, as an annotation of its type."""
+
+
 class Settings(BaseModel):
     """Strict and frozen: an unknown key is an error, a value of another type is an error (`k: "3"` is not 3).
 

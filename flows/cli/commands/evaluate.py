@@ -28,7 +28,7 @@ class EvaluateOptions(options.Evaluation, options.Pipeline, options.Labels, opti
         help="Write all replies of the model to FILE at the end of the run, for `--backbone replay`. An "
         "existing file is replaced only by the evaluation that wrote it.",
     )
-    shards: int = options.chosen("shards", type=click.IntRange(1, 256), metavar="N")
+    shards: int = options.chosen("shards")
     open: bool = options.flag(
         "--open", "Write the run as a page, as `crosscheck show` does, and open it in a browser."
     )
