@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from flows.runtime.control import Control
 from tasks.core.errors import ConfigurationError
+from tasks.core.wording import sentence
 from tasks.settings.evaluation import QuestionSelection
 
 Settings = Mapping[str, Any]
@@ -65,9 +66,8 @@ def arguments_named() -> Iterator[None]:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         name = ".".join(map(str, first["loc"]))
-        raise ConfigurationError(
-            f"{name}={first['input']!r}: {first['msg'].removeprefix('Value error, ')}."
-        ) from None
+        reason = first["msg"].removeprefix("Value error, ")
+        raise ConfigurationError(f"{name}={first['input']!r}: {sentence(reason)}") from None
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, ValidationError, field_validator
 
 from tasks.core.errors import ConfigurationError
+from tasks.core.wording import sentence
 from tasks.settings.base import Metavar, Settings
 from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_BENCHMARK, DEFAULT_PIPELINE
 from tasks.settings.kinds import AnyBackbone, AnyBenchmark, AnyPipeline
@@ -84,7 +85,8 @@ def labels(name: str | None, tags: Sequence[str], note: str | None) -> Labels:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         option = "--tag" if first["loc"][0] == "tags" else f"--{first['loc'][0]}"
-        raise ConfigurationError(f"{option}: {first['msg'].removeprefix('Value error, ')}.") from None
+        reason = first["msg"].removeprefix("Value error, ")
+        raise ConfigurationError(f"{option}: {sentence(reason)}") from None
 
 
 def labels_in_words(tags: Mapping[str, str]) -> str:
