@@ -99,11 +99,13 @@ def command(arguments: EvaluateOptions) -> int:
             options.end_of, (arguments.pipeline, arguments.backbone, arguments.benchmark)
         )
         progress.step(f"Evaluating {pipeline} with {backbone} on {benchmark}")
-        from flows.evaluate.preparation import check_budget
         from flows.evaluate.run import find_known, run_evaluation
 
         settings, control = _chosen(arguments, progress)
-        check_budget([settings], arguments.budget)
+        if arguments.budget is not None:
+            from flows.evaluate.preparation import check_budget
+
+            check_budget([settings], arguments.budget)
         known, preparation = (None, None) if arguments.again else find_known(settings, control)
         if known is None:
             evaluated = run_evaluation(settings, control, preparation=preparation)

@@ -151,6 +151,21 @@ class Warehouse:
             ).fetchall()
         return tuple(RunHeader.model_validate(dict(zip(_HEADER, row, strict=True))) for row in rows)
 
+    def settings_of_runs(self, benchmark: str, backbone: str, pipeline: str) -> list[dict[str, Any]]:
+        """Return the different settings of the finished runs of these names, without those of the benchmark."""
+        if not self._file.path.exists():
+            return []
+        parts = ", ".join(
+            f"'{kind}', json_extract(run, '$.settings.{kind}')" for kind in ("backbone", "pipeline")
+        )
+        with self._file.reading() as connection:
+            rows = connection.execute(
+                f"SELECT DISTINCT json_object({parts})::VARCHAR FROM runs "
+                f"WHERE status IN {FINISHED} AND benchmark = ? AND backbone = ? AND pipeline = ?",
+                [benchmark, backbone, pipeline],
+            ).fetchall()
+        return [json.loads(row[0]) for row in rows]
+
     def finished_runs(self) -> tuple[RunRecord, ...]:
         """Read the finished runs without their questions, newest first."""
         return self._without_questions(f"status IN {FINISHED}")
