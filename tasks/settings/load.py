@@ -409,8 +409,8 @@ def _explain(error: ValidationError, root: type[BaseModel], path: Path, where: M
                 "Put the value into a variable, and that variable's name here."
             )
         elif problem["type"] == "value_error":  # without keys, it is of a validator of several settings
-            where = source if keys else f"{path} or --set"
-            lines.append(f"{where}: {sentence(str(problem['ctx']['error']))}")
+            place = source if keys else f"{path} or --set"
+            lines.append(f"{place}: {sentence(str(problem['ctx']['error']))}")
         elif fields := _fields_at(root, keys):
             lines.append(
                 f"{source}: {problem['input']!r} is not keys and values. Its keys: {', '.join(fields)}."
