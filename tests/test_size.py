@@ -13,7 +13,7 @@ SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 1_089,
     "flows/cli": 4_052,
-    "flows/evaluate": 7_737,
+    "flows/evaluate": 7_734,
     "flows/matrix": 1_115,
     "flows/pages": 1_637,
     "flows/pipelines": 957,
@@ -21,16 +21,16 @@ BUDGETS = {
     "flows/runtime": 890,
     "tasks/backbone": 8_320,
     "tasks/benchmarks": 4_058,
-    "tasks/core": 1_293,
+    "tasks/core": 1_299,
     "tasks/database": 5_894,
     "tasks/documents": 1_469,
     "tasks/pages": 2_656,
     "tasks/results": 7_273,
     "tasks/retrieval": 1_636,
-    "tasks/scoring": 5_666,
-    "tasks/settings": 2_186,
+    "tasks/scoring": 5_687,
+    "tasks/settings": 2_187,
     "tasks/sql": 2_527,
-    "tasks/stages": 3_368,
+    "tasks/stages": 3_380,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
 MAX_MODULES = 368
