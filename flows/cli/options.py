@@ -238,14 +238,14 @@ class Folder:
         with open_progress(sys.stderr) as progress, logging_to(self.read_folder):
             yield progress
 
-    def read_runs(self, *names: str) -> "list[RunRecord]":
-        """Return the runs that a user names, with their questions."""
+    def read_runs(self, *names: str, question_id: str | None = None) -> "list[RunRecord]":
+        """Return the runs that a user names, with their questions, or with one of them."""
         from tasks.results.warehouse.run_names import find_run
         from tasks.results.warehouse.runs import Warehouse
 
         warehouse = Warehouse(self.read_folder.warehouse)
         known = warehouse.runs()
-        return [warehouse.read_run(find_run(name, known).run_id) for name in names]
+        return [warehouse.read_run(find_run(name, known).run_id, question_id) for name in names]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -383,7 +383,7 @@ def write_report(
     views = view_questions(
         view.record, scores, folders, rows=rows, compared=COMPARED_ON_PAGES, progress=progress
     )
-    links = Links(board="" if file else FILE_NAME, before=compared_with_run_before(header.run_id, home))
+    links = Links(board="" if file else FILE_NAME, before=compared_with_run_before(view.record, home))
     page = render_run(view, views, links)
     write_page(page, path, make_folder=file is None)
     if file is None:
