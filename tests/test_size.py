@@ -13,7 +13,7 @@ SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 1_089,
     "flows/cli": 4_052,
-    "flows/evaluate": 7_734,
+    "flows/evaluate": 7_739,
     "flows/matrix": 1_115,
     "flows/pages": 1_658,
     "flows/pipelines": 957,
@@ -25,7 +25,7 @@ BUDGETS = {
     "tasks/database": 5_894,
     "tasks/documents": 1_469,
     "tasks/pages": 2_656,
-    "tasks/results": 7_282,
+    "tasks/results": 7_378,
     "tasks/retrieval": 1_636,
     "tasks/scoring": 5_687,
     "tasks/settings": 2_187,
@@ -33,7 +33,7 @@ BUDGETS = {
     "tasks/stages": 3_380,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 368
+MAX_MODULES = 369
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02

@@ -30,6 +30,7 @@ from tasks.database.sandbox.workers import SqlWorkers
 from tasks.pages.run import run_description
 from tasks.results.build_record import describe
 from tasks.results.mlflow.package import Completion
+from tasks.results.mlflow.standing import log_standing
 from tasks.results.mlflow.tracker import Tracker
 from tasks.results.run_record import COPIES_GOLD, PREDICTIONS, RunRecord
 from tasks.results.warehouse.runs import Warehouse
@@ -113,7 +114,9 @@ def log_score(
     record = tracker.finish(report, completion)
     notes = [*notes, record.mlflow.problem]
     try:
-        Warehouse(home.warehouse).finish(record.with_notes(notes))
+        warehouse = Warehouse(home.warehouse)
+        warehouse.finish(record.with_notes(notes))
+        log_standing(tracker.store, warehouse, record)
     except CrosscheckError as error:
         notes.append(f"The warehouse does not have this run: {error}")
     return record.with_notes(notes)

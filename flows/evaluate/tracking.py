@@ -20,6 +20,7 @@ from tasks.core.wording import size
 from tasks.database.database import digests_of, product_of
 from tasks.results.build_record import describe
 from tasks.results.mlflow.package import Completion
+from tasks.results.mlflow.standing import log_standing
 from tasks.results.mlflow.trace_choice import choose, is_failed, sample_of
 from tasks.results.mlflow.tracker import Tracker
 from tasks.results.parameters import redact
@@ -243,6 +244,7 @@ class Tracking:
             record = record.model_copy(update={"remarks": (*record.remarks, checked)})
         try:
             await asyncio.to_thread(self._warehouse.finish, record.with_notes(notes))
+            await asyncio.to_thread(log_standing, self._tracker.store, self._warehouse, record)
         except CrosscheckError as error:
             notes.append(f"The warehouse does not have this run: {error}")
         notes.append(await asyncio.to_thread(self._too_large))
