@@ -12,7 +12,7 @@ metric that applies. Imported by the sandboxed workers, so nothing heavy is impo
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tasks.core.errors import ConfigurationError
@@ -123,7 +123,7 @@ class Metric:
         data = measurement.data
         if data is None:
             value = measurement.value
-            facts = value.as_object() if isinstance(value, Ratio) else {"value": value}
+            facts = asdict(value) if isinstance(value, Ratio) else {"value": value}
             data = {**facts, "unit": self.unit, "better": self.better}
         return replace(measurement, lines=lines, data=data)
 
