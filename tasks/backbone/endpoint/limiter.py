@@ -120,7 +120,7 @@ class Queue:
                 self._limits.remove(limit)
 
 
-ALONE_S = 0.3
+ALONE_S = 0.5
 """Seconds to wait for the first answer: a refusal arrives sooner, and a request that takes longer is being answered."""
 
 
