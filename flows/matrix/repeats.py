@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from flows.evaluate.backbones import check_candidates
 from flows.evaluate.preparation import Preparation, check_budget
 from flows.evaluate.rerun_plan import check_data, settings_of_run
-from flows.evaluate.resources import check_candidates
 from flows.matrix.matrix import Cell, Opened, run_cells
 from flows.runtime.folders import Folders
 from tasks.backbone.kinds.kind import check_backbone, kind_of

@@ -7,9 +7,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from flows.evaluate.backbones import check_candidates
 from flows.evaluate.estimate import JsonFormats, Part, backbones_of, measure, priced
 from flows.evaluate.preparation import prepare
-from flows.evaluate.resources import check_candidates
 from flows.matrix.matrix import Cell, Opened, run_cells
 from flows.runtime.control import Progress
 from flows.runtime.running_servers import shown_store
