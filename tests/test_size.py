@@ -13,7 +13,7 @@ SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 1_089,
     "flows/cli": 4_052,
-    "flows/evaluate": 7_746,
+    "flows/evaluate": 7_748,
     "flows/matrix": 1_115,
     "flows/pages": 1_658,
     "flows/pipelines": 957,
