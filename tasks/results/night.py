@@ -25,6 +25,8 @@ BRIEF_FIELDS = {
     "name", "colour", "verdict", "started", "finished", "missed", "expected", "paid_usd", "paid_least_usd"
 }  # fmt: skip
 """Fields of a night in a list of nights."""
+_MONEY = ("cost_usd", "from_scratch_usd", "list_usd", "prompt_cache_usd", "tier_usd", "reply_cache_usd")
+"""Fields of `Cost` that are amounts."""
 MAX_MISSED = 7
 MAX_PROBLEMS = 2
 MAX_PROBLEM = 200
@@ -110,12 +112,7 @@ class Night:
         return Cost(
             sum(cost.calls or 0 for cost in costs),
             sum(cost.cached_calls or 0 for cost in costs),
-            cost_usd=total([cost.cost_usd for cost in costs]),
-            from_scratch_usd=total([cost.from_scratch_usd for cost in costs]),
-            list_usd=total([cost.list_usd for cost in costs]),
-            prompt_cache_usd=total([cost.prompt_cache_usd for cost in costs]),
-            tier_usd=total([cost.tier_usd for cost in costs]),
-            reply_cache_usd=total([cost.reply_cache_usd for cost in costs]),
+            **{name: total([getattr(cost, name) for cost in costs]) for name in _MONEY},
         )
 
     @computed_field

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
 from statistics import NormalDist, median
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import computed_field
 
 from tasks.core.wording import points
 from tasks.results.noise import MeasuredNoise
+from tasks.results.run_record import RunRecord
 from tasks.scoring.cost import Cost
 from tasks.scoring.score import Accuracy, Score
 from tasks.scoring.significance import PairedTest
@@ -133,6 +134,25 @@ class NightEntry:
     # of the trend, adjusted for the number of trends that were tested; None of too few scores
     trend_p: float | None = None
 
+    @classmethod
+    def of_run(cls, names: tuple[str, str, str], run: RunRecord) -> "NightEntry":
+        """Return the entry of a run, before it is compared; `names` are those of benchmark, backbone and pipeline."""
+        return cls(
+            *names,
+            problem=run.fatal,
+            continue_with=f"crosscheck rerun {run.run_id}" if run.retryable else "",
+            run_id=run.run_id,
+            ex=Accuracy(run.score.correct, run.score.total),
+            variants=run.variants,
+            retryable=run.retryable or 0,
+            failures=run.failures,
+            cost=run.cost,
+            forecast_usd=run.forecast.cost_usd if run.forecast else None,
+            seconds=run.seconds,
+            efficiency=_efficiency(run.metrics.get("efficiency") or {}),
+            notes=run.notes,
+        )
+
     @property
     def name(self) -> str:
         """Name in messages, and of the baseline in the parameters."""
@@ -171,3 +191,13 @@ class NightEntry:
         """Name of the evaluation, with the points that it lost or won against its baseline."""
         found = self.comparison
         return f"{self.name} ({points(found.difference)} points)" if found else self.name
+
+
+def _efficiency(measured: Mapping[str, Any]) -> dict[str, float]:
+    figures = {
+        "VES": (measured.get("ves") or {}).get("mean"),
+        "VES with fetching": (measured.get("ves_fetched") or {}).get("mean"),
+        "R-VES": (measured.get("r_ves") or {}).get("mean"),
+        "ves_steps": measured.get("ves_steps"),
+    }
+    return {name: value for name, value in figures.items() if value is not None}

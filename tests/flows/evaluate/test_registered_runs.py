@@ -1,6 +1,7 @@
 """What deployed flows leave in the working folder about the flow runs of their process."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,11 +11,18 @@ import pytest
 from flows.evaluate import deployment as evaluation_deployment
 from flows.evaluate import rerun_deployment
 from flows.evaluate.forms import EvaluationForm, RerunForm
+from flows.matrix import matrix
 from flows.matrix import nightly as nights
+from flows.matrix.matrix import Turn
 from flows.matrix.nightly import NightLimits
 from flows.runtime.control import Control
 from tasks.core.errors import CrosscheckError
+from tasks.database.database import Database
 from tasks.settings.home import Home
+
+
+def accept(databases: Mapping[str, Database]) -> None:
+    """Accept any databases."""
 
 
 class SeenError(CrosscheckError):
@@ -83,9 +91,9 @@ async def test_a_rerun_of_nothing_says_so(home: Home, monkeypatch: pytest.Monkey
 
 
 async def test_an_evaluation_of_the_nightly_flow_is_one(home: Home, registered: dict[str, Any]) -> None:
-    names, limits = ("demo", "offline", "rsl-sql"), (NightLimits(), 1)
+    names = ("demo", "offline", "rsl-sql")
     entry = await nights._evaluate(
-        names, EvaluationForm(), home, "tonight", limits, lambda databases: "", ask_again=True
+        Turn(1, 1, NightLimits()), names, EvaluationForm(), home, "tonight", accept, ask_again=True
     )
     assert entry.problem == "read"
     assert set(registered) == {"host", "pid", "nightly", "flow_run"}
@@ -99,9 +107,9 @@ async def test_what_fails_before_an_evaluation_begins_is_its_problem_alone(
     def fail(*arguments: Any) -> None:
         raise error
 
-    monkeypatch.setattr(nights, "prepare", fail)
-    names, limits = ("demo", "offline", "rsl-sql"), (NightLimits(), 1)
+    monkeypatch.setattr(matrix, "prepare", fail)
+    names = ("demo", "offline", "rsl-sql")
     entry = await nights._evaluate(
-        names, EvaluationForm(), home, "tonight", limits, lambda databases: "", ask_again=True
+        Turn(1, 1, NightLimits()), names, EvaluationForm(), home, "tonight", accept, ask_again=True
     )
     assert entry.problem == ("ValueError: odd" if isinstance(error, ValueError) else "odd")
