@@ -15,6 +15,7 @@ from flows.evaluate.runner import RerunSpec
 from flows.evaluate.scorer import Scorer
 from flows.evaluate.session import Session
 from flows.prefect.flow_runs import final_state, result_of
+from flows.prefect.server import LocalServer
 from flows.runtime.control import Control
 from tasks.core.outcome import FAILED_ATTEMPT, Outcome, StageRecord
 from tasks.core.records import Question
@@ -226,9 +227,15 @@ def summary(facts: dict[str, Any], questions: int) -> list[str]:
     return sentences
 
 
-def run_rerun(plan: RerunPlan, control: Control) -> RunRecord:
-    """Send the questions of a plan again, in the present thread."""
-    with launched(plan.settings, control, flow="flows.evaluate.rerun") as prefect, prefect.keeping_result():
+def run_rerun(
+    plan: RerunPlan,
+    control: Control,
+    server: LocalServer | None = None,
+    preparation: Preparation | None = None,
+) -> RunRecord:
+    """Send the questions of a plan again, in the present thread; `server` and `preparation` are as in `launched`."""
+    opened = launched(plan.settings, control, server, flow="flows.evaluate.rerun", preparation=preparation)
+    with opened as prefect, prefect.keeping_result():
         rerun: Any = rerun_flow(plan, control, prefect.preparation)
         state = prefect.loop.run(rerun(plan.asked_for, return_state=True))
         control.result = prefect.loop.run(result_of(state))

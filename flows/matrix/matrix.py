@@ -7,6 +7,7 @@ from pathlib import Path
 
 from flows.evaluate.estimate import is_free
 from flows.evaluate.preparation import Preparation, prepare
+from flows.evaluate.rerun_plan import RerunPlan
 from flows.evaluate.run import run_evaluation
 from flows.prefect.server import LocalServer
 from flows.runtime.control import Control, Interrupted
@@ -28,6 +29,9 @@ class Cell:
     settings: EvaluationSettings = field(repr=False)  # what is evaluated
     varied: tuple[str, ...] = ()  # the grid's settings, `pipeline.demonstrations.k=3`, of this cell
     tags: Mapping[str, str] = field(default_factory=dict)  # MLflow tags of its run
+    rerun: RerunPlan | None = field(
+        default=None, repr=False
+    )  # the re-run to make of these settings; None: a new run
 
     @property
     def name(self) -> str:
@@ -133,8 +137,16 @@ def run_cells(
         for cell, turn in zip(cells, turns(len(cells), Limits(budget)), strict=True):
             with opened(str(turn)) as control, turn.recording():
                 preparation = turn.prepare(cell, control, check)
-                turn.outcome = run_evaluation(preparation.settings, control, server, preparation)
+                turn.outcome = _run(cell, preparation, control, server)
             yield turn.outcome
+
+
+def _run(cell: Cell, preparation: Preparation, control: Control, server: LocalServer) -> RunRecord:
+    if cell.rerun is None:
+        return run_evaluation(preparation.settings, control, server, preparation)
+    from flows.evaluate.rerun import run_rerun  # imports Prefect
+
+    return run_rerun(cell.rerun, control, server, preparation)
 
 
 def _demand_budget(settings: EvaluationSettings, budget: Budget | None) -> None:

@@ -142,8 +142,8 @@ async def nightly(
 ) -> State[Any]:
     """Evaluate every combination of a matrix, one after the other, and compare each with its baseline.
 
-    Fails (red) only on a significant regression beyond the threshold, and on failed infrastructure. Its state is
-    "Amber" on a loss that is not proven, and on scores that decline over the nights.
+    Fails (red) only on a significant regression beyond the threshold, and on evaluations that are not completed or
+    lack too many answers. Its state is "Amber" on a loss that is not proven, and on scores that decline.
 
     Args:
         matrix: Evaluations to run.
@@ -234,7 +234,7 @@ def _log_verdicts(night: Night, home: Home, warehouse: Warehouse) -> None:
         if (record := warehouse.record_of(entry.run_id or "")) is None:
             continue
         scores = [(past.started, past.ex.ex) for past in entry.trend if past.ex.ex is not None]
-        if problem := log_night(find_store(home), record, entry.verdict or "", scores):
+        if problem := log_night(find_store(home), record, entry.verdict_in_words, scores):
             get_run_logger().warning("MLflow does not show the verdict on %s: %s", entry.name, problem)
 
 

@@ -35,7 +35,7 @@ from tasks.results.night import Night
 FLOWS = {
     "nightly": "flows/matrix/nightly.py:nightly",
     "evaluate": "flows/evaluate/deployment.py:evaluate_by_name",
-    "rerun": "flows/evaluate/rerun_deployment.py:rerun_by_name",
+    "rerun": "flows/evaluate/deployment.py:rerun_by_name",
     "shard": "flows/evaluate/shard_flow.py:answer_shard",
 }
 """Deployed flows, by the names of their deployments. Only the nightly one has a schedule."""

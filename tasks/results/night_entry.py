@@ -67,6 +67,7 @@ def _spread(count: int) -> int:
 NightVerdict = Literal[
     "regression",
     "infrastructure",
+    "too many unanswered",
     "possibly worse",
     "declining",
     "degraded",
@@ -77,7 +78,9 @@ NightVerdict = Literal[
 ]
 Colour = Literal["Red", "Amber", "Green", "No baseline yet"]
 """Result of an evaluation or of a nightly run; "No baseline yet": nothing was compared."""
-RED: tuple[NightVerdict, ...] = ("regression", "infrastructure")
+INCOMPLETE: tuple[NightVerdict, ...] = ("infrastructure", "too many unanswered")
+"""Verdicts on evaluations of which something is left to ask."""
+RED: tuple[NightVerdict, ...] = ("regression", *INCOMPLETE)
 WORSE: tuple[NightVerdict, ...] = ("regression", "possibly worse", "declining")
 """Verdicts on the answers: a run with one of them becomes no baseline by itself."""
 AMBER: tuple[NightVerdict, ...] = ("possibly worse", "declining", "degraded")
@@ -99,7 +102,7 @@ class NightEntry:
     benchmark: str
     backbone: str
     pipeline: str
-    problem: str = ""  # why infrastructure failed, "" where it did not
+    problem: str = ""  # why it is incomplete or cannot be compared, "" where it is complete
     # command that evaluates again, or sends the unanswered questions again; "" where all are answered
     continue_with: str = ""
     run_id: str | None = None  # of the run; None where the evaluation did not start
@@ -185,6 +188,20 @@ class NightEntry:
         if self.verdict == "no baseline":
             return "No baseline yet"
         return "Red" if self.verdict in RED else "Amber" if self.verdict in AMBER else "Green"
+
+    @property
+    def total(self) -> int:
+        """Number of its questions; 0 without a run."""
+        return self.ex.total if self.ex else 0
+
+    @property
+    def verdict_in_words(self) -> str:
+        """The verdict; of an incomplete evaluation, what it lacks."""
+        if self.verdict == "too many unanswered":
+            return f"{self.verdict}: {self.retryable:,} of {self.total:,}"
+        if self.verdict == "infrastructure":
+            return "not completed" if self.run_id else "not evaluated"
+        return self.verdict or ""
 
     @property
     def named(self) -> str:

@@ -117,7 +117,7 @@ def deploy(arguments: DeployOptions) -> None:
 @click.command(
     "status",
     epilog="\b\nExamples:\n  crosscheck nights status\n  crosscheck nights status --json\n"
-    "\nExit codes: 0 shown; 2 bad input, or Prefect's server does not answer.",
+    "\nExit codes: 0 shown, whatever the verdict; 2 bad input, or Prefect's server does not answer.",
 )
 @options.record(options.Output)
 def status(arguments: options.Output) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from flows.evaluate import deployment as evaluation_deployment
-from flows.evaluate import rerun_deployment
 from flows.evaluate.forms import EvaluationForm, RerunForm
 from flows.matrix import matrix
 from flows.matrix import nightly as nights
@@ -39,7 +38,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     async def opened() -> Home:
         return found
 
-    for module in (evaluation_deployment, rerun_deployment, nights):
+    for module in (evaluation_deployment, nights):
         if hasattr(module, "open_home"):
             monkeypatch.setattr(module, "open_home", opened)
     return found
@@ -63,9 +62,9 @@ def registered(home: Home, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     monkeypatch.setattr(evaluation_deployment, "evaluation_flow", begin)
     monkeypatch.setattr(nights, "evaluation_flow", begin)
-    monkeypatch.setattr(rerun_deployment, "rerun_flow", begin)
+    monkeypatch.setattr(evaluation_deployment, "rerun_flow", begin)
     monkeypatch.setattr(
-        rerun_deployment, "plan_rerun", lambda settings: type("Plan", (), {"again": {"1": 0}})
+        evaluation_deployment, "plan_rerun", lambda settings: type("Plan", (), {"again": {"1": 0}})
     )
     return seen
 
@@ -78,15 +77,15 @@ async def test_an_evaluation_started_by_hand_is_no_nightly_run(registered: dict[
 
 async def test_a_rerun_started_by_hand_is_no_nightly_run(registered: dict[str, Any]) -> None:
     with pytest.raises(SeenError):
-        await rerun_deployment._rerun(RerunForm())
+        await evaluation_deployment._rerun(RerunForm())
     assert set(registered) == {"host", "pid", "parent", "flow_run"}
 
 
 async def test_a_rerun_of_nothing_says_so(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     parent = SimpleNamespace(run_id="r1")
     plan = SimpleNamespace(again={}, parent=parent, selection="errors")
-    monkeypatch.setattr(rerun_deployment, "plan_rerun", lambda settings: plan)
-    state = await rerun_deployment._rerun(RerunForm())
+    monkeypatch.setattr(evaluation_deployment, "plan_rerun", lambda settings: plan)
+    state = await evaluation_deployment._rerun(RerunForm())
     assert state.is_completed() and state.message == "Run r1 has no question to repeat (errors)."
 
 

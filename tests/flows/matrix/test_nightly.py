@@ -330,7 +330,8 @@ async def test_a_few_unanswered_questions_are_tolerated_many_are_not_and_the_com
     state, night = await nights("lossy", Gate(tolerated_failures=0.1), limit=10, overrides=NO_RETRY)
     (entry,) = night["entries"]
     assert state.is_failed()
-    assert entry["verdict"] == "infrastructure"
+    assert entry["verdict"] == "too many unanswered"
+    assert "1 of 1 evaluation has too many questions without an answer: " in state.message
     assert "10 % are tolerated" in entry["problem"]
     assert entry["retryable"] >= 2
     assert entry["comparison"]["broken"] == [], "what nobody answered says nothing about the model"

@@ -16,9 +16,8 @@ from prefect.utilities.schema_tools.validation import validate
 
 from flows.cli.commands.nights import NAME
 from flows.evaluate.deployed import DEPLOYED_HOME, named_evaluations, open_home, use_deployed_home
-from flows.evaluate.deployment import evaluate_by_name
+from flows.evaluate.deployment import evaluate_by_name, rerun_by_name
 from flows.evaluate.forms import Cleaning, EvaluationForm, Matrix, RerunForm, offering
-from flows.evaluate.rerun_deployment import rerun_by_name
 from flows.matrix.nightly import nightly
 from flows.matrix.nights_file import TEMPLATE, NightsFile, read_nights
 from flows.prefect.up import POOL
