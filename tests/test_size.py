@@ -17,7 +17,7 @@ BUDGETS = {
     "flows/matrix": 1_267,
     "flows/pages": 1_637,
     "flows/pipelines": 957,
-    "flows/prefect": 2_740,
+    "flows/prefect": 2_782,
     "flows/runtime": 890,
     "tasks/backbone": 8_319,
     "tasks/benchmarks": 4_059,
