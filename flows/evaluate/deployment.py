@@ -8,9 +8,9 @@ from prefect.runtime import flow_run
 from prefect.states import Completed
 
 from flows.evaluate.deployed import as_prefect_state, deployed_run, ended, names_of, open_home, settings_of
-from flows.evaluate.flow import evaluation_flow
+from flows.evaluate.evaluating import evaluation
 from flows.evaluate.forms import EvaluationForm, RerunForm
-from flows.evaluate.rerun import rerun_flow
+from flows.evaluate.rerun import rerun
 from flows.evaluate.rerun_plan import plan_rerun
 from flows.prefect.flow_runs import result_of
 from flows.runtime.control import Control
@@ -37,12 +37,12 @@ async def evaluate_by_name(evaluation: EvaluationForm = DEMO) -> State[Any]:
     return await as_prefect_state(_evaluate(evaluation))
 
 
-async def _evaluate(evaluation: EvaluationForm) -> State[Any]:
+async def _evaluate(form: EvaluationForm) -> State[Any]:
     home = await open_home()
-    control = Control(tags=evaluation.as_tags)
-    with deployed_run(home, control, parent=str(flow_run.id)):
-        record = await result_of(await evaluation_flow(control)(settings_of(evaluation), return_state=True))
-    return await ended(record, home)
+    control = Control(tags=form.as_tags)
+    with deployed_run(home, control):
+        record = await result_of(await evaluation(control)(settings_of(form)))
+    return ended(record, home)
 
 
 @flow(name="rerun-by-name", flow_run_name="rerun {choice.run}", persist_result=False)
@@ -63,6 +63,6 @@ async def _rerun(choice: RerunForm) -> State[Any]:
     if not plan.again:
         return Completed(message=f"Run {plan.parent.run_id} has no question to repeat ({plan.selection}).")
     control = Control(tags=choice.as_tags)
-    with deployed_run(home, control, parent=str(flow_run.id)):
-        record = await result_of(await rerun_flow(plan, control)(settings, return_state=True))
-    return await ended(record, home)
+    with deployed_run(home, control):
+        record = await result_of(await rerun(plan, control)(settings))
+    return ended(record, home)

@@ -60,9 +60,9 @@ def registered(home: Home, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
         return flow
 
-    monkeypatch.setattr(evaluation_deployment, "evaluation_flow", begin)
+    monkeypatch.setattr(evaluation_deployment, "evaluation", begin)
     monkeypatch.setattr(nights, "evaluation_flow", begin)
-    monkeypatch.setattr(evaluation_deployment, "rerun_flow", begin)
+    monkeypatch.setattr(evaluation_deployment, "rerun", begin)
     monkeypatch.setattr(
         evaluation_deployment, "plan_rerun", lambda settings: type("Plan", (), {"again": {"1": 0}})
     )
@@ -72,13 +72,13 @@ def registered(home: Home, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 async def test_an_evaluation_started_by_hand_is_no_nightly_run(registered: dict[str, Any]) -> None:
     with pytest.raises(SeenError):
         await evaluation_deployment._evaluate(EvaluationForm())
-    assert set(registered) == {"host", "pid", "parent", "flow_run"}
+    assert set(registered) == {"host", "pid", "flow_run"}
 
 
 async def test_a_rerun_started_by_hand_is_no_nightly_run(registered: dict[str, Any]) -> None:
     with pytest.raises(SeenError):
         await evaluation_deployment._rerun(RerunForm())
-    assert set(registered) == {"host", "pid", "parent", "flow_run"}
+    assert set(registered) == {"host", "pid", "flow_run"}
 
 
 async def test_a_rerun_of_nothing_says_so(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
