@@ -158,9 +158,16 @@ async def nightly(
         budget_usd: Limit on the cost of its model calls in US dollars, in equal shares for the evaluations; 0: no
             limit.
     """
-    limits = (finish_by or None, budget_usd or None)
     return await as_prefect_state(
-        _nightly(matrix, gate, _name(night), limits, ask_again=ask_again, keep=keep.keep if keep else None)
+        _nightly(
+            matrix,
+            gate,
+            _name(night),
+            ask_again=ask_again,
+            keep=keep.keep if keep else None,
+            finish_by=finish_by or None,
+            budget_usd=budget_usd or None,
+        )
     )
 
 
@@ -168,20 +175,21 @@ async def _nightly(
     matrix: Matrix,
     gate: Gate,
     name: str,
-    limits: tuple[str | None, float | None],
     *,
     ask_again: bool,
     keep: Keep | None,
+    finish_by: str | None,
+    budget_usd: float | None,
 ) -> State[Any]:
     started, home = _now(), await open_home()
     evaluations = named_evaluations(matrix)
-    limited = [settings_of(form) for form in evaluations.values()] if any(limits) else []
-    within = night_limits(limited, *limits)
+    limited = [settings_of(form) for form in evaluations.values()] if finish_by or budget_usd else []
+    limits = night_limits(limited, finish_by, budget_usd)
     warehouse, before = Warehouse(home.warehouse), [night for night in all_nights(home) if night.name != name]
     baselines = _baselines(matrix, {" | ".join(names) for names in evaluations}, home, warehouse, before)
     timetable = await read_timetable(before, name)
     entries = []
-    for turn, (names, evaluation) in zip(turns(len(evaluations), within), evaluations.items(), strict=True):
+    for turn, (names, evaluation) in zip(turns(len(evaluations), limits), evaluations.items(), strict=True):
         check = partial(check_data, names, name, baselines, warehouse)
         entry = await _evaluate(turn, names, evaluation, home, name, check, ask_again=ask_again)
         entry = await asyncio.to_thread(_compared, entry, baselines, warehouse, gate, new_replies=ask_again)
@@ -197,8 +205,8 @@ async def _nightly(
         matrix=matrix.model_dump(mode="json"),
         new_replies=ask_again,
         keep=keep,
-        finish_by=limits[0],
-        budget_usd=limits[1],
+        finish_by=finish_by,
+        budget_usd=budget_usd,
         earlier=await asyncio.to_thread(paid_before, name, entries, warehouse),
         missed=timetable.missed,
         expected=timetable.expected,
