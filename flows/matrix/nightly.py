@@ -293,7 +293,7 @@ async def _evaluate(
         state = await evaluation_flow(control, preparation)(preparation.settings, return_state=True)
         turn.outcome = await result_of(state)
     if isinstance(turn.outcome, RunRecord):
-        return NightEntry.of_run(names, turn.outcome)
+        return NightEntry.of_run(turn.outcome)
     kind = "" if isinstance(turn.outcome, CrosscheckError) else f"{type(turn.outcome).__name__}: "
     if kind:
         log.error("%s: %s", " | ".join(names), turn.outcome, exc_info=turn.outcome)

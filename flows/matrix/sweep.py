@@ -100,9 +100,8 @@ class Standings:
     """Comparison of cells by exact McNemar tests on the same questions, by the cells' names."""
 
     against_best: Mapping[str, str] = field(default_factory=dict)  # in words; the best cell is named as such
-    best: tuple[
-        str, ...
-    ] = ()  # the cells with as many right answers as the best one; () where none is ranked
+    # the cells with as many right answers as the best one; () where none is ranked
+    best: tuple[str, ...] = ()
     # cells that share a letter do not differ significantly; cells that are not ranked have none
     letters: Mapping[str, str] = field(default_factory=dict)
     tests: int = 0  # number of pairs that were tested, for which p is adjusted

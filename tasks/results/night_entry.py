@@ -138,10 +138,12 @@ class NightEntry:
     trend_p: float | None = None
 
     @classmethod
-    def of_run(cls, names: tuple[str, str, str], run: RunRecord) -> "NightEntry":
-        """Return the entry of a run, before it is compared; `names` are those of benchmark, backbone and pipeline."""
+    def of_run(cls, run: RunRecord) -> "NightEntry":
+        """Return the entry of a run, before it is compared."""
         return cls(
-            *names,
+            run.benchmark,
+            run.backbone,
+            run.pipeline,
             problem=run.fatal,
             continue_with=f"crosscheck rerun {run.run_id}" if run.retryable else "",
             run_id=run.run_id,
