@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from flows.evaluate.deployed import named_evaluations, settings_of
 from flows.evaluate.forms import Matrix
@@ -15,83 +14,86 @@ from tasks.core.errors import ExitCode
 from tasks.core.wording import counted
 from tasks.results.night import Night, all_nights, find_night
 from tasks.results.night_entry import NightEntry
-from tasks.results.run_record import NIGHT, RunHeader, RunRecord, json_of
+from tasks.results.run_record import NIGHT, RunHeader, RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.evaluation import RerunSettings
 from tasks.settings.home import Home
 
 
 @dataclass(frozen=True)
-class NightRerun:
-    """A re-run of a nightly run: what is left of its evaluations, and what became of it."""
+class NightPlan:
+    """A re-run of a nightly run that is ready to start."""
 
     night: str  # name of the nightly run
     cells: Mapping[str, Cell] = field(
         repr=False
     )  # by the names of the evaluations of which something is left
-    outcomes: Sequence[
-        RunRecord | Exception
-    ] = ()  # of each cell: the new run, or why there is none; () before
 
     @property
-    def plan(self) -> list[str]:
-        """Say how many questions of which runs are asked again."""
+    def in_words(self) -> str:
+        """How many questions of which runs are asked again, in lines."""
         if not self.cells:
-            return [f"Nightly run {self.night} has no question to repeat."]
+            return f"Nightly run {self.night} has no question to repeat."
         plans = [cell.rerun for cell in self.cells.values() if cell.rerun]
         questions = counted(sum(len(plan.again) for plan in plans), "question")
         new = len(self.cells) - len(plans)
         others = f", and {counted(new, 'evaluation')} without a run" if new else ""
-        return [
-            f"Nightly run {self.night}: {questions} of {counted(len(plans), 'run')}{others}.",
-            *(
-                f"  {name}: {counted(len(cell.rerun.again), 'question')} of run {cell.rerun.parent.run_id}"
-                if cell.rerun
-                else f"  {name}: evaluated again; what was paid for is reused"
-                for name, cell in self.cells.items()
-            ),
+        lines = [
+            f"  {name}: {counted(len(cell.rerun.again), 'question')} of run {cell.rerun.parent.run_id}"
+            if cell.rerun
+            else f"  {name}: evaluated again; what was paid for is reused"
+            for name, cell in self.cells.items()
         ]
+        first = f"Nightly run {self.night}: {questions} of {counted(len(plans), 'run')}{others}."
+        return "\n".join((first, *lines))
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """What became of one evaluation of a nightly run."""
+
+    name: str  # "benchmark | backbone | pipeline"
+    parent: str | None  # id of the run whose questions were asked again; None: there was none
+    questions: int | None  # how many of its questions; None: all, in a run of their own
+    run: RunRecord | None  # the new run; None where there is none
+    problem: str | None  # why there is none
+
+    @classmethod
+    def of(cls, name: str, cell: Cell, outcome: RunRecord | Exception) -> "Repeated":
+        """Return what a cell came to, as `run_cells` yields it."""
+        parent = cell.rerun.parent.run_id if cell.rerun else None
+        questions = len(cell.rerun.again) if cell.rerun else None
+        if isinstance(outcome, RunRecord):
+            return cls(name, parent, questions, outcome, None)
+        return cls(name, parent, questions, None, str(outcome))
 
     @property
-    def results(self) -> list[str]:
-        """Say what became of each evaluation."""
-        lines = [
-            f"{name}: {outcome.in_words}, run {outcome.run_id}"
-            if isinstance(outcome, RunRecord)
-            else f"{name}: {outcome}"
-            for name, outcome in zip(self.cells, self.outcomes, strict=True)
-        ]
-        again = "Run the same command again: it sends only what is still without an answer."
-        return [*lines, again] if self.exit_code == ExitCode.TRY_AGAIN else lines
+    def in_words(self) -> str:
+        """The score and the run, or the problem."""
+        result = f"{self.run.in_words}, run {self.run.run_id}" if self.run else self.problem
+        return f"{self.name}: {result}"
+
+
+@dataclass(frozen=True)
+class NightRerun:
+    """The re-run of a nightly run."""
+
+    night: str  # name of the nightly run
+    evaluations: tuple[Repeated, ...]  # those of which something was left
 
     @property
     def exit_code(self) -> int:
         """0 when every question has an answer; 3 when some lack one, or there is no run."""
         codes = (
-            outcome.exit_code if isinstance(outcome, RunRecord) else ExitCode.TRY_AGAIN
-            for outcome in self.outcomes
+            evaluation.run.exit_code if evaluation.run else ExitCode.TRY_AGAIN
+            for evaluation in self.evaluations
         )
         return max(codes, default=ExitCode.DONE)
-
-    @property
-    def json(self) -> dict[str, Any]:
-        """The re-run as plain JSON."""
-        evaluations = [
-            {
-                "name": name,
-                "parent": cell.rerun.parent.run_id if cell.rerun else None,
-                "questions": len(cell.rerun.again) if cell.rerun else None,
-                "run": json_of(outcome) if isinstance(outcome, RunRecord) else None,
-                "problem": None if isinstance(outcome, RunRecord) else str(outcome),
-            }
-            for (name, cell), outcome in zip(self.cells.items(), self.outcomes, strict=True)
-        ]
-        return {"night": self.night, "evaluations": evaluations}
 
 
 def plan_night_rerun(
     reference: str, chosen: RerunSettings, labels: Mapping[str, str], budget_usd: float | None = None
-) -> NightRerun:
+) -> NightPlan:
     """Find what is left to ask of a nightly run, in the last run of each of its evaluations.
 
     Args:
@@ -112,7 +114,7 @@ def plan_night_rerun(
         elif chosen.only in (None, "errors"):
             cells[entry.name] = _evaluation(entry, night, chosen, labels)
     check_budget([cell.settings for cell in cells.values()], budget_usd)
-    return NightRerun(night.name, cells)
+    return NightPlan(night.name, cells)
 
 
 def _last_run(entry: NightEntry, runs: Sequence[RunHeader]) -> RunHeader | None:
@@ -131,8 +133,15 @@ def _evaluation(entry: NightEntry, night: Night, chosen: RerunSettings, labels: 
     return Cell(settings.model_copy(update=folders), tags={**labels, **form.as_tags, NIGHT: night.name})
 
 
-def rerun_night(plan: NightRerun, opened: Opened, budget_usd: float | None = None) -> NightRerun:
+def rerun_night(plan: NightPlan, opened: Opened, budget_usd: float | None = None) -> NightRerun:
     """Ask what a plan has left, one run after the other; a run that fails does not affect the others."""
-    budget = None if budget_usd is None else Budget(budget_usd)
-    outcomes = run_cells(list(plan.cells.values()), opened, budget) if plan.cells else ()
-    return NightRerun(plan.night, plan.cells, tuple(outcomes))
+    if not plan.cells:
+        return NightRerun(plan.night, ())
+    outcomes = run_cells(
+        list(plan.cells.values()), opened, None if budget_usd is None else Budget(budget_usd)
+    )
+    repeated = [
+        Repeated.of(name, cell, outcome)
+        for (name, cell), outcome in zip(plan.cells.items(), outcomes, strict=True)
+    ]
+    return NightRerun(plan.night, tuple(repeated))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from flows.cli import options
-from tasks.core.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError, ExitCode
 
 if TYPE_CHECKING:
     from tasks.settings.evaluation import RerunSettings
@@ -139,18 +139,21 @@ def command(arguments: RerunOptions) -> int:
 def _rerun_night(arguments: RerunOptions, night: str) -> int:
     """Repeat what is left of a nightly run, run by run."""
     from flows.cli.progress import open_control, open_progress
+    from tasks.results.run_record import json_of
 
     with open_progress(sys.stderr) as progress:
         progress.step(f"Looking for the questions of the nightly run {options.end_of(night)} to repeat")
         from flows.matrix.night_rerun import plan_night_rerun, rerun_night
 
         plan = plan_night_rerun(night, arguments.settings(), arguments.labels, arguments.budget)
-    click.echo("\n".join(plan.plan), err=arguments.as_json)
+    click.echo(plan.in_words, err=arguments.as_json)
     ended = rerun_night(plan, open_control, arguments.budget)
 
     def show(stream: TextIO) -> None:
-        for line in ended.results:
-            click.echo(line, stream)
+        for evaluation in ended.evaluations:
+            click.echo(evaluation.in_words, stream)
+        if ended.exit_code == ExitCode.TRY_AGAIN:
+            click.echo("Run the same command again: it sends only what is still without an answer.", stream)
 
-    arguments.emit(ended.json, show, text_too=True)
+    arguments.emit(json_of(ended), show, text_too=True)
     return ended.exit_code
