@@ -67,12 +67,12 @@ def _add_errors(messages: Sequence[dict[str, Any]], failed: Mapping[str, bool]) 
         failed: whether each executed SQL failed.
     """
     by_id: dict[Any, bool | None] = {}
-    for each in messages:
-        for call in each.get("tool_calls") or ():
+    for message in messages:
+        for call in message.get("tool_calls") or ():
             by_id[call.get("id")] = failed.get(sql_in(call["function"].get("arguments")) or "")
-        error = by_id.get(each.get("tool_call_id")) if each["role"] == "tool" else None
+        error = by_id.get(message.get("tool_call_id")) if message["role"] == "tool" else None
         if error is not None:
-            each.setdefault("error", error)
+            message.setdefault("error", error)
 
 
 def _as_json(value: Any) -> Any:
@@ -98,7 +98,7 @@ def answered_in(file: Path, ids: Iterable[str], control: Control) -> frozenset[s
     trajectories = read_trajectories(file)
     if trajectories.format != "trajectories":
         raise _not_ours(file)
-    answered = {each.question_id for each in trajectories.trajectories if not each.failure}
+    answered = {trajectory.question_id for trajectory in trajectories.trajectories if not trajectory.failure}
     known = answered.intersection(ids)
     if known:
         control.progress.note(
@@ -198,9 +198,9 @@ def run_agent(agent: Agent, settings: AgentSettings, control: Control) -> Path:
         control.progress.step(f"Reading {settings.benchmark.name}")
         benchmark = settings.folders.benchmark(settings.benchmark, control.progress)
         questions = select(benchmark.questions, settings.selection)
-        present = [each for each in questions if each.database_id not in benchmark.missing]
+        present = [question for question in questions if question.database_id not in benchmark.missing]
         if not present:
-            raise no_database(benchmark, [each.database_id for each in questions])
+            raise no_database(benchmark, [question.database_id for question in questions])
         names = dict.fromkeys(each.database_id for each in present)
         databases = {name: open_benchmark_database(benchmark, name, SAMPLES) for name in names}
         stem = f"{file_name(settings.benchmark.name)}@{file_name(settings.name)}"

@@ -42,7 +42,7 @@ def writer_settings(settings: EvaluationSettings) -> WriterSettings:
     writers = tuple(_load(name, own) for name in candidates.backbones) or (own,)
     if candidates.temperature is None:
         return WriterSettings(own, writers)
-    warm = tuple(one.model_copy(update={"temperature": candidates.temperature}) for one in writers)
+    warm = tuple(writer.model_copy(update={"temperature": candidates.temperature}) for writer in writers)
     for one in warm:
         if one.name == own.name:
             return WriterSettings(one, warm, own.temperature)

@@ -150,11 +150,13 @@ class _Search:
         self, pool: _Pool, demonstrations: Sequence[Sequence[Demonstration]]
     ) -> list[tuple[GroundedDemonstration, ...]]:
         """Return demonstrations with the schemas of their databases."""
-        schemas = pool.benchmark.training_schemas(one.database_id for each in demonstrations for one in each)
+        schemas = pool.benchmark.training_schemas(
+            demonstration.database_id for group in demonstrations for demonstration in group
+        )
         known: dict[Demonstration, GroundedDemonstration] = {}
         for each in demonstrations:
             known |= zip(each, ground(each, schemas), strict=True)
-        return [tuple(known[one] for one in each) for each in demonstrations]
+        return [tuple(known[demonstration] for demonstration in group) for group in demonstrations]
 
     def aligned(
         self, pool: _Pool, questions: Sequence[Question], shots: int

@@ -113,7 +113,7 @@ async def measure(preparation: Preparation, workers: SqlWorkers) -> tuple[Part, 
     settings = preparation.settings
     measuring = {one.name: _Measuring(JsonFormats.of(one)) for one in backbones_of(settings)}
     own, *_ = backbones = {name: MeteredBackbone(one, one.formats) for name, one in measuring.items()}
-    writers = tuple(backbones[one.name] for one in writer_settings(settings).writers)
+    writers = tuple(backbones[writer.name] for writer in writer_settings(settings).writers)
     eliminator = MeteredBackbone(measuring[own])
     tools = Tools(backbones[own], workers, eliminator=eliminator, writers=writers)
     runner = QuestionRunner(settings, preparation.inputs, tools)

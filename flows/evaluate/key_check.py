@@ -57,24 +57,24 @@ class CheckedKey:
     @property
     def actions(self) -> Mapping[str, int]:
         """Number of entries by action."""
-        return Counter(each.entry.action for each in self.entries)
+        return Counter(entry.entry.action for entry in self.entries)
 
     @property
     def problems(self) -> tuple[str, ...]:
         """Everything that is wrong with the file, SQL that does not run among it."""
         failing = (
-            f"question {each.entry.question_id}: the SQL does not run "
-            f"({' '.join(one.execution.error.split()) or one.execution.status}): {' '.join(one.sql.split())[:120]}"
-            for each in self.entries
-            for one in each.sqls
-            if one.execution is not None and not one.execution.ok
+            f"question {entry.entry.question_id}: the SQL does not run "
+            f"({' '.join(sql.execution.error.split()) or sql.execution.status}): {' '.join(sql.sql.split())[:120]}"
+            for entry in self.entries
+            for sql in entry.sqls
+            if sql.execution is not None and not sql.execution.ok
         )
         return (*self.key.problems, *failing)
 
     @property
     def other_text(self) -> tuple[str, ...]:
         """Ids of questions whose text is another under the key, which scores no answers to the benchmark's own text."""
-        return tuple(each.entry.question_id for each in self.entries if each.other_text)
+        return tuple(entry.entry.question_id for entry in self.entries if entry.other_text)
 
     @property
     def differing(self) -> tuple[str, ...]:
@@ -92,7 +92,7 @@ class CheckedKey:
         return self._ids(lambda one: one.execution is None)
 
     def _ids(self, condition: Callable[[CheckedSql], bool]) -> tuple[str, ...]:
-        return tuple(each.entry.question_id for each in self.entries if any(map(condition, each.sqls)))
+        return tuple(entry.entry.question_id for entry in self.entries if any(map(condition, entry.sqls)))
 
 
 def check_key(

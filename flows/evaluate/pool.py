@@ -121,7 +121,7 @@ async def _restored(questions: Sequence[Question], runner: QuestionRunner) -> di
             return await runner.restore(question)
 
     outcomes = await asyncio.gather(*map(restore, questions))
-    return {question.id: each for question, each in zip(questions, outcomes, strict=True) if each}
+    return {question.id: outcome for question, outcome in zip(questions, outcomes, strict=True) if outcome}
 
 
 def databases_first(questions: Sequence[Question]) -> list[Question]:
@@ -230,7 +230,9 @@ class FailureDetector:
 
 def dead_endpoint(most: int) -> FailureDetector:
     """Return a detector of an endpoint that has not sent a single reply: retries would take hours."""
-    return FailureDetector("backbone_error", most, lambda outcome: any(each.calls for each in outcome.stages))
+    return FailureDetector(
+        "backbone_error", most, lambda outcome: any(stage.calls for stage in outcome.stages)
+    )
 
 
 def broken_extension(most: int) -> FailureDetector:

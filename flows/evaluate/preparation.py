@@ -189,12 +189,12 @@ def check_budget(
         return
     if not budget_usd > 0:
         raise ConfigurationError(f"{option} {budget_usd:g}: it must be more than 0 US dollars.")
-    if second := next((each for each in evaluations if asks_eliminator(each)), None):
+    if second := next((evaluation for evaluation in evaluations if asks_eliminator(evaluation)), None):
         raise ConfigurationError(
             f"{option}: {second.pipeline.name} uses an eliminator, a second backbone, whose calls no budget "
             f"counts. Leave {option} out, or set pipeline.eliminator=null."
         )
-    unpriced = {name: why for each in evaluations for name, why in _unpriced(each).items()}
+    unpriced = {name: why for evaluation in evaluations for name, why in _unpriced(evaluation).items()}
     if unpriced:
         raise ConfigurationError(
             f"{option}: what {', '.join(sorted(unpriced))} costs is unknown beforehand, so no budget can be kept: "

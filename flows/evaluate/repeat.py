@@ -42,7 +42,7 @@ def inputs_digest(parts: Mapping[str, Any]) -> str:
 
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
-        return {each.name: getattr(value, each.name) for each in fields(value)}
+        return {field.name: getattr(value, field.name) for field in fields(value)}
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, set | frozenset):
@@ -122,7 +122,7 @@ def inputs_of(preparation: Preparation, tags: Mapping[str, str]) -> str:
     if (
         not may_repeat(settings)
         or benchmark.results
-        or any(engine_of(each.location).server for each in databases.values())
+        or any(engine_of(database.location).server for database in databases.values())
         or any(benchmark.suite_paths(name) for name in preparation.databases)
     ):
         return ""
@@ -135,9 +135,11 @@ def inputs_of(preparation: Preparation, tags: Mapping[str, str]) -> str:
             "models": [writer_settings(settings), eliminator_settings(settings, sends_requests=False)],
             "questions": preparation.questions,
             "extras": preparation.extras,
-            "databases": {name: (each.digest, each.schema.digest) for name, each in databases.items()},
+            "databases": {
+                name: (database.digest, database.schema.digest) for name, database in databases.items()
+            },
             "missing": benchmark.missing,
-            "schemas": {name: each.digest for name, each in benchmark.schemas.items()},
+            "schemas": {name: schema.digest for name, schema in benchmark.schemas.items()},
             "keys": {key.name: key.sha256 for key in benchmark.keys},
             "notes": preparation.notes,
             "tags": dict(tags),

@@ -219,7 +219,9 @@ def _select(settings: ScoreSettings, progress: Progress) -> Selected:
         progress.note(note)
     links = _links(settings.linking, benchmark, databases) if settings.linking else {}
     outcomes = (
-        {each.question_id: outcome_of(each, given.sha256) for each in given.trajectories} if given else {}
+        {trajectory.question_id: outcome_of(trajectory, given.sha256) for trajectory in given.trajectories}
+        if given
+        else {}
     )
     scorable = Scorable(benchmark, questions, databases, open_suites(benchmark, databases))
     return Selected(scorable, predictions, links, outcomes)

@@ -55,7 +55,8 @@ class AnswerTranslation:
                 self._changed.add(question.id)
             outcome = replace(outcome, sql=final.sql)
         candidates = (
-            replace(each, sql=translated(each.sql).sql) if each.sql else each for each in outcome.candidates
+            replace(candidate, sql=translated(candidate.sql).sql) if candidate.sql else candidate
+            for candidate in outcome.candidates
         )
         return replace(outcome, candidates=tuple(candidates))
 
@@ -128,7 +129,7 @@ class Scorer:
         asked = (*self._settings.metrics, *(("soft_f1",) if self._settings.soft_f1 else ()))
         self._metrics = find_metrics(asked)
         metrics = [METRICS.get(name) for name in asked]
-        self._executed = [one for one in self._metrics if one.compare and one in metrics]
+        self._executed = [metric for metric in self._metrics if metric.compare and metric in metrics]
         self._measured: dict[str, dict[str, QuestionValue]] = {one.name: {} for one in self._executed}
         self._accepted = self._read_accepted()
         self._keys = KeyJudge(scorable.benchmark, judge)

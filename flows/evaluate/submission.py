@@ -59,16 +59,23 @@ def export_submission(run: RunRecord, target: Path, folders: Folders, form: Form
         )
     sqls = {row.question.id: row.outcome.sql for row in run.rows}
     written = form or layout_of(run.layout).submission
-    predictions = [Prediction(each.id, each.database_id, sqls.get(each.id)) for each in benchmark.questions]
+    predictions = [
+        Prediction(question.id, question.database_id, sqls.get(question.id))
+        for question in benchmark.questions
+    ]
     gold, made = _gold(written, target, benchmark)
     write_text(submission_text(predictions, written), target, "--submission", "file")
     return Exported(
         str(target),
         written,
         len(predictions),
-        sum(bool(each.sql) for each in predictions),
+        sum(bool(prediction.sql) for prediction in predictions),
         changed_literals(predictions) if written == "lines" else (),
-        tuple(each.question_id for each in predictions if written == "lines" and "value" in (each.sql or "")),
+        tuple(
+            prediction.question_id
+            for prediction in predictions
+            if written == "lines" and "value" in (prediction.sql or "")
+        ),
         EVALUATORS[written],
         _evaluator_command(written, target, benchmark, gold) if gold else "",
         str(gold) if made else "",
@@ -87,9 +94,9 @@ def _gold(form: Form, target: Path, benchmark: Benchmark) -> tuple[Path | None, 
         if path.exists():
             return path, False
     gold = {**benchmark.gold, **benchmark.written_gold}
-    if any(each.id not in gold for each in benchmark.questions):
+    if any(question.id not in gold for question in benchmark.questions):
         return None, False
-    lines = (f"{one_line(gold[each.id])}\t{each.database_id}\n" for each in benchmark.questions)
+    lines = (f"{one_line(gold[question.id])}\t{question.database_id}\n" for question in benchmark.questions)
     path = target.with_name(f"{target.stem}_gold.sql")
     text = "".join(lines)
     if path.exists() and path.read_bytes() != text.encode():
@@ -170,4 +177,4 @@ def _ranges(ids: list[str]) -> str:
             last.append(name)
         else:
             groups.append([name])
-    return ",".join(each[0] if len(each) == 1 else f"{each[0]}-{each[-1]}" for each in groups)
+    return ",".join(group[0] if len(group) == 1 else f"{group[0]}-{group[-1]}" for group in groups)

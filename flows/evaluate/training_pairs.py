@@ -148,7 +148,9 @@ async def _add_pairs(
     async with SqlWorkers() as workers:
         for row in rows:
             verdict = row.stages.get(STAGE)
-            sql = next((each.sql for each in row.outcome.candidates if each.stage == STAGE), None)
+            sql = next(
+                (candidate.sql for candidate in row.outcome.candidates if candidate.stage == STAGE), None
+            )
             if verdict is None or not sql:
                 pairs.left_out["without SQL"] += 1
             elif verdict.gold_status != "ok":

@@ -185,7 +185,7 @@ def _without_refused(
     Raises:
         BaseException: another error, or every candidate was refused.
     """
-    errors = [each for each in answers if isinstance(each, BaseException)]
+    errors = [answer for answer in answers if isinstance(answer, BaseException)]
     if broken := [error for error in errors if not _is_refusal(error)]:
         raise broken[0]
     if len(errors) == len(answers):
@@ -193,7 +193,7 @@ def _without_refused(
     for number, each in enumerate(answers, 1):
         if isinstance(each, BaseException):
             record.note(f"candidate {number} was refused: {each}")
-    return tuple(None if isinstance(each, BaseException) else each for each in answers)
+    return tuple(None if isinstance(answer, BaseException) else answer for answer in answers)
 
 
 def _is_refusal(error: BaseException) -> bool:

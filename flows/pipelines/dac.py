@@ -113,15 +113,17 @@ class Decomposition:
         ]
         gathered = await asyncio.gather(
             *(
-                initial_sql(self.question, view, demonstrations, one, self.context.backbone)
-                for one in samples
+                initial_sql(self.question, view, demonstrations, sample, self.context.backbone)
+                for sample in samples
             ),
             return_exceptions=True,
         )
         answers = results(gathered)
         if len(answers) == 1:
             return answers[0].sql
-        return await consistent_sql(tuple(one.sql for one in answers if one.sql), self.context.runner)
+        return await consistent_sql(
+            tuple(answer.sql for answer in answers if answer.sql), self.context.runner
+        )
 
     async def correct(self, sql: str | None) -> str | None:
         """Section 3.4: feed an execution error back first, then missing entities, then another skeleton."""

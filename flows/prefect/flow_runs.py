@@ -143,11 +143,11 @@ async def states_of(flow_runs: Sequence[UUID]) -> dict[UUID, FlowRunState]:
         log.warning("The states of %d flow runs cannot be read from Prefect: %s", len(flow_runs), error)
         return {}
     states = {run.id: run.state for run in runs}
-    percents = {each.flow_run_id: float(str(each.data or 0)) for each in artifacts}
+    percents = {artifact.flow_run_id: float(str(artifact.data or 0)) for artifact in artifacts}
     gone = FlowRunState("CRASHED", "It was deleted.")
     return {
         id_: FlowRunState(state.type.value, state.message or "", percents.get(id_, 0.0)) if state else gone
-        for id_, state in ((each, states.get(each)) for each in flow_runs)
+        for id_, state in ((flow_run, states.get(flow_run)) for flow_run in flow_runs)
     }
 
 

@@ -79,7 +79,7 @@ async def read_timetable(before: Sequence[Night], name: str) -> Timetable:
             read = await client.read_deployment(deployment.id)
         except ObjectNotFound:  # it was deleted while the run waited
             return Timetable()
-    schedules = [each.schedule for each in read.schedules if each.active]
+    schedules = [schedule.schedule for schedule in read.schedules if schedule.active]
     now = flow_run.scheduled_start_time
     last = max((night.started for night in before if night.started <= now), default=now)
     known = {name, *(night.name for night in before)}
@@ -228,21 +228,21 @@ async def read_status(pool: str) -> NightsStatus:
                 deployment = await client.read_deployment_by_name("nightly/nightly")
             except ObjectNotFound:
                 return NightsStatus(deployed=False, workers=await _workers(client, pool))
-            schedules = [each.schedule for each in deployment.schedules if each.active]
-            crons = [each for each in schedules if isinstance(each, CronSchedule)]
+            schedules = [schedule.schedule for schedule in deployment.schedules if schedule.active]
+            crons = [schedule for schedule in schedules if isinstance(schedule, CronSchedule)]
             runs = await client.read_flow_runs(
                 deployment_filter=DeploymentFilter(id=DeploymentFilterId(any_=[deployment.id])),
                 flow_run_filter=FlowRunFilter(
                     state=FlowRunFilterState(type=FlowRunFilterStateType(any_=UNENDED))
                 ),
             )
-            waiting = [each for each in runs if each.state_type == StateType.SCHEDULED]
+            waiting = [run for run in runs if run.state_type == StateType.SCHEDULED]
             late = [each for each in waiting if each.state_name == "Late"]
             without_result, problem = await _without_result(client, deployment.id)
             coming = await dates_of(schedules, datetime.datetime.now(datetime.UTC), None, 1)
             return NightsStatus(
                 deployed=True,
-                schedule=", ".join(f"{each.cron} ({each.timezone or 'UTC'})" for each in crons),
+                schedule=", ".join(f"{cron.cron} ({cron.timezone or 'UTC'})" for cron in crons),
                 expected=coming[0] if coming else None,
                 late=len(late),
                 running=len(runs) - len(waiting),
@@ -282,7 +282,7 @@ async def _workers(client: PrefectClient, pool: str) -> tuple[str, ...]:
         workers = await client.read_workers_for_work_pool(pool)
     except ObjectNotFound:
         return ()
-    return tuple(sorted(each.name for each in workers if each.status == "ONLINE"))
+    return tuple(sorted(worker.name for worker in workers if worker.status == "ONLINE"))
 
 
 @contextmanager

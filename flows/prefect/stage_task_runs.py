@@ -259,8 +259,8 @@ def _may_pass(error: BackboneError) -> bool:
 def _named(calls: Iterable[RunningCall]) -> str:
     """Return the questions of calls: `superhero 717, 718; formula_1 846`."""
     by_database: dict[str, dict[str, None]] = {}
-    for each in calls:
-        question = each.site.question
+    for call in calls:
+        question = call.site.question
         by_database.setdefault(question.database_id, {})[question.id] = None
     return "; ".join(f"{database} {', '.join(ids)}" for database, ids in by_database.items())
 

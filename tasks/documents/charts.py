@@ -66,7 +66,7 @@ class Intervals:
     @property
     def axis(self) -> tuple[float, float]:
         """The ends of the axis: around shares, or equally far to both sides of 0."""
-        ends = [end for each in self.points for end in (each.low, each.high)]
+        ends = [end for point in self.points for end in (point.low, point.high)]
         if self.sides:
             reach = max([1.0, *(1.15 * abs(value) for value in (*ends, self.band or 0.0))])
             return -reach, reach

@@ -73,11 +73,11 @@ def html(document: Document) -> str:
     spelled out, and the page's own policy lets a browser run nothing but the script whose digest it states.
     """
     blocks = list(_all_blocks((*document.blocks, *document.footer)))
-    questions = [each for each in blocks if isinstance(each, Questions)]
+    questions = [block for block in blocks if isinstance(block, Questions)]
     needed = {
         "questions.js": bool(questions),
-        "details.js": any(item.packed for each in questions for item in each.items),
-        "copy.js": any(isinstance(each, Code) and not each.language for each in blocks),
+        "details.js": any(item.packed for block in questions for item in block.items),
+        "copy.js": any(isinstance(block, Code) and not block.language for block in blocks),
     }
     scripts = [name for name, is_needed in needed.items() if is_needed]
     style, script = (

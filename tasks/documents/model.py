@@ -90,8 +90,8 @@ class Table:
     def columns(self) -> tuple[Column, ...]:
         """The columns with their kinds."""
         return tuple(
-            each if isinstance(each, Column) else Column(each, "number" if place else "text")
-            for place, each in enumerate(self.headers)
+            header if isinstance(header, Column) else Column(header, "number" if place else "text")
+            for place, header in enumerate(self.headers)
         )
 
     @property
