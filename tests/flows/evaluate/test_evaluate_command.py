@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import signal
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ import pytest
 
 from tasks.results.run_record import RunRecord
 from tests.support import in_process
-from tests.support.command_line import CommandLine, Ran, end, served, wait_until
+from tests.support.command_line import CommandLine, Ran, wait_until
 from tests.support.fake_openai import FakeOpenAI, quota_exhausted, server_error, unauthorized
 from tests.support.schedule import ask
 
@@ -51,7 +50,7 @@ def evaluated(built_demo: Path, prefect_server: str, tmp_path_factory: pytest.Te
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nprintf "%s" "$1" > {file}\n', encoding="utf-8")
     program.chmod(0o755)
-    line = served(Path(shutil.copytree(built_demo, folder / "home")), prefect_server)
+    line = in_process.served(Path(shutil.copytree(built_demo, folder / "home")), prefect_server)
     line.environment = {**line.environment, "PATH": f"{program.parent}:{os.environ['PATH']}"}
     ran = line.run("evaluate", "--pipeline", "rsl-sql", "--limit", "6", "--json", "--open")
     return Opened(ran, line.home, file)
@@ -173,24 +172,6 @@ def test_a_refused_key_is_one_message_and_no_score(
 
 
 @pytest.mark.slow
-def test_after_ctrl_c_the_same_command_continues_and_no_answered_call_is_repeated(
-    demo: CommandLine, backbone_file: str, model: FakeOpenAI
-) -> None:
-    model.latency = 0.15
-    process = demo.start("evaluate", "--backbone", backbone_file, "--limit", "12", "--json")
-    wait_until(lambda: len(model.requests) > 30)
-    stopped = end(process, signal.SIGINT)
-    assert stopped.code == 130, stopped.err
-    assert stopped.out == ""
-    assert "same command" in stopped.err
-    assert_no_traceback(stopped)
-    ran = demo.run("evaluate", "--backbone", backbone_file, "--limit", "12", "--json")
-    assert ran.code == 0, ran.err
-    assert ran.json["answered"] == 12
-    assert max(bodies(model).values()) == 1
-
-
-@pytest.mark.slow
 def test_sixty_four_calls_are_in_flight_when_the_backbone_allows_it(
     demo: CommandLine, backbone_file: str, model: FakeOpenAI
 ) -> None:
@@ -230,46 +211,6 @@ def test_the_run_in_mlflow_has_its_metrics_tables_figures_and_no_secret(evaluate
     assert run.inputs.dataset_inputs[0].dataset.name == "demo"
     files = {item.path for item in client.list_artifacts(run.info.run_id)}
     assert "predictions.json" in files
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("--benchmark", "dmo"), 'Did you mean "demo"?'),
-        (("--backbone", "ofline"), 'Did you mean "offline"?'),
-        (("--pipeline", "rsl_sql"), 'Did you mean "rsl-sql"?'),
-        (("--set", "pipeline.selection.shortcutt=true"), 'Did you mean "shortcut"?'),
-        (("--set", "nonsense"), "kind.key=value"),
-        (("--backbone", "openai"), "OPENAI_API_KEY"),
-        (("--limit", "0"), "0"),
-    ],
-)
-def test_a_users_error_is_one_message_that_says_how_to_mend_it(
-    arguments: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path))
-    ran = in_process.run("evaluate", *arguments)
-    assert ran.code == 2
-    assert said in ran.err
-    assert ran.out == ""
-    assert_no_traceback(ran)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("--questions", "99999"), "99999"),
-        (("--benchmark", "bird-dev", "--data", "nowhere"), "--data"),
-    ],
-)
-def test_an_error_that_only_the_benchmark_shows_is_one_message_too(
-    run_here: Callable[..., Ran], arguments: tuple[str, ...], said: str
-) -> None:
-    ran = run_here("evaluate", *arguments)
-    assert ran.code == 2
-    assert said in ran.err
-    assert ran.out == ""
-    assert_no_traceback(ran)
 
 
 def test_an_unreachable_mlflow_is_found_before_anything_is_asked(

@@ -19,11 +19,6 @@ from tests.support.gold_model import GoldModel
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def demo(demo_here: CommandLine) -> CommandLine:
-    return demo_here
-
-
 def traces_of(run: dict[str, Any]) -> dict[str, Trace]:
     client = MlflowClient(run["mlflow"]["tracking_uri"])
     run_id = run["mlflow"]["run_id"]
@@ -113,26 +108,6 @@ def test_questions_whose_verdict_changed_since_the_run_before_are_marked_and_sho
 
 def rows_of(demo: CommandLine, run: dict[str, Any]) -> Sequence[QuestionScore]:
     return Warehouse(demo.home / "warehouse.duckdb").read_run(run["run_id"]).rows
-
-
-@pytest.mark.parametrize(
-    ("setting", "said"),
-    [
-        ("tracking.sample_trace=1", 'Did you mean "sample_traces"?'),
-        ("tracking.failed_traces=-1", "greater than or equal to 0"),
-        ("traking.sample_traces=1", 'Did you mean "tracking"?'),
-    ],
-)
-def test_a_wrong_setting_of_tracking_is_found_at_once(
-    setting: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from tests.support.in_process import run
-
-    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path))
-    ran = run("evaluate", "--set", setting)
-    assert ran.code == 2
-    assert said in ran.err
-    assert setting in ran.err
 
 
 def test_three_backbones_by_two_pipelines_are_six_runs_in_a_view_of_their_own(

@@ -154,23 +154,6 @@ def failures(demo: CommandLine) -> str:
         return str(connection.sql("SELECT failure FROM questions WHERE failure IS NOT NULL").fetchall())
 
 
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (("--backbone", "replay"), "backbone.recording=FILE"),
-        (("--backbone", "replay", "--set", "backbone.recording=none.jsonl"), "none.jsonl cannot be read"),
-    ],
-)
-def test_what_cannot_be_replayed_is_said_before_anything_is_asked(
-    arguments: tuple[str, ...], complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path))
-    ran = in_process.run("evaluate", "--pipeline", "rsl-sql", *arguments)
-    assert ran.code == 2
-    assert complaint in ran.err and ran.out == ""
-    assert "Traceback" not in ran.err
-
-
 def test_what_cannot_be_recorded_is_said_before_anything_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
