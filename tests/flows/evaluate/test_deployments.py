@@ -13,9 +13,10 @@ import pytest
 import yaml
 
 from flows.prefect.up import POOL, WORKER
+from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.evaluation import EvaluationNames
 from tasks.settings.home import Home
-from tests.support.command_line import ROOT, CommandLine, prefect, stop, wait_until
+from tests.support.command_line import ROOT, prefect, stop, wait_until
 from tests.support.kept_results import kept_results
 from tests.support.schedule import ask, send
 
@@ -133,9 +134,8 @@ def test_a_worker_evaluates_by_names_and_persists_stages_where_the_variable_says
     home = Path(environment["CROSSCHECK_HOME"])
     assert len(list((home.parent / "stages").glob("preliminary_sql/*"))) == 3
     assert kept_results(Home(home)) == {}
-    shell = CommandLine(home)
-    (listed,) = shell.run("runs", "--json").json["runs"]
-    assert listed["status"] == "complete"
+    warehouse = Warehouse(home / "warehouse.duckdb")
+    assert [stored.status for stored in warehouse.runs()] == ["complete"]
     again = run(deployed["rerun"], {"choice": {"only": "wrong", "fresh": True}}, environment)
     assert again["state"]["message"].startswith("EX ")
-    assert len(shell.run("runs", "--json").json["runs"]) == 2
+    assert len(warehouse.runs()) == 2
