@@ -79,7 +79,7 @@ def run(deployment: dict, parameters: dict, environment: dict[str, str]) -> dict
         (found["run"],) = ask(f"{api}/flow_runs/filter", {"flow_runs": {"id": {"any_": [id_]}}})
         return found["run"]["state_type"] in ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 
-    wait_until(ended)
+    wait_until(ended, pause=0.5)
     log = Path(environment["CROSSCHECK_HOME"]) / "worker.log"
     assert found["run"]["state_type"] == "COMPLETED", log.read_text(encoding="utf-8")
     return found["run"]
@@ -88,10 +88,9 @@ def run(deployment: dict, parameters: dict, environment: dict[str, str]) -> dict
 @pytest.mark.slow
 def test_every_deployment_of_the_file_is_there_and_goes_to_the_pool_of_crosscheck_up(deployed: dict) -> None:
     written = yaml.safe_load(FILE.read_text(encoding="utf-8"))["deployments"]
-    assert set(deployed) == {entry["name"] for entry in written}
-    for found in deployed.values():
-        assert found["work_pool_name"] == POOL
-        assert found["pull_steps"] == [
+    for entry in written:  # other tests of this server may have deployed more
+        assert deployed[entry["name"]]["work_pool_name"] == POOL
+        assert deployed[entry["name"]]["pull_steps"] == [
             {"prefect.deployments.steps.set_working_directory": {"directory": str(ROOT)}}
         ]
 
