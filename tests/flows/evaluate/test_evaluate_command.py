@@ -14,7 +14,7 @@ import pytest
 from tasks.results.run_record import RunRecord
 from tests.support import in_process
 from tests.support.command_line import CommandLine, Ran, wait_until
-from tests.support.fake_openai import FakeOpenAI, quota_exhausted, server_error, unauthorized
+from tests.support.fake_openai import FakeOpenAI, quota_exhausted
 from tests.support.schedule import ask
 
 
@@ -79,26 +79,6 @@ def test_json_has_exactly_the_promised_keys_first_and_everything_else_is_on_stan
 
 
 @pytest.mark.slow
-def test_a_second_identical_run_makes_no_call_and_finds_the_same(
-    demo: CommandLine, backbone_file: str, model: FakeOpenAI
-) -> None:
-    first = demo.run("evaluate", "--backbone", backbone_file, "--limit", "5", "--json").json
-    asked = len(model.requests)
-    again = demo.run("evaluate", "--backbone", backbone_file, "--limit", "5", "--json", "--again")
-    second = again.json
-    assert (first["same_as"], second["same_as"]) == (None, first["run_id"])
-    assert f"The same as run {first['run_id']}" in again.err and "nothing was paid" in again.err
-    assert first["cost"]["calls"] == asked > 0
-    assert len(model.requests) == asked
-    assert second["cost"]["calls"] == 0
-    assert second["cost"]["cached_calls"] == first["cost"]["calls"]
-    assert second["ex"] == first["ex"]
-    assert second["stages"] == first["stages"]
-    assert second["cost"]["input_tokens"] == second["cost"]["output_tokens"] == 0
-    assert first["cost"]["cost_usd"] > 0
-
-
-@pytest.mark.slow
 def test_a_server_that_fails_on_one_question_fails_that_question_and_a_rerun_mends_it(
     demo: CommandLine, backbone_file: str, model: FakeOpenAI, prefect_server: str
 ) -> None:
@@ -160,18 +140,6 @@ def test_an_exhausted_quota_stops_the_run_keeps_what_was_answered_and_says_so(
 
 
 @pytest.mark.slow
-def test_a_refused_key_is_one_message_and_no_score(
-    demo: CommandLine, backbone_file: str, model: FakeOpenAI
-) -> None:
-    model.always(unauthorized())
-    ran = demo.run("evaluate", "--backbone", backbone_file, "--limit", "5", "--json")
-    assert ran.code == 2
-    assert ran.out == ""
-    assert "key" in ran.err
-    assert_no_traceback(ran)
-
-
-@pytest.mark.slow
 def test_sixty_four_calls_are_in_flight_when_the_backbone_allows_it(
     demo: CommandLine, backbone_file: str, model: FakeOpenAI
 ) -> None:
@@ -183,19 +151,6 @@ def test_sixty_four_calls_are_in_flight_when_the_backbone_allows_it(
     assert ran.code == 0, ran.err
     assert model.most_in_flight == 64
     assert ran.json["cost"]["calls"] == 70
-
-
-@pytest.mark.slow
-def test_a_passing_server_error_is_retried_and_paid_once(
-    demo: CommandLine, backbone_file: str, model: FakeOpenAI
-) -> None:
-    model.script(server_error(), server_error(503))
-    ran = demo.run(
-        "evaluate", "--backbone", backbone_file, "--limit", "3", "--pipeline", "zero-shot", "--json"
-    )
-    assert ran.code == 0, ran.err
-    assert ran.json["cost"]["calls"] == 3
-    assert ran.json["cost"]["retries"] == 2
 
 
 @pytest.mark.slow

@@ -93,13 +93,11 @@ def test_a_bought_run_is_recorded_from_the_cache_and_replayed_without_its_model(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("free", [False, True])
 def test_a_replay_asks_no_eliminator(
-    demo: CommandLine, backbone_file: str, model: FakeOpenAI, tmp_path: Path, free: bool
+    demo: CommandLine, backbone_file: str, model: FakeOpenAI, tmp_path: Path
 ) -> None:
     path, eliminator = tmp_path / "run.jsonl", tmp_path / "eliminator.yaml"
-    kind = "offline" if free else "openai"
-    settings = f"kind: {kind}\nmodel: eliminator\nbase_url: {model.base_url}\nresponse_mode: text\n"
+    settings = f"kind: openai\nmodel: eliminator\nbase_url: {model.base_url}\nresponse_mode: text\n"
     eliminator.write_text(settings, encoding="utf-8")
     ordinary = model.answer
     model.answer = lambda body: "SELECT 42" if body["model"] == "eliminator" else ordinary(body)
@@ -114,10 +112,9 @@ def test_a_replay_asks_no_eliminator(
     assert len(model.requests) == requests
     served = replay.json["replay"]
     assert (served["by_request"], served["missing"]) == (len(lines(path)), 0)
-    if not free:
-        rows = Warehouse(demo.home / "warehouse.duckdb").read_run(replay.json["run_id"]).rows
-        steps = [{step.stage: step.sql for step in row.outcome.candidates} for row in rows]
-        assert [step["2_bias_elimination"] for step in steps] == ["SELECT 42"] * 2
+    rows = Warehouse(demo.home / "warehouse.duckdb").read_run(replay.json["run_id"]).rows
+    steps = [{step.stage: step.sql for step in row.outcome.candidates} for row in rows]
+    assert [step["2_bias_elimination"] for step in steps] == ["SELECT 42"] * 2
 
 
 @pytest.mark.slow

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from tasks.backbone.cache.store import open_reply_cache
-from tests.support import in_process
 from tests.support.command_line import CommandLine, Ran
 from tests.support.fake_openai import Body, FakeOpenAI
 from tests.support.gateway import gateway_to
@@ -30,8 +29,8 @@ def machine(tmp_path: Path, built_demo: Path, prefect_server: str) -> Machine:
     def make(name: str, **stores: str) -> CommandLine:
         home = tmp_path / name
         shutil.copytree(built_demo, home)
-        line = in_process.served(home, prefect_server)
-        return in_process.CommandsHere(home, {**line.environment, **stores})
+        place = {"PREFECT_API_URL": prefect_server, "PREFECT_HOME": str(home / "prefect")}
+        return CommandLine(home, {**place, **stores})
 
     return make
 

@@ -8,7 +8,7 @@ import pytest
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.kinds.kind import check_backbone
-from tasks.backbone.opening import RunResources, open_backbone, source_of
+from tasks.backbone.opening import RunResources, open_backbone
 from tasks.backbone.protocol import Message, Request
 from tasks.core.errors import BackboneError, ConfigurationError
 from tasks.settings.backbone import BackboneSettings
@@ -30,16 +30,6 @@ async def test_replies_are_kept_across_openings(
                 assert (await backbone.complete(ASK)).call.cached is expected
         assert [entry.backbone for entry in cache.entries()] == ["fake"]
     assert len(fake_openai.requests) == 1
-
-
-async def test_without_a_cache_every_reply_is_paid(
-    fake_openai: FakeOpenAI, settings: BackboneSettings
-) -> None:
-    async with open_backbone(settings) as backbone:
-        assert isinstance(source_of(backbone), EndpointBackbone)
-        await backbone.complete(ASK)
-        await backbone.complete(ASK)
-    assert len(fake_openai.requests) == 2
 
 
 async def test_a_closed_backbone_sends_nothing(fake_openai: FakeOpenAI, settings: BackboneSettings) -> None:
