@@ -223,7 +223,10 @@ _UNITS = {"d": "days", "h": "hours", "m": "minutes"}
 
 
 class Gate(Settings):
-    """When a nightly run is red (it fails) or amber; a loss must meet a threshold and a test, so that noise is none."""
+    """When a nightly run is red (it fails) or amber; a loss must meet a threshold and a test, so that noise is none.
+
+    `tests/benchmarks/verdicts_of_nights.py` prints how often each verdict comes of noise, of a loss and of a drift.
+    """
 
     threshold: float = Field(1.0, ge=0, le=100)
     """Smallest loss of execution accuracy, in percentage points, that is red or amber."""

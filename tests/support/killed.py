@@ -17,7 +17,7 @@ from tasks.settings.evaluation import Keep
 from tasks.settings.home import Home
 from tests.flows.cli.old_folder import make_folder
 from tests.support.command_line import CommandLine, Ran, start_module
-from tests.support.death import ASKING, BEFORE, SCORING, Deaths, Moment, same
+from tests.support.death import ASKING, BEFORE, LOGGING, SCORING, Deaths, Moment, same
 from tests.support.fake_openai import Body, FakeOpenAI
 
 CLEANING = ("removing", "shrinking")
@@ -49,7 +49,7 @@ class Killed:
     found: Callable[[Ran], Any]
     prepare: Callable[[Path], None]
     line: type[CommandLine] = CommandLine
-    phases: tuple[str, ...] = (BEFORE, ASKING, SCORING)
+    phases: tuple[str, ...] = (BEFORE, ASKING, SCORING, LOGGING)
 
 
 def kinds(built: Path, place: Path, backbone: str, home: Path, limit: int) -> Mapping[str, Killed]:
@@ -68,7 +68,7 @@ def kinds(built: Path, place: Path, backbone: str, home: Path, limit: int) -> Ma
     return {
         "evaluation": Killed(evaluate, same, _copies(built)),
         "re-run": Killed(("rerun", "latest", "--json"), same, _copies(place / "evaluated")),
-        "night": Killed(night, _night, _copies(built), NightLine),
+        "night": Killed(night, _night, _copies(built), NightLine, (BEFORE, ASKING, SCORING)),
         "clean": Killed(clean, lambda ran: _left(home), old_folder, phases=CLEANING),
     }
 
