@@ -11,29 +11,29 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
-    "flows/api": 1_075,
-    "flows/cli": 4_016,
-    "flows/evaluate": 7_693,
+    "flows/api": 1_089,
+    "flows/cli": 4_052,
+    "flows/evaluate": 7_739,
     "flows/matrix": 1_115,
-    "flows/pages": 1_637,
+    "flows/pages": 1_658,
     "flows/pipelines": 957,
     "flows/prefect": 2_740,
-    "flows/runtime": 890,
-    "tasks/backbone": 8_319,
-    "tasks/benchmarks": 4_059,
-    "tasks/core": 1_284,
+    "flows/runtime": 892,
+    "tasks/backbone": 8_320,
+    "tasks/benchmarks": 4_058,
+    "tasks/core": 1_299,
     "tasks/database": 5_894,
     "tasks/documents": 1_469,
     "tasks/pages": 2_656,
-    "tasks/results": 7_255,
+    "tasks/results": 7_378,
     "tasks/retrieval": 1_636,
-    "tasks/scoring": 5_666,
-    "tasks/settings": 2_174,
+    "tasks/scoring": 5_687,
+    "tasks/settings": 2_187,
     "tasks/sql": 2_527,
-    "tasks/stages": 3_368,
+    "tasks/stages": 3_380,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 368
+MAX_MODULES = 369
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02

@@ -15,6 +15,8 @@ from pydantic import ValidationError
 
 from flows.runtime.control import Control
 from tasks.core.errors import ConfigurationError
+from tasks.core.wording import sentence
+from tasks.settings.evaluation import QuestionSelection
 
 Settings = Mapping[str, Any]
 Ids = str | Iterable[str | int]
@@ -41,6 +43,12 @@ def ids(questions: Ids | None) -> str | None:
     return ",".join(str(each) for each in questions)
 
 
+def selection(questions: Ids | None, limit: int | None) -> QuestionSelection:
+    """Return which questions the arguments select."""
+    with arguments_named():
+        return QuestionSelection(questions=ids(questions), limit=limit)
+
+
 def text(path: str | Path | None) -> str | None:
     """Return a path as text."""
     return None if path is None else str(path)
@@ -58,9 +66,8 @@ def arguments_named() -> Iterator[None]:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         name = ".".join(map(str, first["loc"]))
-        raise ConfigurationError(
-            f"{name}={first['input']!r}: {first['msg'].removeprefix('Value error, ')}."
-        ) from None
+        reason = first["msg"].removeprefix("Value error, ")
+        raise ConfigurationError(f"{name}={first['input']!r}: {sentence(reason)}") from None
 
 
 @contextmanager

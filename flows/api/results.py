@@ -7,7 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from flows.api.inputs import Ids, Settings, arguments_named, as_file, ids, in_thread, overrides, text
+from flows.api.inputs import (
+    Ids,
+    Settings,
+    arguments_named,
+    as_file,
+    in_thread,
+    overrides,
+    selection,
+    text,
+)
 from flows.api.records import Comparison, frame
 from flows.runtime.control import Control, Progress
 from tasks.core.errors import ConfigurationError, CrosscheckError
@@ -321,8 +330,7 @@ class Scores(Results):
         wanted = AgentSettings(
             chosen,
             named,
-            ids(questions),
-            limit,
+            selection(questions, limit),
             self._folders,
             Path(trajectories).expanduser() if trajectories else None,
             concurrency,
@@ -366,8 +374,7 @@ class Scores(Results):
             reading=Reading(None, by_position=False, unwrap=False),
             name=name,
             rules=read_rules(None, benchmark.rule),
-            questions=ids(questions),
-            limit=limit,
+            selection=selection(questions, limit),
             linking=None,
             trials=3 if benchmark.efficiency else 0,
             folders=self._folders,

@@ -11,7 +11,7 @@ def command(given: RunsOptions) -> None: ...
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from itertools import count
@@ -19,21 +19,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
+from annotated_types import Ge
 
 from flows.cli import completion
 from flows.runtime.output import emit_json, write_page
+from tasks.settings.base import Metavar
+from tasks.settings.evaluation import EvaluationNames, QuestionSelection
 
 if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
     from flows.runtime.control import Progress
     from flows.runtime.folders import Folders
     from tasks.results.run_record import RunRecord
+    from tasks.settings.base import Settings
     from tasks.settings.evaluation import EvaluationSettings
     from tasks.settings.home import Home
 
 
 T = TypeVar("T")
 
-_place = count()
+_position = count()
 OPTIONS = "Options"
 """Heading of the options that name none."""
 
@@ -114,8 +120,31 @@ def _declared(
     if known and "type" not in attributes:
         attributes = {"shell_complete": known, **attributes}
     return field(
-        metadata={"make": make, "names": names, "attributes": attributes, "place": (last, next(_place))}
+        metadata={"make": make, "names": names, "attributes": attributes, "position": (last, next(_position))}
     )
+
+
+def of_model(model: "type[Settings]", **attributes: Any) -> Any:
+    """Declare an option for every field of a settings model, as one field of a record that holds the settings.
+
+    Name, description, type, default and least value of an option are the field's; its metavar is the `Metavar` in the
+    field's annotation, or N for a number. `attributes` are those of `option`.
+    """
+    options = {
+        name: option(f"--{name.replace('_', '-')}", **_attributes(declared), **attributes).metadata
+        for name, declared in model.model_fields.items()
+    }
+    return field(metadata={"model": model, "options": options})
+
+
+def _attributes(declared: "FieldInfo") -> dict[str, Any]:
+    """Return the attributes of an option that come from the field of a model."""
+    attributes = {"default": declared.default, "help": declared.description}
+    metavar = next((str(note) for note in declared.metadata if isinstance(note, Metavar)), None)
+    if metavar:
+        return {**attributes, "metavar": metavar}
+    least: Any = next((note.ge for note in declared.metadata if isinstance(note, Ge)), None)
+    return {**attributes, "type": click.IntRange(min=least), "metavar": "N"}
 
 
 def record(declared: type[T]) -> Callable[[Callable[[T], int | None]], Callable[..., int | None]]:
@@ -123,17 +152,27 @@ def record(declared: type[T]) -> Callable[[Callable[[T], int | None]], Callable[
 
     The command returns its exit code; None is 0.
     """
+    options: dict[str, Mapping[str, Any]] = {}
+    models: dict[str, type[Settings]] = {}
+    for declaration in fields(declared):  # type: ignore[arg-type]
+        if "model" in declaration.metadata:
+            models[declaration.name] = declaration.metadata["model"]
+            options |= declaration.metadata["options"]
+        else:
+            options[declaration.name] = declaration.metadata
 
     def decorate(command: Callable[[T], int | None]) -> Callable[..., int | None]:
         def collect(**values: Any) -> int | None:
-            return command(declared(**values))
+            settings = {
+                name: model.of_options(**{key: values.pop(key) for key in model.model_fields})
+                for name, model in models.items()
+            }
+            return command(declared(**values, **settings))
 
         collect.__doc__ = command.__doc__
         decorated: Callable[..., int | None] = collect
-        for each in sorted(fields(declared), key=lambda each: each.metadata["place"], reverse=True):  # type: ignore[arg-type]
-            made = each.metadata
-            names = (*made["names"], each.name)
-            decorated = made["make"](*names, **made["attributes"])(decorated)
+        for name, made in sorted(options.items(), key=lambda item: item[1]["position"], reverse=True):
+            decorated = made["make"](*made["names"], name, **made["attributes"])(decorated)
         return decorated
 
     return decorate
@@ -199,14 +238,14 @@ class Folder:
         with open_progress(sys.stderr) as progress, logging_to(self.read_folder):
             yield progress
 
-    def read_runs(self, *names: str) -> "list[RunRecord]":
-        """Return the runs that a user names, with their questions."""
+    def read_runs(self, *names: str, question_id: str | None = None) -> "list[RunRecord]":
+        """Return the runs that a user names, with their questions, or with one of them."""
         from tasks.results.warehouse.run_names import find_run
         from tasks.results.warehouse.runs import Warehouse
 
         warehouse = Warehouse(self.read_folder.warehouse)
         known = warehouse.runs()
-        return [warehouse.read_run(find_run(name, known).run_id) for name in names]
+        return [warehouse.read_run(find_run(name, known).run_id, question_id) for name in names]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -287,42 +326,37 @@ def end_of(name: str | Path, most: int = 60) -> str:
 
 
 def chosen(field: str, **attributes: Any) -> Any:
-    """Declare the option of a field of `EvaluationNames`, with its default and description."""
-    from tasks.settings.evaluation import EvaluationNames
-
-    declared = EvaluationNames.model_fields[field]
-    return option(
-        f"--{field}", group=EVALUATED, default=declared.default, help=declared.description, **attributes
-    )
+    """Declare the option of one field of `EvaluationNames`; the rest is as in `of_model`."""
+    declared = _attributes(EvaluationNames.model_fields[field])
+    return option(f"--{field}", group=EVALUATED, **declared, **attributes)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Benchmark:
     """Option of commands that use a benchmark."""
 
-    benchmark: str = chosen("benchmark", shell_complete=completion.names("benchmark"), metavar="NAME")
+    benchmark: str = chosen("benchmark", shell_complete=completion.names("benchmark"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Backbone:
     """Option of commands that call a model."""
 
-    backbone: str = chosen("backbone", shell_complete=completion.names("backbone"), metavar="NAME")
+    backbone: str = chosen("backbone", shell_complete=completion.names("backbone"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pipeline:
     """Option of commands that run a pipeline."""
 
-    pipeline: str = chosen("pipeline", shell_complete=completion.names("pipeline"), metavar="NAME")
+    pipeline: str = chosen("pipeline", shell_complete=completion.names("pipeline"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Questions:
     """Options that select questions of the benchmark."""
 
-    limit: int | None = chosen("limit", type=click.IntRange(min=1), metavar="N")
-    questions: str | None = chosen("questions", metavar="IDS")
+    selection: QuestionSelection = of_model(QuestionSelection, group=EVALUATED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -395,8 +429,7 @@ class Evaluation(Benchmark, Backbone, Questions, Overrides, Files):
                 backbone=self.backbone,
                 pipeline=pipeline,
                 overrides=(*self.overrides, *overrides),
-                limit=self.limit,
-                questions=self.questions,
+                **self.selection.model_dump(),
                 data=self.data,
                 home=self.home,
                 **more,

@@ -33,6 +33,7 @@ from tasks.core.wording import counted
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.settings.benchmark import BenchmarkSettings
+from tasks.settings.evaluation import QuestionSelection
 
 
 def line_of(head: dict[str, Any], answer: Any, database: AgentDatabase) -> dict[str, Any]:
@@ -163,8 +164,7 @@ class AgentSettings:
 
     benchmark: BenchmarkSettings
     name: str  # of the agent
-    questions: str | None  # which questions, as in an evaluation
-    limit: int | None
+    selection: QuestionSelection  # which questions
     folders: Folders
     trajectories: Path | None  # file that is continued and kept; None: one in the working folder
     concurrency: int = 4  # questions at the same time
@@ -197,7 +197,7 @@ def run_agent(agent: Agent, settings: AgentSettings, control: Control) -> Path:
     with watched(settings.folders.home):
         control.progress.step(f"Reading {settings.benchmark.name}")
         benchmark = settings.folders.benchmark(settings.benchmark, control.progress)
-        questions = select(benchmark.questions, limit=settings.limit, ids=settings.questions)
+        questions = select(benchmark.questions, settings.selection)
         present = [each for each in questions if each.database_id not in benchmark.missing]
         if not present:
             raise no_database(benchmark, [each.database_id for each in questions])

@@ -22,7 +22,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from tasks.core.errors import ConfigurationError
-from tasks.settings.evaluation import EvaluationNames, Keep, Labels, Only, Selection
+from tasks.settings.evaluation import EvaluationNames, Keep, Labels, Only, Workload
 from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_BENCHMARK, DEFAULT_PIPELINE
 from tasks.settings.load import known_names
 
@@ -130,7 +130,7 @@ class EvaluationForm(Form, EvaluationNames):
         return shlex.join(words)
 
 
-class Matrix(Form, Selection):
+class Matrix(Form, Workload):
     """Every combination of benchmarks, backbones and pipelines, evaluated one after the other."""
 
     benchmarks: list[str] = Field([DEFAULT_BENCHMARK], min_length=1)
@@ -157,7 +157,7 @@ class Matrix(Form, Selection):
     @property
     def evaluations(self) -> list[EvaluationForm]:
         """The combinations."""
-        common = {name: getattr(self, name) for name in (*Labels.model_fields, *Selection.model_fields)}
+        common = {name: getattr(self, name) for name in (*Labels.model_fields, *Workload.model_fields)}
         return [
             EvaluationForm(
                 benchmark=benchmark,

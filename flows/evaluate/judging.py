@@ -29,7 +29,7 @@ from tasks.documents.model import Block, Bullets, Document, Sentence, Span
 from tasks.results.run_record import FINISHED, RunRecord
 from tasks.scoring.cost import Cost, calls_in_words, total_cost
 from tasks.scoring.report import Opinion, QuestionScore, Ratio, is_right
-from tasks.settings.evaluation import EvaluationSettings
+from tasks.settings.evaluation import EvaluationSettings, QuestionSelection
 from tasks.stages import prompts
 from tasks.stages.schema_prompt import ExecutedSql, show_result
 
@@ -93,12 +93,12 @@ class Judged:
 
 
 def answers_of(
-    run: RunRecord, *, limit: int | None, ids: str | None, everything: bool
+    run: RunRecord, selection: QuestionSelection, *, everything: bool
 ) -> tuple[QuestionScore, ...]:
-    """Return the scored answers of a run that are to be judged: the wrong ones, or all."""
+    """Return the scored answers of a run that are to be judged: the wrong ones, or all; `limit` counts these."""
     if run.status not in FINISHED:
         raise ConfigurationError(f"The run {run.run_id} is {run.status}: only a finished run can be judged.")
-    selected = select([row.question for row in run.rows], limit=None, ids=ids)
+    selected = select([row.question for row in run.rows], selection.model_copy(update={"limit": None}))
     rows = tuple(
         row
         for row in run.rows
@@ -108,7 +108,7 @@ def answers_of(
     if not rows:
         kind = "answer" if everything else "wrong answer"
         raise ConfigurationError(f"The run {run.run_id} has no {kind} with a gold SQL among these questions.")
-    return rows[:limit]
+    return rows[: selection.limit]
 
 
 def judge_run(

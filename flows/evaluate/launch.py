@@ -15,8 +15,9 @@ from flows.prefect.server import LocalServer
 from flows.prefect.settings import CLIENT, apply
 from flows.runtime.control import Control
 from flows.runtime.folder_use import watched
-from flows.runtime.process import importing
+from flows.runtime.process import import_in_background, importing
 from flows.runtime.signals import logging_to, stopping_on_signals
+from tasks.backbone.endpoint.connection import import_client
 from tasks.backbone.kinds.kind import check_backbone, kind_of
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
@@ -84,6 +85,8 @@ def launched(
         with importing():
             _import_while_waiting(settings, flow)
         control.progress.step("Waiting for Prefect's server")
+        if not prefect.external:
+            import_in_background()
         prefect.wait()
         control.own_server = not prefect.external
         _use_stage_storage(home)
@@ -103,6 +106,6 @@ def _import_while_waiting(settings: EvaluationSettings, flow: str) -> None:
     """Import what is needed once the server is healthy, which takes it seconds on another core."""
     import_engines()
     if kind_of(settings.backbone).paid:
-        import aiohttp  # noqa: F401
+        import_client()
     if flow:
         importlib.import_module(flow)

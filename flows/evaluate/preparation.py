@@ -94,7 +94,7 @@ def prepare(settings: EvaluationSettings, progress: Progress, *, sends_requests:
     check_store(find_store(folders.home))
     progress.step(f"Reading {settings.benchmark.name}")
     benchmark, home = folders.benchmark(settings.benchmark, progress), folders.home.path
-    questions = select(benchmark.questions, limit=settings.limit, ids=settings.questions)
+    questions = select(benchmark.questions, settings)
     check_record(settings, {question.id for question in questions})
     database_ids = dict.fromkeys(question.database_id for question in questions)
     present = [name for name in database_ids if name not in benchmark.missing]

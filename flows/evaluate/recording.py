@@ -21,7 +21,7 @@ from tasks.core.errors import ConfigurationError
 from tasks.core.files import check_writable, file_digest
 from tasks.core.outcome import Call, Outcome
 from tasks.core.records import Question
-from tasks.results.build_record import stored_settings
+from tasks.results.parameters import stored_settings
 from tasks.results.run_record import KINDS
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.evaluation import EvaluationSettings

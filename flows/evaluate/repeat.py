@@ -149,16 +149,6 @@ def inputs_of(preparation: Preparation, tags: Mapping[str, str]) -> str:
     )
 
 
-def is_like_a_run(settings: EvaluationSettings) -> bool:
-    """Return whether any finished run has the names of an evaluation: only then is it worth looking closer."""
-    names = tuple(getattr(settings, kind).name for kind in KINDS)
-    try:
-        runs = Warehouse(Home(Path(settings.home)).warehouse).runs()
-    except CrosscheckError:  # the evaluation itself says what is wrong with it
-        return False
-    return any(run.is_finished and (run.benchmark, run.backbone, run.pipeline) == names for run in runs)
-
-
 def find_repeated(preparation: Preparation, tags: Mapping[str, str]) -> RunRecord | None:
     """Return the record of the last run of which an evaluation would be an exact repetition; None if there is none.
 

@@ -20,7 +20,14 @@ from tasks.results.run_record import GENERATED_DESCRIPTIONS, RunRecord
 from tasks.results.warehouse.run_names import find_run
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.report import QuestionScore, is_right
-from tasks.settings.evaluation import HARMLESS, PINNED, EvaluationSettings, Only, RerunSettings
+from tasks.settings.evaluation import (
+    HARMLESS,
+    PINNED,
+    EvaluationSettings,
+    Only,
+    QuestionSelection,
+    RerunSettings,
+)
 from tasks.settings.home import Home
 from tasks.settings.kinds import BACKBONES
 from tasks.settings.load import parse_override
@@ -163,7 +170,7 @@ def _fresh_attempt(settings: RerunSettings, parent: RunRecord, warehouse: Wareho
 def _selected(settings: RerunSettings, parent: RunRecord) -> dict[str, QuestionScore]:
     rows = {row.question.id: row for row in parent.rows if row.executable}
     if settings.questions is not None:
-        meant = select([row.question for row in parent.rows], limit=None, ids=settings.questions)
+        meant = select([row.question for row in parent.rows], QuestionSelection(questions=settings.questions))
         return {question.id: rows[question.id] for question in meant if question.id in rows}
     if only := _only(settings):
         return {name: row for name, row in rows.items() if _is_of(only, row, parent.rule)}

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,11 @@ from flows.runtime.folder_use import watched
 from flows.runtime.running_servers import find_running_servers
 from flows.runtime.signals import logging_to, stopping_on_signals
 from tasks.backbone.kinds.kind import kind_of
-from tasks.results.run_record import RunRecord
-from tasks.settings.evaluation import EvaluationSettings
+from tasks.core.errors import CrosscheckError
+from tasks.results.parameters import stored_settings
+from tasks.results.run_record import Kind, RunRecord
+from tasks.results.warehouse.runs import Warehouse
+from tasks.settings.evaluation import HARMLESS, EvaluationSettings
 from tasks.settings.home import STAGES, Home
 
 if TYPE_CHECKING:
@@ -26,9 +30,11 @@ def find_known(
     settings: EvaluationSettings, control: Control
 ) -> "tuple[RunRecord | None, Preparation | None]":
     """Return the record of a finished run that is exactly an evaluation, and what was prepared to find out."""
-    from flows.evaluate.repeat import find_repeated, is_like_a_run, may_repeat
+    if not was_evaluated(settings):
+        return None, None
+    from flows.evaluate.repeat import find_repeated, may_repeat
 
-    if not (may_repeat(settings) and is_like_a_run(settings)):
+    if not may_repeat(settings):
         return None, None
     preparation = _prepare(settings, control)
     control.progress.step("Looking for a finished run of the same settings, questions and code")
@@ -72,8 +78,6 @@ def _may_be_restored(settings: EvaluationSettings) -> bool:
 
     A server that runs already is to show the evaluation, and a killed run is marked as such with one.
     """
-    from flows.evaluate.repeat import is_like_a_run
-
     home = Home(Path(settings.home))
     return (
         settings.record is None
@@ -82,8 +86,30 @@ def _may_be_restored(settings: EvaluationSettings) -> bool:
         and not (os.environ.get("PREFECT_API_URL") or os.environ.get(STAGES))
         and not any(home.runs.glob("*.json"))
         and not find_running_servers(home)
-        and is_like_a_run(settings)
+        and was_evaluated(settings)
     )
+
+
+def was_evaluated(settings: EvaluationSettings) -> bool:
+    """Return whether a finished run had these settings of backbone and pipeline, except those in `HARMLESS`.
+
+    Only then is it worth looking closer, while no server starts.
+    """
+    kinds: tuple[Kind, ...] = ("backbone", "pipeline")
+    asked = stored_settings({kind: getattr(settings, kind).model_dump(mode="json") for kind in kinds})
+    names = (settings.benchmark.name, settings.backbone.name, settings.pipeline.name)
+    try:
+        evaluated = Warehouse(Home(Path(settings.home)).warehouse).settings_of_runs(*names)
+    except CrosscheckError:  # the evaluation itself says what is wrong with it
+        return False
+    return any(_deciding(each) == _deciding(asked) for each in evaluated)
+
+
+def _deciding(settings: Mapping[str, Any]) -> dict[str, Any]:
+    backbone = {
+        key: value for key, value in settings["backbone"].items() if f"backbone.{key}" not in HARMLESS
+    }
+    return {"backbone": backbone, "pipeline": settings["pipeline"]}
 
 
 def _evaluate_restored(preparation: "Preparation", control: Control) -> RunRecord | None:

@@ -35,7 +35,7 @@ from tasks.stages.question_run import (
     Stopped,
     in_question_run,
 )
-from tasks.stages.schema_prompt import schema_room
+from tasks.stages.schema_prompt import room_for
 
 
 def failure(signal: NotExecutable) -> Failure:
@@ -215,7 +215,6 @@ class QuestionRunner:
             raise MissingGold(
                 f"it has no gold SQL, parts of which {' and '.join(given)} gives to the pipeline"
             )
-        backbone = self.settings.backbone
         return Context(
             settings=with_tool_mode(self.settings),
             runner=DatabaseRunner(database, self.tools.workers, self.settings.benchmark.timeout_s),
@@ -227,9 +226,7 @@ class QuestionRunner:
             record=record,
             values=DatabaseValues(database, Home(File(self.settings.home)).values),
             eliminator=self.tools.eliminator,
-            schema_room=schema_room(backbone.context_tokens, backbone.reply_tokens)
-            if backbone.context_tokens
-            else None,
+            schema_room=room_for(database.schema, self.settings.backbone),
         )
 
 

@@ -30,6 +30,7 @@ from tasks.database.sandbox.workers import SqlWorkers
 from tasks.pages.run import run_description
 from tasks.results.build_record import describe
 from tasks.results.mlflow.package import Completion
+from tasks.results.mlflow.standing import log_standing
 from tasks.results.mlflow.tracker import Tracker
 from tasks.results.run_record import COPIES_GOLD, PREDICTIONS, RunRecord
 from tasks.results.warehouse.runs import Warehouse
@@ -40,6 +41,7 @@ from tasks.scoring.execution.suite import open_suites
 from tasks.scoring.execution.verdict_cache import VerdictCache
 from tasks.scoring.report import Report, is_right
 from tasks.settings.benchmark import BenchmarkSettings
+from tasks.settings.evaluation import QuestionSelection
 from tasks.settings.home import Home
 from tasks.stages.links import read_link
 
@@ -54,9 +56,7 @@ class ScoreSettings:
     name: str  # name of the system, shown as the backbone in MLflow
     # the rules to judge by; the benchmark's own is the headline if it is among them, else the first
     rules: tuple[str, ...]
-    # questions, limit: which questions, as in an evaluation
-    questions: str | None
-    limit: int | None
+    selection: QuestionSelection  # which questions
     linking: Path | None  # file of schema links, or None
     trials: int  # repeated measurements of efficiency; 0: it is not measured
     trajectories: bool  # whether it is a file of trajectories
@@ -114,7 +114,9 @@ def log_score(
     record = tracker.finish(report, completion)
     notes = [*notes, record.mlflow.problem]
     try:
-        Warehouse(home.warehouse).finish(record.with_notes(notes))
+        warehouse = Warehouse(home.warehouse)
+        warehouse.finish(record.with_notes(notes))
+        log_standing(tracker.store, warehouse, record)
     except CrosscheckError as error:
         notes.append(f"The warehouse does not have this run: {error}")
     return record.with_notes(notes)
@@ -206,7 +208,7 @@ def _select(settings: ScoreSettings, progress: Progress) -> Selected:
     predictions = pair(file, benchmark)
     for note in (*benchmark.other_revision, *filter(None, [benchmark.translated])):
         progress.note(note)
-    questions = select(benchmark.questions, limit=settings.limit, ids=settings.questions)
+    questions = select(benchmark.questions, settings.selection)
     database_ids = dict.fromkeys(question.database_id for question in questions)
     present = [name for name in database_ids if name not in benchmark.missing]
     if not present and settings.linking is None:

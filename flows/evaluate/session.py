@@ -126,7 +126,7 @@ class Session:
         elsewhere: int = 0,
         recorded: int = 0,
     ) -> RunRecord:
-        """Wait for Prefect, log the run, and return its record.
+        """Log the run, while Prefect records the last task runs, and return its record.
 
         Args:
             answers: outcomes of all questions.
@@ -135,7 +135,7 @@ class Session:
             elsewhere: task runs of other flow runs (shards), included in `answers.task_runs`.
             recorded: how many of these Prefect has recorded.
         """
-        recorded += await self.resources.recorded(answers.task_runs - elsewhere)
+        waiting = asyncio.create_task(self.resources.recorded(answers.task_runs - elsewhere))
         measured = self.preparation.settings.benchmark.efficiency
         efficiency = await self.scorer.measure_efficiency() if measured else None
         changed = await asyncio.to_thread(self._changed_databases)
@@ -144,15 +144,18 @@ class Session:
             link_all=bool(self.preparation.schema_only),
             candidates=candidate_setup(self.preparation.settings),
         )
+        seconds = time.monotonic() - self.started
+        traced = await self.tracking.trace(report)
+        recorded += await waiting
         completion = Completion(
-            seconds=time.monotonic() - self.started,
+            seconds=seconds,
             prefect=TaskRunCounts(answers.task_runs, recorded),
             facts=facts,
             describe=run_description,
             tags={**tags, DATABASES_CHANGED: shorten(changed, 5)} if changed else tags,
         )
         control = self.resources.control
-        record = control.result = await self.tracking.finish(report, answers, completion)
+        record = control.result = await self.tracking.finish(report, answers, traced, completion)
         if control.flow_run and await server_answers(control):
             control.prefect = prefect_ui(Home(Path(self.preparation.settings.home)), control)
             await show_result(record)

@@ -5,7 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from flows.evaluate.exchanges import cached_exchange
 from flows.evaluate.pool import Answers
@@ -20,6 +20,7 @@ from tasks.core.wording import size
 from tasks.database.database import digests_of, product_of
 from tasks.results.build_record import describe
 from tasks.results.mlflow.package import Completion
+from tasks.results.mlflow.standing import log_standing
 from tasks.results.mlflow.trace_choice import choose, is_failed, sample_of
 from tasks.results.mlflow.tracker import Tracker
 from tasks.results.parameters import redact
@@ -31,6 +32,15 @@ from tasks.scoring.report import QuestionScore, Report, is_right
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
 from tasks.settings.pipeline import oracle_settings
+
+
+class Traced(NamedTuple):
+    """What came of writing the traces of a run."""
+
+    remark: str
+    """Which questions have a trace, for the run's description."""
+    problem: str
+    """Why there are none, as a sentence; "" where there are."""
 
 
 class Tracing:
@@ -80,8 +90,8 @@ class Tracing:
         known = self._nightly and score.question.id in self.before
         return known and not is_failed(score) and not self._flipped(score)
 
-    def write(self, tracker: Tracker, report: Report) -> tuple[str, str]:
-        """Write the traces; return a remark for the run's description, and the error message or ""."""
+    def write(self, tracker: Tracker, report: Report) -> Traced:
+        """Write the traces of a run."""
         settings = self._settings
         choice = choose(
             report,
@@ -92,7 +102,9 @@ class Tracing:
             unchanged={row.question.id for row in report.rows if self._unchanged(row)},
         )
         problem = tracker.trace(choice, self._exchange)
-        return ("no traces", f"MLflow has no traces of this run: {problem}") if problem else (str(choice), "")
+        if problem:
+            return Traced("no traces", f"MLflow has no traces of this run: {problem}")
+        return Traced(str(choice), "")
 
     def _exchange(self, question: str, key: str) -> Exchange | None:
         if self._observed and (exchange := self._observed.exchange(question, key)):
@@ -104,7 +116,7 @@ log = logging.getLogger(__name__)
 
 WRITE_EVERY_S = 5.0
 """Interval of writes to the warehouse: a crash loses at most these scores; the answers are cached before."""
-FIRST_CALLS_S = 1.0
+FIRST_CALLS_S = 0.3
 """Time for which the import of MLflow, two seconds of processor time, waits so that the first model calls are sent."""
 
 
@@ -198,18 +210,23 @@ class Tracking:
         """Write fields of the record of the run that goes on, in the warehouse, until its end replaces them."""
         self._warehouse.note(self.run.run_id, facts)
 
-    async def finish(self, report: Report, answers: Answers, completion: Completion) -> RunRecord:
-        """Log the run, and return its record; what the records themselves know is added to the completion."""
+    async def trace(self, report: Report) -> Traced:
+        """Write the traces to MLflow."""
         await self._stop_writing()
         self._control.progress.step("Logging to MLflow")
         if self._starting:
             await self._starting
+        return await asyncio.to_thread(self._tracing.write, self._tracker, report)
+
+    async def finish(
+        self, report: Report, answers: Answers, traced: Traced, completion: Completion
+    ) -> RunRecord:
+        """Log the run, and return its record; what the records themselves know is added to the completion."""
         self.run = self.run.model_copy(update={"tags": {**self.run.tags, **completion.tags}})
         status = "partial" if answers.fatal else "complete"
         same = await asyncio.to_thread(self._same, report) if "rerun" not in completion.facts else ""
         pipeline = self.run.settings_of("pipeline")
         models = about_models((row.outcome for row in report.rows), pipeline)
-        traced, untraced = await asyncio.to_thread(self._tracing.write, self._tracker, report)
         record = await asyncio.to_thread(
             self._tracker.finish,
             report,
@@ -217,16 +234,17 @@ class Tracking:
                 completion,
                 status=status,
                 facts={**completion.facts, "same_as": same or None, "fatal": answers.fatal},
-                remarks=tuple(filter(None, (traced, models))),
+                remarks=tuple(filter(None, (traced.remark, models))),
                 genai_evaluation=self._preparation.settings.tracking.genai_evaluation,
             ),
         )
         notes = [*self._preparation.notes, *self._control.progress.notes, _nothing_paid(same)]
-        notes += [record.mlflow.problem or untraced, models]
+        notes += [record.mlflow.problem or traced.problem, models]
         if checked := self._preparation.demonstrations:
             record = record.model_copy(update={"remarks": (*record.remarks, checked)})
         try:
             await asyncio.to_thread(self._warehouse.finish, record.with_notes(notes))
+            await asyncio.to_thread(log_standing, self._tracker.store, self._warehouse, record)
         except CrosscheckError as error:
             notes.append(f"The warehouse does not have this run: {error}")
         notes.append(await asyncio.to_thread(self._too_large))

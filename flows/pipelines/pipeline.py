@@ -70,7 +70,7 @@ class Context(Generic[S_co]):
         oracle: gold answers to DAC's sub-tasks, for analysis; None in scored runs.
         values: the values of the question's database; needed where the prompt shows retrieved ones.
         eliminator: the model that eliminates bias (SEA-SQL); None where none is configured.
-        schema_room: bytes of text that a schema may have in a prompt; None where the model's context is unknown.
+        schema_room: bytes of text that a schema may have in a prompt; None: any number.
     """
 
     settings: S_co
@@ -110,7 +110,7 @@ class Context(Generic[S_co]):
     async def view_for(self, question: Question, *, descriptions: bool) -> SchemaView:
         """Return the full schema as the prompts show it, with retrieved values where the settings ask for them.
 
-        A schema that exceeds the model's context is pruned (`tasks.stages.schema_prompt`), which is noted.
+        A schema with too much text for the context is pruned (`tasks.stages.schema_prompt`), which is noted.
         """
         view = await self.full_view(question, descriptions=descriptions)
         if self.schema_room is None or text_size(view) <= self.schema_room:
@@ -118,14 +118,14 @@ class Context(Generic[S_co]):
         kept = await schema_pruning(question, view, self.schema_room)
         pruned, full = view.reduced_to(kept), view.schema
         self.record.note(
-            f"the schema exceeds the model's context: {len(pruned.schema.column_names):,} of "
+            f"the schema has more than {self.schema_room:,} bytes of text: {len(pruned.schema.column_names):,} of "
             f"{len(full.column_names):,} columns are shown, of {len(pruned.schema.tables):,} of "
             f"{len(full.tables):,} tables"
         )
         return pruned
 
     async def full_view(self, question: Question, *, descriptions: bool) -> SchemaView:
-        """Return the schema as `view_for`, also where it exceeds the model's context."""
+        """Return the schema as `view_for`, without pruning it."""
         prompt, schema = self.settings.prompt, self.runner.database.schema
         random_rows = prompt.values == "rows" and prompt.rows == "random"
         if random_rows or prompt.missing:

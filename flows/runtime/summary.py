@@ -33,7 +33,7 @@ def mlflow_ui(home: Home, tracked: Tracked) -> Ui:
     return Ui(command, page, runs, store.served)
 
 
-def compared_with_run_before(run_id: str, home: Home) -> "Comparison | None":
+def compared_with_run_before(run: RunRecord, home: Home) -> "Comparison | None":
     """Compare the last finished run of the same questions before a run (A) with it (B).
 
     None if there is none, or if the warehouse does not have both, or refuses them.
@@ -44,8 +44,10 @@ def compared_with_run_before(run_id: str, home: Home) -> "Comparison | None":
 
     warehouse = Warehouse(home.warehouse)
     try:
-        before = run_before(run_id, warehouse.runs())
-        return compare(warehouse.read_run(before), warehouse.read_run(run_id)) if before else None
+        before = run_before(run.run_id, warehouse.runs())
+        if not before:
+            return None
+        return compare(warehouse.read_run(before), run if run.rows else warehouse.read_run(run.run_id))
     except CrosscheckError:  # such as databases that changed between them: `crosscheck compare` says so
         return None
 
@@ -92,7 +94,7 @@ def _print(
     seconds: float | None = None,
 ) -> None:
     """Print a run, with how long the command took that made it; None: it was made before."""
-    compared = compared_with_run_before(record.run_id, home)
+    compared = compared_with_run_before(record, home)
     before = compared.a.run_id if compared and compared.same_system else ""
     steps = next_steps(record, before, details=not details)
     more = (Facts(tuple(places)), Section("Next", tuple(Sentence(step, "command") for step in steps)))

@@ -8,25 +8,24 @@ from tasks.core.errors import ConfigurationError, did_you_mean
 from tasks.core.files import read_file
 from tasks.core.records import Question
 from tasks.core.wording import shorten
+from tasks.settings.evaluation import QuestionSelection
 from tasks.settings.home import find_conf
 
 _RANGE = re.compile(r"(\d+)\s*-\s*(\d+)")
 
 
-def select(questions: Sequence[Question], *, limit: int | None, ids: str | None) -> tuple[Question, ...]:
-    """Return the questions that `ids` selects, at most the first `limit`, in the benchmark's order, each once.
+def select(questions: Sequence[Question], selection: QuestionSelection) -> tuple[Question, ...]:
+    """Return the selected questions in the benchmark's order, each once; `limit` counts those that `questions` names.
 
-    `ids` are ids and ranges of numeric ids (both ends included, gaps allowed), separated by commas; or `@` and the path
-    of a file with one of them per line, blank lines and lines that begin with `#` aside, or the name of such a file in
-    `conf/benchmarks` without its ending.
+    `selection.questions` are ids and ranges of numeric ids (both ends included, gaps allowed), separated by commas; or
+    `@` and the path of a file with one of them per line, blank lines and lines that begin with `#` aside, or the name
+    of such a file in `conf/benchmarks` without its ending.
     """
-    if limit is not None and limit < 1:
-        raise ConfigurationError(f"--limit {limit}: give 1 or more, or leave it out to take every question.")
-    selected = tuple(questions)
+    selected, ids = tuple(questions), selection.questions
     if ids is not None:
         named = _named(selected, _items(ids), ids)
         selected = tuple(question for question in selected if question.id in named)
-    return selected[:limit]
+    return selected[: selection.limit]
 
 
 def _items(ids: str) -> list[str]:

@@ -168,6 +168,15 @@ def and_more(items: Sequence[object], most: int, *, noun: str = "") -> str:
     return f"and {counted(left, f'more {noun}') if noun else f'{left:,} more'}"
 
 
+def sentence(text: str) -> str:
+    """End a text with a full stop, unless it ends with a question mark.
+
+    >>> sentence("there is no such key"), sentence('Did you mean "limit"?')
+    ('there is no such key.', 'Did you mean "limit"?')
+    """
+    return text if text.endswith("?") else f"{text.rstrip('.')}."
+
+
 def storable(text: str) -> str:
     """Return text that every store, page and protocol can hold: UTF-8 without NUL.
 

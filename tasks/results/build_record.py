@@ -17,7 +17,7 @@ from typing import Any
 from tasks.benchmarks.rows import files_digest
 from tasks.core.errors import CrosscheckError
 from tasks.core.wording import storable
-from tasks.results.parameters import flatten, redact, secrets_of
+from tasks.results.parameters import flatten, redact, secrets_of, stored_settings
 from tasks.results.run_record import BESIDE, KINDS, TRANSLATED, Kind, RunRecord, read_record
 from tasks.scoring.report import Report
 from tasks.settings.evaluation import HARMLESS
@@ -85,13 +85,6 @@ def _translations(benchmark: Mapping[str, Any]) -> tuple[str, ...]:
         "transpile_predictions": "answers translated by sqlglot before they were scored",
     }
     return tuple(sentence for key, sentence in sentences.items() if benchmark.get(key))
-
-
-def stored_settings(settings: Mapping[Kind, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the settings of benchmark, backbone and pipeline as a run stores them: plain JSON, without secrets."""
-    plain = json.loads(json.dumps(settings, default=str))
-    stored: dict[str, Any] = redact(plain, *secrets_of(settings["backbone"]))
-    return stored
 
 
 def _version() -> str | None:

@@ -5,9 +5,12 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tasks.core.wording import storable
+
+if TYPE_CHECKING:
+    from tasks.results.run_record import Kind
 
 MAX_VALUE = 6000
 """MLflow's limit on the length of a parameter's value; longer ones make the whole batch fail or get cut."""
@@ -97,3 +100,10 @@ def _shorten(text: str) -> str:
     digest = hashlib.sha256(text.encode()).hexdigest()
     tail = f"... ({len(text)} characters, sha256 {digest})"
     return text[: MAX_VALUE - len(tail)] + tail
+
+
+def stored_settings(settings: "Mapping[Kind, Mapping[str, Any]]") -> dict[str, Any]:
+    """Return the settings of benchmark, backbone and pipeline as a run stores them: plain JSON, without secrets."""
+    plain = json.loads(json.dumps(settings, default=str))
+    stored: dict[str, Any] = redact(plain, *secrets_of(settings["backbone"]))
+    return stored

@@ -307,7 +307,8 @@ class RunRecord(RunHeader):
         """The run's name in MLflow: the user's, else what was evaluated; of a nightly run, after the night's time."""
         night = self.tags.get(NIGHT, "").replace("T", " ", 1).removesuffix("Z")
         repeat = f"(repeat {self.tags[REPEAT]})" if REPEAT in self.tags else ""
-        return " ".join(part for part in (night, self.tags.get("name") or self.name, repeat) if part)
+        rerun = "(re-run)" if "parent_run_id" in self.tags else ""
+        return " ".join(part for part in (night, self.tags.get("name") or self.name, repeat, rerun) if part)
 
     @property
     def why_unranked(self) -> str:

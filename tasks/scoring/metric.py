@@ -12,8 +12,8 @@ metric that applies. Imported by the sandboxed workers, so nothing heavy is impo
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tasks.core.errors import ConfigurationError
 from tasks.core.registry import Registry, described
@@ -22,6 +22,8 @@ from tasks.scoring.report import Measurement, QuestionScore, Ratio, Report, Valu
 
 if TYPE_CHECKING:
     from tasks.database.schema import Schema
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +62,14 @@ class ScoredRun:
     link_rows: Sequence[QuestionScore] | None = None  # that linking scores are about; None: the scored ones
     # what was measured by executing queries again, by the metric's name
     measured: Mapping[str, Any] = field(default_factory=dict)
+    _shared: dict[Callable[..., Any], Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def once(self, compute: "Callable[[ScoredRun], T]") -> T:
+        """Return what a function computes from this run, computed at the first call only: for several metrics."""
+        if compute not in self._shared:
+            self._shared[compute] = compute(self)
+        result: T = self._shared[compute]
+        return result
 
     @property
     def rule(self) -> str:
@@ -113,7 +123,7 @@ class Metric:
         data = measurement.data
         if data is None:
             value = measurement.value
-            facts = value.as_object() if isinstance(value, Ratio) else {"value": value}
+            facts = asdict(value) if isinstance(value, Ratio) else {"value": value}
             data = {**facts, "unit": self.unit, "better": self.better}
         return replace(measurement, lines=lines, data=data)
 

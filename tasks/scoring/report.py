@@ -1,7 +1,7 @@
 """What an evaluation found, as plain records: the source of the summary, JSON, MLflow and the warehouse."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tasks.core.outcome import Outcome
@@ -27,12 +27,8 @@ class Ratio:
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> "Ratio":
-        """Return the share that `as_object` gave as plain JSON."""
+        """Return the share that was written as plain JSON."""
         return cls(plain["correct"], plain["total"])
-
-    def as_object(self) -> dict[str, float | None]:
-        """Return it as plain JSON."""
-        return asdict(self)
 
 
 UNGRADED = "ungraded"

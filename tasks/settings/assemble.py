@@ -9,7 +9,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from tasks.core.errors import ConfigurationError, first_problem
 from tasks.settings.benchmark import BenchmarkSettings
-from tasks.settings.evaluation import EvaluationChoice, EvaluationSettings, Selection
+from tasks.settings.evaluation import EvaluationChoice, EvaluationSettings, Workload
 from tasks.settings.home import find_conf, find_data, find_home
 from tasks.settings.kinds import AnyBenchmark
 from tasks.settings.load import (
@@ -30,7 +30,7 @@ def evaluation_settings(choice: EvaluationChoice) -> EvaluationSettings:
     chosen = _chosen(conf, choice, choice.overrides)
     return EvaluationSettings(
         **chosen,
-        **{name: getattr(choice, name) for name in Selection.model_fields},
+        **{name: getattr(choice, name) for name in Workload.model_fields},
         tracking=load_tracking_settings(choice.overrides),
         changed=_changed(conf, choice, chosen),
         data=str(find_data(choice.data)),

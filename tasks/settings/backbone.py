@@ -143,7 +143,8 @@ class BackboneSettings(Settings):
     """The same limit, for endpoints that know it by this name only: reasoning models elsewhere than at OpenAI."""
     context_tokens: int | None = Field(None, gt=0, le=MAX_TOKENS)
     """Tokens of the model's context, for prompt and reply together. A schema that would fill more than 60 % of what the
-    reply leaves is pruned to the columns nearest to the question. None: unknown, nothing is pruned."""
+    reply leaves is pruned to the columns nearest to the question. None: unknown; a schema of more than 1,000 columns
+    is then pruned to 100 KB of text."""
     seed: int | None = Field(None, ge=-(2**63), lt=2**63)
     """Sampling seed, where the endpoint takes one."""
     response_mode: ResponseMode = AUTO

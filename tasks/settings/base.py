@@ -5,7 +5,11 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
 
 from tasks.core.errors import ConfigurationError
-from tasks.core.wording import storable
+from tasks.core.wording import sentence, storable
+
+
+class Metavar(str):
+    """What the help of a command writes for the value of a field, as an annotation of its type."""
 
 
 class Settings(BaseModel):
@@ -32,7 +36,7 @@ class Settings(BaseModel):
             first = error.errors(include_url=False)[0]
             name = str(first["loc"][0]).replace("overrides", "set").replace("_", "-")
             reason = first["msg"].removeprefix("Value error, ")
-            raise ConfigurationError(f"--{name} {first['input']}: {reason}.") from None
+            raise ConfigurationError(f"--{name} {first['input']}: {sentence(reason)}") from None
 
     @model_validator(mode="before")
     @classmethod

@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, ValidationError, field_validator
 
 from tasks.core.errors import ConfigurationError
-from tasks.settings.base import Settings
+from tasks.core.wording import sentence
+from tasks.settings.base import Metavar, Settings
 from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_BENCHMARK, DEFAULT_PIPELINE
 from tasks.settings.kinds import AnyBackbone, AnyBenchmark, AnyPipeline
 
@@ -17,7 +18,7 @@ RESERVED_TAGS = frozenset(
     """
     answer_keys attempt benchmark_revision changed crosscheck_run_id crosscheck_version generated_descriptions
     git_commit name night noise note oracle parent_mlflow_run_id parent_run_id question_sha256 repeat rerolled rerun
-    rerun_from rule sqlite_version status sweep sweep_set
+    rerun_from rule score sqlite_version status sweep sweep_set vs_best
     """.split()  # noqa: SIM905 - a list of 25 strings would be half a page
 )
 """Tags that Crosscheck writes itself."""
@@ -84,7 +85,8 @@ def labels(name: str | None, tags: Sequence[str], note: str | None) -> Labels:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         option = "--tag" if first["loc"][0] == "tags" else f"--{first['loc'][0]}"
-        raise ConfigurationError(f"{option}: {first['msg'].removeprefix('Value error, ')}.") from None
+        reason = first["msg"].removeprefix("Value error, ")
+        raise ConfigurationError(f"{option}: {sentence(reason)}") from None
 
 
 def labels_in_words(tags: Mapping[str, str]) -> str:
@@ -115,28 +117,34 @@ class TrackingSettings(Settings):
     """Size of the working folder beyond which a run ends with a remark on `crosscheck clean`."""
 
 
-class Selection(Settings):
-    """Which questions of a benchmark are asked, and by how many workers.
+class QuestionSelection(Settings):
+    """Which questions of a benchmark are asked or scored.
 
-    The command line, Prefect's forms and nights.yaml have these fields with these names, descriptions and defaults.
+    The options of the command line, the fields of Prefect's forms and the keys of nights.yaml are made of these fields:
+    name, description, type, limits and default. `tasks.benchmarks.selection.select` applies them.
     """
 
-    questions: str | None = None
-    """Use only these questions: ids and ranges, `717-845,900`, or `@FILE` with one id per line."""
     limit: int | None = Field(None, ge=1, le=1_000_000)
     """Use only the first N questions."""
+    questions: Annotated[str | None, Metavar("IDS")] = None
+    """Use only these questions: ids and ranges, `717-845,900`, or `@FILE` with one id per line."""
+
+
+class Workload(QuestionSelection):
+    """Which questions are asked, and by how many workers."""
+
     shards: int = Field(1, ge=1, le=256)
     """Divide the questions among N flow runs on the workers of the work pool (needs PREFECT_API_URL)."""
 
 
-class EvaluationNames(Selection):
+class EvaluationNames(Workload):
     """An evaluation by the names of its settings."""
 
-    benchmark: str = DEFAULT_BENCHMARK
+    benchmark: Annotated[str, Metavar("NAME")] = DEFAULT_BENCHMARK
     """Benchmark: a name that `crosscheck list benchmarks` prints, or a YAML file."""
-    backbone: str = DEFAULT_BACKBONE
+    backbone: Annotated[str, Metavar("NAME")] = DEFAULT_BACKBONE
     """Model: a name that `crosscheck list backbones` prints, or a YAML file."""
-    pipeline: str = DEFAULT_PIPELINE
+    pipeline: Annotated[str, Metavar("NAME")] = DEFAULT_PIPELINE
     """Pipeline: a name that `crosscheck list pipelines` prints, a YAML file, or path/to/file.py:function."""
     overrides: tuple[str, ...] = Field((), strict=False)
     """Settings to change, as `--set` takes them: `pipeline.demonstrations.k=5`."""
@@ -153,7 +161,7 @@ class EvaluationChoice(EvaluationNames):
     """File of the recording, as a path that may be relative."""
 
 
-class EvaluationSettings(Selection):
+class EvaluationSettings(Workload):
     """A benchmark, a backbone and a pipeline as they were read, and which questions to ask."""
 
     benchmark: AnyBenchmark

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 from tasks.core.errors import ConfigurationError, did_you_mean
 from tasks.core.files import read_file
 from tasks.core.registry import absolute, is_in_file
+from tasks.core.wording import sentence
 from tasks.settings.backbone import BackboneSettings, Prices, Rates
 from tasks.settings.base import Settings
 from tasks.settings.benchmark import BenchmarkSettings, key_in_folder
@@ -408,9 +409,8 @@ def _explain(error: ValidationError, root: type[BaseModel], path: Path, where: M
                 "Put the value into a variable, and that variable's name here."
             )
         elif problem["type"] == "value_error":  # without keys, it is of a validator of several settings
-            lines.append(
-                f"{source if keys else f'{path} or --set'}: {str(problem['ctx']['error']).rstrip('.')}."
-            )
+            place = source if keys else f"{path} or --set"
+            lines.append(f"{place}: {sentence(str(problem['ctx']['error']))}")
         elif fields := _fields_at(root, keys):
             lines.append(
                 f"{source}: {problem['input']!r} is not keys and values. Its keys: {', '.join(fields)}."

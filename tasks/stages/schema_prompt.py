@@ -17,6 +17,7 @@ from tasks.database.schema import Schema
 from tasks.database.schema_text import BREAKS, MAX_VALUE_CHARACTERS
 from tasks.database.schema_view import SchemaView
 from tasks.retrieval.demonstrations import Bm25Ranker
+from tasks.settings.backbone import BackboneSettings
 from tasks.stages import prompts
 from tasks.stages.links import make_link
 from tasks.stages.stage import stage
@@ -66,6 +67,10 @@ SCHEMA_SHARE = 0.6
 """Share of the prompt that a schema may fill; the rest is for instructions, demonstrations and results."""
 REPLY_SHARE = 0.25
 """Share of the context that is kept for the reply where no limit of output tokens is set."""
+WIDE_SCHEMA = 1_000
+"""Columns beyond which a schema is pruned also where the model's context is unknown."""
+WIDE_SCHEMA_ROOM = 100_000
+"""Bytes of text that such a schema may have in a prompt: 25,000 to 40,000 tokens."""
 
 _WORD_ENDS = re.compile(r"_|(?<=[a-z0-9])(?=[A-Z])")
 
@@ -82,6 +87,13 @@ def schema_room(context_tokens: int, reply_tokens: int | None) -> int:
     """
     reply = reply_tokens if reply_tokens is not None else int(REPLY_SHARE * context_tokens)
     return int(max(context_tokens - reply, 0) * SCHEMA_SHARE * BYTES_PER_TOKEN)
+
+
+def room_for(schema: Schema, backbone: BackboneSettings) -> int | None:
+    """Return how many bytes of text a schema may have in a backbone's prompt; None: any number."""
+    if backbone.context_tokens:
+        return schema_room(backbone.context_tokens, backbone.reply_tokens)
+    return WIDE_SCHEMA_ROOM if len(schema.column_names) > WIDE_SCHEMA else None
 
 
 def text_size(view: SchemaView) -> int:

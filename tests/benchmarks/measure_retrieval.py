@@ -75,7 +75,7 @@ def compare(benchmark: str, given: argparse.Namespace, home: str) -> None:
                 f"pipeline.demonstrations.mask={mask}", f"pipeline.demonstrations.encoder={given.encoder}",
             )  # fmt: skip
             split = Folders.of(settings).benchmark(settings.benchmark)
-            questions = select(split.questions, limit=None, ids=settings.questions)
+            questions = select(split.questions, settings)
             began = time.monotonic()
             extras, _ = demonstrations_for(questions, split, settings, Progress())
             seconds = time.monotonic() - began

@@ -28,7 +28,7 @@ class EvaluateOptions(options.Evaluation, options.Pipeline, options.Labels, opti
         help="Write all replies of the model to FILE at the end of the run, for `--backbone replay`. An "
         "existing file is replaced only by the evaluation that wrote it.",
     )
-    shards: int = options.chosen("shards", type=click.IntRange(1, 256), metavar="N")
+    shards: int = options.chosen("shards")
     open: bool = options.flag(
         "--open", "Write the run as a page, as `crosscheck show` does, and open it in a browser."
     )
@@ -99,11 +99,13 @@ def command(arguments: EvaluateOptions) -> int:
             options.end_of, (arguments.pipeline, arguments.backbone, arguments.benchmark)
         )
         progress.step(f"Evaluating {pipeline} with {backbone} on {benchmark}")
-        from flows.evaluate.preparation import check_budget
         from flows.evaluate.run import find_known, run_evaluation
 
         settings, control = _chosen(arguments, progress)
-        check_budget([settings], arguments.budget)
+        if arguments.budget is not None:
+            from flows.evaluate.preparation import check_budget
+
+            check_budget([settings], arguments.budget)
         known, preparation = (None, None) if arguments.again else find_known(settings, control)
         if known is None:
             evaluated = run_evaluation(settings, control, preparation=preparation)

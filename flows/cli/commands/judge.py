@@ -83,9 +83,7 @@ def command(judge_options: JudgeOptions) -> int:
     check_backbone(settings.backbone)
     check_budget((settings,), judge_options.budget)
     (stored,) = judge_options.read_runs(judge_options.run)
-    rows = answers_of(
-        stored, limit=judge_options.limit, ids=judge_options.questions, everything=judge_options.everything
-    )
+    rows = answers_of(stored, judge_options.selection, everything=judge_options.everything)
     budget = None if judge_options.budget is None else Budget(judge_options.budget)
     with judge_options.progress() as progress:
         judged = judge_run(stored, rows, settings, Control(progress, budget=budget))

@@ -71,7 +71,7 @@ def command(arguments: ShowOptions) -> None:
     if arguments.html is not None or arguments.open:
         _write_page(arguments)
         return
-    (stored,) = arguments.read_runs(arguments.run)
+    (stored,) = arguments.read_runs(arguments.run, question_id=arguments.question)
     if arguments.question is not None:
         from flows.evaluate.question_view import COMPARED, find_question, question_as_object, view_questions
         from flows.pages.question import print_question

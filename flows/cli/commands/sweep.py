@@ -56,10 +56,14 @@ class SweepOptions(options.Benchmark, options.Questions, options.Overrides, opti
         from tasks.settings.assemble import evaluation_settings
         from tasks.settings.evaluation import EvaluationChoice
 
-        common = {name: getattr(self, name) for name in ("benchmark", "limit", "questions", "data", "home")}
-        overrides = (*self.overrides, *varied)
         choice = EvaluationChoice.of_options(
-            backbone=backbone, pipeline=pipeline, overrides=overrides, **common
+            benchmark=self.benchmark,
+            backbone=backbone,
+            pipeline=pipeline,
+            overrides=(*self.overrides, *varied),
+            data=self.data,
+            home=self.home,
+            **self.selection.model_dump(),
         )
         return evaluation_settings(choice)
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from types import ModuleType
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from tasks.backbone.endpoint.access import Access
@@ -51,16 +51,17 @@ class Upload:
     content: bytes
 
 
-def imported(sdk: Sdk) -> ModuleType:
-    """Import the client of a provider."""
-    try:
-        return importlib.import_module(sdk)
-    except ModuleNotFoundError as error:
-        if error.name != sdk:
-            raise
+def require(sdk: Sdk) -> None:
+    """Check that the client of a provider is installed; its import takes half a second."""
+    if find_spec(sdk) is None:
         raise ConfigurationError(
             f'A backbone of the kind {sdk} needs the package {sdk}: pip install "crosscheck-sql[{sdk}]".'
-        ) from None
+        )
+
+
+def import_client() -> None:
+    """Import what connections to an endpoint need, while a server starts."""
+    import openai  # noqa: F401
 
 
 class Connections:
@@ -81,7 +82,7 @@ class Connections:
         self.client = self._new_client()
         self._access = access
         provider = {"openai": "AsyncOpenAI", "anthropic": "AsyncAnthropic"}[sdk]
-        self._sdk = getattr(imported(sdk), provider)(
+        self._sdk = getattr(importlib.import_module(sdk), provider)(
             api_key="none", base_url=access.url(""), http_client=self.client
         )
 

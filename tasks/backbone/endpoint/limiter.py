@@ -120,8 +120,8 @@ class Queue:
                 self._limits.remove(limit)
 
 
-ALONE_S = 5.0
-"""Longest wait for the first answer; a request that takes longer is being answered, not refused."""
+ALONE_S = 0.5
+"""Seconds to wait for the first answer: a refusal arrives sooner, and a request that takes longer is being answered."""
 
 
 class Pilot:

@@ -25,15 +25,16 @@ if TYPE_CHECKING:
     from mlflow.entities import Experiment
 
 
-COLUMNS = (
-    "metrics.`ex`",
-    "metrics.`questions/unanswered`",
-    "metrics.`usage/cost_usd`",
-    "tags.`verdict`",
-)
-"""Columns of the run table beside MLflow's own."""
-_WIDTHS = {"attributes.`Run Name`": 240} | dict(zip(COLUMNS, (80, 130, 130, 110), strict=True))
-"""Widths in pixels, by column, in the order of the table; MLflow's own are too narrow for the names."""
+COLUMNS = {
+    "tags.`score`": 215,
+    "tags.`vs_best`": 150,
+    "metrics.`usage/from_scratch_usd`": 120,
+    "metrics.`questions/unanswered`": 110,
+    "tags.`verdict`": 100,
+}
+"""Columns of the run table beside MLflow's own, with their widths in pixels: all are seen at 1,440 pixels."""
+_WIDTHS = {"attributes.`Run Name`": 230, **COLUMNS}
+"""Widths by column, in the order of the table; MLflow's own are too narrow for the names."""
 
 TREND = "ex_by_night"
 """Metric with a value per night: the scores of the same combination up to the run's own, at the nights' times."""
@@ -69,7 +70,7 @@ def view(
         cards: the charts that come first, by section; None: the usual ones.
     """
     shown = _CARDS if cards is None else cards
-    table = {"orderByKey": order, "orderByAsc": False, "selectedColumns": COLUMNS}
+    table = {"orderByKey": order, "orderByAsc": False, "selectedColumns": tuple(COLUMNS)}
     state = table | {
         "searchFilter": search,
         "columnOrder": list(_WIDTHS),

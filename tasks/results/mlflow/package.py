@@ -19,6 +19,7 @@ from tasks.core.files import atomic_write_text
 from tasks.core.wording import counts, money, number, percent, signed
 from tasks.documents.html import Scale, render
 from tasks.results.curves import candidate_figure, turn_figure
+from tasks.results.mlflow.standing import SCORE, score_in_words
 from tasks.results.parameters import flatten
 from tasks.results.predictions import FILE, submission, table
 from tasks.results.run_record import RunRecord, TaskRunCounts, Tracked, json_of
@@ -277,6 +278,7 @@ def closing(record: RunRecord, report: Report, completion: Completion) -> Packag
     tags = _tags(record) | {
         "mlflow.note.content": described[:MAX_TAG],
         "mlflow.source.name": in_short(record),
+        SCORE: score_in_words(record),
         "mlflow.loggedArtifacts": json.dumps([{"path": FILE, "type": "table"}]),
         **({"mlflow.runType": "genai_evaluate"} if completion.genai_evaluation else {}),
     }

@@ -58,13 +58,20 @@ def remove_run(connection: "DuckDBPyConnection", run_id: str) -> None:
         connection.execute(f"DELETE FROM {table} WHERE run_id = ?", [run_id])
 
 
-def read_questions(connection: "DuckDBPyConnection", run_id: str) -> dict[str, list[dict[str, Any]]]:
-    """Read all rows of a run by table; questions in benchmark order where it is known, else by id."""
+def read_questions(
+    connection: "DuckDBPyConnection", run_id: str, question_id: str | None = None
+) -> dict[str, list[dict[str, Any]]]:
+    """Read the rows of a run by table; questions in benchmark order where it is known, else by id.
+
+    With a `question_id` only the rows of that question.
+    """
     rows = {}
     for table in TABLES_OF_A_RUN:
         by_id = " NULLS LAST, TRY_CAST(question_id AS BIGINT), question_id" if table == "questions" else ""
         cursor = connection.execute(
-            f"SELECT * FROM {table} WHERE run_id = ? ORDER BY position{by_id}", [run_id]
+            f"SELECT * FROM {table} WHERE run_id = ? AND question_id = coalesce(?, question_id) "
+            f"ORDER BY position{by_id}",
+            [run_id, question_id],
         )
         names = [column[0] for column in cursor.description or ()]
         rows[table] = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
@@ -150,6 +157,21 @@ class Warehouse:
                 f"SELECT {', '.join(_HEADER)} FROM runs ORDER BY started DESC, run_id DESC"
             ).fetchall()
         return tuple(RunHeader.model_validate(dict(zip(_HEADER, row, strict=True))) for row in rows)
+
+    def settings_of_runs(self, benchmark: str, backbone: str, pipeline: str) -> list[dict[str, Any]]:
+        """Return the different settings of the finished runs of these names, without those of the benchmark."""
+        if not self._file.path.exists():
+            return []
+        parts = ", ".join(
+            f"'{kind}', json_extract(run, '$.settings.{kind}')" for kind in ("backbone", "pipeline")
+        )
+        with self._file.reading() as connection:
+            rows = connection.execute(
+                f"SELECT DISTINCT json_object({parts})::VARCHAR FROM runs "
+                f"WHERE status IN {FINISHED} AND benchmark = ? AND backbone = ? AND pipeline = ?",
+                [benchmark, backbone, pipeline],
+            ).fetchall()
+        return [json.loads(row[0]) for row in rows]
 
     def finished_runs(self) -> tuple[RunRecord, ...]:
         """Read the finished runs without their questions, newest first."""
@@ -275,8 +297,8 @@ class Warehouse:
         runs = self._without_questions(f"{alike} AND tags['attempt'] IS NOT NULL", *names)
         return max(runs, key=lambda run: int(run.tags["attempt"]), default=None)
 
-    def read_run(self, run_id: str) -> RunRecord:
-        """Read one run with all its questions."""
+    def read_run(self, run_id: str, question_id: str | None = None) -> RunRecord:
+        """Read one run with all its questions, or with one of them; with all where it does not have that one."""
         path = self._file.path
         if not path.exists():
             raise DataError(f'There is no run "{run_id}": {path} has not been written yet.')
@@ -287,7 +309,9 @@ class Warehouse:
             if found is None:
                 known = [row[0] for row in connection.execute("SELECT run_id FROM runs").fetchall()]
                 raise DataError(f'There is no run "{run_id}" in {path}. {did_you_mean(run_id, known)}')
-            rows = read_questions(connection, run_id)
+            rows = read_questions(connection, run_id, question_id)
+            if question_id is not None and not rows["questions"]:
+                rows = read_questions(connection, run_id)
         run, record, removed = found
         if removed:
             raise DataError(

@@ -7,7 +7,7 @@ estimate any smaller number without bias and without drawing.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import zip_longest
 from math import comb, sqrt
@@ -157,10 +157,10 @@ def candidates(run: ScoredRun) -> Measurement | None:
     data = {
         "n": setup.n,
         "select": setup.select,
-        **{f"pass@{k}": share.as_object() for k, share in enumerate(passed, 1)},
-        **{f"majority@{k}": share.as_object() for k, share in enumerate(voted, 1)},
-        "selection": selection.as_object(),
-        "selection_by_vote": by_vote.as_object(),
+        **{f"pass@{k}": asdict(share) for k, share in enumerate(passed, 1)},
+        **{f"majority@{k}": asdict(share) for k, share in enumerate(voted, 1)},
+        "selection": asdict(selection),
+        "selection_by_vote": asdict(by_vote),
         "gain": _gain(questions, setup),
         "curve": [_plain(point) for point in curve],
         "by_difficulty": _by_difficulty(run, scores, setup.n),
@@ -283,7 +283,7 @@ def _by_difficulty(run: ScoredRun, scores: Mapping[str, CandidateScore], n: int)
             f"pass@{n}": sum(score.passed(n) for score in own),
             "selected": sum(score.selected for score in own),
         }
-        plain = {name: Ratio(right, len(own)).as_object() for name, right in shares.items()}
+        plain = {name: asdict(Ratio(right, len(own))) for name, right in shares.items()}
         rows.append({"difficulty": grade, "questions": len(own), **plain})
     return rows
 
@@ -291,7 +291,7 @@ def _by_difficulty(run: ScoredRun, scores: Mapping[str, CandidateScore], n: int)
 def _plain(point: dict[str, Any]) -> dict[str, Any]:
     shares: dict[str, Ratio] = {name: point[name] for name in ("pass", "majority")}
     return point | {
-        name: share.as_object() | {"interval": list(wilson(share.correct, share.total))}
+        name: asdict(share) | {"interval": list(wilson(share.correct, share.total))}
         for name, share in shares.items()
     }
 
@@ -366,7 +366,7 @@ def selection(run: ScoredRun) -> Measurement | None:
         data={
             "candidates": candidates,
             "new_queries": None,
-            **{name: share.as_object() for name, share in shares.items()},
+            **{name: asdict(share) for name, share in shares.items()},
         },
         lines=(line,),
         tables=(

@@ -181,7 +181,7 @@ def is_unanswered(row: QuestionScore) -> bool:
 @metric("Causes of wrong answers", unit="questions", better="lower", order=10)
 def errors(run: ScoredRun) -> Measurement:
     """Count the wrong questions of each cause of the closed list; one question may have several."""
-    by_question = causes(run)
+    by_question = run.once(causes)
     counter = Counter(name for names in by_question.values() for name in names)
     counted_causes = {name: counter[name] for name in ERROR_CLASSES}
     return Measurement(
@@ -200,7 +200,7 @@ def errors_dac(run: ScoredRun) -> Measurement | None:
     """Count the wrong questions by DAC's kinds: table, column, skeleton, execution; None where no gold is a SQL."""
     if run.scored and not any(row.gold_sql for row in run.scored):
         return None
-    kinds = asdict(dac_counts(causes(run).values()))
+    kinds = asdict(dac_counts(run.once(causes).values()))
     rows = tuple((DAC_ROWS[kind], f"{count:,}") for kind, count in kinds.items())
     return Measurement(
         further={f"ex_errors_dac/{kind}": count for kind, count in kinds.items()},

@@ -212,9 +212,7 @@ def figures(run: ScoredRun) -> Measurement:
     values = dac_figures(rows, run.rule, run.schemas) | sea_figures(rows, run.rule)
     return Measurement(
         further=values,
-        data={
-            name: value.as_object() if isinstance(value, Ratio) else value for name, value in values.items()
-        },
+        data={name: asdict(value) if isinstance(value, Ratio) else value for name, value in values.items()},
         lines=tuple(_lines(values)),
         tables=(_table(values),) if values else (),
     )

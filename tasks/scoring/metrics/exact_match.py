@@ -1,7 +1,7 @@
 """Exact set match of Spider: two queries clause by clause, without values (Yu et al., 2018, section 4)."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 
 from tasks.core.wording import counts, percent, shorten
@@ -35,8 +35,8 @@ def exact_match(run: ScoredRun) -> Measurement:
         by_question={name: match.by_meaning for name, match in compared.items()},
         further={f"exact_match_by_hardness/{name}": ratio for name, ratio in by_hardness.items()},
         data={
-            **total.as_object(),
-            "by_hardness": {name: ratio.as_object() for name, ratio in by_hardness.items()},
+            **asdict(total),
+            "by_hardness": {name: asdict(ratio) for name, ratio in by_hardness.items()},
         },
         tables=(
             Table(
@@ -79,7 +79,7 @@ def exact_match_official(run: ScoredRun) -> Measurement:
             "exact_match_official/matches_there_only": len(there_only),
         },
         data={
-            **total.as_object(),
+            **asdict(total),
             "unread_matches": unread,
             "matches_here_only": here_only,
             "matches_there_only": there_only,

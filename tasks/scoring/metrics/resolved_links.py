@@ -1,6 +1,6 @@
 """Schema linking against the alias-resolved gold elements, and the recall that the RSL-SQL paper prints."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from tasks.core.wording import counts, percent
 from tasks.documents.model import Table
@@ -47,7 +47,7 @@ def strict_recall_or_correct(run: ScoredRun) -> Measurement | None:
         return None
     return Measurement(
         further={f"linking/{recall.link}/strict_recall_or_correct": recall.ratio},
-        data={"link": recall.link, "stage": recall.stage, **recall.ratio.as_object()},
+        data={"link": recall.link, "stage": recall.stage, **asdict(recall.ratio)},
         lines=(),
     )
 
@@ -72,8 +72,7 @@ def links_resolved(run: ScoredRun) -> Measurement:
             for name, share in by_name.items()
         },
         data={
-            link: {name: share.as_object() for name, share in by_name.items()}
-            for link, by_name in shares.items()
+            link: {name: asdict(share) for name, share in by_name.items()} for link, by_name in shares.items()
         },
         lines=(),
         tables=(_table(links, recall_or_correct(run)),) if links else (),

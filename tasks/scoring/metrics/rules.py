@@ -166,6 +166,6 @@ def test_suite(run: ScoredRun) -> Measurement:
     )
     return Measurement(
         further={"test_suite/databases": sum(sizes), "test_suite/first_database_alone": alone},
-        data={"first_database_alone": alone.as_object(), "databases": asdict(suite)["databases"]},
+        data={"first_database_alone": asdict(alone), "databases": asdict(suite)["databases"]},
         lines=(line,),
     )

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from tasks.core.outcome import NOT_SUBMITTED, TURN, StageRecord, split_label, turn_step
@@ -105,15 +105,15 @@ def turns(run: ScoredRun) -> Measurement | None:
     queries = sum(bool(call["sql"]) for call in calls)
     points = dict.fromkeys((*range(1, min(longest, MAX_POINTS) + 1), longest))
     data: dict[str, Any] = {
-        "turns": mean_turns.as_object(),
+        "turns": asdict(mean_turns),
         "most": longest,
         "submitted": _share(any(turn["submitted"] for turn in agent.turns) for agent in every),
         "not_submitted": dict(Counter(reasons).most_common()),
         "lost": _share(agent.lost for agent in every) | {"questions": lost},
         "tool_calls": len(calls),
-        "tool_errors": None if unknown else Ratio(errors.total(), len(calls)).as_object(),
+        "tool_errors": None if unknown else asdict(Ratio(errors.total(), len(calls))),
         "tool_errors_by_kind": None if unknown else dict(errors.most_common()),
-        "repeated_queries": Ratio(sum(agent.repeated for agent in every), queries).as_object(),
+        "repeated_queries": asdict(Ratio(sum(agent.repeated for agent in every), queries)),
         "input_tokens_per_turn": _mean([cost.input for cost in costs]),
         "output_tokens_per_turn": _mean([cost.output for cost in costs]),
         "curve": [_point(every, turn) for turn in points],
@@ -229,7 +229,7 @@ def _point(agents: Sequence[Agent], turn: int) -> dict[str, Any]:
     spent = {unit: total([agent.spent(turn, unit) for agent in begun]) for unit in ("usd", "tokens")}
     return {
         "turn": turn,
-        **Ratio(sum(right), len(agents)).as_object(),
+        **asdict(Ratio(sum(right), len(agents))),
         "interval": list(wilson(sum(right), len(agents))),
         "fixed": fixed,
         "broken": broken,
@@ -261,12 +261,12 @@ def turn_lines(data: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _share(values: Iterable[bool]) -> dict[str, Any]:
     answers = list(values)
-    return Ratio(sum(answers), len(answers)).as_object()
+    return asdict(Ratio(sum(answers), len(answers)))
 
 
 def _mean(values: Sequence[int | None]) -> dict[str, Any] | None:
     tokens = total(values)
-    return None if tokens is None else Ratio(tokens, len(values)).as_object()
+    return None if tokens is None else asdict(Ratio(tokens, len(values)))
 
 
 def _tokens(mean: Mapping[str, Any] | None) -> str:

@@ -150,6 +150,23 @@ def test_details_may_be_of_the_wrong_answers(
     assert "Name a file in a folder that exists" in missing.err
 
 
+def test_a_page_of_many_questions_has_the_wrong_ones_and_says_how_many_it_leaves_out(
+    home: Home,
+    asked: OfflineRun,
+    run_here: Callable[..., Ran],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept(home, asked)
+    monkeypatch.setattr("flows.pages.run_page.MAX_QUESTIONS", 2)
+    file = tmp_path / "page.html"
+    assert run_here("show", "latest", "--html", str(file)).code == 0
+    page = file.read_text(encoding="utf-8")
+    assert re.findall('<li class="flip"[^>]*data-status="([a-z]+)"', page) == ["wrong", "wrong"]
+    assert "2 of 3 questions are on this page, the wrong ones first." in page
+    assert "33.33 %" in page and "1 of 3" in page
+
+
 def test_a_run_that_mlflow_does_not_have_is_said_and_the_page_is_written(
     home: Home, asked: OfflineRun, run_here: Callable[..., Ran]
 ) -> None:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from tasks.benchmarks.selection import select
 from tasks.core.errors import ConfigurationError
 from tasks.core.records import Question
+from tasks.settings.evaluation import QuestionSelection
 
 
 def asked(*ids):
@@ -21,7 +22,7 @@ def ids_of(questions):
 
 
 def test_nothing_asked_for_is_everything():
-    assert select(NUMBERED, limit=None, ids=None) == NUMBERED
+    assert select(NUMBERED, QuestionSelection()) == NUMBERED
 
 
 @pytest.mark.parametrize(
@@ -36,21 +37,21 @@ def test_nothing_asked_for_is_everything():
     ],
 )
 def test_ids_and_ranges_come_in_the_order_of_the_benchmark(ids, expected):
-    assert ids_of(select(NUMBERED, limit=None, ids=ids)) == expected
+    assert ids_of(select(NUMBERED, QuestionSelection(questions=ids))) == expected
 
 
 def test_a_range_passes_over_gaps():
-    assert ids_of(select(asked(3, 40, 41, 700), limit=None, ids="4-100")) == ["40", "41"]
+    assert ids_of(select(asked(3, 40, 41, 700), QuestionSelection(questions="4-100"))) == ["40", "41"]
 
 
 def test_the_limit_counts_what_was_selected():
-    assert ids_of(select(NUMBERED, limit=2, ids="10-15")) == ["10", "11"]
-    assert ids_of(select(NUMBERED, limit=99, ids=None)) == ids_of(NUMBERED)
+    assert ids_of(select(NUMBERED, QuestionSelection(limit=2, questions="10-15"))) == ["10", "11"]
+    assert ids_of(select(NUMBERED, QuestionSelection(limit=99))) == ids_of(NUMBERED)
 
 
 def test_an_id_that_looks_like_a_range_is_taken_as_an_id():
     questions = asked("1-2", 1, 2)
-    assert ids_of(select(questions, limit=None, ids="1-2")) == ["1-2"]
+    assert ids_of(select(questions, QuestionSelection(questions="1-2"))) == ["1-2"]
 
 
 @pytest.mark.parametrize(
@@ -66,39 +67,39 @@ def test_an_id_that_looks_like_a_range_is_taken_as_an_id():
 )
 def test_ids_that_meet_nothing_are_named(ids, said):
     with pytest.raises(ConfigurationError) as caught:
-        select(NUMBERED, limit=None, ids=ids)
+        select(NUMBERED, QuestionSelection(questions=ids))
     assert said in str(caught.value)
 
 
 def test_a_misspelt_id_is_met_with_the_nearest():
     with pytest.raises(ConfigurationError, match='Did you mean "sf_bq011"'):
-        select(asked("sf_bq011", "local002"), limit=None, ids="sf_bq11")
+        select(asked("sf_bq011", "local002"), QuestionSelection(questions="sf_bq11"))
 
 
 @pytest.mark.parametrize("limit", [0, -1])
 def test_a_limit_below_one_is_refused(limit):
     with pytest.raises(ConfigurationError, match="--limit"):
-        select(NUMBERED, limit=limit, ids=None)
+        QuestionSelection.of_options(limit=limit)
 
 
 def test_a_file_names_one_id_or_range_per_line(tmp_path):
     path = tmp_path / "ids.txt"
     path.write_text("\ufeff7\n\n# wrong answers\n 2-3 \n")
-    assert ids_of(select(NUMBERED, limit=None, ids=f"@{path}")) == ["2", "3", "7"]
+    assert ids_of(select(NUMBERED, QuestionSelection(questions=f"@{path}"))) == ["2", "3", "7"]
 
 
 def test_a_file_of_ids_that_comes_with_the_program_is_found_by_its_name():
-    found = select(asked(*range(1534)), limit=None, ids="@bird-dev-sds")
+    found = select(asked(*range(1534)), QuestionSelection(questions="@bird-dev-sds"))
     assert (len(found), found[0].id, found[-1].id) == (147, "9", "1533")
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(ConfigurationError, match=r"nowhere\.txt cannot be read"):
-        select(NUMBERED, limit=None, ids=f"@{tmp_path}/nowhere.txt")
+        select(NUMBERED, QuestionSelection(questions=f"@{tmp_path}/nowhere.txt"))
 
 
 @given(st.sets(st.integers(0, 19), min_size=1), st.permutations(range(20)))
 def test_selecting_by_ids_keeps_exactly_those_in_order(wanted, order):
     questions = asked(*order)
-    selected = select(questions, limit=None, ids=",".join(map(str, sorted(wanted))))
+    selected = select(questions, QuestionSelection(questions=",".join(map(str, sorted(wanted)))))
     assert ids_of(selected) == [str(number) for number in order if number in wanted]

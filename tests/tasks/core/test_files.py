@@ -17,6 +17,7 @@ from tasks.benchmarks.selection import select
 from tasks.core.errors import CrosscheckError
 from tasks.core.files import atomic_create, atomic_write
 from tasks.database.engines.duckdb import files_of
+from tasks.settings.evaluation import QuestionSelection
 from tasks.settings.load import read_yaml
 
 
@@ -111,7 +112,7 @@ def test_a_device_is_no_file_that_is_read(tmp_path: Path) -> None:
         read_yaml,
         read_recording,
         read_pairs,
-        lambda path: select([], limit=None, ids=f"@{path}"),
+        lambda path: select([], QuestionSelection(questions=f"@{path}")),
         read_trajectories,
     )
     for read in readers:

@@ -12,7 +12,7 @@ from tasks.database.schema import Column, ForeignKey, Schema, Table
 from tasks.database.schema_view import SchemaView
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.pipeline import FewShotSettings
-from tasks.stages.schema_prompt import schema_pruning, schema_room, text_size
+from tasks.stages.schema_prompt import room_for, schema_pruning, schema_room, text_size
 from tests.support.stage_bench import Bench, sql_reply
 
 TABLES, COLUMNS = 100, 30
@@ -52,13 +52,25 @@ async def test_what_was_cut_is_noted_and_the_kept_columns_are_the_stage_s_result
     context = Context(FewShotSettings(name="few-shot"), wide, (), bench.backbone, schema_room=ROOM)
     await bench.run(few_shot(QUESTION, context))
     (note,) = context.record.notes
-    assert note.startswith("the schema exceeds the model's context: ") and "of 3,000 columns" in note
+    assert (
+        note.startswith(f"the schema has more than {ROOM:,} bytes of text: ") and "of 3,000 columns" in note
+    )
     pruning, asked = bench.records
     assert (pruning.stage, pruning.calls, len(asked.calls)) == ("schema_pruning", (), 1)
     ((message, *_),) = bench.conversations
     shown = str(bench.conversations[0])
     assert "MeltingPoint" in shown and message["role"] in ("system", "user")
     assert len(shown.encode()) < 4096 * 2.5
+
+
+def test_only_a_wide_schema_is_pruned_where_the_context_is_unknown() -> None:
+    unknown, known = (
+        BackboneSettings(name="m"),
+        BackboneSettings(name="m", context_tokens=4096, max_tokens=1024),
+    )
+    narrow = Schema("factory", factory().tables[:33], (), dialect="sqlite")  # 990 columns
+    assert room_for(narrow, unknown) is None and room_for(narrow, known) == ROOM
+    assert room_for(factory(), unknown) == 100_000 < text_size(SchemaView(factory()))
 
 
 async def test_a_schema_that_fits_is_shown_as_it_is(bench: Bench) -> None:

@@ -1,0 +1,92 @@
+"""Where a run stands: its score and its verdict against the best run of the same questions, for MLflow's list of runs.
+
+The test is the exact McNemar test of `crosscheck compare BEST RUN`, of one pair; the letters of the leaderboard are
+adjusted for the number of pairs.
+"""
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tasks.core.wording import counts, interval, p_value, percent
+from tasks.results.mlflow.store import Store, attempt
+from tasks.results.run_record import NOISE, RunHeader, RunRecord
+from tasks.results.warehouse.runs import Warehouse
+from tasks.scoring.significance import LEVEL, mcnemar
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+SCORE, VERSUS_BEST = "score", "vs_best"
+"""Tags of a run in MLflow: its score in words, and its verdict against the best run of the same questions."""
+BELOW_BEST = "ex_below_best"
+"""Metric of a run in MLflow: by how much its execution accuracy is below the best run's, 0 to 1."""
+MAX_UPDATED = 50
+"""Most earlier runs whose verdict is renewed when a better run comes: the latest."""
+
+
+def score_in_words(record: RunRecord) -> str:
+    """Return the score of a run with its numerator, denominator and interval, for a column of MLflow's list."""
+    score = record.score
+    range_ = f", {interval(*score.interval)}" if score.interval else ""
+    return f"{percent(score)} ({counts(score)}){range_}"
+
+
+def log_standing(store: Store, warehouse: Warehouse, record: RunRecord) -> str:
+    """Write where a run stands to MLflow, and renew the verdicts of earlier runs that it beats.
+
+    Returns:
+        What kept it from being written; "" for nothing.
+    """
+    peers = [run for run in warehouse.runs() if _is_peer(run, record)]
+    best = _best(peers, record, warehouse)
+    if record.mlflow_run_id is None or best is None:
+        return ""
+    updated: Sequence[RunHeader] = [record]
+    if best.run_id == record.run_id:
+        updated = [record, *[run for run in peers if run.run_id != record.run_id][:MAX_UPDATED]]
+    verdicts = {
+        run.mlflow_run_id: _against(best, run, warehouse, record.rule) for run in updated if run.mlflow_run_id
+    }
+
+    def log(client: "MlflowClient") -> None:
+        from mlflow.entities import Metric, RunTag
+
+        now = int(time.time() * 1000)
+        for run_id, (below, verdict) in verdicts.items():
+            metric = Metric(BELOW_BEST, round(below, 6), now, 0)
+            client.log_batch(run_id, metrics=[metric], tags=[RunTag(VERSUS_BEST, verdict)])
+
+    return attempt(store, log, seconds=30)
+
+
+def _is_peer(run: RunHeader, record: RunRecord) -> bool:
+    """Return whether a run has the same questions and rule, and a score."""
+    same = ("benchmark", "revision", "rule", "question_set")
+    return (
+        bool(run.total) and NOISE not in run.tags and all(getattr(run, n) == getattr(record, n) for n in same)
+    )
+
+
+def _best(peers: Sequence[RunHeader], record: RunRecord, warehouse: Warehouse) -> RunRecord | None:
+    """Return the run with the highest score that may be ranked, of equal ones the first; None where none may."""
+    for run in sorted(peers, key=lambda run: (-(run.ex or 0.0), run.started)):
+        stored = warehouse.record_of(run.run_id)
+        if stored and not stored.why_unranked and stored.databases == record.databases:
+            return stored
+    return None
+
+
+def _against(best: RunRecord, run: RunHeader, warehouse: Warehouse, rule: str) -> tuple[float, str]:
+    """Return how far a run is below the best one, and the verdict in words."""
+    below = (best.ex or 0.0) - (run.ex or 0.0)
+    if run.run_id == best.run_id:
+        return below, "best"
+    right = warehouse.right_answers((best.run_id, run.run_id), rule)
+    if len(right) < 2:  # the questions of one of them were removed
+        return below, "lower, not tested" if below > 0 else "tied with best"
+    a, b = right[best.run_id], right[run.run_id]
+    pairs = [(a[question], b[question]) for question in a.keys() & b.keys()]
+    p = mcnemar(pairs.count((False, True)), pairs.count((True, False)))
+    verdict = "lower" if p < LEVEL and below > 0 else "tied with best"
+    return below, f"{verdict}, p = {p_value(p)}"
