@@ -19,7 +19,7 @@ TOPS = ("tasks", "flows")
 HEAVY = ("prefect", "mlflow", "sentence_transformers", "torch", "pandas", "matplotlib", "duckdb")
 FLOWS = (
     *(f"flows.evaluate.{name}." for name in ("flow", "rerun", "shard_flow", "descriptions")),
-    *(f"flows.evaluate.{name}." for name in ("deployment", "rerun_deployment", "deployed")),
+    *(f"flows.evaluate.{name}." for name in ("deployment", "deployed")),
     "flows.matrix.nightly.",
 )
 """The modules that define flows, and what the deployed ones share."""

@@ -1,12 +1,13 @@
 """Progress display of an evaluation: live on a terminal, else in lines."""
 
 import re
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
-from flows.runtime.control import Progress
+from flows.runtime.control import Control, Progress
 from tasks.core.wording import counted, duration, money
 
 if TYPE_CHECKING:
@@ -51,6 +52,13 @@ def open_progress(stream: TextIO, title: str = "") -> "Iterator[Progress]":
     )
     with RichProgress(*waiting, console=Console(file=stream, emoji=False), transient=True) as bars:
         yield LiveProgress(bars, counting, prefix)
+
+
+@contextmanager
+def open_control(position: str) -> "Iterator[Control]":
+    """Open the control of one of several evaluations, with its progress on standard error after its position."""
+    with open_progress(sys.stderr, position) as progress:
+        yield Control(progress)
 
 
 class _Counting(Progress):

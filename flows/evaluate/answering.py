@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from flows.evaluate.backbones import check_candidates, eliminator_settings
 from flows.evaluate.demonstrations import QuestionExtras, demonstrations_for, most_demonstrations
-from flows.evaluate.eliminator import eliminator_settings
-from flows.evaluate.resources import Resources, check_candidates
+from flows.evaluate.resources import Resources
 from flows.evaluate.runner import QuestionInputs
 from flows.runtime.control import Control, Progress
 from flows.runtime.folder_use import watched

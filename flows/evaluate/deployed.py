@@ -12,7 +12,6 @@ from prefect.client.schemas.objects import State
 from prefect.states import Cancelled, Failed
 
 from flows.evaluate.forms import KINDS, EvaluationForm, Matrix
-from flows.prefect.artifacts import show_result
 from flows.prefect.automations import TAG, notify_of_nights, watch_over_flow_runs
 from flows.prefect.flow_runs import final_state
 from flows.prefect.killed_runs import clear_leftovers, registered
@@ -137,8 +136,8 @@ def deployed_run(home: Home, control: Control, **ids: str) -> Iterator[None]:
     Args:
         home: the working folder.
         control: progress and stop requests of the evaluations in the block.
-        ids: flow runs to mark as crashed if this process is killed: `nightly` of a nightly run, `parent` of
-            another flow run around the evaluation, `flow_run` of one that asks questions itself.
+        ids: flow runs to mark as crashed if this process is killed, before they register themselves: `nightly` of
+            a nightly run, `flow_run` of a shard.
     """
     with (
         watched(home),
@@ -151,9 +150,8 @@ def deployed_run(home: Home, control: Control, **ids: str) -> Iterator[None]:
         yield
 
 
-async def ended(record: RunRecord, home: Home) -> State[Any]:
-    """Show a result on the page of the deployed flow run, and return that run's state: score, and page in MLflow."""
-    await show_result(record)
+def ended(record: RunRecord, home: Home) -> State[Any]:
+    """Return the final state of a deployed flow run: score, and page in MLflow."""
     if record.fatal:
         raise BackboneError(record.fatal, transient=True, fatal=True)
     page = mlflow_ui(home, record.mlflow).page

@@ -1,18 +1,23 @@
-"""The deployed `evaluate` flow: one evaluation, chosen by names in Prefect's form."""
+"""The deployed flows `evaluate` and `rerun`, which a user starts in Prefect's form."""
 
 from typing import Any
 
 from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
+from prefect.states import Completed
 
 from flows.evaluate.deployed import as_prefect_state, deployed_run, ended, names_of, open_home, settings_of
-from flows.evaluate.flow import evaluation_flow
-from flows.evaluate.forms import EvaluationForm
+from flows.evaluate.evaluating import evaluation
+from flows.evaluate.forms import EvaluationForm, RerunForm
+from flows.evaluate.rerun import rerun
+from flows.evaluate.rerun_plan import plan_rerun
 from flows.prefect.flow_runs import result_of
 from flows.runtime.control import Control
+from tasks.settings.evaluation import Labels, RerunSettings
+from tasks.settings.home import find_data
 
-DEMO = EvaluationForm()
+DEMO, ERRORS = EvaluationForm(), RerunForm()
 
 
 def _flow_run_name() -> str:
@@ -32,9 +37,32 @@ async def evaluate_by_name(evaluation: EvaluationForm = DEMO) -> State[Any]:
     return await as_prefect_state(_evaluate(evaluation))
 
 
-async def _evaluate(evaluation: EvaluationForm) -> State[Any]:
+async def _evaluate(form: EvaluationForm) -> State[Any]:
     home = await open_home()
-    control = Control(tags=evaluation.as_tags)
-    with deployed_run(home, control, parent=str(flow_run.id)):
-        record = await result_of(await evaluation_flow(control)(settings_of(evaluation), return_state=True))
-    return await ended(record, home)
+    control = Control(tags=form.as_tags)
+    with deployed_run(home, control):
+        record = await result_of(await evaluation(control)(settings_of(form)))
+    return ended(record, home)
+
+
+@flow(name="rerun-by-name", flow_run_name="rerun {choice.run}", persist_result=False)
+async def rerun_by_name(choice: RerunForm = ERRORS) -> State[Any]:
+    """Ask some questions of a run again, and log a new run with the answers to all of them.
+
+    Args:
+        choice: What is asked again.
+    """
+    return await as_prefect_state(_rerun(choice))
+
+
+async def _rerun(choice: RerunForm) -> State[Any]:
+    home = await open_home()
+    named = choice.model_dump(exclude={"data", *Labels.model_fields})
+    settings = RerunSettings(**named, data=str(find_data(choice.data)), home=str(home.path))
+    plan = plan_rerun(settings)
+    if not plan.again:
+        return Completed(message=f"Run {plan.parent.run_id} has no question to repeat ({plan.selection}).")
+    control = Control(tags=choice.as_tags)
+    with deployed_run(home, control):
+        record = await result_of(await rerun(plan, control)(settings))
+    return ended(record, home)

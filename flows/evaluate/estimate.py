@@ -14,9 +14,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from flows.evaluate.eliminator import asks_eliminator
+from flows.evaluate.backbones import asks_eliminator, writer_settings
 from flows.evaluate.preparation import Preparation
-from flows.evaluate.resources import writer_settings
 from flows.evaluate.runner import QuestionRunner, Tools
 from tasks.backbone.kinds.kind import kind_of
 from tasks.backbone.metered import MeteredBackbone

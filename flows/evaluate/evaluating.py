@@ -13,7 +13,7 @@ from flows.evaluate.repeat import inputs_of
 from flows.evaluate.resources import Resources
 from flows.evaluate.session import Session
 from flows.evaluate.shards import ShardAnswers, answer_in_shards
-from flows.prefect.flow_runs import final_state, flow_run_id, require_workers
+from flows.prefect.flow_runs import final_state, flow_run_id
 from flows.runtime.control import Control
 from tasks.backbone.pricing import prices_for
 from tasks.core.outcome import Outcome
@@ -74,7 +74,10 @@ def evaluation(
             control.begin_flow_run(str(flow_run_id()))
         prepared = preparation or prepare(settings, control.progress)
         if settings.shards > 1:
-            await require_workers()
+            from flows.evaluate.deployed import DEPLOYED_HOME  # imports Prefect
+            from flows.prefect.schedule import require_workers
+
+            await require_workers({DEPLOYED_HOME: settings.home})
         inputs = inputs_of(prepared, control.tags)
         async with Session.open(
             prepared, control, control.tags, inputs=inputs, in_prefect=in_prefect

@@ -10,9 +10,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from flows.evaluate.backbones import eliminator_settings, writer_settings
 from flows.evaluate.demonstrations import demonstrations_for
-from flows.evaluate.eliminator import eliminator_settings
-from flows.evaluate.resources import Resources, writer_settings
+from flows.evaluate.resources import Resources
 from flows.evaluate.runner import QuestionInputs
 from flows.runtime.control import Control, Progress
 from flows.runtime.folders import Folders

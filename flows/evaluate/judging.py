@@ -84,7 +84,7 @@ class Judged:
             "rule": self.run.rule,
             "answers": len(self.rows),
             "judged": len(self.opinions),
-            "agrees_with_ex": self.agreement.as_object(),
+            "agrees_with_ex": asdict(self.agreement),
             "right_by_ex_wrong_by_model": self.disputed(ex=True),
             "wrong_by_ex_right_by_model": self.disputed(ex=False),
             "without_opinion": self.failures,

@@ -1,7 +1,7 @@
 """The papers' tables of finished runs: steps and ablations by difficulty, linking, efficiency, cost."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from flows.runtime.folders import Folders
@@ -264,4 +264,4 @@ def _text(cell: Cell) -> str:
 
 
 def _plain(cell: Cell) -> Any:
-    return cell.as_object() if isinstance(cell, Ratio) else cell
+    return asdict(cell) if isinstance(cell, Ratio) else cell

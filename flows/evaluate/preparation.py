@@ -3,15 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from flows.evaluate.backbones import asks_eliminator, check_candidates, eliminator_settings, writer_settings
 from flows.evaluate.demonstrations import (
     QuestionExtras,
     check_demonstrations,
     demonstrations_for,
     with_retriever,
 )
-from flows.evaluate.eliminator import asks_eliminator, eliminator_settings
 from flows.evaluate.recording import check_record
-from flows.evaluate.resources import check_candidates, writer_settings
 from flows.evaluate.runner import QuestionInputs
 from flows.runtime.control import Progress
 from flows.runtime.folders import Folders

@@ -3,10 +3,9 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tasks.backbone.cache.entry import LENGTH
-from tasks.backbone.cache.store import ReplyCache
 from tasks.backbone.kinds.kind import kind_of
 from tasks.backbone.protocol import TOOL_CALLS, digest_of_canonical
 from tasks.backbone.recordings import (
@@ -26,6 +25,9 @@ from tasks.results.run_record import KINDS
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
+
+if TYPE_CHECKING:
+    from tasks.backbone.cache.store import ReplyCache
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Recorder:
 
     path: Path  # the recording
     backbone: Observations  # the observed backbone
-    cache: ReplyCache  # cache of paid replies
+    cache: "ReplyCache"  # cache of paid replies
 
     def write(
         self,
@@ -95,7 +97,7 @@ class Recorder:
 def _recorded_replies(
     questions: Sequence[Question],
     outcomes: Mapping[str, Outcome],
-    cache: ReplyCache,
+    cache: "ReplyCache",
     lost: list[ReplyPosition],
     observed: Iterable[Observation],
 ) -> Iterator[RecordedReply]:
@@ -134,7 +136,7 @@ def _recorded_replies(
                 )
 
 
-def _cached(cache: ReplyCache, call: Call) -> _RecordedText | None:
+def _cached(cache: "ReplyCache", call: Call) -> _RecordedText | None:
     entry = cache.entry(call.request)
     if entry is None:
         return None

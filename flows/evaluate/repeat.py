@@ -12,9 +12,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from flows.evaluate.eliminator import eliminator_settings
+from flows.evaluate.backbones import eliminator_settings, writer_settings
 from flows.evaluate.preparation import Preparation
-from flows.evaluate.resources import writer_settings
 from tasks.backbone.kinds.kind import kind_of
 from tasks.core.errors import CrosscheckError
 from tasks.core.registry import offers_extensions

@@ -1,10 +1,10 @@
 """The `rerun` flow: some questions of an earlier run once more, merged with the answers to all others."""
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from prefect import Flow, flow
+from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 
@@ -15,6 +15,7 @@ from flows.evaluate.runner import RerunSpec
 from flows.evaluate.scorer import Scorer
 from flows.evaluate.session import Session
 from flows.prefect.flow_runs import final_state, result_of
+from flows.prefect.server import LocalServer
 from flows.runtime.control import Control
 from tasks.core.outcome import FAILED_ATTEMPT, Outcome, StageRecord
 from tasks.core.records import Question
@@ -139,10 +140,10 @@ def _answer(score: QuestionScore) -> tuple[str | None, bool]:
     return score.outcome.sql, score.outcome.failure is None
 
 
-def rerun_flow(
+def rerun(
     plan: RerunPlan, control: Control, preparation: Preparation | None = None
-) -> Flow[[RerunSettings], Coroutine[Any, Any, State[Any]]]:
-    """Return the flow `rerun`, which takes what the user asked for (`plan.asked_for`).
+) -> Callable[[RerunSettings], Coroutine[Any, Any, State[Any]]]:
+    """Return the body of the flow `rerun`, a function that takes what the user asked for (`plan.asked_for`).
 
     Args:
         plan: which questions are asked again, and how.
@@ -150,8 +151,7 @@ def rerun_flow(
         preparation: what the preparation of the plan's settings found; None: the flow prepares itself.
     """
 
-    @flow(name="rerun", flow_run_name="rerun {settings.run}", validate_parameters=False, persist_result=False)
-    async def rerun(settings: RerunSettings) -> State[Any]:
+    async def repeat(settings: RerunSettings) -> State[Any]:
         """Ask some questions of a run again, and log a new run that holds all of its questions."""
         control.begin_flow_run(str(flow_run.id))
         prepared = preparation or prepare(plan.settings, control.progress)
@@ -178,7 +178,7 @@ def rerun_flow(
             state: State[Any] = final_state(await session.finish(answers, facts={"rerun": facts}, tags=tags))
             return state
 
-    return rerun
+    return repeat
 
 
 def _facts(plan: RerunPlan, merge: Merge) -> dict[str, Any]:
@@ -226,11 +226,22 @@ def summary(facts: dict[str, Any], questions: int) -> list[str]:
     return sentences
 
 
-def run_rerun(plan: RerunPlan, control: Control) -> RunRecord:
-    """Send the questions of a plan again, in the present thread."""
-    with launched(plan.settings, control, flow="flows.evaluate.rerun") as prefect, prefect.keeping_result():
-        rerun: Any = rerun_flow(plan, control, prefect.preparation)
-        state = prefect.loop.run(rerun(plan.asked_for, return_state=True))
+def run_rerun(
+    plan: RerunPlan,
+    control: Control,
+    server: LocalServer | None = None,
+    preparation: Preparation | None = None,
+) -> RunRecord:
+    """Send the questions of a plan again, in the present thread; `server` and `preparation` are as in `launched`."""
+    opened = launched(plan.settings, control, server, flow="flows.evaluate.rerun", preparation=preparation)
+    with opened as prefect, prefect.keeping_result():
+        repeat: Any = flow(
+            name="rerun",
+            flow_run_name="rerun {settings.run}",
+            validate_parameters=False,
+            persist_result=False,
+        )(rerun(plan, control, prefect.preparation))
+        state = prefect.loop.run(repeat(plan.asked_for, return_state=True))
         control.result = prefect.loop.run(result_of(state))
     record: RunRecord = control.result
     return record

@@ -9,9 +9,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from flows.evaluate.backbones import candidate_setup
 from flows.evaluate.pool import Answers, Score, answer_all
 from flows.evaluate.preparation import Preparation
-from flows.evaluate.resources import Resources, candidate_setup
+from flows.evaluate.resources import Resources
 from flows.evaluate.runner import RerunSpec
 from flows.evaluate.score_keys import check_keys
 from flows.evaluate.scorer import Scorable, Scorer

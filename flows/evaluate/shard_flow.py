@@ -14,6 +14,7 @@ from flows.evaluate.preparation import prepare
 from flows.evaluate.resources import Resources
 from flows.evaluate.shards import ShardAnswers, check_shared, hand_over
 from flows.prefect.artifacts import ProgressArtifact
+from flows.prefect.flow_runs import UNANSWERED
 from flows.runtime.control import Control
 from tasks.core.outcome import Outcome
 from tasks.core.records import Question
@@ -37,8 +38,11 @@ async def _attend(settings: EvaluationSettings, shard: Shard) -> State[Any]:
     home, control = await open_home(), Control()
     with deployed_run(home, control, flow_run=str(flow_run.id)):
         answers = await _answer(_here(settings, home), shard, control)
-    failed = f"{counted(len(answers.failed), 'question')} without an answer." if answers.failed else ""
-    return Completed(message=failed or "Every question is answered.")
+    if not answers.failed:
+        return Completed(message="Every question is answered.")
+    return Completed(
+        name=UNANSWERED, message=f"{counted(len(answers.failed), 'question')} without an answer."
+    )
 
 
 def _here(settings: EvaluationSettings, home: Home) -> EvaluationSettings:

@@ -1,12 +1,13 @@
-"""A matrix: evaluations that one command makes one after the other, with one server and one budget."""
+"""A matrix: evaluations made one after the other within common limits, by a command or in a nightly run."""
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from flows.evaluate.estimate import is_free
 from flows.evaluate.preparation import Preparation, prepare
+from flows.evaluate.rerun_plan import RerunPlan
 from flows.evaluate.run import run_evaluation
 from flows.prefect.server import LocalServer
 from flows.runtime.control import Control, Interrupted
@@ -28,6 +29,9 @@ class Cell:
     settings: EvaluationSettings = field(repr=False)  # what is evaluated
     varied: tuple[str, ...] = ()  # the grid's settings, `pipeline.demonstrations.k=3`, of this cell
     tags: Mapping[str, str] = field(default_factory=dict)  # MLflow tags of its run
+    rerun: RerunPlan | None = field(
+        default=None, repr=False
+    )  # the re-run to make of these settings; None: a new run
 
     @property
     def name(self) -> str:
@@ -47,6 +51,68 @@ class Cell:
         return is_free(self.settings)
 
 
+@dataclass
+class Limits:
+    """Limits of all cells together: one budget, which the cells spend in their order."""
+
+    total: Budget | None = None  # None: no limit
+
+    def budget(self, left: int) -> Budget | None:
+        """Return the budget of the next cell; `left` counts it and those after it."""
+        return self.total
+
+    def limited(self, settings: EvaluationSettings, left: int) -> EvaluationSettings:
+        """Return the settings of the next cell within the limits; `left` is as in `budget`."""
+        return settings
+
+
+Check = Callable[[Preparation], None]
+"""Raises where what was prepared for a cell must not be evaluated."""
+
+
+@dataclass
+class Turn:
+    """The turn of one cell: its limits, and what its evaluation came to."""
+
+    position: int  # of the cell, from 1
+    cells: int  # number of cells
+    limits: Limits
+    # the record of the evaluation, or the error that ended it
+    outcome: RunRecord | Exception = field(default_factory=lambda: CrosscheckError("not evaluated"))
+
+    def prepare(self, cell: Cell, control: Control, check: Check) -> Preparation:
+        """Prepare the evaluation of a cell, and refuse it before anything is paid: the budget is spent, or by `check`.
+
+        The control gets the cell's tags and its budget.
+        """
+        left = self.cells - self.position + 1
+        control.progress.step(cell.name)
+        control.tags, control.budget = cell.tags, self.limits.budget(left)
+        settings = self.limits.limited(cell.settings, left)
+        _demand_budget(settings, control.budget)
+        preparation = prepare(settings, control.progress)
+        check(preparation)
+        return preparation
+
+    @contextmanager
+    def recording(self, errors: type[Exception] = CrosscheckError) -> Iterator[None]:
+        """Keep an error that ends the block as the outcome: it does not affect the other cells. An interrupt does."""
+        try:
+            yield
+        except Interrupted:
+            raise
+        except errors as error:
+            self.outcome = error
+
+    def __str__(self) -> str:
+        return f"{self.position} of {self.cells}"
+
+
+def turns(cells: int, limits: Limits) -> Iterator[Turn]:
+    """Give each of so many cells its turn, within limits of all of them."""
+    return (Turn(position, cells, limits) for position in range(1, cells + 1))
+
+
 Opened = Callable[[str], AbstractContextManager[Control]]
 """Opens the control of an evaluation, with its display of progress, given its position: "2 of 5"."""
 
@@ -55,9 +121,9 @@ def run_cells(
     cells: Sequence[Cell],
     opened: Opened,
     budget: Budget | None = None,
-    check: Callable[[Preparation], None] = lambda preparation: None,
-) -> Generator[RunRecord | CrosscheckError]:
-    """Evaluate cells in order; yield what each came to, or the error that ended it, which does not affect the others.
+    check: Check = lambda preparation: None,
+) -> Generator[RunRecord | Exception]:
+    """Evaluate cells in order, with one server; yield what each came to, or the error that ended it.
 
     Args:
         cells: of one working folder.
@@ -68,22 +134,22 @@ def run_cells(
     home = Home(Path(cells[0].settings.home))
     with watched(home), logging_to(home), LocalServer(home) as server:
         server.wait()
-        for position, cell in enumerate(cells, 1):
-            with opened(f"{position} of {len(cells)}") as control:
-                control.progress.step(cell.name)
-                control.tags, control.budget = cell.tags, budget
-                try:
-                    _demand_budget(cell, budget)
-                    preparation = prepare(cell.settings, control.progress)
-                    check(preparation)
-                    yield run_evaluation(cell.settings, control, server, preparation)
-                except Interrupted:
-                    raise
-                except CrosscheckError as error:
-                    yield error
+        for cell, turn in zip(cells, turns(len(cells), Limits(budget)), strict=True):
+            with opened(str(turn)) as control, turn.recording():
+                preparation = turn.prepare(cell, control, check)
+                turn.outcome = _run(cell, preparation, control, server)
+            yield turn.outcome
 
 
-def _demand_budget(cell: Cell, budget: Budget | None) -> None:
-    if budget and budget.spent_usd >= budget.limit_usd and kind_of(cell.settings.backbone).paid:
+def _run(cell: Cell, preparation: Preparation, control: Control, server: LocalServer) -> RunRecord:
+    if cell.rerun is None:
+        return run_evaluation(preparation.settings, control, server, preparation)
+    from flows.evaluate.rerun import run_rerun  # imports Prefect
+
+    return run_rerun(cell.rerun, control, server, preparation)
+
+
+def _demand_budget(settings: EvaluationSettings, budget: Budget | None) -> None:
+    if budget and budget.spent_usd >= budget.limit_usd and kind_of(settings.backbone).paid:
         budget.refused = True
-        raise BackboneError("not begun: the budget is spent", transient=True)
+        raise BackboneError(f"not begun: the budget is spent. {budget.continues}.", transient=True)

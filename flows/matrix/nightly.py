@@ -15,7 +15,6 @@ from prefect.client.schemas.objects import State
 from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
-from prefect.utilities.annotations import quote
 
 from flows.evaluate.deployed import (
     as_prefect_state,
@@ -26,14 +25,15 @@ from flows.evaluate.deployed import (
 )
 from flows.evaluate.flow import evaluation_flow
 from flows.evaluate.forms import Cleaning, EvaluationForm, Matrix, MayBeLeftOut
-from flows.evaluate.preparation import check_budget, prepare
+from flows.evaluate.preparation import check_budget
 from flows.evaluate.working_folder import clean, in_words, open_folder
+from flows.matrix.matrix import Cell, Limits, Turn, turns
 from flows.prefect.artifacts import prefect_page, show_markdown
 from flows.prefect.automations import notify
+from flows.prefect.flow_runs import result_of
 from flows.prefect.schedule import name_of, read_timetable
-from flows.runtime.control import Control, Interrupted
+from flows.runtime.control import Control
 from flows.runtime.running_servers import shown_store
-from tasks.backbone.kinds.kind import kind_of
 from tasks.backbone.pricing import Budget
 from tasks.core.errors import ConfigurationError, CrosscheckError
 from tasks.core.files import atomic_write_text
@@ -50,7 +50,7 @@ from tasks.results.mlflow.tracker import log_night
 from tasks.results.night import Night, all_nights, judge, write
 from tasks.results.night_baseline import (
     Baselines,
-    changed_data,
+    check_data,
     compared,
     current_pins,
     found_worse,
@@ -61,31 +61,29 @@ from tasks.results.night_baseline import (
 from tasks.results.night_entry import NightEntry
 from tasks.results.run_record import NIGHT, RunRecord
 from tasks.results.warehouse.runs import Warehouse
-from tasks.scoring.score import Accuracy
 from tasks.settings.evaluation import EvaluationSettings, Gate, Keep
 from tasks.settings.home import Home
 
-OVER = "not begun: the budget of the nightly run is spent"
 CONTINUES = "The nightly run continues under the same name with a higher budget_usd"
 
 
 @dataclass
-class NightLimits:
-    """What is left of the time and the budget of a nightly run.
-
-    Each evaluation gets an equal share of what is left; what it does not use is left for those after it.
-    """
+class NightLimits(Limits):
+    """Limits of a nightly run: each evaluation gets an equal share of the time and the budget that are left."""
 
     finish_by: datetime.datetime | None = None  # when the nightly run must end; None: no limit
-    left_usd: float | None = None  # what may still be spent, in US dollars; None: no limit
+    shares: list[Budget] = field(default_factory=list)  # budgets of the evaluations so far
 
-    @property
-    def spent(self) -> bool:
-        """Whether nothing is left of the budget."""
-        return self.left_usd is not None and self.left_usd <= 0
+    def budget(self, left: int) -> Budget | None:
+        """Return the share of an evaluation; what earlier ones did not use is left for it and those after it."""
+        if self.total is None:
+            return None
+        unspent = self.total.limit_usd - sum(share.spent_usd for share in self.shares)
+        self.shares.append(Budget(unspent / left, self.total.continues))
+        return self.shares[-1]
 
     def limited(self, settings: EvaluationSettings, left: int) -> EvaluationSettings:
-        """Return the settings of an evaluation with its share of the time; `left` counts it and those after it."""
+        """Return the settings of an evaluation with its share of the time."""
         if self.finish_by is None or settings.backbone.tier == STANDARD:
             return settings
         now = datetime.datetime.now(datetime.UTC)
@@ -93,23 +91,15 @@ class NightLimits:
         backbone = settings.backbone.model_copy(update={"finish_by": end.isoformat(timespec="seconds")})
         return settings.model_copy(update={"backbone": backbone})
 
-    def budget(self, left: int) -> Budget | None:
-        """Return an evaluation's share of the budget; None without a limit."""
-        return None if self.left_usd is None else Budget(self.left_usd / left, CONTINUES)
-
-    def count(self, budget: Budget | None) -> None:
-        """Subtract what an evaluation has spent."""
-        if self.left_usd is not None and budget is not None:
-            self.left_usd -= budget.spent_usd
-
 
 def night_limits(
     evaluations: Sequence[EvaluationSettings], finish_by: str | None, budget_usd: float | None
 ) -> NightLimits:
     """Return the limits of a nightly run."""
     check_budget(evaluations, budget_usd, "budget_usd")
+    total = None if budget_usd is None else Budget(budget_usd, CONTINUES)
     if finish_by is None:
-        return NightLimits(None, budget_usd)
+        return NightLimits(total)
     try:
         end = next_time(finish_by, datetime.datetime.now().astimezone())
     except ValueError:
@@ -121,7 +111,7 @@ def night_limits(
             "finish_by: all backbones of the matrix send their requests in the standard tier already. Set "
             "backbone.tier to flex or batch, or leave finish_by out."
         )
-    return NightLimits(end, budget_usd)
+    return NightLimits(total, end)
 
 
 log = logging.getLogger(__name__)
@@ -152,8 +142,8 @@ async def nightly(
 ) -> State[Any]:
     """Evaluate every combination of a matrix, one after the other, and compare each with its baseline.
 
-    Fails (red) only on a significant regression beyond the threshold, and on failed infrastructure. Its state is
-    "Amber" on a loss that is not proven, and on scores that decline over the nights.
+    Fails (red) only on a significant regression beyond the threshold, and on evaluations that are not completed or
+    lack too many answers. Its state is "Amber" on a loss that is not proven, and on scores that decline.
 
     Args:
         matrix: Evaluations to run.
@@ -168,9 +158,16 @@ async def nightly(
         budget_usd: Limit on the cost of its model calls in US dollars, in equal shares for the evaluations; 0: no
             limit.
     """
-    limits = (finish_by or None, budget_usd or None)
     return await as_prefect_state(
-        _nightly(matrix, gate, _name(night), limits, ask_again=ask_again, keep=keep.keep if keep else None)
+        _nightly(
+            matrix,
+            gate,
+            _name(night),
+            ask_again=ask_again,
+            keep=keep.keep if keep else None,
+            finish_by=finish_by or None,
+            budget_usd=budget_usd or None,
+        )
     )
 
 
@@ -178,22 +175,23 @@ async def _nightly(
     matrix: Matrix,
     gate: Gate,
     name: str,
-    limits: tuple[str | None, float | None],
     *,
     ask_again: bool,
     keep: Keep | None,
+    finish_by: str | None,
+    budget_usd: float | None,
 ) -> State[Any]:
     started, home = _now(), await open_home()
     evaluations = named_evaluations(matrix)
-    left = night_limits([settings_of(form) for form in evaluations.values()] if any(limits) else [], *limits)
+    limited = [settings_of(form) for form in evaluations.values()] if finish_by or budget_usd else []
+    limits = night_limits(limited, finish_by, budget_usd)
     warehouse, before = Warehouse(home.warehouse), [night for night in all_nights(home) if night.name != name]
     baselines = _baselines(matrix, {" | ".join(names) for names in evaluations}, home, warehouse, before)
     timetable = await read_timetable(before, name)
     entries = []
-    for position, (names, evaluation) in enumerate(evaluations.items()):
-        share = (left, len(evaluations) - position)
-        changed = partial(changed_data, names, name, baselines=baselines, warehouse=warehouse)
-        entry = await _evaluate(names, evaluation, home, name, share, changed, ask_again=ask_again)
+    for turn, (names, evaluation) in zip(turns(len(evaluations), limits), evaluations.items(), strict=True):
+        check = partial(check_data, names, name, baselines, warehouse)
+        entry = await _evaluate(turn, names, evaluation, home, name, check, ask_again=ask_again)
         entry = await asyncio.to_thread(_compared, entry, baselines, warehouse, gate, new_replies=ask_again)
         entries.append(entry)
         score = f"EX {percent_and_counts(entry.ex)}" if entry.ex else "no score"
@@ -207,8 +205,8 @@ async def _nightly(
         matrix=matrix.model_dump(mode="json"),
         new_replies=ask_again,
         keep=keep,
-        finish_by=limits[0],
-        budget_usd=limits[1],
+        finish_by=finish_by,
+        budget_usd=budget_usd,
         earlier=await asyncio.to_thread(paid_before, name, entries, warehouse),
         missed=timetable.missed,
         expected=timetable.expected,
@@ -244,7 +242,7 @@ def _log_verdicts(night: Night, home: Home, warehouse: Warehouse) -> None:
         if (record := warehouse.record_of(entry.run_id or "")) is None:
             continue
         scores = [(past.started, past.ex.ex) for past in entry.trend if past.ex.ex is not None]
-        if problem := log_night(find_store(home), record, entry.verdict or "", scores):
+        if problem := log_night(find_store(home), record, entry.verdict_in_words, scores):
             get_run_logger().warning("MLflow does not show the verdict on %s: %s", entry.name, problem)
 
 
@@ -275,63 +273,31 @@ def _baselines(
 
 
 async def _evaluate(
+    turn: Turn,
     names: tuple[str, str, str],
     evaluation: EvaluationForm,
     home: Home,
     night: str,
-    share: tuple[NightLimits, int],
-    changed: Callable[[Mapping[str, Database]], str],
+    check: Callable[[Mapping[str, Database]], None],
     *,
     ask_again: bool,
 ) -> NightEntry:
-    """Run one evaluation; an error becomes part of the entry and does not affect the others.
+    """Evaluate in a turn; an error, also one that nobody expects, becomes part of the entry.
 
-    `share` is what is left of the night's limits, and the number of evaluations from this one on. `changed` says which
-    databases have changed, so that the scores could not be compared.
+    `check` refuses databases with which the scores could not be compared.
     """
-    limits, left = share
-    epoch = night if ask_again else None
-    budget = limits.budget(left)
-    try:
-        settings = limits.limited(settings_of(evaluation, epoch=epoch), left)
-        if limits.spent and kind_of(settings.backbone).paid:
-            return NightEntry(
-                *names, problem=f"{OVER}. {CONTINUES}.", continue_with=evaluation.command(epoch)
-            )
-        control = Control(tags=evaluation.as_tags | {NIGHT: night}, budget=budget)
-        with deployed_run(home, control, nightly=str(flow_run.id)):
-            preparation = prepare(settings, control.progress)
-            if problem := changed(preparation.databases):
-                return NightEntry(*names, problem=problem, continue_with=evaluation.command(epoch))
-            state = await evaluation_flow(control, preparation)(settings, return_state=True)
-            result = await state.aresult(raise_on_failure=False)
-    except Exception as error:  # also one that nobody expects: the other evaluations go on
-        result = error
-    finally:
-        limits.count(budget)
-    if isinstance(result, Interrupted):  # stopping one evaluation stops the nightly run
-        raise result
-    if not isinstance(result, quote):
-        kind = "" if isinstance(result, CrosscheckError) else f"{type(result).__name__}: "
-        if kind:
-            log.error("%s: %s", " | ".join(names), result, exc_info=result)
-        return NightEntry(*names, problem=f"{kind}{result}", continue_with=evaluation.command(epoch))
-    record: RunRecord = result.unquote()
-    return NightEntry(
-        *names,
-        problem=record.fatal,
-        continue_with=f"crosscheck rerun {record.run_id}" if record.retryable else "",
-        run_id=record.run_id,
-        ex=Accuracy(record.score.correct, record.score.total),
-        variants=record.variants,
-        retryable=record.retryable or 0,
-        failures=record.failures,
-        cost=record.cost,
-        forecast_usd=record.forecast.cost_usd if record.forecast else None,
-        seconds=record.seconds,
-        efficiency=_efficiency(record.metrics.get("efficiency") or {}),
-        notes=record.notes,
-    )
+    epoch, control = night if ask_again else None, Control()
+    with turn.recording(Exception), deployed_run(home, control, nightly=str(flow_run.id)):
+        cell = Cell(settings_of(evaluation, epoch=epoch), tags=evaluation.as_tags | {NIGHT: night})
+        preparation = turn.prepare(cell, control, lambda prepared: check(prepared.databases))
+        state = await evaluation_flow(control, preparation)(preparation.settings, return_state=True)
+        turn.outcome = await result_of(state)
+    if isinstance(turn.outcome, RunRecord):
+        return NightEntry.of_run(turn.outcome)
+    kind = "" if isinstance(turn.outcome, CrosscheckError) else f"{type(turn.outcome).__name__}: "
+    if kind:
+        log.error("%s: %s", " | ".join(names), turn.outcome, exc_info=turn.outcome)
+    return NightEntry(*names, problem=f"{kind}{turn.outcome}", continue_with=evaluation.command(epoch))
 
 
 def _compared(
@@ -342,16 +308,6 @@ def _compared(
         return compared(entry, baselines, warehouse, gate, new_replies=new_replies)
     except CrosscheckError as error:
         return replace(entry, problem=f"{entry.problem}\n{error}".strip())
-
-
-def _efficiency(measured: Mapping[str, Any]) -> dict[str, float]:
-    figures = {
-        "VES": (measured.get("ves") or {}).get("mean"),
-        "VES with fetching": (measured.get("ves_fetched") or {}).get("mean"),
-        "R-VES": (measured.get("r_ves") or {}).get("mean"),
-        "ves_steps": measured.get("ves_steps"),
-    }
-    return {name: value for name, value in figures.items() if value is not None}
 
 
 async def _report(night: Night, home: Home, warehouse: Warehouse) -> None:

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from flows.evaluate.backbones import check_candidates
 from flows.evaluate.preparation import Preparation, check_budget
 from flows.evaluate.rerun_plan import check_data, settings_of_run
-from flows.evaluate.resources import check_candidates
 from flows.matrix.matrix import Cell, Opened, run_cells
 from flows.runtime.folders import Folders
 from tasks.backbone.kinds.kind import check_backbone, kind_of
 from tasks.backbone.pricing import Budget
-from tasks.core.errors import BackboneError, ConfigurationError, CrosscheckError, DataError, ExitCode
+from tasks.core.errors import BackboneError, ConfigurationError, DataError, ExitCode
 from tasks.core.outcome import Call
 from tasks.core.wording import counted
 from tasks.results.noise import MIN_REPEATS, Noise, measure, repeated_run, repeats_of
@@ -190,10 +190,10 @@ def _run_missing(
 
     problems = []
     with closing(run_cells(cells, opened, budget, check)) as results:
-        for number, ran in zip(plan.missing, results, strict=False):
-            if isinstance(ran, CrosscheckError) and not isinstance(ran, BackboneError):
-                raise ran
-            problem, goes_on = _problem(ran)
+        for number, outcome in zip(plan.missing, results, strict=False):
+            if isinstance(outcome, Exception) and not isinstance(outcome, BackboneError):
+                raise outcome
+            problem, goes_on = _problem(outcome)
             if problem:
                 problems.append(f"Repeat {number}: {problem}")
             if not goes_on:
@@ -201,11 +201,11 @@ def _run_missing(
     return problems
 
 
-def _problem(ran: RunRecord | CrosscheckError) -> tuple[str, bool]:
+def _problem(outcome: RunRecord | Exception) -> tuple[str, bool]:
     """Return why a repeat is not whole, or "", and whether the next one can be made."""
-    if isinstance(ran, CrosscheckError):
-        return str(ran), False
-    if ran.fatal:
-        return ran.fatal, False
-    left = ran.retryable
+    if isinstance(outcome, Exception):
+        return str(outcome), False
+    if outcome.fatal:
+        return outcome.fatal, False
+    left = outcome.retryable
     return f"{counted(left, 'question')} without an answer." if left else "", True

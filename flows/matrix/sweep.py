@@ -7,15 +7,15 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from flows.evaluate.backbones import check_candidates
 from flows.evaluate.estimate import JsonFormats, Part, backbones_of, measure, priced
 from flows.evaluate.preparation import prepare
-from flows.evaluate.resources import check_candidates
 from flows.matrix.matrix import Cell, Opened, run_cells
 from flows.runtime.control import Progress
 from flows.runtime.running_servers import shown_store
 from tasks.backbone.kinds.kind import check_backbone
 from tasks.backbone.pricing import Budget
-from tasks.core.errors import ConfigurationError, CrosscheckError, ExitCode
+from tasks.core.errors import ConfigurationError, ExitCode
 from tasks.core.wording import counted
 from tasks.core.wording import p_value as in_words
 from tasks.database.sandbox.workers import SqlWorkers
@@ -100,9 +100,8 @@ class Standings:
     """Comparison of cells by exact McNemar tests on the same questions, by the cells' names."""
 
     against_best: Mapping[str, str] = field(default_factory=dict)  # in words; the best cell is named as such
-    best: tuple[
-        str, ...
-    ] = ()  # the cells with as many right answers as the best one; () where none is ranked
+    # the cells with as many right answers as the best one; () where none is ranked
+    best: tuple[str, ...] = ()
     # cells that share a letter do not differ significantly; cells that are not ranked have none
     letters: Mapping[str, str] = field(default_factory=dict)
     tests: int = 0  # number of pairs that were tested, for which p is adjusted
@@ -118,11 +117,11 @@ class CellResult:
     problem: str = ""  # error message if it was not evaluated in full, else ""
 
     @classmethod
-    def of(cls, cell: Cell, estimated: Estimate, ran: RunRecord | CrosscheckError) -> "CellResult":
+    def of(cls, cell: Cell, estimated: Estimate, outcome: RunRecord | Exception) -> "CellResult":
         """Return the result of what a cell came to, as `run_cells` yields it."""
-        if isinstance(ran, CrosscheckError):
-            return cls(cell, estimated, None, str(ran))
-        return cls(cell, estimated, ran, ran.fatal)
+        if isinstance(outcome, RunRecord):
+            return cls(cell, estimated, outcome, outcome.fatal)
+        return cls(cell, estimated, None, str(outcome))
 
 
 @dataclass(frozen=True)
@@ -297,8 +296,8 @@ def run_sweep(
     budget = None if start.budget_usd is None else Budget(start.budget_usd)
     tagged = [replace(cell, tags={**start.labels, "sweep": start.sweep_id, **cell.tags}) for cell in cells]
     done = [
-        CellResult.of(cell, estimated, ran)
-        for cell, estimated, ran in zip(cells, estimates, run_cells(tagged, opened, budget), strict=True)
+        CellResult.of(cell, estimated, outcome)
+        for cell, estimated, outcome in zip(cells, estimates, run_cells(tagged, opened, budget), strict=True)
     ]
     home = Home(Path(cells[0].settings.home))
     page, served = _page(home, start.sweep_id, done), shown_store(home).served

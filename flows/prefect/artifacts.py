@@ -1,9 +1,11 @@
 """What Prefect's UI shows of a run: its address, and artifacts with the result and the progress."""
 
 import asyncio
+import json
 import logging
 import os
 import shlex
+import urllib.parse
 from collections.abc import Iterable
 from contextlib import suppress
 from types import TracebackType
@@ -23,6 +25,8 @@ OWN_UI = "http://127.0.0.1:4200"
 UPDATE_EVERY_S = 5.0
 PROGRESS_KEY = "questions"
 RESULT_KEY = "evaluation"
+RERUN = "rerun-by-name/rerun"
+"""The deployment of re-runs."""
 UNANSWERED = "unanswered"
 """Tag of flow runs that left questions without an answer."""
 
@@ -86,10 +90,28 @@ async def show_result(record: RunRecord) -> None:
     """Show the result of an evaluation on the page of the running flow: as an artifact, in its log, and by a tag."""
     if record.unanswered:
         await _add_tag(UNANSWERED)
-    steps = next_steps(record)
-    text = f"{markdown(run_document(record))}\n```\n{chr(10).join(steps)}\n```\n"
+    steps, form = next_steps(record), await _rerun_form(record) if record.retryable else ""
+    link = f"[Ask the questions without an answer again]({form})\n\n" if form else ""
+    commands = f"```\n{chr(10).join(steps)}\n```"
+    text = f"# {record.in_words}\n\n{commands}\n\n{link}{markdown(run_document(record))}"
     await show_markdown(RESULT_KEY, text, f"{record.in_words}, run {record.run_id}")
-    log_lines([f"{record.in_words}, run {record.run_id}", cost_sentence(record), *record.notes, *steps])
+    log_lines([f"{record.in_words}, run {record.run_id}", cost_sentence(record), *record.notes, *steps, form])
+
+
+async def _rerun_form(record: RunRecord) -> str:
+    """Return the address of the form that re-runs a run, with its id filled in; "" where no form is deployed."""
+    from prefect.client.orchestration import get_client
+
+    try:
+        async with get_client() as client:
+            deployment = await client.read_deployment_by_name(RERUN)
+        fields = deployment.parameter_openapi_schema["properties"]  # type: ignore[index]  # it has one
+        choice = {**fields["choice"]["default"], "run": record.run_id}
+    except Exception as error:  # a link that cannot be made must not lose a result
+        log.info("Prefect shows no form for a re-run: %s", error)
+        return ""
+    filled = urllib.parse.quote(json.dumps({"choice": choice}))
+    return f"{_external_ui() or OWN_UI}/deployments/deployment/{deployment.id}/run?parameters={filled}"
 
 
 async def _add_tag(tag: str) -> None:
@@ -105,10 +127,10 @@ async def _add_tag(tag: str) -> None:
 
 
 def log_lines(lines: Iterable[str]) -> None:
-    """Write lines to the log of the running flow."""
+    """Write lines to the log of the running flow; empty ones are left out."""
     from prefect.logging import get_run_logger
 
-    for line in lines:
+    for line in filter(None, lines):
         get_run_logger().info(line)
 
 

@@ -1,9 +1,7 @@
 """Flow runs that workers run: launch them, read their states, cancel them."""
 
-import asyncio
 import logging
 import os
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -18,8 +16,6 @@ T = TypeVar("T")
 
 SHARDS = "answer-shard/shard"
 """The deployment that answers shards."""
-HEARTBEATS_S = 65
-"""Seconds in which a worker that is online sends two heartbeats."""
 ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 """Types of the states of flow runs and task runs that have ended."""
 
@@ -105,38 +101,6 @@ def check_shards(settings: EvaluationSettings) -> None:
             "--shards gives the questions to the workers of a Prefect server, and PREFECT_API_URL names none. Start "
             '"crosscheck up" in another shell, do what it prints, and set PREFECT_API_URL.'
         )
-
-
-async def require_workers(deployment: str = SHARDS) -> None:
-    """Check that a worker is online for a deployment.
-
-    In a deployed flow run, it waits for the next heartbeats: after the machine was suspended, the last ones are old,
-    and the worker that runs the flow seems to be offline.
-    """
-    from prefect.client.orchestration import get_client
-    from prefect.exceptions import ObjectNotFound
-
-    async with get_client() as client:
-        try:
-            read = await client.read_deployment_by_name(deployment)
-        except ObjectNotFound as error:
-            raise ConfigurationError(
-                f'Prefect has no deployment "{deployment}", which answers shards. Deploy it, from the checkout: '
-                '"prefect deploy --all --prefect-file deployments/prefect.yaml".'
-            ) from error
-        pool = await client.read_work_pool(read.work_pool_name or "")
-        end = time.monotonic() + (HEARTBEATS_S if "PREFECT__FLOW_RUN_ID" in os.environ else 0)
-        while True:
-            workers = await client.read_workers_for_work_pool(pool.name)
-            if pool.is_push_pool or any(worker.status == "ONLINE" for worker in workers):
-                return
-            if time.monotonic() >= end:
-                break
-            await asyncio.sleep(2)
-    raise ConfigurationError(
-        f'No worker of the pool "{pool.name}" is online. Start "crosscheck up", or on any machine that shares the '
-        f'stores "prefect worker start --pool {pool.name}".'
-    )
 
 
 async def launch(deployment: str, parameters: Mapping[str, Any], name: str) -> UUID:

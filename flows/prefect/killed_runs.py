@@ -28,7 +28,6 @@ class RunIds(BaseModel):
     host: str  # name of its machine
     pid: Annotated[int, Field(gt=0, lt=2**31)]  # its id there
     flow_run: UUID | None = None  # Prefect's id of the innermost flow run
-    parent: UUID | None = None  # of the deployed flow run around it
     nightly: UUID | None = None  # of the nightly flow run around it
     run: str | None = None  # the run in the warehouse
     mlflow_run: str | None = None  # the run in MLflow
@@ -81,7 +80,7 @@ async def clear_leftovers(home: Home) -> int:
         left = _read(path)
         if left is None or not await _gone(left):
             continue
-        for flow_run in (left.flow_run, left.parent, left.nightly):
+        for flow_run in (left.flow_run, left.nightly):
             if flow_run:
                 await crash_flow_run(
                     flow_run, "Its process was killed. Run the same command again to continue it."

@@ -1,6 +1,9 @@
 """The schedule of the nightly deployment: deploying it, its state, and the nightly runs that were missed."""
 
+import asyncio
 import datetime
+import os
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,21 +32,25 @@ from prefect.server.schemas.schedules import SCHEDULE_TYPES
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from flows.prefect.automations import TAG
+from flows.prefect.flow_runs import SHARDS
+from flows.prefect.up import POOL
 from tasks.core.errors import ConfigurationError, CrosscheckError
 from tasks.results.night import Night
 
 FLOWS = {
     "nightly": "flows/matrix/nightly.py:nightly",
     "evaluate": "flows/evaluate/deployment.py:evaluate_by_name",
-    "rerun": "flows/evaluate/rerun_deployment.py:rerun_by_name",
+    "rerun": "flows/evaluate/deployment.py:rerun_by_name",
     "shard": "flows/evaluate/shard_flow.py:answer_shard",
 }
-"""Deployed flows, by the names of their deployments. Only the nightly one has a schedule."""
+"""Deployed flows, by the names of their deployments. Only the nightly one has a schedule, and nobody starts `shard`."""
 UNENDED = [StateType.SCHEDULED, StateType.PENDING, StateType.RUNNING]
 CODE = Path(__file__).parents[2]
 """The folder with the packages `flows` and `tasks`, from which a worker of this machine runs flows."""
 MAX_MISSED = 100
 """How many missed nightly runs are listed."""
+HEARTBEATS_S = 65
+"""Seconds in which a worker that is online sends two heartbeats."""
 REASON = 300
 """Length of a server's reason that is shown at most."""
 _SCHEDULE: TypeAdapter[SCHEDULE_TYPES] = TypeAdapter(SCHEDULE_TYPES)
@@ -116,7 +123,7 @@ class NightsStatus:
 async def deploy_nights(
     pool: str, schedule: str, timezone: str, parameters: Mapping[str, Any], environment: Mapping[str, str]
 ) -> None:
-    """Deploy the nightly runs, with the flows that they and a user start; a former schedule is replaced.
+    """Deploy the nightly runs, with the flows that a user starts; a former schedule is replaced.
 
     Args:
         pool: name of the work pool, which is made if it is missing.
@@ -139,20 +146,60 @@ async def deploy_nights(
     with _server_answers(f'the work pool "{pool}"'):
         async with get_client() as client:
             await _make_pool(client, pool)
-    for name, entrypoint in FLOWS.items():
-        with _server_answers(f'the deployment "{name}"'):
-            flow = await Flow.afrom_source(str(CODE), entrypoint=entrypoint)
-            scheduled = name == "nightly"
-            made = await flow.ato_deployment(
-                name,
-                schedules=[Cron(schedule, timezone=timezone, slug="nightly")] if scheduled else [],
-                parameters=dict(parameters) if scheduled else None,
-                concurrency_limit=1 if scheduled else None,
-                tags=[TAG],
-                work_pool_name=pool,
-                job_variables={"env": dict(environment)},
-            )
-            await made.aapply()
+    slug = Cron(schedule, timezone=timezone, slug="nightly")
+    await deploy(
+        "nightly", pool, environment, schedules=[slug], parameters=dict(parameters), concurrency_limit=1
+    )
+    for name in ("evaluate", "rerun"):
+        await deploy(name, pool, environment, schedules=[])
+
+
+async def deploy(name: str, pool: str, environment: Mapping[str, str], **options: Any) -> None:
+    """Deploy one of `FLOWS` for the workers of a pool; `options` are further ones of Prefect's."""
+    with _server_answers(f'the deployment "{name}"'):
+        flow = await Flow.afrom_source(str(CODE), entrypoint=FLOWS[name])
+        variables = {"env": dict(environment)}
+        deployment = await flow.ato_deployment(
+            name, tags=[TAG], work_pool_name=pool, job_variables=variables, **options
+        )
+        await deployment.aapply()
+
+
+async def deploy_shards(environment: Mapping[str, str]) -> None:
+    """Deploy the flow that answers shards, which evaluations with shards start."""
+    async with get_client() as client:
+        await _make_pool(client, POOL)
+    await deploy("shard", POOL, environment)
+
+
+async def require_workers(environment: Mapping[str, str]) -> None:
+    """Check that a worker is online that answers shards. Their deployment is created if it is missing.
+
+    In a deployed flow run, it waits for the next heartbeats: after the machine was suspended, the last ones are old,
+    and the worker that runs the flow seems to be offline.
+
+    Args:
+        environment: further environment variables of the shards' flow runs, if they are deployed here.
+    """
+    async with get_client() as client:
+        try:
+            deployment = await client.read_deployment_by_name(SHARDS)
+        except ObjectNotFound:
+            await deploy_shards(environment)
+            deployment = await client.read_deployment_by_name(SHARDS)
+        pool = await client.read_work_pool(deployment.work_pool_name or "")
+        end = time.monotonic() + (HEARTBEATS_S if "PREFECT__FLOW_RUN_ID" in os.environ else 0)
+        while True:
+            workers = await client.read_workers_for_work_pool(pool.name)
+            if pool.is_push_pool or any(worker.status == "ONLINE" for worker in workers):
+                return
+            if time.monotonic() >= end:
+                break
+            await asyncio.sleep(2)
+    raise ConfigurationError(
+        f'No worker of the pool "{pool.name}" is online. Start "crosscheck up", or on any machine that shares the '
+        f'stores "prefect worker start --pool {pool.name}".'
+    )
 
 
 async def start_night(name: str | None) -> str:

@@ -165,11 +165,12 @@ class StageTaskRun:
 
     def __str__(self) -> str:
         """Name of the task run."""
-        first, calls = self._calls[0].site, len(self._calls)
-        questions = {(call.site.question.database_id, call.site.question.id) for call in self._calls}
-        if len(questions) == 1:
-            return first.name if calls == 1 else f"{first.name} ({calls} calls)"
-        return f"{self._stage} · {len(questions)} questions"
+        calls, questions = f"{len(self._calls)} calls", len(_questions(self._calls))
+        if questions > 1:
+            name = f"{self._stage} · {questions} questions"
+            return name if questions == len(self._calls) else f"{name} ({calls})"
+        name = self._calls[0].site.name
+        return name if len(self._calls) == 1 else f"{name} ({calls})"
 
     def add_call(self, site: CallSite) -> RunningCall:
         """Take a call, which may run as soon as the task run has begun."""
@@ -223,11 +224,14 @@ class StageTaskRun:
 
     @property
     def _failed_in_words(self) -> str:
-        """Which of several questions failed: `, 2 failed: 717, 718`; "" if none did, or there is one only."""
-        failed = {call.site.question.id: None for call in self._calls if isinstance(call.error, Exception)}
-        if not failed or len({call.site.question.id for call in self._calls}) == 1:
+        """Which of several questions failed, `, 2 failed: 717, 718`, or how many calls of one; "" if none did."""
+        failed = [call for call in self._calls if isinstance(call.error, Exception)]
+        if not failed or len(self._calls) == 1:
             return ""
-        return f", {len(failed)} failed: {shorten(list(failed), MAX_FAILED_NAMED)}"
+        if len(_questions(self._calls)) == 1:
+            return f", {len(failed)} failed"
+        ids = [question_id for _, question_id in _questions(failed)]
+        return f", {len(ids)} failed: {shorten(ids, MAX_FAILED_NAMED)}"
 
     def _final_state(self) -> Any:
         from prefect.states import Cancelled, Completed, Failed
@@ -240,6 +244,11 @@ class StageTaskRun:
         if stopped:
             return Cancelled(message=f"stopped: {_named(stopped)}")
         return Completed(message=_named(self._calls))
+
+
+def _questions(calls: Iterable[RunningCall]) -> dict[tuple[str, str], None]:
+    """Return the questions of calls, each by its database and its id, once."""
+    return dict.fromkeys((call.site.question.database_id, call.site.question.id) for call in calls)
 
 
 def _may_pass(error: BackboneError) -> bool:

@@ -282,6 +282,8 @@ def _failures(night: Night) -> Iterator[Section]:
             blocks.append(Sentence(entry.problem, "message"))
         if entry.continue_with:
             blocks += [Sentence(words.what_continues(entry)), Code(entry.continue_with)]
+    if sum(bool(entry.continue_with) for entry in night.entries) > 1:
+        blocks += [Sentence("All of these in one go:"), Code(words.rerun_command(night))]
     if blocks:
         yield Section("Failures", tuple(blocks), notes=True)
 

@@ -37,7 +37,7 @@ from tasks.pages.comparison import FLIP_FILTERS, question_item, settings_table
 from tasks.pages.scores import in_words
 from tasks.results.night import Night
 from tasks.results.night_detail import Detail
-from tasks.results.night_entry import WORSE, NightEntry, NightVerdict, Past
+from tasks.results.night_entry import INCOMPLETE, WORSE, NightEntry, NightVerdict, Past
 from tasks.scoring.cost import Cost
 from tasks.scoring.score import CONFIDENCE
 from tasks.scoring.statistics.noise import POWER
@@ -78,9 +78,13 @@ def rules(night: Night) -> list[tuple[str, str]]:
             f"nightly run (Holm).{measured}",
         ),
         (
-            "red: infrastructure",
-            f"An evaluation that could not start or stopped, or more than {100 * gate.tolerated_failures:g} % of its "
-            "questions without an answer. These count as wrong in EX and are left out of the tests of a loss.",
+            "red: not evaluated, not completed",
+            "An evaluation that could not start, stopped early or cannot be compared.",
+        ),
+        (
+            "red: too many unanswered",
+            f"More than {100 * gate.tolerated_failures:g} % of the questions have no answer. These count as wrong in "
+            "EX and are left out of the tests of a loss.",
         ),
         (
             "amber: possibly worse",
@@ -122,8 +126,12 @@ def overdue(night: Night, now: datetime.datetime) -> str:
 
 def todo(night: Night) -> Iterator[tuple[str, str]]:
     """Yield what to do next, the most urgent first, and the command that does it; "" where there is none."""
-    for entry in sorted(night.entries, key=lambda each: each.verdict != "infrastructure"):
-        if entry.continue_with and entry.verdict == "infrastructure":
+    left = [entry for entry in night.entries if entry.continue_with and entry.verdict in INCOMPLETE]
+    if len(left) > 1:
+        todo = f"Answer what is left of {counted(len(left), 'evaluation')}; what was paid for is reused:"
+        yield todo, rerun_command(night)
+    for entry in sorted(night.entries, key=lambda entry: entry not in left):
+        if len(left) == 1 and entry in left:
             name = entry.model_and_pipeline
             todo = (
                 f"Answer the remaining questions of {name}:"
@@ -202,6 +210,11 @@ def night_command(night: Night) -> str:
     return f"crosscheck nights show {shlex.quote(night.name)} --html night.html"
 
 
+def rerun_command(night: Night) -> str:
+    """Return the command that asks everything again that a nightly run left without an answer."""
+    return f"crosscheck rerun --night {shlex.quote(night.name)}"
+
+
 def what_continues(entry: NightEntry) -> str:
     """Describe what `continue_with` of an entry does."""
     if entry.run_id:
@@ -278,14 +291,15 @@ DENSE = 30
 IN_WORDS = 14
 """Scores of a trend that its description names at most."""
 _TONES: dict[NightVerdict, Tone] = {
-    "regression": "bad", "infrastructure": "bad", "possibly worse": "doubt", "declining": "doubt", "degraded": "doubt",
-    "better": "better", "no worse": "good", "no baseline": "quiet", "not ranked": "quiet",
+    "regression": "bad", "infrastructure": "bad", "too many unanswered": "bad", "possibly worse": "doubt",
+    "declining": "doubt", "degraded": "doubt", "better": "better", "no worse": "good", "no baseline": "quiet",
+    "not ranked": "quiet",
 }  # fmt: skip
 
 
 def badge(entry: NightEntry) -> Span:
     """Return the verdict of an evaluation."""
-    return Span(entry.verdict or "", _TONES[entry.verdict] if entry.verdict else "", "badge")
+    return Span(entry.verdict_in_words, _TONES[entry.verdict] if entry.verdict else "", "badge")
 
 
 def kind(entry: NightEntry) -> str:

@@ -14,7 +14,7 @@ from tasks.core.errors import DataError, did_you_mean, first_problem
 from tasks.core.files import atomic_write_text
 from tasks.core.wording import counted, shorten, storable
 from tasks.documents.text import visible
-from tasks.results.night_entry import WORSE, Colour, NightEntry, NightVerdict
+from tasks.results.night_entry import INCOMPLETE, WORSE, Colour, NightEntry, NightVerdict
 from tasks.results.run_record import adapter_of, json_of
 from tasks.scoring.cost import Cost, total
 from tasks.scoring.significance import holm_of_known
@@ -25,6 +25,8 @@ BRIEF_FIELDS = {
     "name", "colour", "verdict", "started", "finished", "missed", "expected", "paid_usd", "paid_least_usd"
 }  # fmt: skip
 """Fields of a night in a list of nights."""
+_MONEY = ("cost_usd", "from_scratch_usd", "list_usd", "prompt_cache_usd", "tier_usd", "reply_cache_usd")
+"""Fields of `Cost` that are amounts."""
 MAX_MISSED = 7
 MAX_PROBLEMS = 2
 MAX_PROBLEM = 200
@@ -38,6 +40,10 @@ _CLAUSES: Mapping[NightVerdict, tuple[str, str]] = {
         "are significantly worse than their baselines",
     ),
     "infrastructure": ("was not completed", "were not completed"),
+    "too many unanswered": (
+        "has too many questions without an answer",
+        "have too many questions without an answer",
+    ),
     "possibly worse": (
         "is worse than its baseline, which is not proven",
         "are worse than their baselines, which is not proven",
@@ -92,7 +98,7 @@ class Night:
 
     @property
     def worse(self) -> frozenset[str]:
-        """Ids of the runs whose answers were found worse, those included in which infrastructure failed, too.
+        """Ids of the runs whose answers were found worse, those included that are incomplete.
 
         The scores of these count unanswered questions as wrong, so the trend does not decide.
         """
@@ -110,12 +116,7 @@ class Night:
         return Cost(
             sum(cost.calls or 0 for cost in costs),
             sum(cost.cached_calls or 0 for cost in costs),
-            cost_usd=total([cost.cost_usd for cost in costs]),
-            from_scratch_usd=total([cost.from_scratch_usd for cost in costs]),
-            list_usd=total([cost.list_usd for cost in costs]),
-            prompt_cache_usd=total([cost.prompt_cache_usd for cost in costs]),
-            tier_usd=total([cost.tier_usd for cost in costs]),
-            reply_cache_usd=total([cost.reply_cache_usd for cost in costs]),
+            **{name: total([getattr(cost, name) for cost in costs]) for name in _MONEY},
         )
 
     @computed_field
@@ -150,7 +151,7 @@ class Night:
         """What was found, in one or two sentences."""
         clauses = [
             f"{len(names)} of {self._counted} {clause[len(names) > 1]}: {', '.join(names)}"
-            + (self._problems if verdict == "infrastructure" else "")
+            + (self._problems(verdict) if verdict in INCOMPLETE else "")
             for verdict, clause in _CLAUSES.items()
             if (names := [each.named for each in self.entries if each.verdict == verdict])
         ]
@@ -162,13 +163,10 @@ class Night:
             found = f"{self._counted}, no significant loss{self._rest}."
         return f"{found} {self._missed}".strip()
 
-    @property
-    def _problems(self) -> str:
-        """Say why infrastructure failed: the first line of each problem, once."""
+    def _problems(self, verdict: NightVerdict) -> str:
+        """Say why entries have a verdict: the first line of each problem, once."""
         lines = dict.fromkeys(
-            each.problem.partition("\n")[0].rstrip(".")
-            for each in self.entries
-            if each.verdict == "infrastructure"
+            entry.problem.partition("\n")[0].rstrip(".") for entry in self.entries if entry.verdict == verdict
         )
         return f" ({shorten([visible(line[:MAX_PROBLEM]) for line in lines], MAX_PROBLEMS)})"
 
@@ -209,14 +207,15 @@ def judge(gate: Gate, entries: Sequence[NightEntry]) -> tuple[NightEntry, ...]:
 
 
 def _verdict(entry: NightEntry, gate: Gate) -> NightVerdict:
-    # A regression on the answered questions comes before an infrastructure failure.
+    # A regression on the answered questions comes before those without an answer.
     found, points = entry.comparison, 100 * entry.comparison.difference if entry.comparison else 0.0
     proven = entry.adjusted_p is not None and entry.adjusted_p < gate.level
     lost = points < 0 and -points >= gate.threshold
     if proven and lost:
         return "regression"
     if entry.problem:
-        return "infrastructure"
+        lost_too_many = entry.retryable > gate.tolerated_failures * entry.total
+        return "too many unanswered" if lost_too_many else "infrastructure"
     if lost and entry.p_value is not None and entry.p_value < gate.doubt_level:
         return "possibly worse"
     declines = entry.decline is not None and -100 * entry.decline.change >= gate.threshold

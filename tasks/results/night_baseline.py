@@ -165,31 +165,30 @@ def compared(
         return replace(entry, problem=f"{entry.problem}\n{error}".strip())
 
 
-def changed_data(
+def check_data(
     names: tuple[str, str, str],
     night: str,
-    databases: Mapping[str, Database],
     baselines: Baselines,
     warehouse: Warehouse,
-) -> str:
-    """Say, before anything is paid, that databases changed since the baseline was evaluated; "" if they did not.
+    databases: Mapping[str, Database],
+) -> None:
+    """Refuse, before anything is paid, databases that have changed since the baseline was evaluated.
 
     The baseline is the named run, else the latest complete one of other nightly runs with these names (benchmark,
     backbone, pipeline).
     """
     baseline = baselines.named.get(" | ".join(names)) or _latest(names, night, warehouse)
     if baseline is None or baseline.engine != product_of(databases):
-        return ""
+        return
     before = baseline.databases
     changed = [name for name, digest in digests_of(databases).items() if before.get(name, digest) != digest]
-    if not changed:
-        return ""
-    return (
-        f"{counted(len(changed), 'database')} changed since the baseline {baseline.run_id} was evaluated: "
-        f"{shorten(changed, MAX_DATABASES)}.\n"
-        "Nothing was sent to the model: the scores would differ because the data differ. Restore the databases, or "
-        'evaluate the new ones and make that run the baseline: "crosscheck nights baseline RUN --reason TEXT".'
-    )
+    if changed:
+        raise DataError(
+            f"{counted(len(changed), 'database')} changed since the baseline {baseline.run_id} was evaluated: "
+            f"{shorten(changed, MAX_DATABASES)}.\n"
+            "Nothing was sent to the model: the scores would differ because the data differ. Restore the databases, or "
+            'evaluate the new ones and make that run the baseline: "crosscheck nights baseline RUN --reason TEXT".'
+        )
 
 
 def _latest(names: tuple[str, str, str], night: str, warehouse: Warehouse) -> RunRecord | None:

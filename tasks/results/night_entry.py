@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
 from statistics import NormalDist, median
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import computed_field
 
 from tasks.core.wording import points
 from tasks.results.noise import MeasuredNoise
+from tasks.results.run_record import RunRecord
 from tasks.scoring.cost import Cost
 from tasks.scoring.score import Accuracy, Score
 from tasks.scoring.significance import PairedTest
@@ -66,6 +67,7 @@ def _spread(count: int) -> int:
 NightVerdict = Literal[
     "regression",
     "infrastructure",
+    "too many unanswered",
     "possibly worse",
     "declining",
     "degraded",
@@ -76,7 +78,9 @@ NightVerdict = Literal[
 ]
 Colour = Literal["Red", "Amber", "Green", "No baseline yet"]
 """Result of an evaluation or of a nightly run; "No baseline yet": nothing was compared."""
-RED: tuple[NightVerdict, ...] = ("regression", "infrastructure")
+INCOMPLETE: tuple[NightVerdict, ...] = ("infrastructure", "too many unanswered")
+"""Verdicts on evaluations of which something is left to ask."""
+RED: tuple[NightVerdict, ...] = ("regression", *INCOMPLETE)
 WORSE: tuple[NightVerdict, ...] = ("regression", "possibly worse", "declining")
 """Verdicts on the answers: a run with one of them becomes no baseline by itself."""
 AMBER: tuple[NightVerdict, ...] = ("possibly worse", "declining", "degraded")
@@ -98,7 +102,7 @@ class NightEntry:
     benchmark: str
     backbone: str
     pipeline: str
-    problem: str = ""  # why infrastructure failed, "" where it did not
+    problem: str = ""  # why it is incomplete or cannot be compared, "" where it is complete
     # command that evaluates again, or sends the unanswered questions again; "" where all are answered
     continue_with: str = ""
     run_id: str | None = None  # of the run; None where the evaluation did not start
@@ -132,6 +136,27 @@ class NightEntry:
     adjusted_p: float | None = None
     # of the trend, adjusted for the number of trends that were tested; None of too few scores
     trend_p: float | None = None
+
+    @classmethod
+    def of_run(cls, run: RunRecord) -> "NightEntry":
+        """Return the entry of a run, before it is compared."""
+        return cls(
+            run.benchmark,
+            run.backbone,
+            run.pipeline,
+            problem=run.fatal,
+            continue_with=f"crosscheck rerun {run.run_id}" if run.retryable else "",
+            run_id=run.run_id,
+            ex=Accuracy(run.score.correct, run.score.total),
+            variants=run.variants,
+            retryable=run.retryable or 0,
+            failures=run.failures,
+            cost=run.cost,
+            forecast_usd=run.forecast.cost_usd if run.forecast else None,
+            seconds=run.seconds,
+            efficiency=_efficiency(run.metrics.get("efficiency") or {}),
+            notes=run.notes,
+        )
 
     @property
     def name(self) -> str:
@@ -167,7 +192,31 @@ class NightEntry:
         return "Red" if self.verdict in RED else "Amber" if self.verdict in AMBER else "Green"
 
     @property
+    def total(self) -> int:
+        """Number of its questions; 0 without a run."""
+        return self.ex.total if self.ex else 0
+
+    @property
+    def verdict_in_words(self) -> str:
+        """The verdict; of an incomplete evaluation, what it lacks."""
+        if self.verdict == "too many unanswered":
+            return f"{self.verdict}: {self.retryable:,} of {self.total:,}"
+        if self.verdict == "infrastructure":
+            return "not completed" if self.run_id else "not evaluated"
+        return self.verdict or ""
+
+    @property
     def named(self) -> str:
         """Name of the evaluation, with the points that it lost or won against its baseline."""
         found = self.comparison
         return f"{self.name} ({points(found.difference)} points)" if found else self.name
+
+
+def _efficiency(measured: Mapping[str, Any]) -> dict[str, float]:
+    figures = {
+        "VES": (measured.get("ves") or {}).get("mean"),
+        "VES with fetching": (measured.get("ves_fetched") or {}).get("mean"),
+        "R-VES": (measured.get("r_ves") or {}).get("mean"),
+        "ves_steps": measured.get("ves_steps"),
+    }
+    return {name: value for name, value in figures.items() if value is not None}

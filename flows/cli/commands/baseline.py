@@ -1,8 +1,8 @@
 """`crosscheck nights baseline`."""
 
 import datetime
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, TextIO
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
@@ -48,6 +48,7 @@ def command(arguments: BaselineOptions) -> None:
     worse. A change takes effect with the next nightly run.
     """
     from tasks.results.night_baseline import current_pins, pin_history, write_pin
+    from tasks.results.run_record import json_of
 
     history = pin_history(arguments.read_folder)
     if arguments.run is None and arguments.unpin is None:
@@ -55,18 +56,18 @@ def command(arguments: BaselineOptions) -> None:
             raise ConfigurationError("--reason needs a RUN to pin, or --unpin.")
         arguments.emit(
             {
-                "baselines": [_as_object(pin) for pin in current_pins(history).values()],
-                "changes": [_as_object(pin) for pin in history],
+                "baselines": [json_of(pin) for pin in current_pins(history).values()],
+                "changes": [json_of(pin) for pin in history],
             },
             lambda stream: _list(history, stream),
         )
         return
-    pin = _wanted(arguments, current_pins(history))
+    pin = _change(arguments, current_pins(history))
     write_pin(pin, arguments.folder)
-    arguments.emit(_as_object(pin), lambda stream: click.echo(_message(pin), stream))
+    arguments.emit(json_of(pin), lambda stream: click.echo(_message(pin), stream))
 
 
-def _wanted(arguments: BaselineOptions, pinned: "dict[str, Pin]") -> "Pin":
+def _change(arguments: BaselineOptions, pinned: "dict[str, Pin]") -> "Pin":
     """Return the change that the options describe."""
     from tasks.results.build_record import user_name
     from tasks.results.night_baseline import Pin, named_run
@@ -109,7 +110,3 @@ def _list(history: "tuple[Pin, ...]", stream: TextIO) -> None:
         kind = "[bold]pinned[/]" if pin in now else "[dim]before[/]" if pin.run_id else "[dim]unpinned[/]"
         console.print(f"{kind}  {literal(pin.name)}  {pin.run_id or ''}")
         console.print(f"  {literal(pin.sentence.removeprefix('pinned '))}")
-
-
-def _as_object(pin: "Pin") -> dict[str, Any]:
-    return asdict(pin) | {"at": pin.at.isoformat()}

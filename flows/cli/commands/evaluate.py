@@ -1,8 +1,6 @@
 """`crosscheck evaluate`."""
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
@@ -136,6 +134,7 @@ def command(arguments: EvaluateOptions) -> int:
 
 def _repeat(run_id: str, repeats: int, arguments: EvaluateOptions) -> int:
     """Make the missing repeats of a run, and print what they measure."""
+    from flows.cli.progress import open_control
     from flows.matrix.repeats import make_repeats, plan_noise
     from flows.pages.noise import estimate_document, problems_document
     from flows.runtime.output import write_page
@@ -146,15 +145,7 @@ def _repeat(run_id: str, repeats: int, arguments: EvaluateOptions) -> int:
     plan = plan_noise(run_id, repeats, arguments.folders, budget_usd=arguments.budget)
     print_document(estimate_document(plan, arguments.budget), sys.stderr if arguments.as_json else sys.stdout)
 
-    @contextmanager
-    def opened(position: str) -> "Iterator[Control]":
-        from flows.cli.progress import open_progress
-        from flows.runtime.control import Control
-
-        with open_progress(sys.stderr, position) as progress:
-            yield Control(progress)
-
-    measured = make_repeats(plan, opened, labels=arguments.labels, budget_usd=arguments.budget)
+    measured = make_repeats(plan, open_control, labels=arguments.labels, budget_usd=arguments.budget)
     page = arguments.folder.reports / f"{run_id}-repeats.html"
 
     def show(stream: TextIO) -> None:

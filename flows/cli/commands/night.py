@@ -20,8 +20,8 @@ class NightOptions(options.Page):
     name: str | None = options.argument(required=False, metavar="[NAME]")
     fail_if: str | None = options.option(
         "--fail-if",
-        type=click.Choice(["red"]),
-        help="End with exit code 1 if the nightly run is red, for scripts.",
+        type=click.Choice(["red", "amber"]),
+        help="For scripts: end with exit code 1 if the nightly run is red; amber: if it is red or amber.",
     )
 
 
@@ -36,7 +36,7 @@ class NightOptions(options.Page):
     "  crosscheck nights show 2026-11-21T01:30Z --json\n"
     "  crosscheck nights show latest --fail-if red\n"
     "      for a script: exit code 1 if it is red\n"
-    "\nExit codes: 0 shown; 1 red, with --fail-if; 2 bad input.",
+    "\nExit codes: 0 shown, whatever the verdict; 1 --fail-if holds; 2 bad input.",
 )
 @options.record(NightOptions)
 def command(arguments: NightOptions) -> int:
@@ -71,7 +71,8 @@ def command(arguments: NightOptions) -> int:
 
     arguments.emit(json_of(night), show)
     arguments.name_page()
-    return ExitCode.NEGATIVE if night.red and arguments.fail_if else ExitCode.DONE
+    failing = {"red": ("Red",), "amber": ("Red", "Amber")}.get(arguments.fail_if or "", ())
+    return ExitCode.NEGATIVE if night.colour in failing else ExitCode.DONE
 
 
 def _list(nights: "tuple[Night, ...]", late: str, arguments: NightOptions) -> None:

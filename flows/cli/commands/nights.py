@@ -19,31 +19,23 @@ if TYPE_CHECKING:
 NAME = "nights.yaml"
 RUNS_SHOWN = 6
 """Evaluations that are listed at most, and runs of the last night; MLflow's page of all nights has the others."""
-_file = options.argument(
-    required=False, metavar="[FILE]", default=NAME, type=click.Path(dir_okay=False, path_type=Path)
-)
 
 
 @dataclass(frozen=True, kw_only=True)
-class InitOptions(options.Output):
-    """Options of `crosscheck nights init`."""
+class FileOptions(options.Output):
+    """Options of `crosscheck nights init` and `deploy`."""
 
-    file: Path = _file
-
-
-@dataclass(frozen=True, kw_only=True)
-class DeployOptions(options.Output):
-    """Options of `crosscheck nights deploy`."""
-
-    file: Path = _file
+    file: Path = options.argument(
+        required=False, metavar="[FILE]", default=NAME, type=click.Path(dir_okay=False, path_type=Path)
+    )
 
 
 @click.command(
     "init",
     epilog="\b\nExample:\n  crosscheck nights init\n\nExit codes: 0 written; 2 bad input, or FILE exists.",
 )
-@options.record(InitOptions)
-def init(arguments: InitOptions) -> None:
+@options.record(FileOptions)
+def init(arguments: FileOptions) -> None:
     """Write a FILE to begin with (default: nights.yaml).
 
     It has the schedule, the matrix of benchmarks, backbones and pipelines, and the limits, with a comment on each.
@@ -71,8 +63,8 @@ def init(arguments: InitOptions) -> None:
     epilog="\b\nExamples:\n  crosscheck nights deploy\n  crosscheck nights deploy team/nights.yaml\n"
     "\nExit codes: 0 deployed; 2 bad input, or Prefect's server does not answer or refuses.",
 )
-@options.record(DeployOptions)
-def deploy(arguments: DeployOptions) -> None:
+@options.record(FileOptions)
+def deploy(arguments: FileOptions) -> None:
     """Deploy the nightly runs of FILE (default: nights.yaml).
 
     Workers run them in this working folder, unless a worker's CROSSCHECK_HOME names another. If you change FILE, deploy
@@ -117,7 +109,7 @@ def deploy(arguments: DeployOptions) -> None:
 @click.command(
     "status",
     epilog="\b\nExamples:\n  crosscheck nights status\n  crosscheck nights status --json\n"
-    "\nExit codes: 0 shown; 2 bad input, or Prefect's server does not answer.",
+    "\nExit codes: 0 shown, whatever the verdict; 2 bad input, or Prefect's server does not answer.",
 )
 @options.record(options.Output)
 def status(arguments: options.Output) -> None:

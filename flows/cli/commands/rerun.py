@@ -2,11 +2,12 @@
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from flows.cli import options
+from tasks.core.errors import ConfigurationError, ExitCode
 
 if TYPE_CHECKING:
     from tasks.settings.evaluation import RerunSettings
@@ -16,7 +17,13 @@ if TYPE_CHECKING:
 class RerunOptions(options.Labels, options.Details, options.Files):
     """Options of `crosscheck rerun`."""
 
-    run: str = options.argument(metavar="RUN")
+    run: str | None = options.argument(required=False, metavar="[RUN]")
+    night: str | None = options.option(
+        "--night",
+        metavar="NIGHT",
+        help="Instead of RUN: of every evaluation of this nightly run, the last run. Evaluations that have none are "
+        "made. A name as `crosscheck nights show` lists it, `latest`, `latest~1`, ...",
+    )
     only: str | None = options.option(
         "--only",
         type=click.Choice(["errors", "wrong", "empty", "timeouts"]),
@@ -37,15 +44,22 @@ class RerunOptions(options.Labels, options.Details, options.Files):
     fresh: bool = options.flag(
         "--fresh", "Request new replies from the model instead of cached ones; they are paid for again."
     )
+    budget: float | None = options.option(
+        "--budget",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="USD",
+        help="Stop when the calls of this command have cost this amount.",
+    )
     overrides: tuple[str, ...] = options.set_option("Change one of the settings listed below.")
 
     def settings(self) -> "RerunSettings":
         """Return the settings of the options."""
         from tasks.settings.evaluation import RerunSettings
 
-        names = ("run", "only", "questions", "from_stage", "fresh", "overrides")
+        names = ("only", "questions", "from_stage", "fresh", "overrides")
         folders = {"data": str(self.folders.data), "home": str(self.folders.home.path)}
-        return RerunSettings.of_options(**{name: getattr(self, name) for name in names}, **folders)
+        chosen = {name: getattr(self, name) for name in names}
+        return RerunSettings.of_options(run=self.run or "latest", **chosen, **folders)
 
 
 @click.command(
@@ -58,6 +72,8 @@ class RerunOptions(options.Labels, options.Details, options.Files):
     "  crosscheck rerun latest --from vote\n"
     "      selects among the candidates of every question again\n"
     "  crosscheck rerun latest --only wrong --fresh\n"
+    "  crosscheck rerun --night latest\n"
+    "      retries everything that the last nightly run left without an answer\n"
     "\nThe settings are those of RUN. --set can change backbone.concurrency, backbone.retries, backbone.timeout_s,\n"
     "backbone.max_wait_s, backbone.api_key_env, backbone.api_key_command and backbone.headers_env, which do not\n"
     "influence the score.\n"
@@ -76,17 +92,25 @@ def command(arguments: RerunOptions) -> int:
     """
     from flows.cli.progress import open_progress
 
+    if (arguments.run is None) == (arguments.night is None):
+        raise ConfigurationError("Name a RUN, or a nightly run with --night: one of them.")
+    if arguments.night is not None:
+        return _rerun_night(arguments, arguments.night)
     evaluated = None
     with open_progress(sys.stderr) as progress:
-        progress.step(f"Looking for the questions of {options.end_of(arguments.run)} to repeat")
+        progress.step(f"Looking for the questions of {options.end_of(arguments.run or '')} to repeat")
+        from flows.evaluate.preparation import check_budget
         from flows.evaluate.rerun import run_rerun
         from flows.evaluate.rerun_plan import plan_rerun
         from flows.runtime.control import Control
+        from tasks.backbone.pricing import Budget
 
         labels = arguments.labels
         plan = plan_rerun(arguments.settings())
+        check_budget([plan.settings], arguments.budget)
         if plan.again:
-            control = Control(progress, tags=labels)
+            budget = None if arguments.budget is None else Budget(arguments.budget)
+            control = Control(progress, tags=labels, budget=budget)
             evaluated = run_rerun(plan, control)
 
     from flows.runtime.summary import print_summary
@@ -110,3 +134,26 @@ def command(arguments: RerunOptions) -> int:
         text_too=True,
     )
     return evaluated.exit_code
+
+
+def _rerun_night(arguments: RerunOptions, night: str) -> int:
+    """Repeat what is left of a nightly run, run by run."""
+    from flows.cli.progress import open_control, open_progress
+    from tasks.results.run_record import json_of
+
+    with open_progress(sys.stderr) as progress:
+        progress.step(f"Looking for the questions of the nightly run {options.end_of(night)} to repeat")
+        from flows.matrix.night_rerun import plan_night_rerun, rerun_night
+
+        plan = plan_night_rerun(night, arguments.settings(), arguments.labels, arguments.budget)
+    click.echo(plan.in_words, err=arguments.as_json)
+    ended = rerun_night(plan, open_control, arguments.budget)
+
+    def show(stream: TextIO) -> None:
+        for evaluation in ended.evaluations:
+            click.echo(evaluation.in_words, stream)
+        if ended.exit_code == ExitCode.TRY_AGAIN:
+            click.echo("Run the same command again: it sends only what is still without an answer.", stream)
+
+    arguments.emit(json_of(ended), show, text_too=True)
+    return ended.exit_code

@@ -1,8 +1,6 @@
 """`crosscheck sweep`."""
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,7 +11,6 @@ from flows.runtime.output import emit_json
 from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_PIPELINE
 
 if TYPE_CHECKING:
-    from flows.runtime.control import Control
     from tasks.settings.evaluation import EvaluationSettings
 
 
@@ -89,7 +86,7 @@ def command(arguments: SweepOptions) -> int:
     Prints an estimate of the cost first, and ends with a page in the folder reports of the working folder: scores,
     which of them differ significantly, and score against cost.
     """
-    from flows.cli.progress import open_progress
+    from flows.cli.progress import open_control, open_progress
 
     with open_progress(sys.stderr) as progress:
         progress.step(f"Planning a sweep on {options.end_of(arguments.benchmark)}")
@@ -128,7 +125,7 @@ def command(arguments: SweepOptions) -> int:
             planned = Sweep("", tuple(CellResult(*pair) for pair in zip(cells, estimates, strict=True)))
             emit_json(planned.as_object() | {"sweep": None, "dry_run": True, "budget_usd": arguments.budget})
         return 0
-    sweep = run_sweep(SweepOptions(new_run_id(), labels, arguments.budget), cells, estimates, _control)
+    sweep = run_sweep(SweepOptions(new_run_id(), labels, arguments.budget), cells, estimates, open_control)
     file = arguments.folder.reports / f"sweep-{sweep.id}.html"
     file.parent.mkdir(exist_ok=True)
     document = sweep_document(sweep, str(file))
@@ -139,12 +136,3 @@ def command(arguments: SweepOptions) -> int:
         text_too=True,
     )
     return sweep.exit_code
-
-
-@contextmanager
-def _control(place: str) -> "Iterator[Control]":
-    from flows.cli.progress import open_progress
-    from flows.runtime.control import Control
-
-    with open_progress(sys.stderr, place) as progress:
-        yield Control(progress)

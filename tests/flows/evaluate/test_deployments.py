@@ -130,6 +130,13 @@ def test_a_worker_evaluates_by_names_and_persists_stages_where_the_variable_says
 ) -> None:
     ended = run(deployed["evaluate"], {"evaluation": {"pipeline": "zero-shot", "limit": 3}}, environment)
     assert ended["state"]["message"].startswith("EX ")
+    of_run = {"flow_runs": {"id": {"any_": [ended["id"]]}}}
+    tasks = ask(f"{environment['PREFECT_API_URL']}/task_runs/filter", of_run)
+    assert [task["name"] for task in tasks if task["name"].startswith("preliminary_sql")], (
+        "not of an inner flow"
+    )
+    artifacts = ask(f"{environment['PREFECT_API_URL']}/artifacts/filter", of_run)
+    assert [each["key"] for each in artifacts if each["type"] == "markdown"] == ["evaluation"]
     home = Path(environment["CROSSCHECK_HOME"])
     assert len(list((home.parent / "stages").glob("preliminary_sql/*"))) == 3
     assert kept_results(Home(home)) == {}

@@ -1,6 +1,7 @@
 """What deployed flows leave in the working folder about the flow runs of their process."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -8,13 +9,19 @@ from typing import Any
 import pytest
 
 from flows.evaluate import deployment as evaluation_deployment
-from flows.evaluate import rerun_deployment
 from flows.evaluate.forms import EvaluationForm, RerunForm
+from flows.matrix import matrix
 from flows.matrix import nightly as nights
+from flows.matrix.matrix import Turn
 from flows.matrix.nightly import NightLimits
 from flows.runtime.control import Control
 from tasks.core.errors import CrosscheckError
+from tasks.database.database import Database
 from tasks.settings.home import Home
+
+
+def accept(databases: Mapping[str, Database]) -> None:
+    """Accept any databases."""
 
 
 class SeenError(CrosscheckError):
@@ -31,7 +38,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     async def opened() -> Home:
         return found
 
-    for module in (evaluation_deployment, rerun_deployment, nights):
+    for module in (evaluation_deployment, nights):
         if hasattr(module, "open_home"):
             monkeypatch.setattr(module, "open_home", opened)
     return found
@@ -53,11 +60,11 @@ def registered(home: Home, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
         return flow
 
-    monkeypatch.setattr(evaluation_deployment, "evaluation_flow", begin)
+    monkeypatch.setattr(evaluation_deployment, "evaluation", begin)
     monkeypatch.setattr(nights, "evaluation_flow", begin)
-    monkeypatch.setattr(rerun_deployment, "rerun_flow", begin)
+    monkeypatch.setattr(evaluation_deployment, "rerun", begin)
     monkeypatch.setattr(
-        rerun_deployment, "plan_rerun", lambda settings: type("Plan", (), {"again": {"1": 0}})
+        evaluation_deployment, "plan_rerun", lambda settings: type("Plan", (), {"again": {"1": 0}})
     )
     return seen
 
@@ -65,27 +72,27 @@ def registered(home: Home, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 async def test_an_evaluation_started_by_hand_is_no_nightly_run(registered: dict[str, Any]) -> None:
     with pytest.raises(SeenError):
         await evaluation_deployment._evaluate(EvaluationForm())
-    assert set(registered) == {"host", "pid", "parent", "flow_run"}
+    assert set(registered) == {"host", "pid", "flow_run"}
 
 
 async def test_a_rerun_started_by_hand_is_no_nightly_run(registered: dict[str, Any]) -> None:
     with pytest.raises(SeenError):
-        await rerun_deployment._rerun(RerunForm())
-    assert set(registered) == {"host", "pid", "parent", "flow_run"}
+        await evaluation_deployment._rerun(RerunForm())
+    assert set(registered) == {"host", "pid", "flow_run"}
 
 
 async def test_a_rerun_of_nothing_says_so(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     parent = SimpleNamespace(run_id="r1")
     plan = SimpleNamespace(again={}, parent=parent, selection="errors")
-    monkeypatch.setattr(rerun_deployment, "plan_rerun", lambda settings: plan)
-    state = await rerun_deployment._rerun(RerunForm())
+    monkeypatch.setattr(evaluation_deployment, "plan_rerun", lambda settings: plan)
+    state = await evaluation_deployment._rerun(RerunForm())
     assert state.is_completed() and state.message == "Run r1 has no question to repeat (errors)."
 
 
 async def test_an_evaluation_of_the_nightly_flow_is_one(home: Home, registered: dict[str, Any]) -> None:
-    names, limits = ("demo", "offline", "rsl-sql"), (NightLimits(), 1)
+    names = ("demo", "offline", "rsl-sql")
     entry = await nights._evaluate(
-        names, EvaluationForm(), home, "tonight", limits, lambda databases: "", ask_again=True
+        Turn(1, 1, NightLimits()), names, EvaluationForm(), home, "tonight", accept, ask_again=True
     )
     assert entry.problem == "read"
     assert set(registered) == {"host", "pid", "nightly", "flow_run"}
@@ -99,9 +106,9 @@ async def test_what_fails_before_an_evaluation_begins_is_its_problem_alone(
     def fail(*arguments: Any) -> None:
         raise error
 
-    monkeypatch.setattr(nights, "prepare", fail)
-    names, limits = ("demo", "offline", "rsl-sql"), (NightLimits(), 1)
+    monkeypatch.setattr(matrix, "prepare", fail)
+    names = ("demo", "offline", "rsl-sql")
     entry = await nights._evaluate(
-        names, EvaluationForm(), home, "tonight", limits, lambda databases: "", ask_again=True
+        Turn(1, 1, NightLimits()), names, EvaluationForm(), home, "tonight", accept, ask_again=True
     )
     assert entry.problem == ("ValueError: odd" if isinstance(error, ValueError) else "odd")

@@ -51,12 +51,17 @@ def red(home: Home) -> Night:
     return night
 
 
-def test_looking_at_a_night_never_fails_and_a_script_asks_for_an_exit_code(green: Night, red: Night) -> None:
-    for night, code in ((green, 0), (red, 1)):
+def test_looking_at_a_night_never_fails_and_a_script_asks_for_an_exit_code(
+    home: Home, green: Night, red: Night
+) -> None:
+    amber = a_night(Warehouse(home.warehouse), two_runs(2, 10, 100), name="2026-11-22T01:30Z")
+    write(amber, home)
+    for night, red_code, amber_code in ((green, 0, 0), (amber, 0, 1), (red, 1, 1)):
         shown = run("nights", "show", night.name)
         assert (shown.code, shown.err) == (0, "")
         assert f"\n{night.colour}: {night.verdict}\n" in shown.out
-        assert run("nights", "show", night.name, "--fail-if", "red").code == code
+        assert run("nights", "show", night.name, "--fail-if", "red").code == red_code
+        assert run("nights", "show", night.name, "--fail-if", "amber").code == amber_code
 
 
 def test_a_night_is_told_with_its_numbers_and_what_mends_it(red: Night) -> None:

@@ -16,9 +16,11 @@ from markupsafe import escape
 import flows.prefect.stage_task_runs
 from flows.evaluate.forms import Cleaning, Matrix
 from flows.evaluate.preparation import Preparation, prepare
+from flows.matrix import matrix
 from flows.matrix import nightly as flow
 from flows.matrix.nightly import CONTINUES, NightLimits, nightly
 from flows.prefect.automations import WEBHOOK
+from tasks.backbone.pricing import Budget
 from tasks.core.errors import CrosscheckError
 from tasks.results.mlflow.store import find_store
 from tasks.results.night import judge
@@ -328,7 +330,8 @@ async def test_a_few_unanswered_questions_are_tolerated_many_are_not_and_the_com
     state, night = await nights("lossy", Gate(tolerated_failures=0.1), limit=10, overrides=NO_RETRY)
     (entry,) = night["entries"]
     assert state.is_failed()
-    assert entry["verdict"] == "infrastructure"
+    assert entry["verdict"] == "too many unanswered"
+    assert "1 of 1 evaluation has too many questions without an answer: " in state.message
     assert "10 % are tolerated" in entry["problem"]
     assert entry["retryable"] >= 2
     assert entry["comparison"]["broken"] == [], "what nobody answered says nothing about the model"
@@ -428,7 +431,7 @@ async def test_a_budget_of_unknown_prices_and_a_time_for_nothing_are_refused(nig
 
 def test_the_time_and_the_budget_are_split_over_the_evaluations() -> None:
     now = datetime.datetime.now(datetime.UTC)
-    limits = NightLimits(now + datetime.timedelta(hours=6), 9.0)
+    limits = NightLimits(Budget(9.0, CONTINUES), now + datetime.timedelta(hours=6))
     settings = evaluation_settings(
         EvaluationChoice(
             benchmark="demo", backbone="openai", pipeline="zero-shot", overrides=["backbone.tier=flex"]
@@ -439,8 +442,8 @@ def test_the_time_and_the_budget_are_split_over_the_evaluations() -> None:
     budget = limits.budget(3)
     assert budget is not None and budget.limit_usd == 3.0
     budget.spent_usd = 1.0
-    limits.count(budget)
-    assert (limits.left_usd, limits.spent) == (8.0, False)
+    after = limits.budget(2)
+    assert after is not None and (after.limit_usd, after.spent_usd) == (4.0, 0.0)
 
 
 async def test_changed_data_is_said_in_the_verdict_before_anything_is_paid(
@@ -454,7 +457,7 @@ async def test_changed_data_is_said_in_the_verdict_before_anything_is_paid(
         databases = {name: replace(each, digest="0" * 64) for name, each in prepared.databases.items()}
         return replace(prepared, databases=databases)
 
-    monkeypatch.setattr(flow, "prepare", prepare_changed)
+    monkeypatch.setattr(matrix, "prepare", prepare_changed)
     state, night = await nights("changed", limit=6)
     (entry,) = night["entries"]
     baseline = before["entries"][0]["run_id"]

@@ -16,9 +16,8 @@ from prefect.utilities.schema_tools.validation import validate
 
 from flows.cli.commands.nights import NAME
 from flows.evaluate.deployed import DEPLOYED_HOME, named_evaluations, open_home, use_deployed_home
-from flows.evaluate.deployment import evaluate_by_name
+from flows.evaluate.deployment import evaluate_by_name, rerun_by_name
 from flows.evaluate.forms import Cleaning, EvaluationForm, Matrix, RerunForm, offering
-from flows.evaluate.rerun_deployment import rerun_by_name
 from flows.matrix.nightly import nightly
 from flows.matrix.nights_file import TEMPLATE, NightsFile, read_nights
 from flows.prefect.up import POOL
@@ -213,7 +212,14 @@ def test_a_file_is_deployed_and_its_schedule_replaced(
     shown = crosscheck.run("nights", "status", "--json").json
     assert shown["schedule"] == "15 4 * * * (UTC)" and "T04:15:00" in shown["expected"]
     found = {each["name"]: each for each in ask(f"{prefect_server}/deployments/filter", {})}
-    assert {"nightly", "evaluate", "rerun", "shard"} <= set(found)
+    assert {"nightly", "evaluate", "rerun"} <= set(found)
+    for name in ("nightly", "evaluate", "rerun"):
+        fields = found[name]["parameter_openapi_schema"]["properties"]
+        opened = {field: schema["default"] for field, schema in fields.items()} | found[name]["parameters"]
+        url = f"{prefect_server}/deployments/{found[name]['id']}/create_flow_run"
+        submitted = httpx.post(url, json={"parameters": opened, "state": {"type": "SCHEDULED"}})
+        assert opened and submitted.is_success, f"{name} as it opens: {submitted.text}"
+        httpx.delete(f"{prefect_server}/flow_runs/{submitted.json()['id']}").raise_for_status()
     assert (
         found["nightly"]["work_pool_name"] == POOL
         and found["nightly"]["global_concurrency_limit"]["limit"] == 1
@@ -240,7 +246,7 @@ def test_a_file_is_deployed_and_its_schedule_replaced(
             and started["flow_run"] in started["page"]
         )
     variables = {name: each["job_variables"] for name, each in found.items()}
-    assert variables["shard"] == {"env": {DEPLOYED_HOME: str(crosscheck.home)}}
+    assert variables["rerun"] == {"env": {DEPLOYED_HOME: str(crosscheck.home)}}
     (tmp_path / "mine.yaml").write_text(
         "name: ours\nmodel: m\nbase_url: http://127.0.0.1:1/v1\n", encoding="utf-8"
     )

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from flows.evaluate.backbones import check_candidates
 from flows.evaluate.demonstrations import QuestionExtras
-from flows.evaluate.resources import Resources, check_candidates
+from flows.evaluate.resources import Resources
 from flows.evaluate.runner import QuestionInputs, RerunSpec
 from flows.pipelines.candidates import Candidates
 from flows.pipelines.pipeline import Context

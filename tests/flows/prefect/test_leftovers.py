@@ -145,7 +145,7 @@ async def test_what_another_machine_left_is_cleared_once_prefect_has_it_as_crash
         b'{"host": "HERE", "pid": -1}',
         b'{"host": "HERE", "pid": 99999999999999999999}',
         b'{"host": "elsewhere", "pid": 1, "flow_run": "x"}',
-        b'{"host": "elsewhere", "pid": 1, "parent": 5}',
+        b'{"host": "elsewhere", "pid": 1, "flow_run": 5}',
         b'{"host": "HERE", "pid": 1, "run": ["x"]}',
     ],
 )

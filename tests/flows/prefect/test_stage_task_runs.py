@@ -153,6 +153,21 @@ async def test_a_retry_of_a_task_run_takes_only_what_failed(prefect_home: Home) 
     assert len(kept_results(prefect_home)) == 3
 
 
+@pytest.mark.slow
+async def test_a_name_says_how_many_calls_a_task_run_holds_and_what_failed(prefect_home: Home) -> None:
+    ANSWERS["1"] = failing(1, transient=False)
+    ANSWERS["2"] = failing(0)
+
+    async def work(task_runs: TaskRuns, *ids: str) -> list[Any]:
+        return await asyncio.gather(*(ask(task_runs, id) for id in ids), return_exceptions=True)
+
+    _, (run,) = await evaluated(prefect_home, lambda task_runs: work(task_runs, "1", "1"))
+    assert run.name == "asked · shop · 1 (2 calls), 1 failed"
+    ANSWERS["1"] = failing(1, transient=False)
+    _, (run,) = await evaluated(prefect_home, lambda task_runs: work(task_runs, "1", "2", "2"))
+    assert run.name == "asked · 2 questions (3 calls), 1 failed: 1"
+
+
 async def test_a_failed_call_runs_again_while_another_still_runs(prefect_home: Home) -> None:
     mended = asyncio.Event()
 

@@ -190,18 +190,18 @@ def test_no_attempt_of_a_night_that_was_worse_is_a_baseline(warehouse: Warehouse
     assert (entry.baseline, judge(Gate(), [entry])[0].verdict) == ("20261120-013000-000000", "regression")
 
 
-def test_a_run_in_which_infrastructure_failed_too_was_worse_where_its_answers_are(
+def test_a_run_that_lacks_too_many_answers_was_worse_where_its_answers_are(
     warehouse: Warehouse,
 ) -> None:
     good, bad = two_runs(2, 10, 100)
     for number in (21, 23):
         bad = unanswered(bad, number, "The endpoint did not answer.")
     night = a_night(warehouse, [good, bad])
-    assert night.entries[0].verdict == "infrastructure"
+    assert night.entries[0].verdict == "too many unanswered"
     assert found_worse([night], warehouse.runs()) == {warehouse.runs()[0].run_id}
     lost = unanswered(unanswered(good, 1, "No answer."), 3, "No answer.")
     night = a_night(warehouse, [good, lost])
-    assert night.entries[0].verdict == "infrastructure" and not night.worse
+    assert night.entries[0].verdict == "too many unanswered" and not night.worse
 
 
 @pytest.mark.slow
@@ -263,7 +263,9 @@ def test_what_nobody_answered_is_no_regression_but_too_much_of_it_is_red(warehou
     night = a_night(warehouse, [before, tonight])
     (judged,) = night.entries
     assert judged.comparison is not None
-    assert (judged.verdict, judged.comparison.broken) == ("infrastructure", ())
+    assert (judged.verdict, judged.comparison.broken) == ("too many unanswered", ())
+    assert judged.verdict_in_words == "too many unanswered: 3 of 100"
+    assert "1 of 1 evaluation has too many questions without an answer: " in night.verdict
     assert "3 of 100 questions have no answer (3.0 %; 1 % are tolerated)" in judged.problem
     assert judged.ex == Accuracy(47, 100)
     assert judged.failures == {"backbone_error": 3}
@@ -401,7 +403,7 @@ def test_the_artifact_has_the_verdict_the_numbers_and_the_commands(warehouse: Wa
     assert text.startswith("# Red: nightly run 2026-11-21T01:30Z\n")
     entry = night.entries[0]
     for part in (
-        "**regression**", "**infrastructure**", "The key was refused.", "crosscheck evaluate --backbone closed",
+        "**regression**", "**not evaluated**", "The key was refused.", "crosscheck evaluate --backbone closed",
         f"crosscheck rerun {entry.run_id}", f"crosscheck compare {entry.baseline} {entry.run_id} --html",
         "`/home/nights/n.html`", "crosscheck nights show 2026-11-21T01:30Z --html", "1 backbone error", "0.50 s",
     ):  # fmt: skip
