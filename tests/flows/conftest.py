@@ -18,16 +18,16 @@ __all__ = ["fake_openai", "own_benchmark"]
 
 
 @pytest.fixture
+def crosscheck(crosscheck: CommandLine) -> CommandLine:
+    """The command line with an empty working folder; what it runs, and does not start, is run in this process."""
+    return in_process.CommandsHere(crosscheck.home, crosscheck.environment)
+
+
+@pytest.fixture
 def demo(crosscheck: CommandLine, built_demo: Path) -> CommandLine:
     """The command line with a working folder in which the demo is built."""
     shutil.copytree(built_demo, crosscheck.home, dirs_exist_ok=True)
     return crosscheck
-
-
-@pytest.fixture
-def demo_here(demo: CommandLine) -> CommandLine:
-    """The same, for tests that run many commands of which none has to be a process: each is seconds faster."""
-    return in_process.CommandsHere(demo.home, demo.environment)
 
 
 @pytest.fixture

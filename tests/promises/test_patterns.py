@@ -64,7 +64,8 @@ def test_ctrl_c_is_heard_while_a_long_reply_is_read(
     crosscheck: CommandLine, built_demo: Path, backbone_file: str, model: FakeOpenAI
 ) -> None:
     model.answer = lambda _: "x" * REPLY
-    running = crosscheck.start("evaluate", "--backbone", backbone_file, "--pipeline", "zero-shot")
+    options = ("--limit", "2", "--set", "backbone.concurrency=2")
+    running = crosscheck.start("evaluate", "--backbone", backbone_file, "--pipeline", "zero-shot", *options)
     model.wait_for(2)
     began = time.monotonic()
     ended = end(running, SIGINT, timeout=60)

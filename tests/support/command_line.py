@@ -198,9 +198,9 @@ def crosscheck(tmp_path: Path, prefect_server: str) -> CommandLine:
     return served(home, prefect_server)
 
 
-def wait_until(condition: Any, timeout: float = 300) -> None:
-    """Wait until a condition holds."""
+def wait_until(condition: Any, timeout: float = 300, pause: float = 0.05) -> None:
+    """Wait until a condition holds; a server that is asked for it needs the longer pauses for its work."""
     deadline = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
+        time.sleep(pause)

@@ -80,6 +80,7 @@ class Deaths:
     took: dict[str, float] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
     titles: set[str] = field(default_factory=set)
+    _texts: dict[int, tuple[Received, str]] = field(default_factory=dict)
 
     def stored(self) -> set[str]:
         """Return the conversations whose replies are in the reply cache."""
@@ -122,7 +123,7 @@ class Deaths:
     @property
     def not_asked(self) -> int:
         """How many of the command's requests were not sent yet, as far as their number is known."""
-        return max(0, self.conversations - len({_asked(each) for each in self.server.requests}))
+        return max(0, self.conversations - len({self._asked(each) for each in self.server.requests}))
 
     def _run(self, moment: Moment, act: "Callable[[_Process], None]") -> tuple[bool, Ran]:
         stored, asked = self.stored(), len(self.server.requests)
@@ -166,11 +167,17 @@ class Deaths:
                         self.titles.update(map(str, each.environ().items()))
 
     def _count(self, stored: set[str], asked: int) -> None:
-        now = [_asked(each) for each in self.server.requests[asked:]]
-        before = {_asked(each) for each in self.server.requests[:asked]}
+        now = [self._asked(each) for each in self.server.requests[asked:]]
+        before = {self._asked(each) for each in self.server.requests[:asked]}
         self.twice += sum(each in stored for each in now)
         self.in_flight += sum(each in before - stored for each in now)
         self.lost += len(stored - self.stored())
+
+    def _asked(self, received: Received) -> str:
+        """Return what a request asks; it is read once, as the requests are looked at many times a second."""
+        if id(received) not in self._texts:
+            self._texts[id(received)] = received, said_in(received.body)
+        return self._texts[id(received)][1]
 
 
 def moment(rng: random.Random, requests: int) -> Moment:
@@ -190,13 +197,9 @@ _Process = Any
 def _printed(process: _Process) -> tuple[bytes, bytes]:
     """Return what a process has printed on each stream since, after waiting a little for it."""
     streams = [process.stdout, process.stderr]
-    ready, _, _ = select.select(streams, [], [], 0.01)
+    ready, _, _ = select.select(streams, [], [], 0.02)
     found = [os.read(each.fileno(), 65536) if each in ready else b"" for each in streams]
     if ready and not any(found):  # both are closed, and the process is about to end
         with suppress(subprocess.TimeoutExpired):
             process.wait(0.05)
     return found[0], found[1]
-
-
-def _asked(received: Received) -> str:
-    return said_in(received.body)

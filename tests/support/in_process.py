@@ -1,11 +1,13 @@
-"""The command line without a process of its own: the same code, a second faster, for commands without Prefect."""
+"""The command line without a process of its own: the same code, seconds faster, because nothing is imported anew."""
 
 import contextlib
 import io
 import os
+from pathlib import Path
 from unittest import mock
 
 from flows.cli import program
+from tests.support import command_line
 from tests.support.command_line import CommandLine, Ran
 
 
@@ -31,3 +33,8 @@ class CommandsHere(CommandLine):
         """Run a command to its end, with the environment and the directory that its process would have."""
         with mock.patch.dict(os.environ, self.all_of_environment, clear=True), contextlib.chdir(self.cwd):
             return run(*arguments)
+
+
+def served(home: Path, server: str) -> CommandsHere:
+    """Return the command line in this process with a working folder and the address of a Prefect server."""
+    return CommandsHere(home, command_line.served(home, server).environment)

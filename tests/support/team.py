@@ -113,7 +113,7 @@ class Team:
     def _answers(self) -> bool:
         time.sleep(0.2)
         with suppress(httpx.HTTPError):
-            return httpx.get(f"{self.api}/health", timeout=60).status_code == httpx.codes.OK
+            return bool(ask(f"{self.api}/health"))
         return False
 
     def _is_online(self, machine: str) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.flows.conftest import answer_as_offline
-from tests.support.command_line import Ran
+from tests.support.command_line import CommandLine, Ran
 from tests.support.fake_anthropic import fake_anthropic
 from tests.support.fake_openai import Behaviour, Body, FakeOpenAI, error, prompt_of, unauthorized
 from tests.support.fake_responses import fake_responses
@@ -281,7 +281,7 @@ def test_usage_fields_that_are_not_stated_are_named(run_here: Run, server: FakeO
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["openai-responses", "anthropic"])
 def test_the_settings_that_are_found_for_another_protocol_evaluate(
-    request: pytest.FixtureRequest, run_here: Run, tmp_path: Path, kind: str
+    request: pytest.FixtureRequest, demo: CommandLine, tmp_path: Path, kind: str
 ) -> None:
     server: FakeOpenAI = request.getfixturevalue(
         {"openai-responses": "fake_responses", "anthropic": "fake_anthropic"}[kind]
@@ -290,12 +290,12 @@ def test_the_settings_that_are_found_for_another_protocol_evaluate(
     (file := tmp_path / "mine.yaml").write_text(
         f"kind: {kind}\nmodel: m-1\nbase_url: {server.base_url}\ntemperature: null\n"
     )
-    checked = run_here("check", str(file), "--parallel", "1", "--write", str(tmp_path / "found.yaml"))
+    checked = demo.run("check", str(file), "--parallel", "1", "--write", str(tmp_path / "found.yaml"))
     assert checked.code == 0, checked.err
     assert f"kind: {kind}" in (tmp_path / "found.yaml").read_text()
     server.requests = []
     for _ in range(2):
-        ran = run_here(
+        ran = demo.run(
             "evaluate", "--backbone", str(tmp_path / "found.yaml"), "--pipeline", "zero-shot", "--limit", "4"
         )
         assert ran.code == 0, ran.err

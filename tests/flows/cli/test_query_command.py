@@ -173,29 +173,6 @@ def test_no_cell_of_a_csv_is_a_formula_in_a_spreadsheet(home: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "DELETE FROM runs",
-        "DROP TABLE warehouse.main.runs",
-        "UPDATE warehouse.main.runs SET status = 'complete'",
-        "COPY runs TO 'stolen.csv'",
-        "SELECT * FROM read_text('/etc/hostname')",
-        "ATTACH 'other.duckdb'",
-        "SET enable_external_access = true",
-        "SELECT nothing FROM runs",
-        "",
-    ],
-)
-def test_what_is_no_reading_of_the_warehouse_is_refused(home: Path, sql: str) -> None:
-    before = (home / "warehouse.duckdb").read_bytes()
-    ran = run("query", sql)
-    assert ran.code == 2
-    assert "crosscheck query" in ran.err
-    assert "Traceback" not in ran.err
-    assert (home / "warehouse.duckdb").read_bytes() == before
-
-
 def test_an_export_holds_every_row_of_every_view_and_replaces_another_only_when_told(
     home: Path, tmp_path: Path
 ) -> None:

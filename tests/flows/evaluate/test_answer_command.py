@@ -152,45 +152,6 @@ def test_an_answer_that_does_not_run_exits_with_1_and_says_why(
     assert harbour.read_bytes() == before
 
 
-def missing(path: Path) -> str:
-    return str(path.with_name("nowhere.db"))
-
-
-def no_database(path: Path) -> str:
-    path.write_text("this is a text", encoding="utf-8")
-    return str(path)
-
-
-def folder(path: Path) -> str:
-    return str(path.parent)
-
-
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [(missing, "not there"), (no_database, "is not a SQLite database"), (folder, "is a folder")],
-)
-def test_what_is_no_database_is_one_message_and_nothing_is_asked(
-    run_here: Callable[..., Ran],
-    backbone_file: str,
-    model: FakeOpenAI,
-    harbour: Path,
-    make: Callable[[Path], str],
-    said: str,
-) -> None:
-    ran = run_here("answer", QUESTION, "--database", make(harbour), "--backbone", backbone_file)
-    assert ran.code == 2
-    assert said in ran.err
-    assert ran.out == ""
-    assert model.requests == []
-    assert "Traceback" not in ran.err
-
-
-def test_a_question_without_words_is_refused(run_here: Callable[..., Ran], harbour: Path) -> None:
-    ran = run_here("answer", "  ", "--database", str(harbour))
-    assert ran.code == 2
-    assert "question is empty" in ran.err
-
-
 def test_a_backbone_that_says_no_exits_with_2_where_a_setting_is_wrong_and_3_where_waiting_helps(
     run_here: Callable[..., Ran], backbone_file: str, model: FakeOpenAI, harbour: Path
 ) -> None:

@@ -2,13 +2,12 @@
 
 import json
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.flows.conftest import answer_as_offline
-from tests.support.command_line import Ran
+from tests.support.command_line import CommandLine
 from tests.support.fake_anthropic import FakeAnthropic
 from tests.support.fake_openai import Behaviour, Body, prompt_of
 
@@ -66,13 +65,13 @@ class Provider(FakeAnthropic):
 
 
 @pytest.mark.slow
-def test_the_bill_is_the_providers_ledger_to_the_token(run_here: Callable[..., Ran], tmp_path: Path) -> None:
+def test_the_bill_is_the_providers_ledger_to_the_token(demo: CommandLine, tmp_path: Path) -> None:
     with Provider() as server:
         (file := tmp_path / "claude.yaml").write_text(
             f"kind: anthropic\nmodel: m-1\nbase_url: {server.base_url}\nresponse_mode: json_schema\n"
             f"prices: {json.dumps(PRICES)}\nconcurrency: 4\n"
         )
-        ran = run_here(
+        ran = demo.run(
             "evaluate", "--backbone", str(file), "--pipeline", "rsl-sql", "--limit", "12", "--json"
         )
     assert ran.code == 0, ran.err

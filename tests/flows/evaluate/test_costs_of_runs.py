@@ -11,11 +11,6 @@ from tests.support.fake_openai import Behaviour, FakeOpenAI
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def demo(demo_here: CommandLine) -> CommandLine:
-    return demo_here
-
-
 FOUR = ("--pipeline", "few-shot", "--limit", "4")
 USAGE = {"prompt_tokens": 1000, "completion_tokens": 10, "prompt_tokens_details": {"cached_tokens": 200}}
 

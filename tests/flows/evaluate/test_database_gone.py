@@ -11,11 +11,8 @@ from tests.support.own_benchmark import OwnBenchmark
 
 pytestmark = pytest.mark.slow
 
-PIPELINES = ("rsl-sql", "dac", "sea-sql")
 
-
-@pytest.mark.parametrize("pipeline", PIPELINES)
-@pytest.mark.parametrize("after", [0, 8], ids=["before the first reply", "after 8 replies"])
+@pytest.mark.parametrize(("pipeline", "after"), [("rsl-sql", 8), ("dac", 0), ("sea-sql", 8)])
 def test_databases_that_vanish_fail_questions_retryably_and_the_same_command_reaches_the_true_score(
     crosscheck: CommandLine,
     own_benchmark: OwnBenchmark,

@@ -12,6 +12,13 @@ from tests.support.fake_openai import FakeOpenAI
 
 pytestmark = pytest.mark.slow
 
+
+@pytest.fixture
+def crosscheck(crosscheck: CommandLine) -> CommandLine:
+    """Commands in processes of their own: one process asks a server once for the digest of its data."""
+    return CommandLine(crosscheck.home, crosscheck.environment)
+
+
 __all__ = ["backbone_file", "model"]
 
 

@@ -13,11 +13,6 @@ from tests.support.fake_openai import Behaviour, FakeOpenAI
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def demo(demo_here: CommandLine) -> CommandLine:
-    return demo_here
-
-
 UNREAD = ("forward_link", "augmentation_elements", "augmentation_keywords", "augmentation_conditions")
 FOUR = ("--pipeline", "rsl-sql", "--limit", "4")
 ONE_AT_A_TIME = ("--set", "backbone.concurrency=1")

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import signal
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,8 +13,8 @@ import pytest
 
 from tasks.results.run_record import RunRecord
 from tests.support import in_process
-from tests.support.command_line import CommandLine, Ran, end, served, wait_until
-from tests.support.fake_openai import FakeOpenAI, quota_exhausted, server_error, unauthorized
+from tests.support.command_line import CommandLine, Ran, wait_until
+from tests.support.fake_openai import FakeOpenAI, quota_exhausted
 from tests.support.schedule import ask
 
 
@@ -51,7 +50,7 @@ def evaluated(built_demo: Path, prefect_server: str, tmp_path_factory: pytest.Te
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nprintf "%s" "$1" > {file}\n', encoding="utf-8")
     program.chmod(0o755)
-    line = served(Path(shutil.copytree(built_demo, folder / "home")), prefect_server)
+    line = in_process.served(Path(shutil.copytree(built_demo, folder / "home")), prefect_server)
     line.environment = {**line.environment, "PATH": f"{program.parent}:{os.environ['PATH']}"}
     ran = line.run("evaluate", "--pipeline", "rsl-sql", "--limit", "6", "--json", "--open")
     return Opened(ran, line.home, file)
@@ -77,26 +76,6 @@ def test_json_has_exactly_the_promised_keys_first_and_everything_else_is_on_stan
     assert (result["cost"]["cost_usd"], result["cost"]["input_tokens"]) == (0.0, 0)  # rules cost nothing
     assert "execution accuracy" in ran.err
     assert_no_traceback(ran)
-
-
-@pytest.mark.slow
-def test_a_second_identical_run_makes_no_call_and_finds_the_same(
-    demo: CommandLine, backbone_file: str, model: FakeOpenAI
-) -> None:
-    first = demo.run("evaluate", "--backbone", backbone_file, "--limit", "5", "--json").json
-    asked = len(model.requests)
-    again = demo.run("evaluate", "--backbone", backbone_file, "--limit", "5", "--json", "--again")
-    second = again.json
-    assert (first["same_as"], second["same_as"]) == (None, first["run_id"])
-    assert f"The same as run {first['run_id']}" in again.err and "nothing was paid" in again.err
-    assert first["cost"]["calls"] == asked > 0
-    assert len(model.requests) == asked
-    assert second["cost"]["calls"] == 0
-    assert second["cost"]["cached_calls"] == first["cost"]["calls"]
-    assert second["ex"] == first["ex"]
-    assert second["stages"] == first["stages"]
-    assert second["cost"]["input_tokens"] == second["cost"]["output_tokens"] == 0
-    assert first["cost"]["cost_usd"] > 0
 
 
 @pytest.mark.slow
@@ -161,36 +140,6 @@ def test_an_exhausted_quota_stops_the_run_keeps_what_was_answered_and_says_so(
 
 
 @pytest.mark.slow
-def test_a_refused_key_is_one_message_and_no_score(
-    demo: CommandLine, backbone_file: str, model: FakeOpenAI
-) -> None:
-    model.always(unauthorized())
-    ran = demo.run("evaluate", "--backbone", backbone_file, "--limit", "5", "--json")
-    assert ran.code == 2
-    assert ran.out == ""
-    assert "key" in ran.err
-    assert_no_traceback(ran)
-
-
-@pytest.mark.slow
-def test_after_ctrl_c_the_same_command_continues_and_no_answered_call_is_repeated(
-    demo: CommandLine, backbone_file: str, model: FakeOpenAI
-) -> None:
-    model.latency = 0.15
-    process = demo.start("evaluate", "--backbone", backbone_file, "--limit", "12", "--json")
-    wait_until(lambda: len(model.requests) > 30)
-    stopped = end(process, signal.SIGINT)
-    assert stopped.code == 130, stopped.err
-    assert stopped.out == ""
-    assert "same command" in stopped.err
-    assert_no_traceback(stopped)
-    ran = demo.run("evaluate", "--backbone", backbone_file, "--limit", "12", "--json")
-    assert ran.code == 0, ran.err
-    assert ran.json["answered"] == 12
-    assert max(bodies(model).values()) == 1
-
-
-@pytest.mark.slow
 def test_sixty_four_calls_are_in_flight_when_the_backbone_allows_it(
     demo: CommandLine, backbone_file: str, model: FakeOpenAI
 ) -> None:
@@ -202,19 +151,6 @@ def test_sixty_four_calls_are_in_flight_when_the_backbone_allows_it(
     assert ran.code == 0, ran.err
     assert model.most_in_flight == 64
     assert ran.json["cost"]["calls"] == 70
-
-
-@pytest.mark.slow
-def test_a_passing_server_error_is_retried_and_paid_once(
-    demo: CommandLine, backbone_file: str, model: FakeOpenAI
-) -> None:
-    model.script(server_error(), server_error(503))
-    ran = demo.run(
-        "evaluate", "--backbone", backbone_file, "--limit", "3", "--pipeline", "zero-shot", "--json"
-    )
-    assert ran.code == 0, ran.err
-    assert ran.json["cost"]["calls"] == 3
-    assert ran.json["cost"]["retries"] == 2
 
 
 @pytest.mark.slow
@@ -230,46 +166,6 @@ def test_the_run_in_mlflow_has_its_metrics_tables_figures_and_no_secret(evaluate
     assert run.inputs.dataset_inputs[0].dataset.name == "demo"
     files = {item.path for item in client.list_artifacts(run.info.run_id)}
     assert "predictions.json" in files
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("--benchmark", "dmo"), 'Did you mean "demo"?'),
-        (("--backbone", "ofline"), 'Did you mean "offline"?'),
-        (("--pipeline", "rsl_sql"), 'Did you mean "rsl-sql"?'),
-        (("--set", "pipeline.selection.shortcutt=true"), 'Did you mean "shortcut"?'),
-        (("--set", "nonsense"), "kind.key=value"),
-        (("--backbone", "openai"), "OPENAI_API_KEY"),
-        (("--limit", "0"), "0"),
-    ],
-)
-def test_a_users_error_is_one_message_that_says_how_to_mend_it(
-    arguments: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path))
-    ran = in_process.run("evaluate", *arguments)
-    assert ran.code == 2
-    assert said in ran.err
-    assert ran.out == ""
-    assert_no_traceback(ran)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("--questions", "99999"), "99999"),
-        (("--benchmark", "bird-dev", "--data", "nowhere"), "--data"),
-    ],
-)
-def test_an_error_that_only_the_benchmark_shows_is_one_message_too(
-    run_here: Callable[..., Ran], arguments: tuple[str, ...], said: str
-) -> None:
-    ran = run_here("evaluate", *arguments)
-    assert ran.code == 2
-    assert said in ran.err
-    assert ran.out == ""
-    assert_no_traceback(ran)
 
 
 def test_an_unreachable_mlflow_is_found_before_anything_is_asked(

@@ -8,6 +8,13 @@ from tests.support.command_line import CommandLine
 
 pytestmark = pytest.mark.slow
 
+
+@pytest.fixture
+def demo(demo: CommandLine) -> CommandLine:
+    """Commands in processes of their own: one process imports a user's file once."""
+    return CommandLine(demo.home, demo.environment)
+
+
 PIPELINES = '''
 from flows.pipelines.rsl_sql import few_shot
 from flows.pipelines.pipeline import Context

@@ -12,16 +12,11 @@ from mlflow import MlflowClient
 
 from tasks.results.warehouse.runs import Warehouse
 from tests.support import in_process
-from tests.support.command_line import CommandLine, Ran, served
+from tests.support.command_line import CommandLine, Ran
 from tests.support.fake_openai import Behaviour, Body, FakeOpenAI, quota_exhausted, reply
 from tests.support.schedule import ask
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def demo(demo_here: CommandLine) -> CommandLine:
-    return demo_here
 
 
 FAILS_EARLY = """
@@ -102,7 +97,7 @@ def test_a_night_with_failures_rerun_equals_a_night_without_question_by_question
 
     other = tmp_path / "undisturbed"
     shutil.copytree(built_demo, other)
-    undisturbed = served(other, prefect_server).run(*night)
+    undisturbed = in_process.served(other, prefect_server).run(*night)
     assert undisturbed.code == 0, undisturbed.err
     assert answers(resumed, tmp_path) == answers(undisturbed, tmp_path)
     for same in ("questions", "answered", "ex", "scores", "stages", "links", "failures", "by_difficulty"):
@@ -414,7 +409,7 @@ def evaluated(built_demo: Path, prefect_server: str, tmp_path_factory: pytest.Te
     """A working folder with one finished run of three questions."""
     home = tmp_path_factory.mktemp("evaluated")
     shutil.copytree(built_demo, home, dirs_exist_ok=True)
-    ran = served(home, prefect_server).run("evaluate", "--limit", "3", "--json")
+    ran = in_process.served(home, prefect_server).run("evaluate", "--limit", "3", "--json")
     assert ran.code == 0, ran.err
     return home
 
@@ -422,7 +417,7 @@ def evaluated(built_demo: Path, prefect_server: str, tmp_path_factory: pytest.Te
 def test_a_rerun_that_restores_every_answer_asks_nothing_says_so_and_is_not_rerolled(
     evaluated: Path, prefect_server: str
 ) -> None:
-    line = served(evaluated, prefect_server)
+    line = in_process.served(evaluated, prefect_server)
     ran = line.run("rerun", "latest", "--questions", "0-1", "--json")
     assert ran.code == 0, ran.err
     facts = ran.json["rerun"]

@@ -206,16 +206,6 @@ def test_a_run_in_mlflow_can_be_scored_again_from_its_own_table(demo: list[Quest
     assert again["metrics"]["unanswered"] == first["metrics"]["unanswered"] == [str(demo[1]["question_id"])]
 
 
-def test_the_warehouse_has_the_run(demo: list[Question], tmp_path: Path, home: Path) -> None:
-    from tasks.results.warehouse.runs import Warehouse
-
-    file = tmp_path / "mine.json"
-    file.write_text(as_bird(demo, gold(demo)), encoding="utf-8")
-    found = score("--predictions", str(file), "--limit", "4")
-    stored = Warehouse(home / "warehouse.duckdb").read_run(found["run_id"])
-    assert (stored.status, stored.pipeline, len(stored.rows)) == ("complete", "predictions", 4)
-
-
 def test_the_rules_that_are_chosen_are_judged_by_alone(demo: list[Question], tmp_path: Path) -> None:
     file = tmp_path / "mine.json"
     file.write_text(as_bird(demo, gold(demo)), encoding="utf-8")

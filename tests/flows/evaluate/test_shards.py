@@ -118,7 +118,7 @@ def test_ctrl_c_stops_the_shards_and_the_same_command_continues_also_after_sigki
     model.wait_for(20)
     stopped = end(process, signal.SIGINT)
     assert stopped.code == 130, stopped.err
-    wait_until(lambda: not team.flow_runs(*UNFINISHED))
+    wait_until(lambda: not team.flow_runs(*UNFINISHED), pause=0.5)
     kept, sent = bought(team), len(model.requests)
     with count.fault("Ctrl-C"):
         assert len(kept) == sent, "a reply that was on its way when Ctrl-C came was lost"
@@ -144,7 +144,9 @@ def test_a_machine_that_dies_half_way_costs_nothing_that_was_answered(
     spider = arguments(backbone, "--benchmark", "spider-dev", "--limit", "160")
     model.latency = 2.0  # no shard ends before all have begun
     process = shell.start(*spider, "--shards", "4")
-    wait_until(lambda: len([run for run in team.flow_runs("RUNNING") if run["deployment_id"]]) == 4)
+    wait_until(
+        lambda: len([run for run in team.flow_runs("RUNNING") if run["deployment_id"]]) == 4, pause=0.3
+    )
     model.wait_for(40)
     team.lose("one")
     model.latency = 0.05
@@ -160,7 +162,7 @@ def test_a_machine_that_dies_half_way_costs_nothing_that_was_answered(
     assert summary["total"] == 160
     assert not summary["failures"]
     # Nothing is left that Prefect thinks is being run; what died is said to have crashed.
-    wait_until(lambda: not team.flow_runs(*UNFINISHED))
+    wait_until(lambda: not team.flow_runs(*UNFINISHED), pause=0.5)
     ended = Counter(run["state_type"] for run in team.flow_runs() if summary["run_id"] in run["name"])
     assert ended == {"COMPLETED": 4, "CRASHED": 2}
     # The same evaluation without shards finds every answer, and the same ones.

@@ -55,11 +55,3 @@ def test_mistakes_are_said_and_change_nothing(home: Home, arguments: tuple[str, 
     assert (ran.code, ran.out) == (2, "")
     assert message in ran.err
     assert not pins_file(home).exists()
-
-
-def test_a_damaged_line_is_named(home: Home) -> None:
-    run("nights", "baseline", "latest", "--reason", "Release 4")
-    with pins_file(home).open("a", encoding="utf-8") as file:
-        file.write("{\n")
-    ran = run("nights", "baseline")
-    assert ran.code == 2 and "line 2" in ran.err

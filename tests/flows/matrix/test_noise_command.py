@@ -18,11 +18,6 @@ from tests.support.noisy_model import NoisyModel
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def demo(demo_here: CommandLine) -> CommandLine:
-    return demo_here
-
-
 QUESTIONS = 24
 
 

@@ -225,41 +225,6 @@ def test_what_could_not_be_saved_before_is_saved_on_closing(path: Path) -> None:
         assert afterwards.get(reply.call.request) == reply
 
 
-def test_a_full_disk_loses_no_reply(file: ReplyCache, caplog: pytest.LogCaptureFixture) -> None:
-    pragma(file, f"max_page_count = {pragma(file, 'page_count')}")
-    reply = put(file, "q", "x" * 100_000)
-    assert "full" in caplog.text
-    assert file.get(reply.call.request) == reply
-
-
-def test_a_file_that_is_no_database_is_said_to_be_damaged(path: Path) -> None:
-    path.parent.mkdir()
-    path.write_bytes(b"this is no database, whatever its name says" * 100)
-    with pytest.raises(CrosscheckError, match="damaged") as caught:
-        open_reply_cache(path)
-    assert str(path) in str(caught.value) and "Move the file away" in str(caught.value)
-
-
-def test_a_page_of_garbage_is_said_to_be_damage_instead_of_buying_again(path: Path) -> None:
-    with open_reply_cache(path) as cache:
-        replies = [put(cache, str(number), "x" * 2000) for number in range(100)]
-    content = bytearray(path.read_bytes())
-    content[4096:] = b"\xff" * (len(content) - 4096)
-    path.write_bytes(content)
-    with pytest.raises(CrosscheckError, match="damaged"), open_reply_cache(path) as cache:
-        for reply in replies:
-            cache.get(reply.call.request)
-
-
-def test_a_cache_of_a_newer_version_is_left_alone(path: Path) -> None:
-    open_reply_cache(path).close()
-    with sqlite3.connect(path) as database:
-        database.execute("PRAGMA user_version = 99")
-    database.close()
-    with pytest.raises(CrosscheckError, match="newer version"):
-        open_reply_cache(path)
-
-
 def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(CrosscheckError, match="cannot be opened"):

@@ -18,7 +18,7 @@ from tasks.backbone.endpoint.retry_policy import UNREACHABLE_S, RetryPolicy, lon
 from tasks.backbone.protocol import Message, Request
 from tasks.core.errors import BackboneError
 from tasks.settings.backbone import BackboneSettings
-from tests.support.fake_openai import Behaviour, FakeOpenAI, dropped, error, hang, server_error
+from tests.support.fake_openai import Behaviour, FakeOpenAI, dropped, error, hang
 
 ASK = Request((Message("user", "q"),))
 MOST = 7
@@ -47,20 +47,6 @@ def closed_port() -> Iterator[str]:
 
 def moved(location: str, status: int = 307) -> Behaviour:
     return Behaviour(status, {}, {"location": location})
-
-
-@pytest.mark.parametrize(
-    "behaviour",
-    [server_error(500), error(429, "slow down")],
-    ids=["500", "429"],
-)
-async def test_a_call_is_at_most_seven_requests(
-    fake_openai: FakeOpenAI, settings: BackboneSettings, behaviour: Behaviour
-) -> None:
-    fake_openai.always(behaviour)
-    caught = await failure(settings)
-    assert len(fake_openai.requests) == MOST
-    assert caught.transient and caught.retried
 
 
 def test_how_long_a_call_can_take_follows_from_the_settings() -> None:

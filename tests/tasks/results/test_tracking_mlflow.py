@@ -96,12 +96,6 @@ def test_a_finished_run_has_its_scores_and_where_they_come_from(
     assert "mlflow.parentRunId" not in run.data.tags
 
 
-def test_stages_are_a_stepped_series(finished: Tracked, reader: MlflowClient) -> None:
-    assert finished.run_id is not None
-    history = reader.get_metric_history(finished.run_id, "ex_by_stage")
-    assert [metric.step for metric in history] == [1, 2, 3, 4]
-
-
 def test_the_questions_are_the_runs_dataset(finished: Tracked, reader: MlflowClient) -> None:
     assert finished.run_id is not None
     (given,) = reader.get_run(finished.run_id).inputs.dataset_inputs
@@ -206,19 +200,6 @@ def test_a_name_that_mlflow_would_refuse_does_not_lose_the_run(store: Store, cli
     assert tracked.problem == ""
     assert tracked.run_id is not None
     assert client.get_run(tracked.run_id).data.params["pipeline.c"] == "\N{SNOWMAN}"
-
-
-def test_half_a_surrogate_pair_in_a_reply_is_no_reason_to_lose_the_table(
-    store: Store, client: MlflowClient
-) -> None:
-    row = make_report(1).rows[0]
-    tracker = Tracker(home_of(store), store)
-    tracker.start(make_run())
-    tracked = tracker.finish(
-        report_of((replace(row, outcome=replace(row.outcome, sql="SELECT '\ud83d'")),))
-    ).mlflow
-    assert tracked.problem == ""
-    assert "SELECT '\ufffd'" in str(json.loads(artifact(client, tracked, "predictions.json")))
 
 
 def test_a_deleted_experiment_is_named_before_the_first_call(store: Store, client: MlflowClient) -> None:

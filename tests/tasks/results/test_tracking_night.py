@@ -11,7 +11,6 @@ from tasks.core.errors import DataError
 from tasks.core.wording import duration
 from tasks.documents.html import html
 from tasks.documents.markdown import markdown
-from tasks.documents.text import visible
 from tasks.pages.leaderboard import write_leaderboard
 from tasks.pages.night import night_document
 from tasks.pages.night_evaluation import decline, earlier, facts, paid
@@ -46,7 +45,6 @@ from tasks.settings.home import Home
 from tests.support.disk import Disk, disk
 from tests.tasks.results.comparison_samples import score, stored, two_runs, with_status
 from tests.tasks.results.night_samples import REFUSED, START, a_night, entry_of, keep, unanswered
-from tests.tasks.results.page_parts import EVIL, hostile_runs
 
 __all__ = ["disk"]
 
@@ -323,14 +321,6 @@ def test_what_is_kept_of_a_night_is_all_of_it(warehouse: Warehouse, tmp_path: Pa
     assert refused["ex"] is None and refused["cost"]["calls"] is None and refused["cost"]["cost_usd"] is None
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"night": "n"}', "null", "{"])
-def test_a_file_that_is_no_night_is_said_to_be_none(tmp_path: Path, text: str) -> None:
-    file = tmp_path / "n.json"
-    file.write_text(text, encoding="utf-8")
-    with pytest.raises(DataError, match="cannot be read"):
-        read(file)
-
-
 def test_what_a_killed_attempt_paid_is_known_at_least(warehouse: Warehouse) -> None:
     first, second = (each.model_copy(update={"tags": {NIGHT: "tonight"}}) for each in two_runs(1, 2, 4))
     warehouse.start(with_status(first, "running"))
@@ -423,33 +413,6 @@ def test_the_artifact_has_the_verdict_the_numbers_and_the_commands(warehouse: Wa
     assert text.count("```sql") == 2 * 5, "five of the 20"
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert [line.count("|") - line.count("\\|") for line in rows] == [14] * 4 + [13] * 5
-
-
-def test_nothing_in_the_artifact_acts(warehouse: Warehouse) -> None:
-    trap = f"{EVIL} | `x` ```\n# not a heading\n[link](http://example.com) \x1b[31m"
-    hostile = [run.model_copy(update={"backbone": trap}) for run in hostile_runs(0, 5)]
-    gate = Gate(level=0.99, threshold=0)
-    night = a_night(
-        warehouse, hostile, gate, name=trap, problem=f"```\n# {trap}", matrix={"backbones": [trap]}
-    )
-    assert night.entries[0].verdict == "regression"
-    text = markdown(night_document(night, warehouse, page="/home/n.html"))
-    outside = []
-    fence = ""
-    for line in text.splitlines():
-        if fence:
-            fence = "" if line == fence else fence
-        elif line.startswith("```"):
-            fence = line.removesuffix("sql")
-        else:
-            outside.append(line)
-    assert fence == ""
-    assert not [line for line in outside if "not a heading" in line and line.lstrip().startswith("# not")]
-    for line in outside:
-        for sign in ("<script", "[link]"):
-            assert sign not in line.replace("\\<", "").replace("\\[", "")
-    assert "\x1b" not in text
-    assert visible("\x1b[31m") in text.replace("\\", "")
 
 
 def test_the_facts_say_when_what_and_how(warehouse: Warehouse) -> None:

@@ -25,6 +25,7 @@ from tasks.results.mlflow.store import (
     ui_url,
 )
 from tasks.results.mlflow.tracker import Tracker
+from tasks.results.run_record import Tracked
 from tasks.settings.home import Home
 from tests.support.ports import free_ports
 from tests.support.postgres import postgres_database
@@ -156,10 +157,16 @@ def test_the_printed_command_opens_the_store_when_copied(store: Store, tmp_path:
         process.wait(300)
 
 
+def tracked_run(benchmark: str, home: Home, store: Store) -> Tracked:
+    """Log a run of a benchmark to a store."""
+    tracker = Tracker(home, store)
+    tracker.start(make_run(benchmark=benchmark))
+    return tracker.finish(make_report(5)).mlflow
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("served_first", [True, False])
 def test_runs_with_and_without_the_server_of_a_folder_meet_in_one_experiment(
-    store: Store, tmp_path: Path, served_first: bool
+    store: Store, tmp_path: Path
 ) -> None:
     port = free_port()
     served = Store(f"http://127.0.0.1:{port}")
@@ -172,19 +179,16 @@ def test_runs_with_and_without_the_server_of_a_folder_meet_in_one_experiment(
     )
     try:
         wait_for(f"{served.uri}/health")
-        made = []
-        for used in (served, store) if served_first else (store, served):
-            tracker = Tracker(Home(tmp_path), used)
-            tracker.start(make_run())
-            made.append(tracker.finish(make_report(5)).mlflow)
-        assert [tracked.problem for tracked in made] == ["", ""]
-        assert made[0].experiment_id == made[1].experiment_id
-        for tracked in made:
-            for client in (served.client(), store.client()):
-                assert client.get_run(str(tracked.run_id)).info.status == "FINISHED"
-                assert client.list_artifacts(str(tracked.run_id))
-            shown = f"{served.uri}/get-artifact?path=predictions.json&run_uuid={tracked.run_id}"
-            assert json.loads(wait_for(shown))["columns"]
+        for benchmark, stores in {"first": (served, store), "second": (store, served)}.items():
+            runs = [tracked_run(benchmark, Home(tmp_path), used) for used in stores]
+            assert [run.problem for run in runs] == ["", ""]
+            assert runs[0].experiment_id == runs[1].experiment_id
+            for run in runs:
+                for client in (served.client(), store.client()):
+                    assert client.get_run(str(run.run_id)).info.status == "FINISHED"
+                    assert client.list_artifacts(str(run.run_id))
+                table = f"{served.uri}/get-artifact?path=predictions.json&run_uuid={run.run_id}"
+                assert json.loads(wait_for(table))["columns"]
     finally:
         process.terminate()
         process.wait(300)

@@ -198,13 +198,6 @@ def test_questions_keep_the_order_of_the_benchmark(path: Path) -> None:
     assert Warehouse(path).read_run(RUN.run_id).rows == rows
 
 
-def test_half_a_surrogate_pair_in_a_reply_does_not_stop_the_night(path: Path) -> None:
-    row = make_report(1).rows[0]
-    odd = replace(row, outcome=replace(row.outcome, sql="SELECT '\ud83d'", notes=("\udc00",)))
-    Warehouse(path).finish(record_of(RUN, report_of((odd,))))
-    assert Warehouse(path).read_run(RUN.run_id).rows[0].outcome.sql == "SELECT '?'"
-
-
 def test_an_unknown_run_is_named_with_the_nearest_one(path: Path) -> None:
     with pytest.raises(DataError, match="has not been written yet"):
         Warehouse(path).read_run("x")
@@ -325,17 +318,6 @@ def test_a_killed_writer_leaves_whole_questions_behind(path: Path) -> None:
     assert len(found) >= 30
     assert len(found) % 10 == 0
     assert found == make_report(60).rows[: len(found)]
-
-
-def test_a_file_of_somebody_else_is_left_alone(path: Path) -> None:
-    path.parent.mkdir()
-    with duckdb.connect(str(path)) as connection:
-        connection.execute("CREATE TABLE runs (a INTEGER)")
-    with pytest.raises(DataError, match="was not written by Crosscheck"):
-        Warehouse(path).start(RUN)
-    path.write_bytes(b"not a database" * 1000)
-    with pytest.raises(DataError, match="cannot be opened"):
-        Warehouse(path).runs()
 
 
 @pytest.mark.slow

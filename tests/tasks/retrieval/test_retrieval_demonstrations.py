@@ -140,15 +140,6 @@ class TestEmbedding:
             by_meaning(folder, tmp_path / "cache")
         assert len(list((tmp_path / "cache").iterdir())) == 1
 
-    @pytest.mark.parametrize("damage", [b"", b"\x93NUMPY", b"garbage"])
-    def test_a_damaged_file_is_made_anew(self, encoder, tmp_path, damage):
-        expected = by_meaning(encoder, tmp_path, k=3).nearest(ask("pigs"))
-        (file,) = tmp_path.iterdir()
-        whole = file.read_bytes()
-        file.write_bytes(damage)
-        assert by_meaning(encoder, tmp_path, k=3).nearest(ask("pigs")) == expected
-        assert file.read_bytes() == whole
-
     def test_a_zero_vector_is_no_trouble(self, encoder):
         for metric in ("euclidean", "cosine"):
             ranker = EmbeddingRanker(TEXTS, encoder=str(encoder), metric=metric)

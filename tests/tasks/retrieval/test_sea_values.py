@@ -251,12 +251,6 @@ def test_an_index_of_the_old_format_is_replaced(tmp_path: Path, school: Database
     assert [file.name for file in tmp_path.iterdir() if file != school.path] == [path.name]
 
 
-def test_a_database_in_the_place_of_an_index_is_replaced(tmp_path: Path, school: Database) -> None:
-    path = tmp_path / f"{school.digest}.sqlite"
-    made(path, f"CREATE TABLE place (id); PRAGMA user_version = {builder.FORMAT}")
-    assert ValueIndex.open(school, tmp_path).retrieve("Los Angeles?")
-
-
 async def test_damage_that_a_question_meets_has_the_index_built_again(
     tmp_path: Path, school: Database
 ) -> None:

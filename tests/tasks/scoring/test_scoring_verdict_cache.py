@@ -1,15 +1,12 @@
 """Verdicts of earlier runs: found again when nothing has changed, and only then."""
 
 import ast
-import random
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from tasks.core.errors import CrosscheckError
 from tasks.database.database import Database
 from tasks.database.limits import Limits
 from tasks.database.sandbox.workers import SqlWorkers
@@ -155,74 +152,6 @@ def test_names_like_these_are_not_mistaken_for_them(tmp_path: Path, sql: str) ->
         assert cache.get(KEY._replace(sql=sql)) == VERDICT
 
 
-def damaged_by_other_text(path: Path) -> None:
-    path.write_text("not a database, but long enough to be looked at by SQLite " * 20)
-
-
-def damaged_by_random_bytes(path: Path) -> None:
-    path.write_bytes(random.Random(1).randbytes(path.stat().st_size))
-
-
-def damaged_inside(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[4096:] = random.Random(2).randbytes(len(content) - 4096)
-    path.write_bytes(content)
-
-
-def cut_in_half(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-
-
-def cut_within_the_header(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:50])
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [damaged_by_other_text, damaged_by_random_bytes, damaged_inside, cut_in_half, cut_within_the_header],
-)
-def test_a_damaged_file_is_set_aside_and_begun_anew(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: Callable[[Path], None]
-) -> None:
-    path = tmp_path / "verdicts.sqlite"
-    with VerdictCache(path) as cache:
-        for number in range(100):
-            cache[KEY._replace(sql=f"SELECT {number}")] = VERDICT
-    damage(path)
-    content = path.read_bytes()
-    with VerdictCache(path) as cache:
-        assert cache.get(KEY) is None
-        cache[KEY] = VERDICT
-    with VerdictCache(path) as cache:
-        assert cache.get(KEY) == VERDICT
-    (aside,) = tmp_path.glob("verdicts.sqlite.damaged-*")
-    assert aside.read_bytes() == content
-    (record,) = caplog.records
-    assert aside.name in record.getMessage()
-    assert "\n" not in record.getMessage()
-
-
-def test_the_file_that_another_process_has_begun_anew_meanwhile_is_shared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "verdicts.sqlite"
-    with VerdictCache(path) as cache:
-        cache[KEY] = VERDICT
-    damaged_by_random_bytes(path)
-    looked, others = keyed_store.renew_if_damaged, list[VerdictCache]()
-
-    def looked_after_another(path: Path, loss: str) -> bool:
-        monkeypatch.setattr(keyed_store, "renew_if_damaged", looked)
-        others.append(VerdictCache(path))
-        return looked(path, loss)
-
-    monkeypatch.setattr(keyed_store, "renew_if_damaged", looked_after_another)
-    with VerdictCache(path) as cache, others[0] as other:
-        other[KEY] = VERDICT
-        assert cache.get(KEY) == VERDICT
-    assert len(list(tmp_path.glob("verdicts.sqlite.damaged-*"))) == 1
-
-
 def in_file(path: Path) -> int:
     with closing(sqlite3.connect(path)) as database:
         (found,) = database.execute("SELECT count(*) FROM entry").fetchone()
@@ -274,13 +203,6 @@ def test_a_verdict_that_cannot_be_read_is_executed_again(tmp_path: Path) -> None
         with closing(sqlite3.connect(path)) as database, database:
             database.execute("UPDATE entry SET content = '{\"colour\": 1'")
         assert cache.get(KEY) is None
-
-
-def test_a_file_that_cannot_be_opened_is_one_message(tmp_path: Path) -> None:
-    path = tmp_path / "verdicts.sqlite"
-    path.mkdir()
-    with pytest.raises(CrosscheckError, match="Remove the file"):
-        VerdictCache(path)
 
 
 async def test_judging_the_same_again_executes_nothing(

@@ -12,9 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.core.errors import ConfigurationError
-from tasks.settings.backbone import BackboneSettings
 from tasks.settings.base import Settings
-from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import find_conf
 from tasks.settings.kinds import PIPELINES
@@ -458,14 +456,6 @@ def test_a_key_in_the_place_of_its_variables_name_is_refused_without_being_repea
             load_backbone_settings(CONF, name, overrides)
         assert "no name of an environment variable" in str(caught.value)
         assert key not in str(caught.value)
-
-
-def test_models_cannot_be_changed_once_read() -> None:
-    settings = load_backbone_settings(CONF, "offline")
-    with pytest.raises(ValueError, match="frozen"):
-        settings.model = "another"  # type: ignore[misc]
-    assert isinstance(settings, BackboneSettings)
-    assert BenchmarkSettings.model_fields["quarantine"].default == ()
 
 
 def _numbers(model: type[Settings]) -> Iterator[str]:
