@@ -13,7 +13,7 @@ SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 1_089,
     "flows/cli": 4_076,
-    "flows/evaluate": 7_768,
+    "flows/evaluate": 7_769,
     "flows/matrix": 1_283,
     "flows/pages": 1_658,
     "flows/pipelines": 959,

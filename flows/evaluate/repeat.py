@@ -62,8 +62,9 @@ def _code(conf: Path) -> str:
 
 def _files(conf: Path) -> Iterator[Path]:
     for folder in ("tasks", "flows"):
-        paths = (path for path in (ROOT / folder).rglob("*") if path.suffix != ".pyc" and path.is_file())
-        yield from paths
+        paths = (path for path in (ROOT / folder).rglob("*") if path.is_file())
+        # Python writes compiled modules under another name first, at any time.
+        yield from (path for path in paths if path.parent.name != "__pycache__")
     for folder in ("backbones", "benchmarks", "pipelines", "prompts"):
         yield from (path for path in (conf / folder).glob("*") if path.is_file())
 

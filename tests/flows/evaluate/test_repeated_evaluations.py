@@ -121,6 +121,21 @@ def test_a_changed_prompt_is_other_code(tmp_path: Path, monkeypatch: pytest.Monk
     assert inputs_digest({}) != before
 
 
+def test_a_compiled_module_that_python_is_writing_is_no_other_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inputs, "ROOT", tmp_path)
+    cache = tmp_path / "tasks" / "__pycache__"
+    cache.mkdir(parents=True)
+    (tmp_path / "tasks" / "stage.py").write_text("STAGE = 1\n", encoding="utf-8")
+    monkeypatch.setattr(inputs, "_code", inputs._code.__wrapped__)
+    before = inputs_digest({})
+    (cache / "stage.cpython-311.pyc.140234").write_bytes(
+        b"half"
+    )  # importlib writes to such a name, then renames it
+    assert inputs_digest({}) == before
+
+
 @pytest.mark.parametrize("more", [
     {"pipeline": "{own}"},
     {"overrides": ("benchmark.metrics=[{own}]",)},
