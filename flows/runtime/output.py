@@ -19,10 +19,12 @@ _CARRIAGE_RETURN = re.compile(r"\r\n?")
 
 
 def emit_json(value: Any) -> None:
-    """Print one JSON object on standard output; what JSON has no form for, as infinity, is printed as text."""
+    """Print a record as one JSON object on standard output; what JSON has no form for, as infinity, becomes text."""
+    from tasks.results.run_record import json_of
     from tasks.results.warehouse.views import plain
 
-    sys.stdout.write(json.dumps(plain(value), ensure_ascii=False, allow_nan=False) + "\n")
+    document = value if isinstance(value, dict) else json_of(value)
+    sys.stdout.write(json.dumps(plain(document), ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def write_csv(rows: Iterable[Sequence[object]], stream: TextIO) -> None:
