@@ -39,9 +39,9 @@ class Sweep:
         """Return the record of a sweep."""
         from flows.pages.sweep import headline
 
-        details = swept.as_object()
+        details = json_of(swept.document)
         runs = tuple(done.evaluated for done in swept.cells)
-        return cls(swept.id, runs, details["estimated_usd"], details["spent_usd"], details, headline(swept))
+        return cls(swept.id, runs, swept.estimated_usd, swept.spent_usd, details, headline(swept))
 
     def __str__(self) -> str:
         return self._headline

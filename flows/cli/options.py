@@ -263,7 +263,7 @@ class Json:
         """Print the result of a command.
 
         Args:
-            value: the result as plain JSON, for `--json`.
+            value: the result, a document or plain JSON, for `--json`.
             show: prints the result as text to a stream.
             text_too: whether the text is printed to standard error in addition to the JSON.
         """

@@ -18,6 +18,9 @@ from tasks.core.records import Execution, Question
 from tasks.core.wording import storable
 from tasks.database.database import Database, database_name, locate, open_database
 from tasks.database.engine import engine_of
+from tasks.results.run_record import JsonDocument, TextOrNull, at
+from tasks.results.warehouse.views import Rows
+from tasks.scoring.cost import Cost, total_cost
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
 from tasks.settings.pipeline import has_oracle, oracle_settings
@@ -50,11 +53,52 @@ class Answered:
     remark: str = ""  # warning about the answer; "" if there is none
 
     @property
+    def error(self) -> str:
+        """Why there is no result; "" if there is one, or no reason is known."""
+        failure = self.outcome.failure
+        return (self.execution.error if self.execution else "") or (failure.message if failure else "")
+
+    @property
+    def cost(self) -> Cost:
+        """Its model calls."""
+        return total_cost(self.outcome.stages)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks of the pipeline and of its stages."""
+        stages = (f"{record.label}: {note}" for record in self.outcome.stages for note in record.notes)
+        return (*self.outcome.notes, *stages)
+
+    @property
     def exit_code(self) -> int:
         """0 if the SQL ran, 1 if there is none or it failed, 3 if the question can be retried."""
         if self.outcome.retryable:
             return ExitCode.TRY_AGAIN
         return ExitCode.DONE if self.execution and self.execution.ok else ExitCode.NEGATIVE
+
+
+class StageSql(JsonDocument):
+    """The SQL after a stage."""
+
+    name: str = at("stage")
+    sql: str | None
+
+
+class AnswerDocument(JsonDocument):
+    """An answer as `crosscheck answer --json` prints it."""
+
+    question: str = at("question", "text")
+    sql: str | None = at("outcome", "sql")
+    remark: TextOrNull
+    status: str = at("execution", "status", default="no_answer")
+    error: TextOrNull
+    columns: tuple[str, ...] = at("execution", "columns", default=())
+    rows: Rows = at("execution", "rows", default=())
+    row_count: int | None = at("execution", "row_count", default=None)
+    stages: tuple[StageSql, ...] = at("outcome", "candidates")
+    calls: int = at("cost", "calls")
+    cached_calls: int = at("cost", "cached_calls")
+    notes: tuple[str, ...]
 
 
 def _open(settings: EvaluationSettings, written: str, progress: Progress) -> Database:

@@ -80,6 +80,20 @@ class Verified:
         return {name: decision for name, decision in (self.decisions or {}).items() if decision.findings}
 
     @property
+    def unchecked(self) -> dict[str, str]:
+        """What could not be checked of golds, by id."""
+        return {
+            name: decision.unchecked
+            for name, decision in (self.decisions or {}).items()
+            if decision.unchecked
+        }
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many golds there are of each class, and how many are slow."""
+        return {**self.report.counts, "slow": len(self.report.slow)}
+
+    @property
     def suggested(self) -> tuple[str, ...]:
         """Ids for the benchmark's quarantine list: the present ones, and those whose gold SQL fails."""
         faults = {check.id for check in self.report.faults}

@@ -6,8 +6,7 @@ its replies: only the command `judge` imports this module. No score depends on a
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 from pydantic import BaseModel
 
@@ -26,7 +25,7 @@ from tasks.core.records import Question
 from tasks.core.wording import counted, counts, money, percent, shorten, storable
 from tasks.database.database import Database
 from tasks.documents.model import Block, Bullets, Document, Sentence, Span
-from tasks.results.run_record import FINISHED, RunRecord
+from tasks.results.run_record import FINISHED, Count, JsonDocument, RunRecord, at
 from tasks.scoring.cost import Cost, calls_in_words, total_cost
 from tasks.scoring.report import Opinion, QuestionScore, Ratio, is_right
 from tasks.settings.evaluation import EvaluationSettings, QuestionSelection
@@ -64,32 +63,35 @@ class Judged:
         """What the opinions cost."""
         return total_cost([StageRecord(STAGE, STAGE, None, False, tuple(self.calls))])
 
-    def disputed(self, *, ex: bool) -> list[str]:
-        """Return the questions whose answer is right by EX (or wrong), and the contrary in the opinion."""
-        rule = self.run.rule
-        ids = (row.question.id for row in self.rows if is_right(row.final, rule) is ex)
-        return [id_ for id_ in ids if id_ in self.opinions and self.opinions[id_].right is not ex]
+    @property
+    def disputed(self) -> tuple[list[str], list[str]]:
+        """The questions that are right by EX and wrong in the opinion, and the other way round."""
+        right = {row.question.id: is_right(row.final, self.run.rule) for row in self.rows}
+        differing = [
+            id_ for id_ in right if id_ in self.opinions and self.opinions[id_].right is not right[id_]
+        ]
+        return [id_ for id_ in differing if right[id_]], [id_ for id_ in differing if not right[id_]]
 
     @property
     def agreement(self) -> Ratio:
         """Opinions that agree with execution accuracy, of all opinions."""
         total = len(self.opinions)
-        return Ratio(total - len(self.disputed(ex=True)) - len(self.disputed(ex=False)), total)
+        return Ratio(total - sum(map(len, self.disputed)), total)
 
-    def as_object(self) -> dict[str, Any]:
-        """Return it as plain JSON."""
-        return {
-            "run_id": self.run.run_id,
-            "backbone": self.backbone,
-            "rule": self.run.rule,
-            "answers": len(self.rows),
-            "judged": len(self.opinions),
-            "agrees_with_ex": asdict(self.agreement),
-            "right_by_ex_wrong_by_model": self.disputed(ex=True),
-            "wrong_by_ex_right_by_model": self.disputed(ex=False),
-            "without_opinion": self.failures,
-            "cost": asdict(self.cost),
-        }
+
+class JudgedDocument(JsonDocument):
+    """Opinions as `crosscheck judge --json` prints them and a run's record keeps them."""
+
+    run_id: str = at("run", "run_id")
+    backbone: str
+    rule: str = at("run", "rule")
+    answers: Count = at("rows")
+    judged: Count = at("opinions")
+    agrees_with_ex: Ratio = at("agreement")
+    right_by_ex_wrong_by_model: tuple[str, ...] = at("disputed", 0)
+    wrong_by_ex_right_by_model: tuple[str, ...] = at("disputed", 1)
+    without_opinion: dict[str, str] = at("failures")
+    cost: Cost
 
 
 def answers_of(
@@ -192,7 +194,7 @@ def judged_document(judged: Judged) -> Document:
         Sentence(f"agrees with EX (rule {run.rule}): {percent(agreement)} ({counts(agreement)})"),
         Sentence(f"{calls_in_words(judged.cost)}, {money(judged.cost.cost_usd)}"),
     ]
-    if disputed := judged.disputed(ex=False):
+    if disputed := judged.disputed[1]:
         blocks.append(Sentence(f"wrong by EX, right in its opinion: {shorten(disputed, MAX_LISTED)}"))
     if failures := tuple(f"{question}: {reason}" for question, reason in judged.failures.items()):
         title = f"no opinion on {len(failures):,} of {counted(len(judged.rows), 'answer')}; --json lists all"

@@ -1,8 +1,10 @@
 """The papers' tables of finished runs: steps and ablations by difficulty, linking, efficiency, cost."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from pydantic import Field, computed_field
 
 from flows.runtime.folders import Folders
 from tasks.benchmarks.databases import open_benchmark_database
@@ -28,24 +30,24 @@ class PaperTable:
     """A table as a paper prints it."""
 
     title: str
-    columns: tuple[str, ...]  # the first column holds names
-    rows: tuple[tuple[str, Sequence[Cell]], ...]  # name, and a cell for each further column
+    columns: Annotated[tuple[str, ...], Field(exclude=True)]  # the first column holds names
+    # name, and a cell for each further column
+    lines: Annotated[tuple[tuple[str, Sequence[Cell]], ...], Field(exclude=True)]
     note: str = ""
 
     def as_table(self) -> Table:
         """Return it with texts as cells."""
         first, *others = self.columns
         columns = (Column(first, "text"), *(Column(name, brief=name == TOTAL) for name in others))
-        rows = tuple((name, *map(_text, cells)) for name, cells in self.rows)
+        rows = tuple((name, *map(_text, cells)) for name, cells in self.lines)
         return Table(self.title, columns, rows, self.note, wide=True)
 
-    def as_object(self) -> dict[str, Any]:
-        """Return it as plain JSON; null is unknown."""
-        rows = [
-            {"name": name, "cells": dict(zip(self.columns[1:], map(_plain, cells), strict=True))}
-            for name, cells in self.rows
-        ]
-        return {"title": self.title, "rows": rows, "note": self.note}
+    @computed_field
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """Its lines with their cells by column; null is unknown."""
+        names = self.columns[1:]
+        return [{"name": name, "cells": dict(zip(names, cells, strict=True))} for name, cells in self.lines]
 
 
 @dataclass(frozen=True)
@@ -261,7 +263,3 @@ def _text(cell: Cell) -> str:
             return f"{cell:,.2f}" if abs(cell) >= 0.01 or cell == 0 else f"{cell:.6f}"
         case _:
             return f"{cell['mean']:.2f} ({cell['low']:.2f}–{cell['high']:.2f})"
-
-
-def _plain(cell: Cell) -> Any:
-    return asdict(cell) if isinstance(cell, Ratio) else cell

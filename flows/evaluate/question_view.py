@@ -3,25 +3,24 @@
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, astuple, dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
 from flows.evaluate.exchanges import Exchanges, read_exchanges
 from flows.runtime.control import Progress
 from flows.runtime.folders import Folders
-from flows.runtime.output import result_as_object
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.databases import open_benchmark_database
 from tasks.core.errors import CrosscheckError, DatabaseUnavailableError, DataError, did_you_mean
-from tasks.core.outcome import Call
+from tasks.core.outcome import Call, StageRecord
 from tasks.core.records import Execution
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.results.predictions import status
-from tasks.results.run_record import RunRecord
+from tasks.results.run_record import JsonDocument, RunRecord, at
+from tasks.results.warehouse.views import Rows
 from tasks.scoring.execution.rules import RULES, GoldOrder, comparable_rows
 from tasks.scoring.metrics.causes import classify
-from tasks.scoring.report import QuestionScore, Verdict, is_right
+from tasks.scoring.report import KeyVerdict, Opinion, QuestionScore, Verdict, is_right
 from tasks.scoring.variants import Variant, find_variants
 from tasks.sql.rewriting import ordering, without_distinct
 
@@ -33,6 +32,88 @@ Differing = tuple[frozenset[int] | None, frozenset[int] | None]
 """Places of the rows of the prediction's result and of the gold's that the other has not; None: not compared."""
 WORKERS = 2
 """SQLs that are executed at the same time."""
+
+
+class ResultDocument(JsonDocument):
+    """The result of a SQL now: its first rows, those before all others that the other result lacks."""
+
+    status: str
+    columns: tuple[str, ...]
+    rows: Rows
+    row_count: int | None
+    error: str
+    only_here: int
+    """How many of the rows the other result lacks."""
+
+
+class MessageDocument(JsonDocument):
+    """A message of a prompt."""
+
+    role: str
+    content: str
+
+
+class CallDocument(JsonDocument):
+    """A model call with its prompt and its reply; null where they are not stored."""
+
+    model: str
+    cached: bool
+    input_tokens: int | None = at("usage", "input")
+    output_tokens: int | None = at("usage", "output")
+    cost_usd: float | None
+    parse: str
+    messages: tuple[MessageDocument, ...] | None = None
+    reply: str | None = None
+
+
+class StageDocument(JsonDocument):
+    """What a stage made of a question."""
+
+    stage: str = at("label")
+    value: Any
+    restored: bool
+    seconds: float | None
+    error: str
+    notes: tuple[str, ...]
+    calls: tuple[CallDocument, ...]
+
+
+class FailureDocument(JsonDocument):
+    """Why a question has no answer."""
+
+    kind: str
+    message: str
+
+
+class QuestionDocument(JsonDocument):
+    """A question as `crosscheck show RUN QUESTION --json` prints it, with whole prompts and replies."""
+
+    run_id: str = at("record", "run_id")
+    question_id: str = at("score", "question", "id")
+    question: str = at("score", "question", "text")
+    evidence: str = at("score", "question", "evidence")
+    database: str = at("score", "question", "database_id")
+    difficulty: str | None = at("score", "question", "difficulty")
+    rule: str = at("record", "rule")
+    correct: bool = at("right")
+    correct_by_rule: dict[str, bool] = at("score", "final", "correct")
+    status: str = at("score", "status")
+    error: str = at("score", "final", "error")
+    failure: FailureDocument | None = at("score", "outcome", "failure")
+    causes: tuple[str, ...]
+    sql: str | None = at("score", "outcome", "sql")
+    gold_sql: str = at("score", "gold_sql")
+    keys: dict[str, KeyVerdict] = at("score", "keys")
+    opinion: Opinion | None = at("score", "opinion")
+    correct_by_variant: dict[str, bool | None]
+    predicted_result: ResultDocument | None = at("results", 0)
+    gold_result: ResultDocument | None = at("results", 1)
+    results_remark: str = at("remark")
+    not_executed: str = at("problem")
+    candidates: tuple[dict[str, Any], ...]
+    stages: tuple[StageDocument, ...]
+    not_stored: str = at("exchanges", "problem")
+    notes: tuple[str, ...] = at("score", "outcome", "notes")
 
 
 @dataclass(frozen=True)
@@ -67,6 +148,31 @@ class QuestionView:
         run, score = self.record, self.score
         variants = find_variants(run.settings_of("benchmark"), [score]) if score.executable else {}
         return {each: each.judge(score, run.rule) for each in variants.values()}
+
+    @property
+    def correct_by_variant(self) -> dict[str, bool | None]:
+        """The same by the variant's name."""
+        return {variant.name: right for variant, right in self.variants.items()}
+
+    @property
+    def results(self) -> tuple[ResultDocument | None, ...]:
+        """The results of the final SQL and of the gold SQL as JSON."""
+        pairs = zip((self.predicted, self.gold), self.differing, strict=True)
+        return tuple(_result(execution, self.rows, only_here) for execution, only_here in pairs)
+
+    @property
+    def candidates(self) -> tuple[dict[str, Any], ...]:
+        """The SQL after each stage with its verdict."""
+        score, rule = self.score, self.record.rule
+        return tuple(
+            {"stage": each.stage, "sql": each.sql} | _verdict(score.stages.get(each.stage), rule)
+            for each in score.outcome.candidates
+        )
+
+    @property
+    def stages(self) -> tuple[StageDocument, ...]:
+        """Its stages, with prompts and replies."""
+        return tuple(_stage(record, self.exchanges) for record in self.score.outcome.stages)
 
 
 def find_question(run: RunRecord, reference: str) -> QuestionScore:
@@ -176,56 +282,6 @@ def _open(benchmark: Benchmark, name: str) -> Database:
     return open_benchmark_database(benchmark, name, 0)
 
 
-def question_as_object(view: QuestionView) -> dict[str, Any]:
-    """Return a question as plain JSON, with whole prompts and replies."""
-    score, run = view.score, view.record
-    question, outcome = score.question, score.outcome
-    failure = outcome.failure
-    only_predicted, only_gold = view.differing
-    return {
-        "run_id": run.run_id,
-        "question_id": question.id,
-        "question": question.text,
-        "evidence": question.evidence,
-        "database": question.database_id,
-        "difficulty": question.difficulty,
-        "rule": run.rule,
-        "correct": view.right,
-        "correct_by_rule": dict(score.final.correct),
-        "status": status(score),
-        "error": score.final.error,
-        "failure": None if failure is None else {"kind": failure.kind, "message": failure.message},
-        "causes": list(view.causes),
-        "sql": outcome.sql,
-        "gold_sql": score.gold_sql,
-        "keys": {name: asdict(verdict) for name, verdict in score.keys.items()},
-        "opinion": asdict(score.opinion) if score.opinion else None,
-        "correct_by_variant": {each.name: now for each, now in view.variants.items()},
-        "predicted_result": _result(view.predicted, view.rows, only_predicted),
-        "gold_result": _result(view.gold, view.rows, only_gold),
-        "results_remark": view.remark,
-        "not_executed": view.problem,
-        "candidates": [
-            {"stage": each.stage, "sql": each.sql} | _verdict(score.stages.get(each.stage), run.rule)
-            for each in outcome.candidates
-        ],
-        "stages": [
-            {
-                "stage": record.label,
-                "value": record.value,
-                "restored": record.restored,
-                "seconds": record.seconds,
-                "error": record.error,
-                "notes": list(record.notes),
-                "calls": [_call(call, view.exchanges) for call in record.calls],
-            }
-            for record in outcome.stages
-        ],
-        "not_stored": view.exchanges.problem,
-        "notes": list(outcome.notes),
-    }
-
-
 def differing_rows(predicted: Execution | None, gold: Execution | None, *, sets: bool) -> Differing:
     """Return the places of the rows of each result that the other has not; None where they cannot be compared.
 
@@ -253,14 +309,16 @@ def _not_in(rows: Sequence[Any], others: Sequence[Any], *, sets: bool) -> frozen
 
 def _result(
     execution: Execution | None, rows: int, only_here: frozenset[int] | None
-) -> dict[str, Any] | None:
-    """Return the first rows of a result as JSON: those that the other result lacks first, with their number."""
+) -> ResultDocument | None:
+    """Return the first rows of a result, those that the other result lacks first, with their number."""
     if execution is None:
         return None
     only_here = only_here or frozenset()
     places = sorted(range(len(execution.rows)), key=lambda place: place not in only_here)[:rows]
-    shown = replace(execution, rows=tuple(execution.rows[place] for place in places))
-    return {**result_as_object(shown), "only_here": len(only_here.intersection(places))}
+    first = tuple(execution.rows[place] for place in places)
+    return ResultDocument(
+        **vars(execution) | {"rows": first, "only_here": len(only_here.intersection(places))}
+    )
 
 
 def _verdict(verdict: Verdict | None, rule: str) -> dict[str, Any]:
@@ -269,18 +327,15 @@ def _verdict(verdict: Verdict | None, rule: str) -> dict[str, Any]:
     return {"correct": is_right(verdict, rule), "status": verdict.status, "error": verdict.error}
 
 
-def _call(call: Call, exchanges: Exchanges) -> dict[str, Any]:
+def _stage(record: StageRecord, exchanges: Exchanges) -> StageDocument:
+    calls = tuple(_call(call, exchanges) for call in record.calls)
+    return StageDocument.model_validate(record).model_copy(update={"calls": calls})
+
+
+def _call(call: Call, exchanges: Exchanges) -> CallDocument:
     exchange = exchanges.by_request.get(call.request)
-    messages = (
-        [{"role": each.role, "content": each.content} for each in exchange.messages] if exchange else None
-    )
-    return {
-        "model": call.model,
-        "cached": call.cached,
-        "input_tokens": call.usage.input,
-        "output_tokens": call.usage.output,
-        "cost_usd": call.cost_usd,
-        "parse": call.parse,
-        "messages": messages,
-        "reply": exchange.reply if exchange else None,
-    }
+    document = CallDocument.model_validate(call)
+    if exchange is None:
+        return document
+    messages = tuple(map(MessageDocument.model_validate, exchange.messages))
+    return document.model_copy(update={"messages": messages, "reply": exchange.reply})

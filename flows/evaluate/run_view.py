@@ -1,17 +1,15 @@
 """A run with the questions that are not right, as `crosscheck show` prints it."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from flows.evaluate.paper_tables import schemas_of
 from flows.runtime.folders import Folders
 from tasks.core.errors import CrosscheckError
 from tasks.database.schema import Schema
 from tasks.results.build_record import record_of
-from tasks.results.predictions import status
-from tasks.results.run_record import FINISHED, RunRecord, json_of
+from tasks.results.run_record import FINISHED, JsonDocument, RunRecord, at
 from tasks.scoring.build_report import build_report
 from tasks.scoring.metrics.causes import classify, is_unanswered
 from tasks.scoring.report import QuestionScore, is_right
@@ -75,18 +73,17 @@ def view_run(record: RunRecord, folders: Folders) -> RunView:
     return replace(view, record=record.model_copy(update={"metrics": metrics}))
 
 
-def run_as_object(view: RunView, listed: Mapping[str, Sequence[QuestionScore]]) -> dict[str, Any]:
-    """Return a run's record as plain JSON, with the questions that are listed by "wrong" and "unanswered"."""
-    lines = {kind: [_line_as_object(view, row) for row in rows] for kind, rows in listed.items()}
-    return {**json_of(view.record), "listed": lines}
+class ListedQuestion(JsonDocument):
+    """A question in a list of a run's questions."""
 
+    question_id: str = at("question", "id")
+    database: str = at("question", "database_id")
+    difficulty: str | None = at("question", "difficulty")
+    question: str = at("question", "text")
+    status: str
+    causes: tuple[str, ...] = ()
 
-def _line_as_object(view: RunView, row: QuestionScore) -> dict[str, Any]:
-    return {
-        "question_id": row.question.id,
-        "database": row.question.database_id,
-        "difficulty": row.question.difficulty,
-        "question": row.question.text,
-        "status": status(row),
-        "causes": list(causes_of(view, row)),
-    }
+    @classmethod
+    def of(cls, view: RunView, row: QuestionScore) -> "ListedQuestion":
+        """Return a question of a run with the causes that make it wrong."""
+        return cls.model_validate(row).model_copy(update={"causes": causes_of(view, row)})

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from flows.prefect.prefect_records import PrefectRecords
 from flows.runtime.folder_use import is_in_use, only_cleaner, sole_use
@@ -34,6 +34,7 @@ from tasks.results.retention import (
     retention,
     size_of,
 )
+from tasks.results.run_record import JsonDocument, TextOrNull, at
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.evaluation import Keep
 from tasks.settings.home import Home, find_replies
@@ -294,37 +295,46 @@ def in_words(cleaned: Cleaned) -> str:
     return " ".join((freed, *cleaned.problems, *([] if cleaned.shrunk else [NOT_SHRUNK])))
 
 
-def as_object(folder: Folder, holdings: Sequence[Holding]) -> dict[str, Any]:
-    """Return the stores as plain JSON."""
-    return {
-        "home": str(folder.home.path),
-        "bytes": sum(each.size for each in holdings),
-        "frees_bytes": sum(each.frees for each in holdings),
-        "cutoff": folder.retention.cutoff.isoformat(timespec="seconds"),
-        "kept_runs": sorted(folder.retention.kept),
-        "stores": [
-            {
-                "name": each.name,
-                "path": str(each.path),
-                "bytes": each.size,
-                "counts": dict(each.counts),
-                "removable": dict(each.removable),
-                "frees_bytes": each.frees,
-                "cost_usd": each.cost_usd,
-                "note": each.note or None,
-                "parts": [
-                    {
-                        "name": part.name,
-                        "bytes": part.size,
-                        "counts": dict(part.counts),
-                        "cost_usd": part.cost_usd,
-                    }
-                    for part in each.parts
-                ],
-            }
-            for each in holdings
-        ],
-    }
+class PartDocument(JsonDocument):
+    """What a part of a store holds."""
+
+    name: str
+    bytes: int = at("size")
+    counts: dict[str, int]
+    cost_usd: float | None
+
+
+class StoreDocument(PartDocument):
+    """What a store holds."""
+
+    path: Path
+    removable: dict[str, int]
+    frees_bytes: int = at("frees")
+    note: TextOrNull
+    parts: tuple[PartDocument, ...]
+
+
+class FolderDocument(JsonDocument):
+    """A working folder as `crosscheck status --json` and `clean --json` print it."""
+
+    home: Path
+    cutoff: str
+    kept_runs: list[str]
+    bytes: int
+    frees_bytes: int
+    stores: tuple[StoreDocument, ...]
+
+    @classmethod
+    def of(cls, folder: Folder, holdings: Sequence[Holding]) -> "FolderDocument":
+        """Return what a folder holds."""
+        return cls(
+            home=folder.home.path,
+            cutoff=folder.retention.cutoff.isoformat(timespec="seconds"),
+            kept_runs=sorted(folder.retention.kept),
+            bytes=sum(each.size for each in holdings),
+            frees_bytes=sum(each.frees for each in holdings),
+            stores=tuple(map(StoreDocument.model_validate, holdings)),
+        )
 
 
 def _counts(counts: Mapping[str, int]) -> str:

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from flows.evaluate.backbones import check_candidates
 from flows.evaluate.preparation import Preparation, check_budget
@@ -17,11 +16,20 @@ from tasks.core.errors import BackboneError, ConfigurationError, DataError, Exit
 from tasks.core.outcome import Call
 from tasks.core.wording import counted
 from tasks.results.noise import MIN_REPEATS, Noise, measure, repeated_run, repeats_of
-from tasks.results.run_record import NOISE, REPEAT, RunHeader, RunRecord, json_of
+from tasks.results.run_record import NOISE, REPEAT, JsonDocument, RunHeader, RunRecord, at
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.cost import Cost, total_cost
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
+
+
+@dataclass(frozen=True)
+class RepeatsEstimate:
+    """What repeats are expected to take; None: unknown."""
+
+    repeats: int
+    calls: int | None
+    cost_usd: float | None
 
 
 @dataclass(frozen=True)
@@ -41,10 +49,13 @@ class NoisePlan:
         return tuple(number for number in range(1, self.wanted + 1) if number not in done)
 
     @property
-    def estimated_usd(self) -> float | None:
-        """Expected cost of the missing repeats; None if unknown."""
-        usd = 0.0 if Cell(self.settings).free else self.estimate.from_scratch_usd
-        return 0.0 if not self.missing else None if usd is None else usd * len(self.missing)
+    def expected(self) -> RepeatsEstimate:
+        """What the missing repeats are expected to take."""
+        repeats, calls = len(self.missing), self.estimate.calls
+        usd = 0.0 if Cell(self.settings).free or not repeats else self.estimate.from_scratch_usd
+        return RepeatsEstimate(
+            repeats, None if calls is None else calls * repeats, None if usd is None else usd * repeats
+        )
 
     def of_repeat(self, number: int) -> EvaluationSettings:
         """Return the settings of a repeat: those of the run, with an epoch of its own, so that all replies are new."""
@@ -127,25 +138,15 @@ class Measured:
         """0 when every repeat is whole; 3 when the same command can complete some."""
         return ExitCode.TRY_AGAIN if self.problems else ExitCode.DONE
 
-    def as_object(self) -> dict[str, Any]:
-        """Return it as plain JSON."""
-        return {
-            "run_id": self.plan.parent.run_id,
-            "repeats_wanted": self.plan.wanted,
-            "estimate": estimate_as_object(self.plan),
-            "problems": list(self.problems),
-            "noise": json_of(self.noise) if self.noise else None,
-        }
 
+class MeasuredDocument(JsonDocument):
+    """A measurement as `crosscheck evaluate --repeats --json` prints it."""
 
-def estimate_as_object(plan: NoisePlan) -> dict[str, Any]:
-    """Return the estimate of a plan as plain JSON."""
-    calls = plan.estimate.calls
-    return {
-        "repeats": len(plan.missing),
-        "calls": None if calls is None else calls * len(plan.missing),
-        "cost_usd": plan.estimated_usd,
-    }
+    run_id: str = at("plan", "parent", "run_id")
+    repeats_wanted: int = at("plan", "wanted")
+    estimate: RepeatsEstimate = at("plan", "expected")
+    problems: tuple[str, ...]
+    noise: Noise | None
 
 
 def make_repeats(

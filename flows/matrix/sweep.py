@@ -2,10 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 from flows.evaluate.backbones import check_candidates
 from flows.evaluate.estimate import JsonFormats, Part, backbones_of, measure, priced
@@ -21,7 +20,7 @@ from tasks.core.wording import p_value as in_words
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.results.mlflow.experiment import show_sweep
 from tasks.results.mlflow.store import find_store
-from tasks.results.run_record import RunRecord, json_of
+from tasks.results.run_record import JsonDocument, RunRecord, TextOrNull, at
 from tasks.scoring.cost import Estimate
 from tasks.scoring.significance import LEVEL, compare_runs
 from tasks.scoring.statistics.letters import letters_of, pairwise_p_values
@@ -151,29 +150,52 @@ class Sweep:
             return ExitCode.TRY_AGAIN
         return max((done.evaluated.exit_code for done in self.cells if done.evaluated), default=ExitCode.DONE)
 
-    def as_object(self) -> dict[str, Any]:
-        """Return the sweep as plain JSON."""
-        return {
-            "sweep": self.id,
-            "cells": [
-                {
-                    "backbone": done.cell.settings.backbone.name,
-                    "pipeline": done.cell.settings.pipeline.name,
-                    "set": list(done.cell.varied),
-                    "estimate": asdict(done.estimated),
-                    "run": json_of(done.evaluated) if done.evaluated else None,
-                    "against_best": self.standings.against_best.get(done.cell.name),
-                    "letters": self.standings.letters.get(done.cell.name),
-                    "problem": done.problem or None,
-                }
-                for done in self.cells
-            ],
-            "estimated_usd": estimated_usd([done.estimated for done in self.cells]),
-            "budget_usd": self.budget.limit_usd if self.budget else None,
-            "spent_usd": self.budget.spent_usd if self.budget else _spent(self.cells),
-            "page": self.page or None,
-            "stopped_by_budget": bool(self.budget and self.budget.refused),
-        }
+    @property
+    def estimated_usd(self) -> float | None:
+        """Estimated cost of all cells; None if that of one is unknown."""
+        return estimated_usd([done.estimated for done in self.cells])
+
+    @property
+    def spent_usd(self) -> float | None:
+        """Cost of the paid calls; None if unknown."""
+        return self.budget.spent_usd if self.budget else _spent(self.cells)
+
+    @property
+    def document(self) -> "SweepDocument":
+        """The object that `crosscheck sweep --json` prints."""
+        against_best, letters = self.standings.against_best, self.standings.letters
+        names = [done.cell.name for done in self.cells]
+        document = SweepDocument.model_validate(self)
+        cells = [
+            cell.model_copy(update={"against_best": against_best.get(name), "letters": letters.get(name)})
+            for name, cell in zip(names, document.cells, strict=True)
+        ]
+        return document.model_copy(update={"cells": tuple(cells)})
+
+
+class CellDocument(JsonDocument):
+    """A cell of a sweep."""
+
+    backbone: str = at("cell", "settings", "backbone", "name")
+    pipeline: str = at("cell", "settings", "pipeline", "name")
+    set: tuple[str, ...] = at("cell", "varied")
+    estimate: Estimate = at("estimated")
+    run: RunRecord | None = at("evaluated")
+    against_best: str | None = None
+    letters: str | None = None
+    problem: TextOrNull
+
+
+class SweepDocument(JsonDocument):
+    """A sweep as `crosscheck sweep --json` prints it."""
+
+    sweep: str = at("id")
+    cells: tuple[CellDocument, ...]
+    estimated_usd: float | None
+    budget_usd: float | None = at("budget", "limit_usd", default=None)
+    spent_usd: float | None
+    page: TextOrNull
+    stopped_by_budget: bool = at("budget", "refused", default=False)
 
 
 def estimated_usd(estimates: Sequence[Estimate]) -> float | None:

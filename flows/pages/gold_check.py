@@ -1,15 +1,18 @@
 """Output of `crosscheck benchmarks verify`."""
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated
+
+from pydantic import BeforeValidator
 
 from flows.evaluate.gold_check import Verified
 from tasks.core.wording import and_more, counted, number, seconds, shorten
 from tasks.documents.model import Block, Bullets, Document, Section, Sentence, Span, Table
+from tasks.results.run_record import Count, JsonDocument, at
+from tasks.results.warehouse.views import Rows
 from tasks.scoring.execution.gold_check import GoldCheck, GoldReport
-from tasks.scoring.execution.undecided_golds import KINDS_IN_WORDS
+from tasks.scoring.execution.undecided_golds import KINDS_IN_WORDS, Decision, Finding
 from tasks.settings.home import find_conf
 from tasks.settings.load import available
 from tasks.sql.alternatives import KINDS
@@ -27,33 +30,52 @@ CLASSES = {
 }
 
 
-def as_object(verified: Verified) -> dict[str, Any]:
-    """Return the result as plain JSON; queries that return rows in time are only counted."""
-    report, benchmark = verified.report, verified.benchmark
-    listed: dict[str, list[dict[str, Any]]] = {
-        name: [_object(check) for check in report.checks if check.found == name]
-        for name in ("empty", "error", "timeout", "too_large", "missing_database", "unreadable_database")
-    }
-    return {
-        "benchmark": benchmark.name,
-        "revision": benchmark.revision,
-        "source": verified.golds.source,
-        "question_sha256": verified.digest,
-        "engine": verified.engine,
-        "translated": verified.translated,
-        "differing_from_sqlite": list(verified.differing),
-        "golds": len(report.checks),
-        "counts": dict(report.counts) | {"slow": len(report.slow)},
-        "slow_over_s": report.slow_s,
-        "p95_s": report.p95_s,
-        **listed,
-        "slow": [_object(check) for check in report.slow],
-        "suggested_quarantine": list(verified.suggested),
-        "undecided": None if verified.decisions is None else _undecided_object(verified),
-        "not_checked": {
-            name: each.unchecked for name, each in (verified.decisions or {}).items() if each.unchecked
-        },
-    }
+class FindingDocument(JsonDocument):
+    """An alternative of a gold that has another result."""
+
+    kind: str = at("pair", "kind")
+    one: str = at("pair", "one")
+    other: str = at("pair", "other")
+    columns: tuple[str, ...]
+    only_one: Rows
+    only_other: Rows
+
+
+def _findings(decisions: Mapping[str, Decision] | None) -> dict[str, tuple[Finding, ...]] | None:
+    if decisions is None:
+        return None
+    return {name: decision.findings for name, decision in decisions.items() if decision.findings}
+
+
+Checks = tuple[GoldCheck, ...]
+
+
+class VerifiedDocument(JsonDocument):
+    """What `benchmarks verify --json` prints; queries that return rows in time are only counted."""
+
+    benchmark: str = at("benchmark", "name")
+    revision: str = at("benchmark", "revision")
+    source: str = at("golds", "source")
+    question_sha256: str = at("digest")
+    engine: str
+    translated: str
+    differing_from_sqlite: tuple[str, ...] = at("differing")
+    golds: Count = at("report", "checks")
+    counts: dict[str, int]
+    slow_over_s: float = at("report", "slow_s")
+    p95_s: float | None = at("report", "p95_s")
+    empty: Checks = at("report", "by_class", "empty")
+    error: Checks = at("report", "by_class", "error")
+    timeout: Checks = at("report", "by_class", "timeout")
+    too_large: Checks = at("report", "by_class", "too_large")
+    missing_database: Checks = at("report", "by_class", "missing_database")
+    unreadable_database: Checks = at("report", "by_class", "unreadable_database")
+    slow: Checks = at("report", "slow")
+    suggested_quarantine: tuple[str, ...] = at("suggested")
+    undecided: Annotated[dict[str, tuple[FindingDocument, ...]] | None, BeforeValidator(_findings)] = at(
+        "decisions"
+    )
+    not_checked: dict[str, str] = at("unchecked")
 
 
 def gold_document(verified: Verified) -> Document:
@@ -68,15 +90,12 @@ def gold_document(verified: Verified) -> Document:
             f"{counted(len(verified.differing), 'translated gold')} with another result than on SQLite: {ids}"
         )
         translated += (Sentence(are, "warning"),)
-    empty, missing = (
-        [check for check in report.checks if check.found == name] for name in ("empty", "missing_database")
-    )
     lists = (
         *_list("Failing, stopped or too large", report.faults),
         *_list("Database cannot be read: run the command again", report.unreadable),
         *_list("Slow", report.slow),
-        *_per_database("Empty", empty),
-        *_per_database("Without a database", missing),
+        *_per_database("Empty", report.by_class["empty"]),
+        *_per_database("Without a database", report.by_class["missing_database"]),
     )
     blocks = (
         Sentence(verified.engine),
@@ -122,27 +141,12 @@ def _quarantine(verified: Verified) -> Iterator[Section]:
         yield Section("Nothing to quarantine.", ())
 
 
-def _undecided_object(verified: Verified) -> dict[str, Any]:
-    return {
-        name: [
-            {
-                **asdict(finding.pair),
-                "columns": list(finding.columns),
-                "only_one": [list(row) for row in finding.only_one],
-                "only_other": [list(row) for row in finding.only_other],
-            }
-            for finding in decision.findings
-        ]
-        for name, decision in verified.undecided.items()
-    }
-
-
 def _undecided(verified: Verified) -> Iterator[Block]:
     """Yield the golds that the data do not decide: counts by kind, and of each of the first the rows that show it."""
     if verified.decisions is None:
         return
     undecided, sqls = verified.undecided, {check.id: check.sql for check in verified.report.checks}
-    unchecked = [name for name, each in verified.decisions.items() if each.unchecked]
+    unchecked = list(verified.unchecked)
     rows = tuple(
         (KINDS_IN_WORDS[kind], number(len(those)), shorten(those, MAX_IDS))
         for kind in KINDS
@@ -213,9 +217,3 @@ def _per_database(title: str, checks: Sequence[GoldCheck]) -> Iterator[Section]:
     if rest := and_more(databases, MAX_LISTED, noun="database"):
         lines.append(f"{rest}: --json lists all")
     yield Section(f"{title} ({len(checks):,})", (Bullets(tuple(lines)),))
-
-
-def _object(check: GoldCheck) -> dict[str, Any]:
-    fields = asdict(check)
-    del fields["found"]
-    return fields

@@ -1,7 +1,10 @@
 """Output of `crosscheck benchmarks verify --key`."""
 
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BeforeValidator
 
 from flows.evaluate.key_check import CheckedEntry, CheckedKey, CheckedSql
 from tasks.core.records import Execution
@@ -22,6 +25,7 @@ from tasks.documents.model import (
     Table,
     Tone,
 )
+from tasks.results.run_record import JsonDocument, at
 
 MAX_IDS = 20
 KINDS: dict[str, Tone] = {
@@ -34,42 +38,47 @@ KINDS: dict[str, Tone] = {
 """What was found of the SQL of a question, the most important first."""
 
 
-def as_object(checked: CheckedKey) -> dict[str, Any]:
-    """Return the check as plain JSON."""
-    return {
-        "benchmark": checked.benchmark.name,
-        "revision": checked.benchmark.revision,
-        "rule": checked.benchmark.rule,
-        "key": checked.key.name,
-        "file": str(checked.key.file),
-        "sha256": checked.key.sha256,
-        "actions": dict(checked.actions),
-        "differing": list(checked.differing),
-        "same_as_official": list(checked.same),
-        "other_text": list(checked.other_text),
-        "absent": sorted(checked.key.absent),
-        "not_run": list(checked.not_run),
-        "problems": list(checked.problems),
-        "entries": [_entry(each) for each in checked.entries],
-    }
+class SqlDocument(JsonDocument):
+    """One SQL of a key."""
+
+    sql: str
+    status: str = at("execution", "status", default="missing_database")
+    error: str = at("execution", "error", default="")
+    row_count: int | None = at("execution", "row_count", default=None)
+    same_as_official: bool | None = at("same")
 
 
-def _entry(each: CheckedEntry) -> dict[str, Any]:
-    return {
-        **each.entry.model_dump(mode="json", exclude={"sql"}),
-        "database": each.question.database_id,
-        "other_text": each.other_text,
-        "sql": [
-            {
-                "sql": one.sql,
-                "status": one.execution.status if one.execution else "missing_database",
-                "error": one.execution.error if one.execution else "",
-                "row_count": one.execution.row_count if one.execution else None,
-                "same_as_official": one.same,
-            }
-            for one in each.sqls
-        ],
-    }
+class EntryDocument(JsonDocument):
+    """What a key changes of one question."""
+
+    question_id: str = at("entry", "question_id")
+    action: str = at("entry", "action")
+    reason: str = at("entry", "reason")
+    source: str = at("entry", "source")
+    question: str | None = at("entry", "question")
+    evidence: str | None = at("entry", "evidence")
+    database: str = at("question", "database_id")
+    other_text: bool
+    sql: tuple[SqlDocument, ...] = at("sqls")
+
+
+class KeyDocument(JsonDocument):
+    """What `benchmarks verify --key --json` prints."""
+
+    benchmark: str = at("benchmark", "name")
+    revision: str = at("benchmark", "revision")
+    rule: str = at("benchmark", "rule")
+    key: str = at("key", "name")
+    file: Path = at("key", "file")
+    sha256: str = at("key", "sha256")
+    actions: dict[str, int]
+    differing: tuple[str, ...]
+    same_as_official: tuple[str, ...] = at("same")
+    other_text: tuple[str, ...]
+    absent: Annotated[list[str], BeforeValidator(sorted)] = at("key", "absent")
+    not_run: tuple[str, ...]
+    problems: tuple[str, ...]
+    entries: tuple[EntryDocument, ...]
 
 
 def key_document(checked: CheckedKey) -> Document:

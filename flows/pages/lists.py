@@ -187,27 +187,3 @@ def _print_records(console: Console, execution: Execution) -> None:
 def _shown(value: Any) -> str:
     """Return the text of a value on one line."""
     return "NULL" if value is None else visible(str(value)).replace("\n", "\\n").replace("\t", "\\t")
-
-
-def as_object(answered: Answered) -> dict[str, Any]:
-    """Return the object that `answer --json` prints."""
-    outcome, execution = answered.outcome, answered.execution
-    calls = [call for record in outcome.stages for call in record.calls]
-    return {
-        "question": answered.question.text,
-        "sql": outcome.sql,
-        "remark": answered.remark or None,
-        "status": execution.status if execution else "no_answer",
-        "error": (execution.error if execution else None)
-        or (outcome.failure.message if outcome.failure else None),
-        "columns": list(execution.columns) if execution else [],
-        "rows": execution.rows if execution else [],
-        "row_count": execution.row_count if execution else None,
-        "stages": [{"name": candidate.stage, "sql": candidate.sql} for candidate in outcome.candidates],
-        "calls": sum(not call.cached for call in calls),
-        "cached_calls": sum(call.cached for call in calls),
-        "notes": [
-            *outcome.notes,
-            *(f"{record.label}: {note}" for record in outcome.stages for note in record.notes),
-        ],
-    }

@@ -7,24 +7,23 @@ from tasks.documents.model import Block, Bullets, Document, Sentence, Span
 
 def estimate_document(plan: NoisePlan, budget_usd: float | None) -> Document:
     """Return what is missing, and what it is expected to cost."""
-    missing, one, run = len(plan.missing), plan.estimate, plan.parent
+    missing, expected, run = len(plan.missing), plan.expected, plan.parent
     name = f"{run.backbone} | {run.pipeline} on {run.benchmark}, run {run.run_id}"
     if not missing:
         there = f"All {counted(plan.wanted, 'repeat')} of {name} are there: nothing is requested."
         return Document("", (Sentence(there),))
     there = f"; {plan.wanted - missing} are there already" if missing < plan.wanted else ""
-    calls = None if one.calls is None else one.calls * missing
     blocks: list[Block] = [
         Sentence(
             (
-                f"{counted(missing, 'repeat')} of {name}{there}. Expected: {number(calls)} calls, ",
-                Span(money(plan.estimated_usd), "strong"),
+                f"{counted(missing, 'repeat')} of {name}{there}. Expected: {number(expected.calls)} calls, ",
+                Span(money(expected.cost_usd), "strong"),
                 ".",
             )
         ),
         Sentence("The estimate is the cost of the run with an empty reply cache, once per repeat.", "note"),
     ]
-    estimated = plan.estimated_usd
+    estimated = expected.cost_usd
     if budget_usd is not None and (estimated is None or estimated > budget_usd):
         blocks.append(Sentence(f"The budget is below it: it stops when {money(budget_usd)} are spent."))
     return Document("", tuple(blocks))

@@ -17,7 +17,7 @@ from tasks.core.records import Execution
 from tasks.core.wording import counted, money, number, seconds
 from tasks.documents.terminal import literal, open_console, print_sql
 from tasks.documents.text import visible
-from tasks.results.predictions import answer_in_words, status
+from tasks.results.predictions import answer_in_words
 from tasks.scoring.report import CHANGES_IN_WORDS, NO_GOLD, QuestionScore, Verdict, is_right
 
 MARK, SAME = "≠ ", "  "
@@ -395,7 +395,7 @@ def _question_lines(view: RunView, rows: Sequence[QuestionScore], width: int) ->
 
 def _why(view: RunView, row: QuestionScore) -> str:
     failure = row.outcome.failure
-    return failure.kind if failure else ", ".join(causes_of(view, row)) or status(row)
+    return failure.kind if failure else ", ".join(causes_of(view, row)) or row.status
 
 
 def _cut_text(text: str, width: int) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flows.evaluate.question_view import COMPARED_ON_PAGES, QuestionView, question_as_object, view_questions
+from flows.evaluate.question_view import COMPARED_ON_PAGES, QuestionDocument, QuestionView, view_questions
 from flows.evaluate.run_view import RunView, causes_of, view_run
 from flows.runtime.control import Progress
 from flows.runtime.folders import Folders
@@ -49,7 +49,7 @@ from tasks.results.leaderboard import leaderboard
 from tasks.results.mlflow.store import find_store
 from tasks.results.mlflow.tracker import log_page
 from tasks.results.predictions import answer_in_words
-from tasks.results.run_record import RunRecord
+from tasks.results.run_record import RunRecord, json_of
 from tasks.results.warehouse.run_names import find_run
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.candidates import bill_line
@@ -143,7 +143,10 @@ def render_run(view: RunView, questions: Sequence[QuestionView], links: Links | 
     record = view.record
     tables = tuple(run_tables(record))
     wide = tuple(table for table in tables if isinstance(table, Table) and len(table.columns) > MAX_COLUMNS)
-    objects = {each.score.question.id: with_one_prompt(question_as_object(each)) for each in questions}
+    objects = {
+        each.score.question.id: with_one_prompt(json_of(QuestionDocument.model_validate(each)))
+        for each in questions
+    }
     shared = shared_sections(objects.values())
     packed = {id_: pack(with_sections(content, shared)) for id_, content in objects.items()}
     variants = find_variants(view.record.settings_of("benchmark"), view.record.rows)

@@ -7,22 +7,21 @@ import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 from tasks.core.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from tasks.core.records import Execution
 
 _FORMULA = re.compile(r"[=@\t\n]|[+-](?!(?:inf|[\d.]+(?:e[+-]\d+)?)[ %]*\Z)")
 _CARRIAGE_RETURN = re.compile(r"\r\n?")
 
 
 def emit_json(value: Any) -> None:
-    """Print one JSON object on standard output; what JSON has no form for, as infinity, is printed as text."""
+    """Print a record as one JSON object on standard output; what JSON has no form for, as infinity, becomes text."""
+    from tasks.results.run_record import json_of
     from tasks.results.warehouse.views import plain
 
-    sys.stdout.write(json.dumps(plain(value), ensure_ascii=False, allow_nan=False) + "\n")
+    document = value if isinstance(value, dict) else json_of(value)
+    sys.stdout.write(json.dumps(plain(document), ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def write_csv(rows: Iterable[Sequence[object]], stream: TextIO) -> None:
@@ -34,19 +33,6 @@ def write_csv(rows: Iterable[Sequence[object]], stream: TextIO) -> None:
 def _cell(text: str) -> str:
     text = _CARRIAGE_RETURN.sub("\n", text)  # `csv` would leave one unquoted, where readers see another row
     return f"'{text}" if _FORMULA.match(text) else text
-
-
-def result_as_object(execution: "Execution") -> dict[str, Any]:
-    """Return the result of a query as plain JSON."""
-    from tasks.results.warehouse.views import plain
-
-    return {
-        "status": execution.status,
-        "columns": list(execution.columns),
-        "rows": plain(execution.rows),
-        "row_count": execution.row_count,
-        "error": execution.error,
-    }
 
 
 def write_page(page: str, file: Path, *, make_folder: bool = False) -> None:

@@ -12,7 +12,7 @@ from tasks.benchmarks.predictions.formats import BIRD_MARK, NO_ANSWER
 from tasks.core.wording import counted, storable
 from tasks.scoring.build_report import NO_SETTINGS
 from tasks.scoring.execution.rules import RULES
-from tasks.scoring.report import NO_GOLD, QuestionScore, Report, is_right
+from tasks.scoring.report import QuestionScore, Report, is_right
 from tasks.scoring.variants import Variant, find_variants
 
 FILE = "predictions.json"
@@ -29,7 +29,7 @@ _KNOWN: dict[str, Callable[[QuestionScore, str], Any]] = {
     "evidence": lambda row, _: row.question.evidence,
     "predicted_sql": lambda row, _: row.outcome.sql,
     "correct": lambda row, rule: row.final.correct.get(rule),
-    "status": lambda row, _: status(row),
+    "status": lambda row, _: row.status,
     "error": lambda row, _: row.final.error or (row.outcome.failure.message if row.outcome.failure else ""),
     "attempts": lambda row, _: row.outcome.attempts,
 }
@@ -75,13 +75,6 @@ def table(report: Report, benchmark: Mapping[str, Any] = NO_SETTINGS) -> str:
     return storable(json.dumps({"columns": names, "data": rows}, ensure_ascii=False))
 
 
-def status(row: QuestionScore) -> str:
-    """Return the status of the final SQL's execution, or why there is none."""
-    if not row.executable:
-        return NO_GOLD if row.final.gold_status == NO_GOLD else "missing_database"
-    return row.outcome.failure.kind if row.outcome.failure else row.final.status
-
-
 def _cells(row: QuestionScore, report: Report, variants: Mapping[str, Variant]) -> dict[str, Any]:
     """Return the question's values by column; a metric that does not know the question has none."""
     cells: dict[str, Any] = {
@@ -99,8 +92,8 @@ def _cells(row: QuestionScore, report: Report, variants: Mapping[str, Variant]) 
 def _answer(row: QuestionScore, rule: str) -> str:
     """Return the SQL with its verdict, for reading."""
     if row.outcome.sql is None:
-        return f"– {status(row)}"
-    failed = "" if row.final.status == "ok" else f"({status(row)}) "
+        return f"– {row.status}"
+    failed = "" if row.final.status == "ok" else f"({row.status}) "
     return f"{'✓' if is_right(row.final, rule) else '✗'} {failed}{row.outcome.sql}"
 
 

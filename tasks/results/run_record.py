@@ -12,7 +12,16 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetPydanticSchema, TypeAdapter
+from pydantic import (
+    AfterValidator,
+    AliasPath,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetPydanticSchema,
+    TypeAdapter,
+)
 
 from tasks.core.errors import ExitCode
 from tasks.core.wording import DASH, counted, counts, interval, percent, percent_and_counts, storable
@@ -374,6 +383,23 @@ PROVENANCE = tuple(name for name in BESIDE if name not in ("rows", "tables"))
 def read_record(text: str) -> RunRecord:
     """Read a record from JSON text."""
     return RunRecord.model_validate(json.loads(text))
+
+
+class JsonDocument(BaseModel):
+    """An object that a command prints. Its fields are read from the attributes of a record by `model_validate`."""
+
+    model_config = ConfigDict(frozen=True, from_attributes=True)
+
+
+def at(*path: str | int, **kwargs: Any) -> Any:
+    """Return a field that is read from an attribute of an attribute: `at("question", "id")` from `question.id`."""
+    return Field(validation_alias=AliasPath(*path), **kwargs)  # type: ignore[arg-type]
+
+
+Count = Annotated[int, BeforeValidator(len)]
+"""How many items an attribute has."""
+TextOrNull = Annotated[str | None, BeforeValidator(lambda text: text or None)]
+"""Null where an attribute is empty."""
 
 
 def json_of(record: Any, fields: set[str] | None = None) -> Any:

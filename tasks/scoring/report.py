@@ -147,6 +147,13 @@ class QuestionScore:
     # None: not looked for
     undecided: tuple[str, ...] | None = None
 
+    @property
+    def status(self) -> str:
+        """Status of the final SQL's execution, or why there is none."""
+        if not self.executable:
+            return NO_GOLD if self.final.gold_status == NO_GOLD else "missing_database"
+        return self.outcome.failure.kind if self.outcome.failure else self.final.status
+
 
 @dataclass(frozen=True, slots=True)
 class StageScore(Accuracy):

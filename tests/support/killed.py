@@ -12,7 +12,7 @@ from signal import SIGKILL
 from typing import Any
 from unittest import mock
 
-from flows.evaluate.working_folder import as_object, open_folder
+from flows.evaluate.working_folder import open_folder
 from tasks.settings.evaluation import Keep
 from tasks.settings.home import Home
 from tests.flows.cli.old_folder import make_folder
@@ -177,9 +177,8 @@ def _night(ran: Ran) -> Any:
 def _left(home: Path) -> Any:
     """Return what is left in a cleaned folder: the counts of its stores."""
     folder = open_folder(Home(home), Keep(age="30d", runs=1, rows=True))
-    found = as_object(folder, folder.holdings())
     return {
-        store["name"]: store["counts"]
-        for store in found["stores"]
-        if store["name"] not in ("Prefect", "logs")
+        holding.name: holding.counts
+        for holding in folder.holdings()
+        if holding.name not in ("Prefect", "logs")
     }

@@ -66,14 +66,15 @@ def command(arguments: CleanOptions) -> int:
 
     Removed data is computed again when it is needed, without paid calls.
     """
-    from flows.evaluate.working_folder import as_object, clean, in_words, open_folder, print_holdings
+    from flows.evaluate.working_folder import FolderDocument, clean, in_words, open_folder, print_holdings
+    from tasks.results.run_record import json_of
     from tasks.settings.evaluation import Keep, age
 
     age(arguments.keep)
     keep = Keep(age=arguments.keep, runs=arguments.keep_runs, rows=not arguments.rows)
     folder = open_folder(arguments.read_folder, keep, replies=arguments.replies)
     holdings = folder.holdings()
-    document = as_object(folder, holdings)
+    document = json_of(FolderDocument.of(folder, holdings))
     if arguments.dry_run:
         arguments.emit(document, lambda stream: print_holdings(folder, holdings, stream))
         return 0

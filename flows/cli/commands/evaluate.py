@@ -135,7 +135,7 @@ def command(arguments: EvaluateOptions) -> int:
 def _repeat(run_id: str, repeats: int, arguments: EvaluateOptions) -> int:
     """Make the missing repeats of a run, and print what they measure."""
     from flows.cli.progress import open_control
-    from flows.matrix.repeats import make_repeats, plan_noise
+    from flows.matrix.repeats import MeasuredDocument, make_repeats, plan_noise
     from flows.pages.noise import estimate_document, problems_document
     from flows.runtime.output import write_page
     from tasks.documents.html import html
@@ -157,7 +157,7 @@ def _repeat(run_id: str, repeats: int, arguments: EvaluateOptions) -> int:
 
     if measured.noise:
         write_page(html(noise_document(measured.noise, None)), page, make_folder=True)
-    arguments.emit(measured.as_object(), show, text_too=True)
+    arguments.emit(MeasuredDocument.model_validate(measured), show, text_too=True)
     return measured.exit_code
 
 

@@ -71,12 +71,13 @@ def command(judge_options: JudgeOptions) -> int:
 
     An opinion is a column beside the verdict, with its agreement with EX and what it cost; no score depends on it.
     """
-    from flows.evaluate.judging import answers_of, judge_run, judged_document
+    from flows.evaluate.judging import JudgedDocument, answers_of, judge_run, judged_document
     from flows.evaluate.preparation import check_budget
     from flows.runtime.control import Control
     from tasks.backbone.kinds.kind import check_backbone
     from tasks.backbone.pricing import Budget
     from tasks.documents.terminal import print_document
+    from tasks.results.run_record import json_of
     from tasks.results.warehouse.runs import Warehouse
 
     settings = judge_options.settings()
@@ -87,6 +88,7 @@ def command(judge_options: JudgeOptions) -> int:
     budget = None if judge_options.budget is None else Budget(judge_options.budget)
     with judge_options.progress() as progress:
         judged = judge_run(stored, rows, settings, Control(progress, budget=budget))
-    Warehouse(judge_options.folder.warehouse).add_opinions(stored.run_id, judged.opinions, judged.as_object())
-    judge_options.emit(judged.as_object(), lambda stream: print_document(judged_document(judged), stream))
+    document = json_of(JudgedDocument.model_validate(judged))
+    Warehouse(judge_options.folder.warehouse).add_opinions(stored.run_id, judged.opinions, document)
+    judge_options.emit(document, lambda stream: print_document(judged_document(judged), stream))
     return ExitCode.TRY_AGAIN if judged.failures else ExitCode.DONE

@@ -73,17 +73,18 @@ def command(arguments: ShowOptions) -> None:
         return
     (stored,) = arguments.read_runs(arguments.run, question_id=arguments.question)
     if arguments.question is not None:
-        from flows.evaluate.question_view import COMPARED, find_question, question_as_object, view_questions
+        from flows.evaluate.question_view import COMPARED, QuestionDocument, find_question, view_questions
         from flows.pages.question import print_question
 
         score = find_question(stored, arguments.question)
         (shown,) = view_questions(stored, [score], arguments.folders, rows=arguments.rows, compared=COMPARED)
-        document = question_as_object(shown) if arguments.as_json else {}
+        document = QuestionDocument.model_validate(shown) if arguments.as_json else None
         arguments.emit(document, lambda stream: print_question(shown, stream, whole=arguments.prompts))
         return
-    from flows.evaluate.run_view import run_as_object, view_run
+    from flows.evaluate.run_view import ListedQuestion, view_run
     from flows.pages.question import print_lists
     from flows.runtime.summary import print_run
+    from tasks.results.run_record import json_of
 
     view = view_run(stored, arguments.folders)
     only = arguments.wrong or arguments.unanswered
@@ -96,8 +97,11 @@ def command(arguments: ShowOptions) -> None:
         if only or arguments.details:
             print_lists(view, listed, arguments.limit, stream)
 
-    first = {kind: rows[: arguments.limit] for kind, rows in listed.items()}
-    arguments.emit(run_as_object(view, first) if arguments.as_json else {}, show)
+    first = {
+        kind: [json_of(ListedQuestion.of(view, row)) for row in rows[: arguments.limit]]
+        for kind, rows in listed.items()
+    }
+    arguments.emit(json_of(view.record) | {"listed": first}, show)
 
 
 def _write_page(arguments: ShowOptions) -> None:

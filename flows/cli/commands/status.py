@@ -23,11 +23,12 @@ class StatusOptions(options.Output):
 @options.record(StatusOptions)
 def command(arguments: StatusOptions) -> None:
     """Show what the working folder holds: each store with its size, and what `crosscheck clean` would free."""
-    from flows.evaluate.working_folder import as_object, not_ours, open_folder, print_holdings
+    from flows.evaluate.working_folder import FolderDocument, not_ours, open_folder, print_holdings
+    from tasks.results.run_record import json_of
     from tasks.settings.evaluation import Keep, age
 
     age(arguments.keep)
     folder = open_folder(arguments.read_folder, Keep.of_options(age=arguments.keep))
     holdings = folder.holdings()
-    document = as_object(folder, holdings) | {"elsewhere": not_ours(arguments.read_folder)}
+    document = json_of(FolderDocument.of(folder, holdings)) | {"elsewhere": not_ours(arguments.read_folder)}
     arguments.emit(document, lambda stream: print_holdings(folder, holdings, stream))

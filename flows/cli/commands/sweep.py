@@ -106,6 +106,7 @@ def command(arguments: SweepOptions) -> int:
         from tasks.documents.html import html
         from tasks.documents.terminal import print_document
         from tasks.results.build_record import new_run_id
+        from tasks.results.run_record import json_of
 
         labels = arguments.labels
         backbones, pipelines = (
@@ -123,7 +124,9 @@ def command(arguments: SweepOptions) -> int:
     if arguments.dry_run:
         if arguments.as_json:
             planned = Sweep("", tuple(CellResult(*pair) for pair in zip(cells, estimates, strict=True)))
-            emit_json(planned.as_object() | {"sweep": None, "dry_run": True, "budget_usd": arguments.budget})
+            emit_json(
+                json_of(planned.document) | {"sweep": None, "dry_run": True, "budget_usd": arguments.budget}
+            )
         return 0
     sweep = run_sweep(SweepOptions(new_run_id(), labels, arguments.budget), cells, estimates, open_control)
     file = arguments.folder.reports / f"sweep-{sweep.id}.html"
@@ -131,7 +134,7 @@ def command(arguments: SweepOptions) -> int:
     document = sweep_document(sweep, str(file))
     write_page(html(document), file)
     arguments.emit(
-        sweep.as_object() | {"dry_run": False, "file": str(file)},
+        json_of(sweep.document) | {"dry_run": False, "file": str(file)},
         lambda stream: print_document(document, stream),
         text_too=True,
     )

@@ -37,6 +37,7 @@ def command(arguments: TablesOptions) -> None:
     from tasks.documents.markdown import markdown
     from tasks.documents.model import Bullets, Document, Span
     from tasks.documents.terminal import print_document
+    from tasks.results.run_record import json_of
 
     runs = paper_runs(arguments.read_runs(*arguments.runs), arguments.folders)
     tables = tuple(paper_tables(runs))
@@ -52,5 +53,5 @@ def command(arguments: TablesOptions) -> None:
             print_document(document, stream)
 
     titles_by_name = {run.name: run.title for run in runs}
-    arguments.emit({"runs": titles_by_name, "tables": [table.as_object() for table in tables]}, show)
+    arguments.emit({"runs": titles_by_name, "tables": [json_of(table) for table in tables]}, show)
     arguments.name_page()

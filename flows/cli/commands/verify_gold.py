@@ -81,7 +81,7 @@ def command(arguments: VerifyGoldOptions) -> int:
     if arguments.key is not None:
         return _check_key(arguments, arguments.key)
     from flows.evaluate.gold_check import GoldSettings, run_verify_gold
-    from flows.pages.gold_check import as_object, gold_document
+    from flows.pages.gold_check import VerifiedDocument, gold_document
     from tasks.settings.assemble import benchmark_settings
 
     with arguments.progress() as progress:
@@ -93,7 +93,7 @@ def command(arguments: VerifyGoldOptions) -> int:
             undecided=not arguments.no_undecided,
         )
         verified = run_verify_gold(settings, arguments.folders, progress)
-    _show(arguments, as_object(verified), gold_document(verified))
+    _show(arguments, VerifiedDocument.model_validate(verified), gold_document(verified))
     if verified.report.unreadable:
         return ExitCode.TRY_AGAIN
     return ExitCode.NEGATIVE if arguments.strict and verified.report.faults else ExitCode.DONE
@@ -101,7 +101,7 @@ def command(arguments: VerifyGoldOptions) -> int:
 
 def _check_key(arguments: VerifyGoldOptions, item: str) -> int:
     from flows.evaluate.key_check import check_key
-    from flows.pages.key_check import as_object, key_document
+    from flows.pages.key_check import KeyDocument, key_document
     from tasks.settings.assemble import benchmark_settings
 
     settings = benchmark_settings(arguments.benchmark, arguments.overrides)
@@ -109,11 +109,11 @@ def _check_key(arguments: VerifyGoldOptions, item: str) -> int:
         checked = check_key(
             settings, item, arguments.folders, progress, rows=PAGE_ROWS if arguments.html else 0
         )
-    _show(arguments, as_object(checked), key_document(checked))
+    _show(arguments, KeyDocument.model_validate(checked), key_document(checked))
     return ExitCode.BAD_INPUT if checked.problems else ExitCode.DONE
 
 
-def _show(arguments: VerifyGoldOptions, value: dict[str, Any], document: "Document") -> None:
+def _show(arguments: VerifyGoldOptions, value: Any, document: "Document") -> None:
     from tasks.documents.html import html
     from tasks.documents.terminal import print_document
 

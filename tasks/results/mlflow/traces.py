@@ -19,7 +19,6 @@ from tasks.core.wording import storable
 from tasks.results.mlflow.store import Store, attempt
 from tasks.results.mlflow.trace_choice import TraceChoice
 from tasks.results.parameters import redact, secrets_of
-from tasks.results.predictions import status
 from tasks.results.run_record import RunRecord, Tracked
 from tasks.scoring.report import QuestionScore, is_right
 
@@ -65,7 +64,7 @@ def question_span(
         "sql": outcome.sql,
         "gold_sql": score.gold_sql,
         "correct": score.final.correct.get(rule),
-        "status": status(score),
+        "status": score.status,
         **({"causes": causes} if causes else {}),
     }
     return QuestionSpan(
@@ -261,7 +260,7 @@ class _Maker:
             "database": score.question.database_id,
             "difficulty": score.question.difficulty,
             "correct": str(is_right(score.final, self._run.rule)).lower(),
-            "failure": status(score) if span.error else None,
+            "failure": score.status if span.error else None,
             "flipped": self._flipped(score),
             "unchanged": "true" if score.question.id in self._choice.unchanged else None,
         }

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import PlainSerializer
 
 from tasks.core.errors import ConfigurationError, DataError
 from tasks.results.warehouse.duckdb_file import WarehouseFile
@@ -332,6 +334,10 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     return value if value is None or isinstance(value, str | int) else str(value)
+
+
+Rows = Annotated[tuple[tuple[Any, ...], ...], PlainSerializer(plain)]
+"""Rows of a result, in JSON as `plain` writes them."""
 
 
 @contextmanager

@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
+
+from pydantic import Field
 
 from tasks.core.errors import DatabaseUnavailableError
 from tasks.scoring.cost import percentile
@@ -31,7 +33,7 @@ class GoldCheck:
     # "rows"; "empty" (ran, and returned no row: any other query without rows is right); "error"; "timeout";
     # "too_large"; "missing_database" (not run); "unreadable_database" (its file is damaged or gone, or its server
     # does not answer: whether the gold runs is not known)
-    found: GoldClass
+    found: Annotated[GoldClass, Field(exclude=True)]
     error: str = ""  # the database's message, or why it cannot be read; "" where there is none
     row_count: int | None = None  # rows it returned; None where it did not finish
     seconds: float | None = None  # time it took; None where it was not run
@@ -45,10 +47,14 @@ class GoldReport:
     slow_s: float  # seconds above which a gold that finished is called slow
 
     @property
-    def counts(self) -> Mapping[GoldClass, int]:
+    def by_class(self) -> Mapping[GoldClass, tuple[GoldCheck, ...]]:
+        """The gold of each class."""
+        return {name: tuple(check for check in self.checks if check.found == name) for name in GOLD_CLASSES}
+
+    @property
+    def counts(self) -> Mapping[str, int]:
         """How many there are of each class; they add up to all."""
-        classes = [check.found for check in self.checks]
-        return {name: classes.count(name) for name in GOLD_CLASSES}
+        return {name: len(checks) for name, checks in self.by_class.items()}
 
     @property
     def slow(self) -> tuple[GoldCheck, ...]:

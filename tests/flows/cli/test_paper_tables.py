@@ -64,12 +64,12 @@ def tables_of(*runs: PaperRun) -> dict[str, PaperTable]:
 
 
 def cells(table: PaperTable, row: str) -> dict[str, Cell]:
-    return dict(zip(table.columns[1:], dict(table.rows)[row], strict=True))
+    return dict(zip(table.columns[1:], dict(table.lines)[row], strict=True))
 
 
 def test_steps_by_difficulty_have_all_questions_in_their_denominators() -> None:
     table = tables_of(run())["Execution accuracy by step and difficulty"]
-    assert [name for name, _ in table.rows] == [FORWARD, AUGMENTED]
+    assert [name for name, _ in table.lines] == [FORWARD, AUGMENTED]
     assert cells(table, FORWARD) == {
         "simple": Ratio(1, 2), "challenging": Ratio(1, 2), "total": Ratio(2, 4),
     }  # fmt: skip
@@ -113,7 +113,7 @@ def test_measured_times_are_shown_by_difficulty_with_their_range() -> None:
     spread = {"mean": 90.0, "low": 85.0, "high": 95.0}
     measured = {"ves": spread, "by_difficulty": {"simple": {"ves": spread, "ves_steps": 80.0}}}
     table = tables_of(run(efficiency=measured))["Efficiency by difficulty"]
-    assert dict(table.rows)["A: VES"] == [spread, None, spread]
+    assert dict(table.lines)["A: VES"] == [spread, None, spread]
     texts = {row[0]: row[1:] for row in table.as_table().rows}
     assert texts["A: VES"] == ("90.00 (85.00–95.00)", "unknown", "90.00 (85.00–95.00)")
     assert texts["A: ves_steps"] == ("80.00", "unknown", "unknown")
@@ -125,6 +125,6 @@ def test_figures_of_the_stages_are_those_of_the_metric() -> None:
     assert cells(table, "sea/bias_elimination/fixed") == {"A": 2, "B": None}
     assert cells(table, "dac/linking_tables/macro_f1")["A"] == Ratio(1.5, 2)
     assert "of the gold SQL" in table.note and "people's labels" in table.note
-    assert table.as_object()["rows"][0] == {
+    assert table.rows[0] == {
         "name": "sea/bias_elimination/fixed", "cells": {"A": 2, "B": None},
     }  # fmt: skip
