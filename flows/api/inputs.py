@@ -40,7 +40,7 @@ def ids(questions: Ids | None) -> str | None:
     """Return ids of questions as `--questions` takes them; None: all."""
     if questions is None or isinstance(questions, str):
         return questions
-    return ",".join(str(each) for each in questions)
+    return ",".join(str(question) for question in questions)
 
 
 def selection(questions: Ids | None, limit: int | None) -> QuestionSelection:

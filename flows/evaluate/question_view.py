@@ -147,7 +147,7 @@ class QuestionView:
         """Whether it is right by each score variant that applies; None: it is not counted."""
         run, score = self.record, self.score
         variants = find_variants(run.settings_of("benchmark"), [score]) if score.executable else {}
-        return {each: each.judge(score, run.rule) for each in variants.values()}
+        return {variant: variant.judge(score, run.rule) for variant in variants.values()}
 
     @property
     def correct_by_variant(self) -> dict[str, bool | None]:
@@ -165,8 +165,9 @@ class QuestionView:
         """The SQL after each stage with its verdict."""
         score, rule = self.score, self.record.rule
         return tuple(
-            {"stage": each.stage, "sql": each.sql} | _verdict(score.stages.get(each.stage), rule)
-            for each in score.outcome.candidates
+            {"stage": candidate.stage, "sql": candidate.sql}
+            | _verdict(score.stages.get(candidate.stage), rule)
+            for candidate in score.outcome.candidates
         )
 
     @property
@@ -263,7 +264,7 @@ def _remark(view: QuestionView, dialect: str) -> str:
         return ""
     executions = view.gold, view.predicted
     same = view.gold.row_count == view.predicted.row_count
-    if same and any(len(each.rows) != each.row_count for each in executions):
+    if same and any(len(execution.rows) != execution.row_count for execution in executions):
         return ""  # the results were not read to their end, so they cannot be compared
     order = GoldOrder(*astuple(ordering(view.score.gold_sql, dialect)))
     equal = same and RULES[rule].matches(view.gold.rows, view.predicted.rows, order)

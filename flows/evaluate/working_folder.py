@@ -253,7 +253,7 @@ def print_holdings(folder: Folder, holdings: Sequence[Holding], stream: TextIO) 
     console = open_console(stream)
     texts = ("holds", "`clean` removes", "and frees", "in")
     made = make_grid("", "store", "size", *texts, texts=texts)
-    rows = [(name, part) for each in holdings for name, part in _with_parts(each)]
+    rows = [(name, part) for holding in holdings for name, part in _with_parts(holding)]
     for name, each in rows:
         made.add_row(
             literal(name),
@@ -263,7 +263,7 @@ def print_holdings(folder: Folder, holdings: Sequence[Holding], stream: TextIO) 
             f"about {size(each.frees)}" if each.frees else "",
             literal(_place(each, folder)) if each in holdings else "",
         )
-    total, frees = sum(each.size for each in holdings), sum(each.frees for each in holdings)
+    total, frees = sum(holding.size for holding in holdings), sum(holding.frees for holding in holdings)
     made.add_section()
     made.add_row("all", size(total), "", "", f"about {size(frees)}" if frees else "nothing", "")
     show(console, made, keep=3)
@@ -331,8 +331,8 @@ class FolderDocument(JsonDocument):
             home=folder.home.path,
             cutoff=folder.retention.cutoff.isoformat(timespec="seconds"),
             kept_runs=sorted(folder.retention.kept),
-            bytes=sum(each.size for each in holdings),
-            frees_bytes=sum(each.frees for each in holdings),
+            bytes=sum(holding.size for holding in holdings),
+            frees_bytes=sum(holding.frees for holding in holdings),
             stores=tuple(map(StoreDocument.model_validate, holdings)),
         )
 

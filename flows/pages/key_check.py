@@ -109,11 +109,11 @@ def key_document(checked: CheckedKey) -> Document:
         title = Span(counted(len(checked.problems), "problem"), "bad")
         blocks.append(Section(title, (Bullets(tuple(checked.problems)),), notes=True))
     else:
-        some = any(each.sqls for each in checked.entries)
+        some = any(entry.sqls for entry in checked.entries)
         blocks.append(Sentence("Every SQL runs." if some else "There is no SQL to run."))
     if checked.entries:
         filters = {"result": "Result", "action": "Action", "database": "Database"}
-        items = tuple(_item(each, key.name) for each in checked.entries)
+        items = tuple(_item(entry, key.name) for entry in checked.entries)
         questions = Questions(items, filters, note="Highlighted: differences between the two queries.")
         blocks.append(Only(("page",), (Section("Changed questions", (questions,), "questions"),)))
     return Document(
@@ -169,16 +169,16 @@ def _kind(each: CheckedEntry) -> str:
     sqls = each.sqls
     if not sqls:
         return "no SQL"
-    if any(one.execution is not None and not one.execution.ok for one in sqls):
+    if any(sql.execution is not None and not sql.execution.ok for sql in sqls):
         return "does not run"
-    if any(one.same is False for one in sqls):
+    if any(sql.same is False for sql in sqls):
         return "another result"
-    return "same result" if all(one.same for one in sqls) else "not compared"
+    return "same result" if all(sql.same for sql in sqls) else "not compared"
 
 
 def _ran(sqls: tuple[CheckedSql, ...]) -> str:
     return "".join(
-        f" ({_rows_in_words(one.execution) if one.execution else 'the database is missing'})" for one in sqls
+        f" ({_rows_in_words(sql.execution) if sql.execution else 'the database is missing'})" for sql in sqls
     )
 
 
@@ -191,12 +191,12 @@ def _blocks(each: CheckedEntry) -> Iterator[Block]:
         text = each.question.text if entry.question is None else entry.question
         hint = each.question.evidence if entry.evidence is None else entry.evidence
         yield Sentence(f"its text: {text} {hint}".rstrip(), "note")
-    for place, one in enumerate(each.sqls):
+    for place, sql in enumerate(each.sqls):
         if place:
-            yield Sentence(f"also right{_ran((one,))}", "note")
-            yield Code(one.sql, "sql")
-        if one.execution:
-            yield from _result_tables(one.execution)
+            yield Sentence(f"also right{_ran((sql,))}", "note")
+            yield Code(sql.sql, "sql")
+        if sql.execution:
+            yield from _result_tables(sql.execution)
 
 
 def _result_tables(result: Execution) -> Iterator[Table]:

@@ -102,7 +102,7 @@ def is_turn_record(record: StageRecord) -> bool:
 
 def print_conversation(console: Console, view: QuestionView, *, whole: bool) -> None:
     """Print the turns of a question; nothing for a question without any."""
-    records = [each for each in view.score.outcome.stages if is_turn_record(each)]
+    records = [stage for stage in view.score.outcome.stages if is_turn_record(stage)]
     if not records:
         return
     console.print("\n[bold]Conversation[/]")
@@ -302,9 +302,9 @@ def _print_stages(console: Console, view: QuestionView) -> None:
 def _print_calls(console: Console, view: QuestionView, *, whole: bool) -> None:
     stages = view.score.outcome.stages
     records = [
-        each
-        for each in stages
-        if not is_turn_record(each) and (each.calls or each.error or each.notes or each.skipped)
+        stage
+        for stage in stages
+        if not is_turn_record(stage) and (stage.calls or stage.error or stage.notes or stage.skipped)
     ]
     if not stages:
         console.print(

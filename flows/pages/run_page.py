@@ -81,8 +81,8 @@ def shared_sections(questions: Any) -> dict[str, int]:
     count = Counter(
         part
         for question in questions
-        for each in _messages(question)
-        for part in _SECTION.split(each["content"])
+        for message in _messages(question)
+        for part in _SECTION.split(message["content"])
     )
     shared = (part for part, times in count.items() if times > 1 and len(part) > 40)
     return {part: place for place, part in enumerate(shared)}
@@ -144,8 +144,8 @@ def render_run(view: RunView, questions: Sequence[QuestionView], links: Links | 
     tables = tuple(run_tables(record))
     wide = tuple(table for table in tables if isinstance(table, Table) and len(table.columns) > MAX_COLUMNS)
     objects = {
-        each.score.question.id: with_one_prompt(json_of(QuestionDocument.model_validate(each)))
-        for each in questions
+        question.score.question.id: with_one_prompt(json_of(QuestionDocument.model_validate(question)))
+        for question in questions
     }
     shared = shared_sections(objects.values())
     packed = {id_: pack(with_sections(content, shared)) for id_, content in objects.items()}
@@ -153,7 +153,9 @@ def render_run(view: RunView, questions: Sequence[QuestionView], links: Links | 
     rows = listed_rows(view)
     items = tuple(_item(view, row, variants, packed.get(row.question.id, "")) for row in rows)
     causes = f"Causes: {view.problem}" if view.problem else ""
-    not_stored = next((each.exchanges.problem for each in questions if each.exchanges.problem), "")
+    not_stored = next(
+        (question.exchanges.problem for question in questions if question.exchanges.problem), ""
+    )
     what, score = f"{record.pipeline} with {record.backbone} on {record.benchmark}", record.score
     range_ = f", 95 % interval {interval(*score.interval)} (Wilson)" if score.interval else ""
     blocks: list[Block] = [
@@ -273,7 +275,7 @@ def _bill(record: RunRecord) -> "list[Sentence | Code]":
 def _settings(record: RunRecord) -> Section:
     changes: Block = Sentence("No defaults to compare with: a part of it comes from a file.", "note")
     if record.changes is not None:
-        changes = Bullets(tuple(Span(each, "code") for each in record.changes))
+        changes = Bullets(tuple(Span(change, "code") for change in record.changes))
     if record.changes == ():
         changes = Sentence("Nothing.", "note")
     return Section("What differs from the defaults", (changes, Facts(tuple(record.tags.items()))))
@@ -294,7 +296,7 @@ def _item(view: RunView, row: QuestionScore, variants: Mapping[str, Variant], pa
     if row.question.id in lost:
         changes.append("right after a turn, and lost")
     words = {True: "right", False: "wrong", None: "not counted"}
-    judged = (f"{each.title}: {words[each.judge(row, rule)]}" for each in variants.values())
+    judged = (f"{variant.title}: {words[variant.judge(row, rule)]}" for variant in variants.values())
     causes = causes_of(view, row) if kind == "wrong" else ()
     about = (question.database_id, question.difficulty, ", ".join(causes).replace("_", " "))
     gold = row.gold_sql or None

@@ -29,12 +29,12 @@ def estimate_document(
     rows = [
         (
             cell.name,
-            *map(number, (one.questions, one.calls, one.input_tokens, one.output_tokens)),
-            money(one.cost_usd),
+            *map(number, (estimate.questions, estimate.calls, estimate.input_tokens, estimate.output_tokens)),
+            money(estimate.cost_usd),
         )
-        for cell, one in zip(cells, estimates, strict=True)
+        for cell, estimate in zip(cells, estimates, strict=True)
     ]
-    last = ("all", f"{sum(one.questions for one in estimates):,}", "", "", "", money(total))
+    last = ("all", f"{sum(estimate.questions for estimate in estimates):,}", "", "", "", money(total))
     headers = ("combination", "questions", "calls", "input tokens", "output tokens", "cost")
     blocks: list[Block] = [
         Table("Estimate", headers, (*rows, None, last)),

@@ -105,8 +105,8 @@ def _around_zero(entries: Sequence[NightEntry]) -> tuple[float, float]:
     """Return an axis of points to both sides of 0 that has the intervals of all differences."""
     ends = [
         abs(100 * end)
-        for each in entries
-        if (comparison := each.comparison)
+        for entry in entries
+        if (comparison := entry.comparison)
         for end in (comparison.low, comparison.high)
     ]
     reach = max(5, 5 * ceil(max(ends, default=0) / 5))
@@ -227,7 +227,8 @@ def nights_table(nights: Sequence[Night]) -> Table:
     """Return the list of nightly runs."""
     headers = (Column("night", "text"), Column("", "text"), Column("paid"), Column("verdict", "text"))
     rows = tuple(
-        (each.name, Span(each.colour, TONES[each.colour]), words.paid(each), each.verdict) for each in nights
+        (night.name, Span(night.colour, TONES[night.colour]), words.paid(night), night.verdict)
+        for night in nights
     )
     return Table("", headers, rows, keep=4)
 

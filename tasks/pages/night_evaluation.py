@@ -355,7 +355,7 @@ def _blocks(detail: Detail) -> Iterator[Block]:
         yield Sentence(f"Questions, stages and causes are not shown: {detail.missing}", "message")
     warnings = detail.comparison.warnings if detail.comparison else ()
     about: tuple[Inline, ...] = tuple(
-        (each, Span(" (A: baseline, B: this run)", "quiet")) for each in warnings
+        (warning, Span(" (A: baseline, B: this run)", "quiet")) for warning in warnings
     )
     yield Bullets((*(Span(each, "strong") for each in entry.degradation), *entry.notes, *about))
     yield Columns(tuple(_panels(detail)))
@@ -382,21 +382,21 @@ def _panels(detail: Detail) -> Iterator[Block]:
     if len(detail.stages) > 1:
         rows = tuple(
             (
-                each.name.replace("_", " "),
-                _change(percent(each.before), percent(each.now), both),
-                counts(each.now),
+                stage.name.replace("_", " "),
+                _change(percent(stage.before), percent(stage.now), both),
+                counts(stage.now),
                 _change(
-                    _count(each.before.fixed if each.before else None),
-                    _count(each.now.fixed if each.now else None),
+                    _count(stage.before.fixed if stage.before else None),
+                    _count(stage.now.fixed if stage.now else None),
                     both,
                 ),
                 _change(
-                    _count(each.before.broken if each.before else None),
-                    _count(each.now.broken if each.now else None),
+                    _count(stage.before.broken if stage.before else None),
+                    _count(stage.now.broken if stage.now else None),
                     both,
                 ),
             )
-            for each in detail.stages
+            for stage in detail.stages
         )
         yield Table(
             f"What each stage did{arrow}",
@@ -406,11 +406,11 @@ def _panels(detail: Detail) -> Iterator[Block]:
     if detail.causes:
         causes = tuple(
             (
-                each.name.replace("_", " "),
-                _change(_count(each.before), f"{each.now:,}", each.before is not None),
-                signed(each.now - each.before) if each.before not in (None, each.now) else "",
+                cause.name.replace("_", " "),
+                _change(_count(cause.before), f"{cause.now:,}", cause.before is not None),
+                signed(cause.now - cause.before) if cause.before not in (None, cause.now) else "",
             )
-            for each in detail.causes
+            for cause in detail.causes
         )
         remark = "A wrong answer can have several causes."
         yield Table(

@@ -62,7 +62,7 @@ def _failures(record: RunRecord) -> Iterator[Sentence]:
 def _degraded(record: RunRecord) -> Iterator[Sentence]:
     """Yield what degraded stages mean for the score, then each stage."""
     stages, sentences = record.degradation.stages, record.degradation.sentences
-    lost = any(each.without_effect for each in stages)
+    lost = any(stage.without_effect for stage in stages)
     if lost or len(stages) > 1:  # of one stage, its own sentence has the number
         yield from (Sentence(meaning, "error" if lost else "warning") for meaning in sentences[len(stages) :])
     for each in stages:
@@ -139,8 +139,8 @@ def _problems(record: RunRecord) -> Iterator[Block]:
     """Yield what is wrong, then what else a reader must know; all of it is in the full document."""
     wrong = problems(record)
     blocks = [*wrong, *(Sentence(f"· {note}") for note in record.notes)]
-    for place, each in enumerate(blocks[:MAX_SENTENCES]):
-        yield Sentence(_cut(plain(each.text), TWO_LINES if place else FOUR_LINES), each.level)
+    for place, block in enumerate(blocks[:MAX_SENTENCES]):
+        yield Sentence(_cut(plain(block.text), TWO_LINES if place else FOUR_LINES), block.level)
     if rest := and_more(blocks, MAX_SENTENCES, noun="remark"):
         yield Sentence(f"· {rest}", "note")
     if not wrong and record.scored:
@@ -343,7 +343,9 @@ def _changes(record: RunRecord) -> Iterator[Block]:
         yield Sentence(UNKNOWN_DEFAULTS, "note")
     elif record.changes:
         rest = len(record.changes) - MAX_CHANGES
-        shown = [each if len(each) <= 200 else f"{each[:199]}…" for each in record.changes[:MAX_CHANGES]]
+        shown = [
+            change if len(change) <= 200 else f"{change[:199]}…" for change in record.changes[:MAX_CHANGES]
+        ]
         more = [f"and {rest:,} more: --json"] if rest > 0 else []
         yield Sentence("differs from the defaults:", "note")
         yield Bullets((*shown, *more))
@@ -355,7 +357,7 @@ def _remarks(record: RunRecord) -> Iterator[Block]:
     cost = record.cost
     took = "" if record.seconds is None else f", {duration(record.seconds)} answering"
     yield Sentence(f"{calls_in_words(cost)}, {in_words(cost)}{took}")
-    told = {each.text for each in problems(record)}
+    told = {problem.text for problem in problems(record)}
     yield Bullets(tuple(each for each in (*record.remarks, *record.notes) if each not in told))
     if judge := record.judge:
         yield Sentence(

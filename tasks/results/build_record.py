@@ -135,9 +135,13 @@ def record_of(run: RunRecord, report: Report, status: str = "complete", **facts:
         "question_set": _question_set(run, report),
         "failure_messages": redact(messages, *secrets_of(run.settings_of("backbone"))),
         "not_executable": Counter(failure.stage for failure in not_executed if failure.stage),
-        "metrics": {name: found.data if found else None for name, found in report.details.items()},
-        "tables": tuple(table for found in report.measurements.values() for table in found.tables),
-        "remarks": tuple(line for found in report.measurements.values() for line in found.lines or ()),
+        "metrics": {name: detail.data if detail else None for name, detail in report.details.items()},
+        "tables": tuple(
+            table for measurement in report.measurements.values() for table in measurement.tables
+        ),
+        "remarks": tuple(
+            line for measurement in report.measurements.values() for line in measurement.lines or ()
+        ),
         **({"mlflow_run_id": facts["mlflow"].run_id} if facts.get("mlflow") else {}),
         **facts,
     }

@@ -37,11 +37,11 @@ def pareto_front(systems: Sequence[Priced]) -> tuple[Priced, ...]:
     ['a', 'c']
     """
     front: list[Priced] = []
-    for each in sorted(systems, key=lambda one: (one.usd, -one.ex.correct, one.name)):
+    for system in sorted(systems, key=lambda one: (one.usd, -one.ex.correct, one.name)):
         best = front[-1] if front else None
-        equal = best is not None and (best.usd, best.ex.correct) == (each.usd, each.ex.correct)
-        if best is None or equal or each.ex.correct > best.ex.correct:
-            front.append(each)
+        equal = best is not None and (best.usd, best.ex.correct) == (system.usd, system.ex.correct)
+        if best is None or equal or system.ex.correct > best.ex.correct:
+            front.append(system)
     return tuple(front)
 
 
@@ -50,7 +50,7 @@ def pareto_blocks(systems: Sequence[Priced]) -> Iterator[Block]:
 
     Nothing is yielded if fewer than two systems cost anything.
     """
-    known = [each for each in systems if each.ex.total]
+    known = [system for system in systems if system.ex.total]
     if sum(each.usd > 0 for each in known) < 2:
         return
     front = pareto_front(known)
@@ -162,7 +162,9 @@ def turn_chart(data: Mapping[str, Any] | None) -> Lines | None:
     first, last = curve[0], curve[-1]
     start, end = (f"{100 * each['value']:.1f} % after turn {each['turn']}" for each in (first, last))
     label = f"{CAPTION}: {start}, {end}"
-    ticks = tuple((float(each["turn"]), str(each["turn"])) for each in shown_points(data))
+    ticks = tuple(
+        (float(shown_point["turn"]), str(shown_point["turn"])) for shown_point in shown_points(data)
+    )
     return Lines((line,), label, ticks, "turn", dense=len(curve) > max(TABLE_TURNS))
 
 

@@ -147,7 +147,7 @@ def _distinguished(
 
 def _board(newest_first: Sequence[RunRecord], warehouse: Warehouse, by: str) -> Board:
     rows = _of_one_basis([(_row(run, by), _basis(run, by)) for run in newest_first])
-    ranked = sorted(_latest(each for each in rows if not each.why_unranked), key=_order)
+    ranked = sorted(_latest(row for row in rows if not row.why_unranked), key=_order)
     scores = [_score(each) for each in ranked]
     run = newest_first[0]
     letters = _letters(ranked, run.rule, by, warehouse)
@@ -161,7 +161,7 @@ def _board(newest_first: Sequence[RunRecord], warehouse: Warehouse, by: str) -> 
             replace(each, rank=1 + scores.index(_score(each)), letters=letters.get(each.run_id, ""))
             for each in ranked
         ),
-        tuple(_latest(each for each in rows if each.why_unranked)),
+        tuple(_latest(row for row in rows if row.why_unranked)),
         by,
     )
 

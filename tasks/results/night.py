@@ -89,7 +89,7 @@ class Night:
     @property
     def red(self) -> tuple[NightEntry, ...]:
         """Entries that fail the nightly run."""
-        return tuple(each for each in self.entries if each.colour == "Red")
+        return tuple(entry for entry in self.entries if entry.colour == "Red")
 
     @property
     def worst_first(self) -> tuple[tuple[int, NightEntry], ...]:
@@ -103,7 +103,7 @@ class Night:
         The scores of these count unanswered questions as wrong, so the trend does not decide.
         """
         answered = [
-            replace(each, problem="", decline=None) if each.problem else each for each in self.entries
+            replace(entry, problem="", decline=None) if entry.problem else entry for entry in self.entries
         ]
         return frozenset(
             each.run_id for each in answered if each.run_id and _verdict(each, self.gate) in WORSE
@@ -112,7 +112,7 @@ class Night:
     @property
     def cost(self) -> Cost:
         """Calls and money of all evaluations; money is unknown if that of one is."""
-        costs = [each.cost for each in self.entries if each.cost.calls is not None]
+        costs = [entry.cost for entry in self.entries if entry.cost.calls is not None]
         return Cost(
             sum(cost.calls or 0 for cost in costs),
             sum(cost.cached_calls or 0 for cost in costs),
@@ -135,13 +135,13 @@ class Night:
     @property
     def forecast_usd(self) -> float | None:
         """Forecast of `cost.from_scratch_usd`; None if that of an evaluation is unknown. Free ones have none."""
-        return total([each.forecast_usd for each in self.entries if each.cost.from_scratch_usd != 0])
+        return total([entry.forecast_usd for entry in self.entries if entry.cost.from_scratch_usd != 0])
 
     @computed_field
     @property
     def colour(self) -> Colour:
         """The worst colour of its entries; green if at least one was compared, or none has to be."""
-        colours = {each.colour for each in self.entries}
+        colours = {entry.colour for entry in self.entries}
         order: tuple[Colour, ...] = ("Red", "Amber", "Green", "No baseline yet")
         return next((colour for colour in order if colour in colours), "Green")
 
@@ -153,7 +153,7 @@ class Night:
             f"{len(names)} of {self._counted} {clause[len(names) > 1]}: {', '.join(names)}"
             + (self._problems(verdict) if verdict in INCOMPLETE else "")
             for verdict, clause in _CLAUSES.items()
-            if (names := [each.named for each in self.entries if each.verdict == verdict])
+            if (names := [entry.named for entry in self.entries if entry.verdict == verdict])
         ]
         if clauses:
             found = f"{'; '.join(clauses)}{self._rest}."
@@ -186,13 +186,13 @@ class Night:
     @property
     def _rest(self) -> str:
         """Count the entries without a verdict."""
-        without = sum(each.verdict == "no baseline" for each in self.entries)
-        unranked = sum(each.verdict == "not ranked" for each in self.entries)
+        without = sum(entry.verdict == "no baseline" for entry in self.entries)
+        unranked = sum(entry.verdict == "not ranked" for entry in self.entries)
         counts = [
             *([f"{without} {'has' if without == 1 else 'have'} no baseline yet"] if without else []),
             *([f"{unranked} {'is' if unranked == 1 else 'are'} not ranked"] if unranked else []),
         ]
-        return "".join(f"; {each}" for each in counts)
+        return "".join(f"; {count}" for count in counts)
 
 
 def judge(gate: Gate, entries: Sequence[NightEntry]) -> tuple[NightEntry, ...]:

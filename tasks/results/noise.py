@@ -178,7 +178,7 @@ def _repeat(stored: RunRecord, ex: Accuracy) -> Repeat:
 
 
 def _text_rate(answers: Sequence[Sequence[str | None]]) -> float:
-    pairs = [one != other for each in answers for one, other in combinations(each, 2)]
+    pairs = [one != other for answer in answers for one, other in combinations(answer, 2)]
     return sum(pairs) / len(pairs)
 
 
@@ -325,7 +325,7 @@ def measured_noise(
         repeats = repeats_of(parent, runs)
         if len(repeats) < MIN_MEASURED:
             continue
-        read = [warehouse.read_run(each.run_id) for each in repeats]
+        read = [warehouse.read_run(repeat.run_id) for repeat in repeats]
         if _relevant(read[0].settings) != _relevant(settings):
             continue
         rule = current.rule

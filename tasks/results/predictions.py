@@ -60,7 +60,7 @@ def table(report: Report, benchmark: Mapping[str, Any] = NO_SETTINGS) -> str:
     variants = find_variants(benchmark, report.rows)
     known = tuple(RULES)
     rules = sorted(report.rules, key=lambda rule: (known.index(rule) if rule in known else len(known), rule))
-    metrics = (name for name, found in report.measurements.items() if found.by_question)
+    metrics = (name for name, measurement in report.measurements.items() if measurement.by_question)
     stages = (f"{stage.name}{part}" for stage in report.stages for part in ("/sql", "/correct"))
     names = (
         *_KNOWN,
@@ -71,19 +71,20 @@ def table(report: Report, benchmark: Mapping[str, Any] = NO_SETTINGS) -> str:
         "gold_sql",
     )
     cells = (_cells(row, report, variants) for row in report.rows)
-    rows = [[each.get(name) for name in names] for each in cells]
+    rows = [[cell.get(name) for name in names] for cell in cells]
     return storable(json.dumps({"columns": names, "data": rows}, ensure_ascii=False))
 
 
 def _cells(row: QuestionScore, report: Report, variants: Mapping[str, Variant]) -> dict[str, Any]:
     """Return the question's values by column; a metric that does not know the question has none."""
     cells: dict[str, Any] = {
-        name: found.by_question.get(row.question.id) for name, found in report.measurements.items()
+        name: measurement.by_question.get(row.question.id)
+        for name, measurement in report.measurements.items()
     }
     cells |= {name: value(row, report.rule) for name, value in _KNOWN.items()}
     cells |= {f"ex_{name}": right for name, right in row.final.correct.items()}
     if row.executable:
-        cells |= {f"ex_{name}": each.judge(row, report.rule) for name, each in variants.items()}
+        cells |= {f"ex_{name}": variant.judge(row, report.rule) for name, variant in variants.items()}
     cells |= {f"{candidate.stage}/sql": candidate.sql for candidate in row.outcome.candidates}
     cells |= {f"{name}/correct": verdict.correct.get(report.rule) for name, verdict in row.stages.items()}
     return cells | {"gold_sql": row.gold_sql}
@@ -159,10 +160,11 @@ def submission_text(predictions: Sequence[Prediction], form: Form) -> str:
     database. "lines", Spider's: one SQL per line.
     """
     if form == "lines":
-        lines = [one_line(each.sql) if each.sql else NO_ANSWER for each in predictions]
+        lines = [one_line(prediction.sql) if prediction.sql else NO_ANSWER for prediction in predictions]
         return "".join(f"{line or NO_ANSWER}\n" for line in lines)
     answers = {
-        each.question_id: f"{each.sql or NO_ANSWER}\t{BIRD_MARK}\t{each.database_id}" for each in predictions
+        prediction.question_id: f"{prediction.sql or NO_ANSWER}\t{BIRD_MARK}\t{prediction.database_id}"
+        for prediction in predictions
     }
     return json.dumps(answers, indent=4, ensure_ascii=False)
 
@@ -170,11 +172,11 @@ def submission_text(predictions: Sequence[Prediction], form: Form) -> str:
 def changed_literals(predictions: Iterable[Prediction]) -> tuple[str, ...]:
     """Return the ids of questions whose SQL has a line break or tab in a literal: Spider's form cannot hold it."""
     return tuple(
-        each.question_id
-        for each in predictions
+        prediction.question_id
+        for prediction in predictions
         if any(
             match.lastgroup == "quoted" and _BREAKS.search(match.group())
-            for match in _PIECES.finditer(each.sql or "")
+            for match in _PIECES.finditer(prediction.sql or "")
         )
     )
 

@@ -79,9 +79,9 @@ def _baselines(
     known = {run.run_id: run for run in runs}
     latest: dict[tuple[str, str], str] = {}
     for place, night in enumerate(nights):
-        for each in night.entries:
-            if (baseline := each.baseline) in known:
-                latest.setdefault((each.name, known[baseline].question_set), baseline)
+        for entry in night.entries:
+            if (baseline := entry.baseline) in known:
+                latest.setdefault((entry.name, known[baseline].question_set), baseline)
                 if night.started >= cutoff:
                     yield baseline
         if place and night.started < cutoff:
@@ -199,7 +199,7 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
 def size_of(path: Path) -> int:
     """Return the size of a file with its journals, or of all files below a folder; 0 if there is none."""
     if path.is_dir():
-        return sum(file_size(each, follow_symlinks=False) for each in _files(path))
+        return sum(file_size(file, follow_symlinks=False) for file in _files(path))
     beside = (path, *(path.with_name(path.name + ending) for ending in ("-wal", "-shm", "-journal", ".wal")))
     return sum(map(file_size, beside))
 

@@ -277,7 +277,7 @@ class RunRecord(RunHeader):
         if self.retryable or (self.rerun or {}).get("no_new_answer"):
             return ExitCode.TRY_AGAIN
         unmeasured = any(
-            isinstance(found, dict) and found.keys() == {"error"} for found in self.metrics.values()
+            isinstance(metric, dict) and metric.keys() == {"error"} for metric in self.metrics.values()
         )
         return ExitCode.BAD_INPUT if unmeasured else ExitCode.DONE
 

@@ -254,4 +254,4 @@ class Report:
     @property
     def measurements(self) -> Mapping[str, Measurement]:
         """What the metrics found that apply."""
-        return {name: found for name, found in self.details.items() if found is not None}
+        return {name: detail for name, detail in self.details.items() if detail is not None}

@@ -171,7 +171,10 @@ def main() -> None:
         "--inspect", type=Path, help="folder of the virtual environment; left out: a temporary one"
     )
     arguments = parser.parse_args()
-    for name in ("PREFECT_API_URL", "PYTHONDONTWRITEBYTECODE"):  # a program that is installed has compiled modules
+    for name in (
+        "PREFECT_API_URL",
+        "PYTHONDONTWRITEBYTECODE",
+    ):  # a program that is installed has compiled modules
         os.environ.pop(name, None)
     with tempfile.TemporaryDirectory() as name:
         inspect = inspect_program(arguments.inspect or Path(name) / "inspect_ai")

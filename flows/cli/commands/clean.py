@@ -79,7 +79,7 @@ def command(arguments: CleanOptions) -> int:
         arguments.emit(document, lambda stream: print_holdings(folder, holdings, stream))
         return 0
     if not arguments.yes:
-        if not any(count for each in holdings for count in each.removable.values()):
+        if not any(count for holding in holdings for count in holding.removable.values()):
             unchanged = dict.fromkeys(("before_bytes", "after_bytes"), document["bytes"])
             arguments.emit(
                 document | unchanged | {"shrunk": False, "problems": []}, _nothing(folder, holdings)

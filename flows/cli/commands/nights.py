@@ -86,10 +86,10 @@ def deploy(arguments: FileOptions) -> None:
     from tasks.results.night_baseline import named_run
     from tasks.results.warehouse.runs import Warehouse
 
-    settings = [settings_of(each) for each in nights.matrix.evaluations]
+    settings = [settings_of(evaluation) for evaluation in nights.matrix.evaluations]
     night_limits(settings, nights.finish_by, nights.budget_usd)
     names = named_evaluations(nights.matrix)
-    nights.matrix.check_baselines({" | ".join(each) for each in names})
+    nights.matrix.check_baselines({" | ".join(name) for name in names})
     if here:  # workers elsewhere have runs of their own
         warehouse = Warehouse(arguments.folder.warehouse)
         for baseline in nights.matrix.baselines.values():
@@ -102,7 +102,7 @@ def deploy(arguments: FileOptions) -> None:
         return await read_status(POOL)
 
     status = asyncio.run(run())
-    listed = shorten([" | ".join(each) for each in names], RUNS_SHOWN)
+    listed = shorten([" | ".join(name) for name in names], RUNS_SHOWN)
     _show(arguments, status, deployed=f"Deployed: {counted(len(names), 'evaluation')} each night, {listed}.")
 
 

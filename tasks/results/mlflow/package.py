@@ -75,8 +75,8 @@ def _values(report: Report, seconds: float | None) -> Iterator[tuple[str, Logged
         yield name, value, 0
     for position, stage in enumerate(report.stages, start=1):
         yield "ex_by_stage", stage, position
-    for found in report.measurements.values():
-        for name, values in found.series.items():
+    for measurement in report.measurements.values():
+        for name, values in measurement.series.items():
             for step, value in enumerate(values, start=1):
                 yield name, value, step
     yield "usage/seconds", seconds, 0
@@ -107,8 +107,8 @@ def _plain(report: Report) -> dict[str, Logged]:
         values[f"stage_unreadable/{each.stage}"] = Ratio(each.unreadable, each.replies)
         values[f"stage_fallbacks/{each.stage}"] = each.fallbacks
     values |= {f"failures/{kind}": count for kind, count in report.failures.items()}
-    for name, found in report.measurements.items():
-        values |= {name: found.value} | dict(found.further)
+    for name, measurement in report.measurements.items():
+        values |= {name: measurement.value} | dict(measurement.further)
     cost = report.cost
     values |= {
         "usage/calls": cost.calls,

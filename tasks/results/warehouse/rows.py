@@ -71,7 +71,7 @@ def _question_row(score: QuestionScore) -> dict[str, Any]:
         **_verdict_row(score.final),
         "question": _utf8(question.text),
         "database": question.database_id,
-        "keys": json.dumps({name: asdict(found) for name, found in score.keys.items()}),
+        "keys": json.dumps({name: asdict(key) for name, key in score.keys.items()}),
         "opinion": json.dumps(asdict(score.opinion)) if score.opinion else None,
         "links": json.dumps({name: asdict(link) for name, link in outcome.links.items()}),
         "failure": json.dumps(asdict(failure)) if failure else None,
@@ -134,7 +134,7 @@ def _by_question(rows: Iterable[Row]) -> defaultdict[str, list[Row]]:
 def _score(row: Row, candidates: list[Row], stages: list[Row], calls: list[Row]) -> QuestionScore:
     names = {"id": row["question_id"], "text": row["question"], "database_id": row["database"]}
     outcome = {
-        "candidates": [each for each in candidates if each["reached"]],
+        "candidates": [candidate for candidate in candidates if candidate["reached"]],
         "links": json.loads(row["links"]),
         "stages": [_stage(stage, calls) for stage in stages],
         "failure": json.loads(row["failure"]) if row["failure"] else None,
@@ -145,7 +145,11 @@ def _score(row: Row, candidates: list[Row], stages: list[Row], calls: list[Row])
         "final": _with_error(row),
         "keys": json.loads(row["keys"]),
         "opinion": json.loads(row["opinion"]) if row["opinion"] else None,
-        "stages": {each["stage"]: _with_error(each) for each in candidates if each["status"] is not None},
+        "stages": {
+            candidate["stage"]: _with_error(candidate)
+            for candidate in candidates
+            if candidate["status"] is not None
+        },
     }
     return _scores().validate_python({**row, **found})
 
