@@ -25,6 +25,7 @@ from flows.prefect.storage import BLOCK, StageStorage, use_stage_storage
 from tasks.core.errors import ConfigurationError, StoreError
 from tasks.core.outcome import Outcome
 from tasks.core.records import Question
+from tasks.database.schema import Schema
 from tasks.settings.home import Home
 from tasks.settings.pipeline import CandidateSettings
 from tasks.stages.question_run import QuestionRun, in_question_run
@@ -208,7 +209,8 @@ async def test_a_question_whose_results_cannot_be_read_ends_the_run_and_is_not_t
 
     async def work() -> None:
         store = open_results(prefect_home)
-        inputs = QuestionInputs({"shop": nothing}, {"1": QuestionExtras()})
+        database: Any = SimpleNamespace(schema=Schema("shop", (), (), dialect="sqlite"))
+        inputs = QuestionInputs({"shop": database}, {"1": QuestionExtras()})
         runner = QuestionRunner(
             settings, inputs, Tools(nothing, nothing), Persistence(store, TaskRuns(store))
         )
