@@ -132,6 +132,26 @@ class Questions:
         return file
 
 
+def run_inspect(inspect: Path, file: Path, count: int, url: str, logs: Path) -> tuple[float, float]:
+    """Have inspect_ai ask and score the questions of a file; check that it did."""
+    settings = {"QUESTIONS": str(file), "LOCAL_API_KEY": "none", "LOCAL_BASE_URL": url}
+    options = {
+        "model": "openai-api/local/local",
+        "max-connections": IN_FLIGHT,
+        "max-samples": IN_FLIGHT,
+        "display": "none",
+        "log-dir": logs,
+        "log-format": "json",
+    }
+    words = [str(inspect), "eval", "inspect_task.py", *(f"--{key}={value}" for key, value in options.items())]
+    measured = measure(words, settings, HERE)
+    newest = max(logs.glob("*.json"), key=lambda path: path.stat().st_mtime)
+    log = json.loads(newest.read_text(encoding="utf-8"))
+    if (log["status"], log["results"]["completed_samples"]) != ("success", count):
+        raise SystemExit(f"inspect_ai: {log['status']}: {log.get('error')}")
+    return measured
+
+
 def run_round(
     questions: Questions, file: Path, count: int, inspect: Path, number: int
 ) -> dict[str, tuple[float, float]]:
@@ -141,19 +161,7 @@ def run_round(
         plain = [sys.executable, str(HERE / "plain_harness.py"), str(file), url, str(IN_FLIGHT)]
         measured["plain loop"] = measure(plain, {}, folder)
         if questions.pipeline in ("zero-shot", "few-shot"):
-            settings = {"QUESTIONS": str(file), "LOCAL_API_KEY": "none", "LOCAL_BASE_URL": url}
-            words = [str(inspect), "eval", "inspect_task.py", "--model", "openai-api/local/local"]
-            limits = [
-                "--max-connections",
-                str(IN_FLIGHT),
-                "--max-samples",
-                str(IN_FLIGHT),
-                "--display",
-                "none",
-            ]
-            measured["inspect_ai"] = measure(
-                [*words, *limits, "--log-dir", str(folder / "logs")], settings, HERE
-            )
+            measured["inspect_ai"] = run_inspect(inspect, file, count, url, folder / "logs")
         home = folder / f"home-{count}-{number}"
         measured["Crosscheck, fresh folder"] = measure(questions.evaluate(url, count, home), {}, folder)
         anew = ("--set", "backbone.epoch=anew")

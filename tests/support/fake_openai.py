@@ -374,9 +374,10 @@ class FakeOpenAI:
     def _reply(self, how: Behaviour, body: Body) -> Body:
         text = self.answer(body) if how.content is None else how.content
         replies = body.get("n") or 1 if self.takes_n else 1
-        asked = sum(len(message.get("content") or "") for message in body["messages"])
+        asked = sum(len(message.get("content") or "") for message in body["messages"]) // 4 + 1
+        written = (len(text) // 4 + 1) * replies
         usage = (
-            {"prompt_tokens": asked // 4 + 1, "completion_tokens": (len(text) // 4 + 1) * replies}
+            {"prompt_tokens": asked, "completion_tokens": written, "total_tokens": asked + written}
             if how.usage == {}
             else how.usage
         )
