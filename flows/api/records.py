@@ -37,7 +37,7 @@ class Sweep:
     @classmethod
     def of(cls, swept: "Swept") -> "Sweep":
         """Return the record of a sweep."""
-        from flows.pages.sweep import headline
+        from flows.pages.matrix import headline
 
         details = json_of(swept.document)
         runs = tuple(done.evaluated for done in swept.cells)

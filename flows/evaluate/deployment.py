@@ -50,7 +50,7 @@ async def rerun_by_name(choice: RerunForm = ERRORS) -> State[Any]:
     """Ask some questions of a run again, and log a new run with the answers to all of them.
 
     Args:
-        choice: What is asked again.
+        choice: The run and the questions to repeat.
     """
     return await as_prefect_state(_rerun(choice))
 

@@ -143,7 +143,7 @@ def _answer(score: QuestionScore) -> tuple[str | None, bool]:
 def rerun(
     plan: RerunPlan, control: Control, preparation: Preparation | None = None
 ) -> Callable[[RerunSettings], Coroutine[Any, Any, State[Any]]]:
-    """Return the body of the flow `rerun`, a function that takes what the user asked for (`plan.asked_for`).
+    """Return the body of the flow `rerun`, a function of its settings (`plan.asked_for`).
 
     Args:
         plan: which questions are asked again, and how.

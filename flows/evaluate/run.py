@@ -51,7 +51,7 @@ def run_evaluation(
 
     Prefect's server is started only where a stage has to run, or one runs already.
     """
-    if server is None and _may_be_restored(settings):
+    if server is None and _may_be_restored(settings, similar=preparation is not None):
         preparation = preparation or _prepare(settings, control)
         if restored := _evaluate_restored(preparation, control):
             return restored
@@ -73,10 +73,11 @@ def _prepare(settings: EvaluationSettings, control: Control) -> "Preparation":
         return prepare(settings, control.progress)
 
 
-def _may_be_restored(settings: EvaluationSettings) -> bool:
+def _may_be_restored(settings: EvaluationSettings, *, similar: bool) -> bool:
     """Return whether it is worth looking for the results of all stages before a server is started.
 
-    A server that runs already is to show the evaluation, and a killed run is marked as such with one.
+    A server that runs already is to show the evaluation, and a killed run is marked as such with one. `similar` says
+    that `was_evaluated` is known to hold.
     """
     home = Home(Path(settings.home))
     return (
@@ -86,7 +87,7 @@ def _may_be_restored(settings: EvaluationSettings) -> bool:
         and not (os.environ.get("PREFECT_API_URL") or os.environ.get(STAGES))
         and not any(home.runs.glob("*.json"))
         and not find_running_servers(home)
-        and was_evaluated(settings)
+        and (similar or was_evaluated(settings))
     )
 
 
@@ -96,13 +97,13 @@ def was_evaluated(settings: EvaluationSettings) -> bool:
     Only then is it worth looking closer, while no server starts.
     """
     kinds: tuple[Kind, ...] = ("backbone", "pipeline")
-    asked = stored_settings({kind: getattr(settings, kind).model_dump(mode="json") for kind in kinds})
+    current = stored_settings({kind: getattr(settings, kind).model_dump(mode="json") for kind in kinds})
     names = (settings.benchmark.name, settings.backbone.name, settings.pipeline.name)
     try:
-        evaluated = Warehouse(Home(Path(settings.home)).warehouse).settings_of_runs(*names)
+        earlier = Warehouse(Home(Path(settings.home)).warehouse).settings_of_runs(*names)
     except CrosscheckError:  # the evaluation itself says what is wrong with it
         return False
-    return any(_deciding(each) == _deciding(asked) for each in evaluated)
+    return _deciding(current) in map(_deciding, earlier)
 
 
 def _deciding(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -116,9 +116,10 @@ def log_score(
     try:
         warehouse = Warehouse(home.warehouse)
         warehouse.finish(record.with_notes(notes))
-        log_standing(tracker.store, warehouse, record)
     except CrosscheckError as error:
         notes.append(f"The warehouse does not have this run: {error}")
+    else:
+        log_standing(tracker.store, warehouse, record)
     return record.with_notes(notes)
 
 

@@ -136,7 +136,6 @@ class Session:
             elsewhere: task runs of other flow runs (shards), included in `answers.task_runs`.
             recorded: how many of these Prefect has recorded.
         """
-        waiting = asyncio.create_task(self.resources.recorded(answers.task_runs - elsewhere))
         measured = self.preparation.settings.benchmark.efficiency
         efficiency = await self.scorer.measure_efficiency() if measured else None
         changed = await asyncio.to_thread(self._changed_databases)
@@ -146,11 +145,12 @@ class Session:
             candidates=candidate_setup(self.preparation.settings),
         )
         seconds = time.monotonic() - self.started
-        traced = await self.tracking.trace(report)
-        recorded += await waiting
+        traced, own = await asyncio.gather(
+            self.tracking.trace(report), self.resources.recorded(answers.task_runs - elsewhere)
+        )
         completion = Completion(
             seconds=seconds,
-            prefect=TaskRunCounts(answers.task_runs, recorded),
+            prefect=TaskRunCounts(answers.task_runs, recorded + own),
             facts=facts,
             describe=run_description,
             tags={**tags, DATABASES_CHANGED: shorten(changed, 5)} if changed else tags,

@@ -117,7 +117,7 @@ log = logging.getLogger(__name__)
 WRITE_EVERY_S = 5.0
 """Interval of writes to the warehouse: a crash loses at most these scores; the answers are cached before."""
 FIRST_CALLS_S = 0.3
-"""Time for which the import of MLflow, two seconds of processor time, waits so that the first model calls are sent."""
+"""Time for which the run is not yet begun in MLflow, so that the first model calls are sent before."""
 
 
 class Tracking:
@@ -244,9 +244,10 @@ class Tracking:
             record = record.model_copy(update={"remarks": (*record.remarks, checked)})
         try:
             await asyncio.to_thread(self._warehouse.finish, record.with_notes(notes))
-            await asyncio.to_thread(log_standing, self._tracker.store, self._warehouse, record)
         except CrosscheckError as error:
             notes.append(f"The warehouse does not have this run: {error}")
+        else:
+            await asyncio.to_thread(log_standing, self._tracker.store, self._warehouse, record)
         notes.append(await asyncio.to_thread(self._too_large))
         return record.with_notes(notes)
 

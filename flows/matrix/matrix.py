@@ -29,9 +29,8 @@ class Cell:
     settings: EvaluationSettings = field(repr=False)  # what is evaluated
     varied: tuple[str, ...] = ()  # the grid's settings, `pipeline.demonstrations.k=3`, of this cell
     tags: Mapping[str, str] = field(default_factory=dict)  # MLflow tags of its run
-    rerun: RerunPlan | None = field(
-        default=None, repr=False
-    )  # the re-run to make of these settings; None: a new run
+    # the re-run to make of these settings; None: a new run
+    rerun: RerunPlan | None = field(default=None, repr=False)
 
     @property
     def name(self) -> str:
@@ -52,7 +51,7 @@ class Cell:
 
 
 @dataclass
-class Limits:
+class CellLimits:
     """Limits of all cells together: one budget, which the cells spend in their order."""
 
     total: Budget | None = None  # None: no limit
@@ -76,7 +75,7 @@ class Turn:
 
     position: int  # of the cell, from 1
     cells: int  # number of cells
-    limits: Limits
+    limits: CellLimits
     # the record of the evaluation, or the error that ended it
     outcome: RunRecord | Exception = field(default_factory=lambda: CrosscheckError("not evaluated"))
 
@@ -108,7 +107,7 @@ class Turn:
         return f"{self.position} of {self.cells}"
 
 
-def turns(cells: int, limits: Limits) -> Iterator[Turn]:
+def turns(cells: int, limits: CellLimits) -> Iterator[Turn]:
     """Give each of so many cells its turn, within limits of all of them."""
     return (Turn(position, cells, limits) for position in range(1, cells + 1))
 
@@ -134,7 +133,7 @@ def run_cells(
     home = Home(Path(cells[0].settings.home))
     with watched(home), logging_to(home), LocalServer(home) as server:
         server.wait()
-        for cell, turn in zip(cells, turns(len(cells), Limits(budget)), strict=True):
+        for cell, turn in zip(cells, turns(len(cells), CellLimits(budget)), strict=True):
             with opened(str(turn)) as control, turn.recording():
                 preparation = turn.prepare(cell, control, check)
                 turn.outcome = _run(cell, preparation, control, server)

@@ -25,13 +25,11 @@ class NightPlan:
     """A re-run of a nightly run that is ready to start."""
 
     night: str  # name of the nightly run
-    cells: Mapping[str, Cell] = field(
-        repr=False
-    )  # by the names of the evaluations of which something is left
+    cells: Mapping[str, Cell] = field(repr=False)  # the evaluations with questions to repeat, by their names
 
     @property
     def in_words(self) -> str:
-        """How many questions of which runs are asked again, in lines."""
+        """The number of questions to repeat, of all runs and of each run."""
         if not self.cells:
             return f"Nightly run {self.night} has no question to repeat."
         plans = [cell.rerun for cell in self.cells.values() if cell.rerun]
@@ -53,7 +51,7 @@ class Repeated:
     """What became of one evaluation of a nightly run."""
 
     name: str  # "benchmark | backbone | pipeline"
-    parent: str | None  # id of the run whose questions were asked again; None: there was none
+    parent: str | None  # id of the run whose questions were repeated; None: it had no run
     questions: int | None  # how many of its questions; None: all, in a run of their own
     run: RunRecord | None  # the new run; None where there is none
     problem: str | None  # why there is none
@@ -98,7 +96,7 @@ def plan_night_rerun(
 
     Args:
         reference: names the nightly run.
-        chosen: which questions of each run are asked again, and how; its `run` is not used.
+        chosen: the settings of every re-run; `run` is ignored.
         labels: tags of the new runs.
         budget_usd: limit on the cost of all; None: no limit.
     """

@@ -27,7 +27,7 @@ from flows.evaluate.flow import evaluation_flow
 from flows.evaluate.forms import Cleaning, EvaluationForm, Matrix, MayBeLeftOut
 from flows.evaluate.preparation import check_budget
 from flows.evaluate.working_folder import clean, in_words, open_folder
-from flows.matrix.matrix import Cell, Limits, Turn, turns
+from flows.matrix.matrix import Cell, CellLimits, Turn, turns
 from flows.prefect.artifacts import prefect_page, show_markdown
 from flows.prefect.automations import notify
 from flows.prefect.flow_runs import result_of
@@ -68,7 +68,7 @@ CONTINUES = "The nightly run continues under the same name with a higher budget_
 
 
 @dataclass
-class NightLimits(Limits):
+class NightLimits(CellLimits):
     """Limits of a nightly run: each evaluation gets an equal share of the time and the budget that are left."""
 
     finish_by: datetime.datetime | None = None  # when the nightly run must end; None: no limit
@@ -282,7 +282,7 @@ async def _evaluate(
     *,
     ask_again: bool,
 ) -> NightEntry:
-    """Evaluate in a turn; an error, also one that nobody expects, becomes part of the entry.
+    """Evaluate one cell; an error, an unexpected one included, becomes part of the entry.
 
     `check` refuses databases with which the scores could not be compared.
     """

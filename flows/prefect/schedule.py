@@ -43,7 +43,7 @@ FLOWS = {
     "rerun": "flows/evaluate/deployment.py:rerun_by_name",
     "shard": "flows/evaluate/shard_flow.py:answer_shard",
 }
-"""Deployed flows, by the names of their deployments. Only the nightly one has a schedule, and nobody starts `shard`."""
+"""Deployed flows by deployment name. Only `nightly` has a schedule; evaluations with shards start `shard`."""
 UNENDED = [StateType.SCHEDULED, StateType.PENDING, StateType.RUNNING]
 CODE = Path(__file__).parents[2]
 """The folder with the packages `flows` and `tasks`, from which a worker of this machine runs flows."""

@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import NoReturn
 
 SELDOM = (10_000, 50, 10)
@@ -53,8 +54,9 @@ def importing() -> Iterator[None]:
         gc.enable()
 
 
+@cache
 def import_in_background() -> None:
-    """Begin to import MLflow and its SQLite store in a thread: it takes seconds, and is not needed at once.
+    """Begin to import MLflow and its SQLite store in a thread, once: it takes seconds, and is not needed at once.
 
     `importlib_metadata`, which MLflow depends on, is imported before the thread starts: it registers itself with
     Python's import system when half imported, and another thread that looks for entry points then fails.

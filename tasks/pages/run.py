@@ -357,8 +357,8 @@ def _remarks(record: RunRecord) -> Iterator[Block]:
     cost = record.cost
     took = "" if record.seconds is None else f", {duration(record.seconds)} answering"
     yield Sentence(f"{calls_in_words(cost)}, {in_words(cost)}{took}")
-    told = {problem.text for problem in problems(record)}
-    yield Bullets(tuple(each for each in (*record.remarks, *record.notes) if each not in told))
+    texts = {problem.text for problem in problems(record)}
+    yield Bullets(tuple(each for each in (*record.remarks, *record.notes) if each not in texts))
     if judge := record.judge:
         yield Sentence(
             f"opinions of {judge['backbone']} on {counted(judge['judged'], 'answer')}: "

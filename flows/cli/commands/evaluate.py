@@ -136,14 +136,14 @@ def _repeat(run_id: str, repeats: int, arguments: EvaluateOptions) -> int:
     """Make the missing repeats of a run, and print what they measure."""
     from flows.cli.progress import open_control
     from flows.matrix.repeats import MeasuredDocument, make_repeats, plan_noise
-    from flows.pages.noise import estimate_document, problems_document
+    from flows.pages.matrix import repeats_estimate, repeats_problems
     from flows.runtime.output import write_page
     from tasks.documents.html import html
     from tasks.documents.terminal import print_document
     from tasks.pages.repeats import noise_document
 
     plan = plan_noise(run_id, repeats, arguments.folders, budget_usd=arguments.budget)
-    print_document(estimate_document(plan, arguments.budget), sys.stderr if arguments.as_json else sys.stdout)
+    print_document(repeats_estimate(plan, arguments.budget), sys.stderr if arguments.as_json else sys.stdout)
 
     measured = make_repeats(plan, open_control, labels=arguments.labels, budget_usd=arguments.budget)
     page = arguments.folder.reports / f"{run_id}-repeats.html"
@@ -152,7 +152,7 @@ def _repeat(run_id: str, repeats: int, arguments: EvaluateOptions) -> int:
         if measured.noise:
             print_document(noise_document(measured.noise), stream)
             print(f"With all unstable questions: {page}", file=stream)
-        if problems := problems_document(measured):
+        if problems := repeats_problems(measured):
             print_document(problems, stream)
 
     if measured.noise:

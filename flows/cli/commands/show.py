@@ -97,11 +97,9 @@ def command(arguments: ShowOptions) -> None:
         if only or arguments.details:
             print_lists(view, listed, arguments.limit, stream)
 
-    first = {
-        kind: [json_of(ListedQuestion.of(view, row)) for row in rows[: arguments.limit]]
-        for kind, rows in listed.items()
-    }
-    arguments.emit(json_of(view.record) | {"listed": first}, show)
+    first = {kind: rows[: arguments.limit] for kind, rows in listed.items()} if arguments.as_json else {}
+    lines = {kind: [json_of(ListedQuestion.of(view, row)) for row in rows] for kind, rows in first.items()}
+    arguments.emit(json_of(view.record) | {"listed": lines}, show)
 
 
 def _write_page(arguments: ShowOptions) -> None:

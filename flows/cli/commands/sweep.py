@@ -101,7 +101,7 @@ def command(arguments: SweepOptions) -> int:
             read_grid,
             run_sweep,
         )
-        from flows.pages.sweep import estimate_document, sweep_document
+        from flows.pages.matrix import estimate_document, sweep_document
         from flows.runtime.output import write_page
         from tasks.documents.html import html
         from tasks.documents.terminal import print_document

@@ -61,6 +61,8 @@ def require(sdk: Sdk) -> None:
 
 def import_client() -> None:
     """Import what connections to an endpoint need, while a server starts."""
+    import aiohttp  # noqa: F401
+    import httpx2  # noqa: F401
     import openai  # noqa: F401
 
 

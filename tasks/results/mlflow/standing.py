@@ -1,21 +1,27 @@
-"""Where a run stands: its score and its verdict against the best run of the same questions, for MLflow's list of runs.
+"""The score of a run and its verdict against the best run of the same questions, for MLflow's list of runs.
 
 The test is the exact McNemar test of `crosscheck compare BEST RUN`, of one pair; the letters of the leaderboard are
 adjusted for the number of pairs.
 """
 
+import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
+from tasks.core.errors import CrosscheckError
 from tasks.core.wording import counts, interval, p_value, percent
 from tasks.results.mlflow.store import Store, attempt
 from tasks.results.run_record import NOISE, RunHeader, RunRecord
 from tasks.results.warehouse.runs import Warehouse
-from tasks.scoring.significance import LEVEL, mcnemar
+from tasks.scoring.significance import LEVEL
+from tasks.scoring.statistics.letters import pairwise_p_values
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+
+_LOG = logging.getLogger(__name__)
 
 SCORE, VERSUS_BEST = "score", "vs_best"
 """Tags of a run in MLflow: its score in words, and its verdict against the best run of the same questions."""
@@ -32,32 +38,42 @@ def score_in_words(record: RunRecord) -> str:
     return f"{percent(score)} ({counts(score)}){range_}"
 
 
-def log_standing(store: Store, warehouse: Warehouse, record: RunRecord) -> str:
-    """Write where a run stands to MLflow, and renew the verdicts of earlier runs that it beats.
+def log_standing(store: Store, warehouse: Warehouse, record: RunRecord) -> None:
+    """Write the verdict of a run that has just ended to MLflow, and renew those of earlier runs that it beats.
 
-    Returns:
-        What kept it from being written; "" for nothing.
+    Where that fails, the log says why: score and record are written already.
     """
+    if record.mlflow_run_id is None or record.mlflow.problem:
+        return
+    try:
+        problem = attempt(store, partial(_write, _verdicts(warehouse, record)), seconds=30)
+    except CrosscheckError as error:
+        problem = str(error)
+    if problem:
+        _LOG.warning("MLflow does not show the verdict of run %s: %s", record.run_id, problem)
+
+
+def _write(verdicts: "Mapping[str, tuple[float, str]]", client: "MlflowClient") -> None:
+    """Write differences and verdicts, by the id of the run in MLflow."""
+    from mlflow.entities import Metric, RunTag
+
+    now = int(time.time() * 1000)
+    for run_id, (below, verdict) in verdicts.items():
+        metric = Metric(BELOW_BEST, round(below, 6), now, 0)
+        client.log_batch(run_id, metrics=[metric], tags=[RunTag(VERSUS_BEST, verdict)])
+
+
+def _verdicts(warehouse: Warehouse, record: RunRecord) -> dict[str, tuple[float, str]]:
+    """Return how far each run whose verdict changes is below the best one, and its verdict."""
     peers = [run for run in warehouse.runs() if _is_peer(run, record)]
     best = _best(peers, record, warehouse)
-    if record.mlflow_run_id is None or best is None:
-        return ""
-    updated: Sequence[RunHeader] = [record]
+    if best is None:
+        return {}
+    runs: list[RunHeader] = [record]
     if best.run_id == record.run_id:
-        updated = [record, *[run for run in peers if run.run_id != record.run_id][:MAX_UPDATED]]
-    verdicts = {
-        run.mlflow_run_id: _against(best, run, warehouse, record.rule) for run in updated if run.mlflow_run_id
-    }
-
-    def log(client: "MlflowClient") -> None:
-        from mlflow.entities import Metric, RunTag
-
-        now = int(time.time() * 1000)
-        for run_id, (below, verdict) in verdicts.items():
-            metric = Metric(BELOW_BEST, round(below, 6), now, 0)
-            client.log_batch(run_id, metrics=[metric], tags=[RunTag(VERSUS_BEST, verdict)])
-
-    return attempt(store, log, seconds=30)
+        runs += [run for run in peers if run.run_id != record.run_id][:MAX_UPDATED]
+    right = warehouse.right_answers({best.run_id, *(run.run_id for run in runs)}, record.rule)
+    return {run.mlflow_run_id: _against(best, run, right) for run in runs if run.mlflow_run_id}
 
 
 def _is_peer(run: RunHeader, record: RunRecord) -> bool:
@@ -77,16 +93,13 @@ def _best(peers: Sequence[RunHeader], record: RunRecord, warehouse: Warehouse) -
     return None
 
 
-def _against(best: RunRecord, run: RunHeader, warehouse: Warehouse, rule: str) -> tuple[float, str]:
-    """Return how far a run is below the best one, and the verdict in words."""
+def _against(best: RunRecord, run: RunHeader, right: Mapping[str, Mapping[str, bool]]) -> tuple[float, str]:
+    """Return how far a run is below the best one, and its verdict; `right` has their verdicts by question."""
     below = (best.ex or 0.0) - (run.ex or 0.0)
     if run.run_id == best.run_id:
         return below, "best"
-    right = warehouse.right_answers((best.run_id, run.run_id), rule)
-    if len(right) < 2:  # the questions of one of them were removed
+    if not {best.run_id, run.run_id} <= right.keys():  # the questions of one of them were removed
         return below, "lower, not tested" if below > 0 else "tied with best"
-    a, b = right[best.run_id], right[run.run_id]
-    pairs = [(a[question], b[question]) for question in a.keys() & b.keys()]
-    p = mcnemar(pairs.count((False, True)), pairs.count((True, False)))
+    (p,) = pairwise_p_values({name: right[name] for name in (best.run_id, run.run_id)}).values()
     verdict = "lower" if p < LEVEL and below > 0 else "tied with best"
     return below, f"{verdict}, p = {p_value(p)}"

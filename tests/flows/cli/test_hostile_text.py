@@ -18,8 +18,8 @@ from flows.matrix.sweep import CellResult, Sweep
 from flows.pages.gold_check import gold_document
 from flows.pages.key_check import key_document
 from flows.pages.lists import print_answer, print_rows, print_runs
+from flows.pages.matrix import sweep_document
 from flows.pages.question import print_lists
-from flows.pages.sweep import sweep_document
 from flows.runtime.control import Ui
 from flows.runtime.summary import print_summary
 from tasks.benchmarks.answer_keys import AnswerKey, KeyEntry

@@ -28,7 +28,7 @@ class Runs:
         tracker.start(make_run(run_id=run_id, tags={}, **changes))
         record = tracker.finish(report_of(rows), Completion())
         self.warehouse.finish(record)
-        assert log_standing(self.store, self.warehouse, record) == ""
+        log_standing(self.store, self.warehouse, record)
         return record
 
     def standing(self, record: RunRecord) -> tuple[str | None, float | None]:
@@ -76,3 +76,16 @@ def test_a_run_of_other_questions_or_one_that_must_not_be_ranked_is_not_the_best
 ) -> None:
     runs.add("other", 20, **changes)
     assert runs.standing(runs.add("r1", 8)) == ("best", 0)
+
+
+def test_a_verdict_that_cannot_be_written_is_logged_and_loses_nothing(
+    runs: Runs, caplog: pytest.LogCaptureFixture
+) -> None:
+    record = runs.add("r1", 8)
+    log_standing(Store("http://127.0.0.1:9"), runs.warehouse, record)  # nobody answers on the discard port
+    assert "MLflow does not show the verdict of run r1: " in caplog.text
+    caplog.clear()
+    damaged = Warehouse(runs.warehouse._file.path.with_name("damaged.duckdb"))
+    damaged._file.path.write_bytes(b"no database" * 1000)
+    log_standing(runs.store, damaged, record)
+    assert "MLflow does not show the verdict of run r1: " in caplog.text

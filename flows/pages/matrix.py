@@ -1,14 +1,15 @@
-"""The documents of a sweep: its estimate, and its results."""
+"""The documents of a sweep and of repeats: the estimate, the results of a sweep, and which repeats are missing."""
 
 from collections.abc import Iterator, Sequence
 
 from flows.evaluate.estimate import ASSUMED_REASONING, SAMPLE
 from flows.evaluate.preparation import selecting_calls
 from flows.matrix.matrix import Cell
+from flows.matrix.repeats import Measured, NoisePlan
 from flows.matrix.sweep import CellResult, Sweep, estimated_usd
 from tasks.backbone.pricing import Budget
 from tasks.core.wording import DASH, counted, counts, interval, money, number, percent
-from tasks.documents.model import Block, Code, Column, Document, Only, Section, Sentence, Span, Table
+from tasks.documents.model import Block, Bullets, Code, Column, Document, Only, Section, Sentence, Span, Table
 from tasks.documents.model import Cell as ModelCell
 from tasks.pages.scores import AXIS, score_plot
 from tasks.results.curves import Priced, pareto_blocks
@@ -178,3 +179,41 @@ def _remarks(sweep: Sweep) -> Iterator[Block]:
         start = () if sweep.served else (Code("crosscheck up  # starts MLflow, then open"),)
         where = sweep.page or f"In MLflow, tags.sweep = '{sweep.id}' finds the runs."
         yield Section("Next", (*start, Code(where)))
+
+
+def repeats_estimate(plan: NoisePlan, budget_usd: float | None) -> Document:
+    """Return what is missing, and what it is expected to cost."""
+    missing, expected, run = len(plan.missing), plan.expected, plan.parent
+    name = f"{run.backbone} | {run.pipeline} on {run.benchmark}, run {run.run_id}"
+    if not missing:
+        there = f"All {counted(plan.wanted, 'repeat')} of {name} are there: nothing is requested."
+        return Document("", (Sentence(there),))
+    there = f"; {plan.wanted - missing} are there already" if missing < plan.wanted else ""
+    blocks: list[Block] = [
+        Sentence(
+            (
+                f"{counted(missing, 'repeat')} of {name}{there}. Expected: {number(expected.calls)} calls, ",
+                Span(money(expected.cost_usd), "strong"),
+                ".",
+            )
+        ),
+        Sentence("The estimate is the cost of the run with an empty reply cache, once per repeat.", "note"),
+    ]
+    estimated = expected.cost_usd
+    if budget_usd is not None and (estimated is None or estimated > budget_usd):
+        blocks.append(Sentence(f"The budget is below it: it stops when {money(budget_usd)} are spent."))
+    return Document("", tuple(blocks))
+
+
+def repeats_problems(measured: Measured) -> Document | None:
+    """Return what keeps repeats from being whole, and how to go on; None where nothing does."""
+    if not measured.problems:
+        return None
+    spent = measured.budget
+    blocks: list[Block] = [Bullets(measured.problems, "error")]
+    if spent:
+        blocks.append(Sentence(f"Spent {money(spent.spent_usd)} of {money(spent.limit_usd)}."))
+    blocks.append(
+        Sentence("Run the same command again: it sends only what is missing. What was paid for is kept.")
+    )
+    return Document("", tuple(blocks))
