@@ -12,10 +12,10 @@ ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 1_089,
-    "flows/cli": 4_086,
+    "flows/cli": 4_144,
     "flows/evaluate": 7_893,
     "flows/matrix": 1_303,
-    "flows/pages": 1_641,
+    "flows/pages": 1_942,
     "flows/pipelines": 959,
     "flows/prefect": 2_781,
     "flows/runtime": 880,
@@ -23,9 +23,9 @@ BUDGETS = {
     "tasks/benchmarks": 4_058,
     "tasks/core": 1_299,
     "tasks/database": 5_894,
-    "tasks/documents": 1_469,
+    "tasks/documents": 1_475,
     "tasks/pages": 2_675,
-    "tasks/results": 7_474,
+    "tasks/results": 7_493,
     "tasks/retrieval": 1_636,
     "tasks/scoring": 5_693,
     "tasks/settings": 2_187,
@@ -33,7 +33,7 @@ BUDGETS = {
     "tasks/stages": 3_380,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 368
+MAX_MODULES = 370
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02

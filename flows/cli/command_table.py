@@ -66,11 +66,13 @@ GROUPS = {
     "Look at results": {
         "runs": Command("List all runs.", "runs"),
         "show": Command("Show a run, or one of its questions with prompts, SQL and gold.", "show"),
+        "view": Command(
+            "Show all runs in a browser: questions, two runs side by side, the leaderboard.", "view"
+        ),
         "compare": Command(
             "Test whether one run is better than another, and list the questions on which they differ.",
             "compare",
         ),
-        "leaderboard": Command("Rank the latest run of each backbone and pipeline.", "leaderboard"),
     },
     "Benchmarks, models and nights": {
         "benchmarks": BENCHMARKS,
@@ -81,6 +83,7 @@ GROUPS = {
 }
 """The commands that people use first, which the program's help lists."""
 FURTHER = {
+    "leaderboard": Command("Rank the latest run of each backbone and pipeline.", "leaderboard"),
     "answer": Command("Answer one question on your own database.", "answer"),
     "list": Command("List the available benchmarks, backbones and pipelines.", "list"),
     "query": Command("Run SQL on the results of all runs.", "query"),

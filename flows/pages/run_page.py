@@ -5,8 +5,8 @@ import json
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +115,7 @@ MAX_COLUMNS = 6
 """Columns of a table that has half of the page's width."""
 TONES: dict[str, Tone] = {"wrong": "bad", "unanswered": "doubt", "right": "better", "not scored": "quiet"}
 FILTERS = {
-    "status": "AnswerBlock", "database": "Database", "difficulty": "Difficulty", "cause": "Cause", "stage": "Stage"
+    "status": "Answer", "database": "Database", "difficulty": "Difficulty", "cause": "Cause", "stage": "Stage"
 }  # fmt: skip
 _READING = (
     "A question without an answer counts as wrong. A stage has fixed a question that was wrong before it and right "
@@ -127,31 +127,26 @@ _READING = (
 
 @dataclass(frozen=True)
 class Links:
-    """Other runs on the page."""
+    """Other pages and runs that the page names."""
 
     board: str = ""  # address of the leaderboard, relative to the page; "": there is none
+    # address of the page of a question by its id; "": there is none
+    question: Callable[[str], str] = lambda _: ""
     # the comparison of the run before (A) with this one (B); None: there is none with the same questions
     before: Comparison | None = None
 
 
-def render_run(view: RunView, questions: Sequence[QuestionView], links: Links | None = None) -> str:
-    """Return the page.
+def run_page(view: RunView, questions: Sequence[QuestionView], links: Links | None = None) -> Document:
+    """Return the page of a run.
 
     Prompts share long sections, which are on the page once; what a question has for itself is compressed and is
     unpacked by the browser where a reader opens it. The stages, prompts, replies and results of `questions` are on it.
     """
-    record = view.record
+    record, links = view.record, links or Links()
     tables = tuple(run_tables(record))
     wide = tuple(table for table in tables if isinstance(table, Table) and len(table.columns) > MAX_COLUMNS)
-    objects = {
-        question.score.question.id: with_one_prompt(json_of(QuestionDocument.model_validate(question)))
-        for question in questions
-    }
-    shared = shared_sections(objects.values())
-    packed = {id_: pack(with_sections(content, shared)) for id_, content in objects.items()}
-    variants = find_variants(view.record.settings_of("benchmark"), view.record.rows)
     rows = listed_rows(view)
-    items = tuple(_item(view, row, variants, packed.get(row.question.id, "")) for row in rows)
+    items, sections = question_items(view, rows, questions, links.question)
     causes = f"Causes: {view.problem}" if view.problem else ""
     not_stored = next(
         (question.exchanges.problem for question in questions if question.exchanges.problem), ""
@@ -160,7 +155,7 @@ def render_run(view: RunView, questions: Sequence[QuestionView], links: Links | 
     range_ = f", 95 % interval {interval(*score.interval)} (Wilson)" if score.interval else ""
     blocks: list[Block] = [
         *variant_sentences(record),
-        _glance(view, links or Links()),
+        _glance(view, links),
         *_notes("Stages that fell back", record.degradation.sentences),
         *_notes("What is missing on this page", [each for each in (causes, not_stored) if each]),
         Section("Questions", (*_left_out(record, len(rows)), Questions(items, FILTERS)), "questions"),
@@ -174,16 +169,45 @@ def render_run(view: RunView, questions: Sequence[QuestionView], links: Links | 
         Sentence(_READING + (stripped if RULES[record.rule].strips_distinct else "")),
         Sentence(("Question file sha256 ", Span(record.question_sha256, "code"), ".")),
     )
-    document = Document(
+    return Document(
         f"{what}: {percent(score)}",
         tuple(blocks),
         ("Crosscheck · run ", Span(record.run_id, "code"), f" · {record.started:%Y-%m-%d %H:%M} UTC", *state),
         f"Execution accuracy of the final answers: {counts(score)} right under the rule {record.rule}{range_}.",
         footer=(Section("How to read this", footer),),
         name=f"{percent(score)}: {what}",
-        packed=pack(list(shared)),
+        packed=sections,
     )
-    return html(document)
+
+
+def question_items(
+    view: RunView,
+    rows: Sequence[QuestionScore],
+    questions: Sequence[QuestionView],
+    link: Callable[[str], str] = lambda _: "",
+) -> tuple[tuple[QuestionItem, ...], str]:
+    """Return questions of a run as they stand on a page, and the sections that their prompts share.
+
+    Args:
+        view: the run.
+        rows: the questions.
+        questions: those with results, stages, prompts and replies.
+        link: returns the address of the page of a question by its id; "": there is none.
+    """
+    objects = {
+        question.score.question.id: with_one_prompt(json_of(QuestionDocument.model_validate(question)))
+        for question in questions
+    }
+    shared = shared_sections(objects.values())
+    packed = {id_: pack(with_sections(content, shared)) for id_, content in objects.items()}
+    variants = find_variants(view.record.settings_of("benchmark"), view.record.rows)
+    items = (
+        replace(
+            _item(view, row, variants), packed=packed.get(row.question.id, ""), link=link(row.question.id)
+        )
+        for row in rows
+    )
+    return tuple(items), pack(list(shared))
 
 
 def listed_rows(view: RunView) -> tuple[QuestionScore, ...]:
@@ -281,7 +305,7 @@ def _settings(record: RunRecord) -> Section:
     return Section("What differs from the defaults", (changes, Facts(tuple(record.tags.items()))))
 
 
-def _item(view: RunView, row: QuestionScore, variants: Mapping[str, Variant], packed: str) -> QuestionItem:
+def _item(view: RunView, row: QuestionScore, variants: Mapping[str, Variant]) -> QuestionItem:
     lost = ((view.record.metrics.get("turns") or {}).get("lost") or {}).get("questions", ())
     rule, question = view.record.rule, row.question
     right = is_right(row.final, rule)
@@ -323,7 +347,6 @@ def _item(view: RunView, row: QuestionScore, variants: Mapping[str, Variant], pa
             "cause": "\n".join(causes),
             "stage": "\n".join(changes),
         },
-        packed,
     )
 
 
@@ -389,7 +412,7 @@ def write_report(
         view.record, scores, folders, rows=rows, compared=COMPARED_ON_PAGES, progress=progress
     )
     links = Links(board="" if file else FILE_NAME, before=compared_with_run_before(view.record, home))
-    page = render_run(view, views, links)
+    page = html(run_page(view, views, links))
     write_page(page, path, make_folder=file is None)
     if file is None:
         write_leaderboard(leaderboard(warehouse), home)  # after the page, to which it links

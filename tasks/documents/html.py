@@ -75,8 +75,9 @@ def html(document: Document) -> str:
     blocks = list(_all_blocks((*document.blocks, *document.footer)))
     questions = [block for block in blocks if isinstance(block, Questions)]
     needed = {
-        "questions.js": bool(questions),
+        "questions.js": any(len(block.items) > 1 or block.filters for block in questions),
         "details.js": any(item.packed for block in questions for item in block.items),
+        "search.js": any(isinstance(block, Table) and block.search for block in blocks),
         "copy.js": any(isinstance(block, Code) and not block.language for block in blocks),
     }
     scripts = [name for name, is_needed in needed.items() if is_needed]

@@ -75,6 +75,7 @@ class Table:
     wide: bool = False
     first: int | None = None  # number of rows that a terminal shows; None for all
     more: str = "--json or --html"  # options that show the others
+    search: bool = False  # whether a page offers to show only the rows that hold some words
 
     @property
     def text_places(self) -> list[int]:
@@ -233,6 +234,7 @@ class QuestionItem:
     # values by which a page filters, by the name of the filter; several are separated by line breaks
     keys: Mapping[str, str] = field(default_factory=dict)
     packed: str = ""  # further facts, compressed, that a page unfolds on demand; "" for none
+    link: str = ""  # address of the page that has them instead; "" for none
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import pytest
 from flows.evaluate.exchanges import Exchanges
 from flows.evaluate.question_view import QuestionView
 from flows.evaluate.run_view import RunView
-from flows.pages.run_page import Links, render_run
+from flows.pages.run_page import Links, run_page
 from tasks.backbone.cache.entry import rows_of
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.protocol import Message, Reply, Request, request_key
@@ -141,7 +141,7 @@ def of_run(text: str, folder: Path) -> str:
     broken = Execution("error", error=text)
     views = [QuestionView(run, row, (), Exchanges({}, text), found, broken, problem=text) for row in run.rows]
     before = compare(*(named(each, text) for each in hostile(text)))
-    return render_run(RunView(run, {}, text), views, Links(before=before))
+    return html(run_page(RunView(run, {}, text), views, Links(before=before)))
 
 
 def of_night(text: str, folder: Path) -> str:

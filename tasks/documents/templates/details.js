@@ -36,7 +36,8 @@
     table.append(top, body);
     frame.append(table);
     const rows = found.rows.length < found.row_count ? `${found.rows.length} of ${found.row_count} rows` : found.row_count === 1 ? "1 row" : `${found.row_count} rows`;
-    part.append(frame, make("p", found.only_here ? `${rows}; the first ${found.only_here}, marked, only here` : rows, "quiet"));
+    const marked = found.only_here === found.rows.length ? "only here" : `the first ${found.only_here}, marked, only here`;
+    part.append(frame, make("p", found.only_here ? `${rows}; ${marked}` : rows, "quiet"));
     return part;
   };
   let sections;
@@ -79,10 +80,12 @@
     }));
     question.notes.forEach((note) => holder.append(make("p", note, "quiet")));
   };
-  document.querySelectorAll("details.more").forEach((holder) => holder.addEventListener("toggle", () => {
+  const holders = document.querySelectorAll("details.more");
+  holders.forEach((holder) => holder.addEventListener("toggle", () => {
     if (holder.open && !holder.dataset.shown) {
       holder.dataset.shown = "yes";
       show(holder).catch((error) => holder.append(make("p", `This browser cannot show it: ${error}`)));
     }
   }));
+  if (holders.length === 1) holders[0].open = true;
 })();

@@ -58,15 +58,8 @@ def run_before(run_id: str, runs: Sequence[RunHeader]) -> str:
     if run_id not in ids:
         return ""
     place = ids.index(run_id)
-    this, earlier = runs[place], runs[place + 1 :]
-    names = ("benchmark", "revision", "question_set", "rule")
-    comparable = [
-        run
-        for run in earlier
-        if run.is_finished
-        and not run.rows_removed
-        and all(getattr(run, name) == getattr(this, name) for name in names)
-    ]
+    this = runs[place]
+    comparable = comparable_runs(this, runs[place + 1 :])
     comparable.sort(
         key=lambda run: (
             run.run_id != this.tags.get("parent_run_id"),
@@ -74,6 +67,19 @@ def run_before(run_id: str, runs: Sequence[RunHeader]) -> str:
         )
     )
     return comparable[0].run_id if comparable else ""
+
+
+def comparable_runs(this: RunHeader, runs: Sequence[RunHeader]) -> list[RunHeader]:
+    """Return the other finished runs with the benchmark, questions and rule of a run; their questions are there."""
+    names = ("benchmark", "revision", "question_set", "rule")
+    return [
+        run
+        for run in runs
+        if run.is_finished
+        and not run.rows_removed
+        and run.run_id != this.run_id
+        and all(getattr(run, name) == getattr(this, name) for name in names)
+    ]
 
 
 def run_line(run: RunHeader) -> str:

@@ -231,6 +231,19 @@ class Warehouse:
             found.setdefault(run_id, {})[question_id] = bool(right)
         return found
 
+    def answers_to(self, question_id: str, run: RunRecord) -> list[tuple[str, str | None, bool]]:
+        """Return run, SQL and whether it is right by the rule of `run`, for a question in other finished runs.
+
+        They have the benchmark and revision of `run`; newest first.
+        """
+        with self._file.reading() as connection:
+            return connection.execute(
+                "SELECT run_id, sql, coalesce(questions.correct[?], false) FROM questions JOIN runs USING (run_id) "
+                "WHERE question_id = ? AND executable AND run_id <> ? AND benchmark = ? AND revision = ? "
+                f"AND runs.status IN {FINISHED} ORDER BY started DESC, run_id DESC",
+                [run.rule, question_id, run.run_id, run.benchmark, run.revision],
+            ).fetchall()
+
     def same_answers(self, run: RunRecord, rows: Sequence[QuestionScore]) -> str:
         """Return the id of the latest complete run with the settings and answers of this one, "" if there is none.
 

@@ -1,0 +1,278 @@
+"""The results of a working folder as pages at a local address: all runs, a run, a question, two runs side by side.
+
+/                       all runs
+/leaderboard            the ranked ones
+/runs/RUN               a run with its questions
+/runs/RUN/QUESTION      a question: results, stages, prompts, replies, and the answers of other runs
+/compare/RUN            the runs that it can be compared with
+/compare/RUN/RUN        two of them, question by question
+"""
+
+import logging
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Lock
+from typing import Any, Final
+from urllib.parse import quote, unquote, urlsplit
+
+from flows.evaluate.question_view import COMPARED, find_question, view_questions
+from flows.evaluate.run_view import view_run
+from flows.pages.run_page import Links, question_items, run_page
+from flows.runtime.folders import Folders
+from flows.runtime.running_servers import LOCALHOST
+from flows.runtime.summary import compared_with_run_before
+from tasks.core.errors import ConfigurationError, CrosscheckError, DataError
+from tasks.core.wording import counts, percent
+from tasks.documents.html import html
+from tasks.documents.model import Block, Column, Document, Questions, Section, Sentence, Span, Table, spans
+from tasks.pages.comparison import comparison_document
+from tasks.pages.leaderboard import leaderboard_document
+from tasks.pages.scores import AXIS, RANGE, interval_in_words, score_plot
+from tasks.results.compare import compare
+from tasks.results.leaderboard import leaderboard
+from tasks.results.run_record import RunHeader, RunRecord
+from tasks.results.warehouse.run_names import comparable_runs, find_run
+from tasks.results.warehouse.runs import Warehouse
+from tasks.settings.evaluation import labels_in_words
+
+log = logging.getLogger(__name__)
+ROWS: Final = 20
+"""Rows of each result on the page of a question."""
+MAX_RUNS: Final = 1_000
+"""Runs in a list."""
+MAX_PAGES: Final = 50
+"""Pages that are kept while the warehouse stays as it is."""
+HOSTS: Final = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d+)?")
+"""Names of this machine in the header Host: a page of another site that asks under its own name is refused."""
+
+
+def address(*parts: str) -> str:
+    """Return the address of a page.
+
+    >>> address("runs", "20261121-020000-3f9a1c", "a/b")
+    '/runs/20261121-020000-3f9a1c/a%2Fb'
+    """
+    return "/" + "/".join(quote(part, safe="") for part in parts)
+
+
+class Viewer:
+    """The pages of a working folder, which only reads it. A page is made once while the warehouse stays as it is."""
+
+    def __init__(self, folders: Folders) -> None:
+        self._folders = folders
+        self._warehouse = Warehouse(folders.home.warehouse)
+        self._pages: dict[str, str] = {}
+        self._written: int | None = None
+        self._lock = Lock()
+
+    def page(self, path: str) -> str:
+        """Return the page at an address.
+
+        Raises:
+            LookupError: there is no such page.
+        """
+        file = self._folders.home.warehouse
+        written = file.stat().st_mtime_ns if file.exists() else None
+        with self._lock:
+            if written != self._written or len(self._pages) >= MAX_PAGES:
+                self._pages.clear()
+                self._written = written
+            if path not in self._pages:
+                self._pages[path] = html(
+                    _with_links(self._document([unquote(part) for part in path.split("/")[1:]]))
+                )
+            return self._pages[path]
+
+    def _document(self, parts: Sequence[str]) -> Document:
+        match parts:
+            case [""]:
+                return _list_of_runs(
+                    "All runs", self._warehouse.runs(), lambda run: address("compare", run.run_id)
+                )
+            case ["leaderboard"]:
+                return leaderboard_document(
+                    leaderboard(self._warehouse), lambda run_id: address("runs", run_id)
+                )
+            case ["runs", run]:
+                return self._run(self._read(run))
+            case ["runs", run, question]:
+                return self._question(self._read(run, question), question)
+            case ["compare", run]:
+                return self._choice(find_run(run, self._warehouse.runs()))
+            case ["compare", a, b]:
+                return self._comparison(self._read(a), self._read(b))
+        raise LookupError("There is no such page.")
+
+    def _read(self, name: str, question_id: str | None = None) -> RunRecord:
+        return self._warehouse.read_run(find_run(name, self._warehouse.runs()).run_id, question_id)
+
+    def _run(self, record: RunRecord) -> Document:
+        links = Links(
+            board=address("leaderboard"),
+            question=lambda question_id: address("runs", record.run_id, question_id),
+            before=compared_with_run_before(record, self._folders.home),
+        )
+        page = run_page(view_run(record, self._folders), (), links)
+        other = Span("compare with another run", link=address("compare", record.run_id))
+        return replace(page, kicker=(*spans(page.kicker), " · ", other))
+
+    def _choice(self, run: RunHeader) -> Document:
+        runs = comparable_runs(run, self._warehouse.runs())
+        title = f"Compare {run.pipeline} with {run.backbone} on {run.benchmark} with another run"
+        page = _list_of_runs(title, runs, lambda other: address("compare", other.run_id, run.run_id))
+        return replace(page, kicker=("Crosscheck · run ", Span(run.run_id, link=address("runs", run.run_id))))
+
+    def _comparison(self, a: RunRecord, b: RunRecord) -> Document:
+        page = comparison_document(compare(a, b))
+        sides = [
+            Span(f"{side} {run.run_id}", link=address("runs", run.run_id))
+            for side, run in (("A", a), ("B", b))
+        ]
+        swapped = Span("swap", link=address("compare", b.run_id, a.run_id))
+        return replace(page, kicker=(*spans(page.kicker), " · ", sides[0], " · ", sides[1], " · ", swapped))
+
+    def _question(self, record: RunRecord, question_id: str) -> Document:
+        score = find_question(record, question_id)
+        views = view_questions(record, [score], self._folders, rows=ROWS, compared=COMPARED)
+        items, sections = question_items(view_run(record, self._folders), [score], views)
+        return Document(
+            f"Question {question_id}",
+            (Questions(items), Section("Other runs", (self._answers_of_others(record, question_id),))),
+            (
+                f"Crosscheck · {record.benchmark} · ",
+                Span(f"{record.pipeline} with {record.backbone}", link=address("runs", record.run_id)),
+                f" · run {record.run_id}",
+            ),
+            packed=sections,
+        )
+
+    def _answers_of_others(self, record: RunRecord, question_id: str) -> Block:
+        runs = {run.run_id: run for run in self._warehouse.runs()}
+        rows = tuple(
+            (
+                Span(runs[run_id].pipeline, link=address("runs", run_id, question_id)),
+                runs[run_id].backbone,
+                run_id,
+                Span("right", "better") if right else Span("wrong", "bad"),
+                Span(sql, "code") if sql else "no SQL",
+            )
+            for run_id, sql, right in self._warehouse.answers_to(question_id, record)
+        )
+        if not rows:
+            return Sentence("No other run has answered this question.")
+        columns = (
+            Column("pipeline", "text"), Column("backbone", "text", under=True), Column("run", "text", under=True),
+            Column(f"verdict ({record.rule})", "text", brief=True), Column("SQL", "text"),
+        )  # fmt: skip
+        return Table("", columns, rows[:MAX_RUNS], wide=True, search=True)
+
+
+def _list_of_runs(
+    title: str, runs: Sequence[RunHeader], compare_address: Callable[[RunHeader], str]
+) -> Document:
+    """Return a list of runs with links to the page of each and to a comparison."""
+    rows = tuple(
+        (
+            Span(run.pipeline, link=address("runs", run.run_id)),
+            run.backbone,
+            " · ".join(filter(None, (_state(run), run.tags.get("changed"), labels_in_words(run.tags)))),
+            run.benchmark,
+            run.rule,
+            percent(run.accuracy),
+            counts(run.accuracy),
+            interval_in_words(run.accuracy),
+            score_plot(("", run.accuracy, "b")),
+            f"{run.started:%Y-%m-%d %H:%M} UTC",
+            run.run_id,
+            Span("compare", link=compare_address(run)) if run.is_finished and not run.rows_removed else "",
+        )
+        for run in runs[:MAX_RUNS]
+    )
+    columns = (
+        Column("pipeline", "text"), Column("backbone", "text", under=True), Column("changed", "text", under=True),
+        Column("benchmark", "text"), Column("rule", "text", under=True, help="rule"),
+        Column("EX", brief=True), Column("right", under=True), Column(RANGE, under=True, brief=True),
+        Column("EX with its interval", "plot", axis=AXIS),
+        Column("started", "text", brief=True), Column("run", "text", under=True), Column("compare", "text"),
+    )  # fmt: skip
+    rest = f"The latest {MAX_RUNS:,} of {len(runs):,}." if len(runs) > MAX_RUNS else ""
+    nothing = Sentence("There is no such run. `crosscheck evaluate` makes one.")
+    return Document(title, (Table("", columns, rows, rest, wide=True, search=True) if rows else nothing,))
+
+
+def _state(run: RunHeader) -> str:
+    """Return how a run ended and how many questions it left unanswered; "" of a complete run that answered all."""
+    unanswered = f"{run.unanswered:,} unanswered" if run.unanswered else ""
+    return ", ".join(filter(None, ("" if run.status == "complete" else run.status, unanswered)))
+
+
+def _with_links(page: Document) -> Document:
+    """Put links to all runs and to the leaderboard above the heading of a page."""
+    pages: list[str | Span] = [
+        Span("All runs", link=address("")),
+        " · ",
+        Span("Leaderboard", link=address("leaderboard")),
+    ]
+    above = (*pages, " · ", *spans(page.kicker)) if page.kicker else tuple(pages)
+    return replace(page, kicker=above)
+
+
+def problem_page(problem: str) -> str:
+    """Return the page that says why there is no other."""
+    return html(_with_links(Document("This page cannot be shown", (Sentence(problem, "message"),))))
+
+
+def open_server(folders: Folders, port: int) -> ThreadingHTTPServer:
+    """Return the server of the pages, which this machine alone can reach; `serve_forever` runs it.
+
+    Args:
+        folders: the working folder that is shown, and the benchmarks' files.
+        port: where it listens; 0: any free one.
+    """
+    viewer = Viewer(folders)
+
+    class Handler(BaseHTTPRequestHandler):
+        """Answers with the viewer's pages; there is nothing to change, so GET is all it knows."""
+
+        def do_GET(self) -> None:
+            if not HOSTS.fullmatch(self.headers.get("Host", "")):
+                self._answer(HTTPStatus.FORBIDDEN, problem_page(f"Open it as http://{LOCALHOST}:{port}/."))
+                return
+            try:
+                self._answer(HTTPStatus.OK, viewer.page(urlsplit(self.path).path))
+            except LookupError as error:
+                self._answer(HTTPStatus.NOT_FOUND, problem_page(str(error.args[0])))
+            except CrosscheckError as error:
+                status = HTTPStatus.NOT_FOUND if isinstance(error, DataError) else HTTPStatus.CONFLICT
+                self._answer(status, problem_page(str(error)))
+            except Exception as error:
+                log.exception("The page %s cannot be shown", self.path)
+                problem = (
+                    f"internal error ({type(error).__name__}: {error}). The details are in crosscheck.log."
+                )
+                self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, problem_page(problem))
+
+        def _answer(self, status: HTTPStatus, page: str) -> None:
+            content = page.encode("utf-8", "replace")
+            self.send_response(status)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.send_header("Content-Length", str(len(content)))
+            self.send_header("Cache-Control", "no-store")
+            self.end_headers()
+            with suppress(ConnectionError):  # the browser has gone to another page
+                self.wfile.write(content)
+
+        def log_message(self, *_: Any) -> None:
+            """Print no line for a request."""
+
+    try:
+        return ThreadingHTTPServer((LOCALHOST, port), Handler)
+    except OSError as error:
+        raise ConfigurationError(
+            f"Port {port} of {LOCALHOST} cannot be used ({error.strerror}). Stop the program that uses it, or name "
+            "another port with --port."
+        ) from error
