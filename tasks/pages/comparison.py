@@ -286,7 +286,8 @@ def _explanation(comparison: Comparison) -> Iterator[Sentence]:
 
 
 def _blocks(comparison: Comparison, shown: int | None) -> Iterator[Block]:
-    yield from _gate(comparison)
+    gate = tuple(_gate(comparison))
+    yield Only(("page",), gate)
     result = comparison.result
     if isinstance(result, RepeatedTest):
         if comparison.warnings:
@@ -294,6 +295,7 @@ def _blocks(comparison: Comparison, shown: int | None) -> Iterator[Block]:
         yield from repeated_blocks(comparison, result, shown)
     else:
         yield from _paired_blocks(comparison, result, shown)
+    yield Only(_TEXT, gate)  # last, since the log of a CI job is read from its end
 
 
 def _notes(sentences: tuple[str, ...]) -> Section:
@@ -386,12 +388,11 @@ def _glance(comparison: Comparison, result: PairedTest) -> Cards:
 
 
 def _gate(comparison: Comparison) -> Iterator[Sentence]:
-    if comparison.noninferiority:
-        yield Sentence(comparison.noninferiority.verdict)
     if comparison.gate:
         word = Span("failed", "bad") if comparison.gate.failed else Span("passed", "good")
-        reason = "" if comparison.noninferiority else f": {comparison.gate.reason.removesuffix('.')}"
-        yield Sentence((Span("--fail-if worse", "code"), " ", word, f"{reason}."))
+        yield Sentence(("Gate ", word, f": {comparison.gate.reason}"))
+    elif comparison.noninferiority:
+        yield Sentence(comparison.noninferiority.verdict)
 
 
 def _variants(comparison: Comparison) -> Table:

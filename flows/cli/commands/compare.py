@@ -90,6 +90,6 @@ def command(arguments: CompareOptions) -> int:
 
     comparison, document = arguments.compare()
     arguments.write_page(lambda: html(document))
-    arguments.emit(json_of(comparison), lambda stream: print_document(document, stream))
     arguments.name_page()
+    arguments.emit(json_of(comparison), lambda stream: print_document(document, stream))
     return ExitCode.NEGATIVE if comparison.gate and comparison.gate.failed else ExitCode.DONE

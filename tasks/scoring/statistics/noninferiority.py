@@ -38,12 +38,12 @@ class NonInferiority:
     def verdict(self) -> str:
         """Conclusion with its numbers."""
         margin = f"{100 * self.margin:g} point{'' if self.margin == 0.01 else 's'}"
-        what = "proven" if self.proven else "not proven"
+        excluded = "excluded" if self.proven else "not excluded"
         bound = ""
         if self.largest_loss is not None:
             bound = f" The largest loss that the data allow is {100 * self.largest_loss:.2f} points."
         return (
-            f"B is not worse than A by {margin} or more: {what}, p = {p_value(self.p_value)} (one-sided "
+            f"B losing {margin} or more is {excluded}, p = {p_value(self.p_value)} (one-sided "
             f"non-inferiority test, {self.method}, level {self.level:g}).{bound}"
         )
 
