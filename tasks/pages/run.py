@@ -20,6 +20,7 @@ from tasks.documents.model import Block, Bullets, Column, Document, Inline, Sent
 from tasks.pages.run_tables import run_tables
 from tasks.results.comparison import Comparison
 from tasks.results.run_record import RunRecord
+from tasks.scoring import metric
 from tasks.scoring.cost import by_endpoint, calls_in_words, in_words
 from tasks.scoring.metrics.turns import curve_in_words, turn_lines
 from tasks.scoring.report import Ratio, StageScore
@@ -71,8 +72,8 @@ def _degraded(record: RunRecord) -> Iterator[Sentence]:
 
 def _unmeasured(record: RunRecord) -> Iterator[Sentence]:
     """Yield the metrics whose own function failed."""
-    for metric in record.metrics.values():
-        why = metric.get("error") if isinstance(metric, dict) and len(metric) == 1 else None
+    for data in record.metrics.values():
+        why = data.get("error") if isinstance(data, dict) and len(data) == 1 else None
         yield from (Sentence(line, "error") for line in record.remarks if why and str(why) in line)
 
 
@@ -133,6 +134,18 @@ def _score(record: RunRecord) -> Iterator[Block]:
         yield Sentence(rest, "note")
     for translated in record.translations:
         yield Sentence(_cut(translated, LINE), "score")
+    yield from (Sentence(_cut(text, LINE)) for text in _chosen_metrics(record))
+
+
+def _chosen_metrics(record: RunRecord) -> Iterator[str]:
+    """Yield the metrics that the benchmark's settings name, a user's own among them."""
+    for setting in record.settings_of("benchmark").get("metrics") or ():
+        name = str(setting).rpartition(":")[2]
+        data = record.metrics.get(name)
+        if isinstance(data, dict) and "value" in data and ("unit" in data or "sum" in data):
+            total = data.get("total")
+            value = data["value"] if total is None else Ratio(data.get("correct", data.get("sum", 0)), total)
+            yield f"{name.replace('_', ' ')}: {metric.in_words(value, data.get('unit', metric.SHARE))}"
 
 
 def _problems(record: RunRecord) -> Iterator[Block]:

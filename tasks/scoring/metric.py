@@ -119,7 +119,7 @@ class Metric:
             return None
         lines = measurement.lines
         if lines is None:
-            lines = (f"{self.title}: {self.text(measurement.value)}",)
+            lines = (f"{self.title}: {in_words(measurement.value, self.unit)}",)
         data = measurement.data
         if data is None:
             value = measurement.value
@@ -127,14 +127,19 @@ class Metric:
             data = {**facts, "unit": self.unit, "better": self.better}
         return replace(measurement, lines=lines, data=data)
 
-    def text(self, value: Value | None) -> str:
-        """Write a value of the metric."""
-        if isinstance(value, Ratio):
-            if self.unit == SHARE:
-                return f"{percent(value)} ({counts(value)})"
-            mean_of = f"{value.correct:,g} / {value.total:,g}"
-            return DASH if value.value is None else f"{value.value:,.2f} {self.unit} ({mean_of})"
-        return DASH if value is None else f"{value:,g} {self.unit}"
+
+def in_words(value: Value | None, unit: str) -> str:
+    """Write a value of a metric.
+
+    >>> in_words(Ratio(1, 4), SHARE), in_words(Ratio(90, 4), "characters"), in_words(7, "queries")
+    ('25.00 % (1 of 4)', '22.50 characters (90 / 4)', '7 queries')
+    """
+    if isinstance(value, Ratio):
+        if unit == SHARE:
+            return f"{percent(value)} ({counts(value)})"
+        mean_of = f"{value.correct:,g} / {value.total:,g}"
+        return DASH if value.value is None else f"{value.value:,.2f} {unit} ({mean_of})"
+    return DASH if value is None else f"{value:,g} {unit}"
 
 
 def _check_unit(unit: str) -> None:
@@ -187,10 +192,11 @@ def result_metric(
             total = Ratio(sum(numbers.get(row.question.id) or 0.0 for row in run.scored), len(run.scored))
             mean = f"mean over {total.total:,g} questions"
             text = f"{percent(total)} ({mean}{f'; {remark}' if remark else ''})"
+            told = {} if unit == SHARE else {"unit": unit, "better": better}
             return Measurement(
                 total,
                 by_question=numbers,
-                data={"sum": total.correct, "total": total.total, "value": total.value},
+                data={"sum": total.correct, "total": total.total, "value": total.value, **told},
                 lines=(f"{title}: {text}",) if unit == SHARE else None,
             )
 

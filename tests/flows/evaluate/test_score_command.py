@@ -255,6 +255,8 @@ def test_a_metric_of_ones_own_file_is_scored(demo: list[Question], tmp_path: Pat
     assert ran.code == 0, ran.err
     assert json.loads(ran.out)["metrics"]["same_rows"] == {"sum": 3.0, "total": 3, "value": 1.0}
     assert "Same number of rows: 100.00 %" in ran.err
+    first_screen = run("show", "latest").out
+    assert "same rows: 100.00 % (3 of 3)" in first_screen
     wrong = f"benchmark.metrics=[{tmp_path}/mine.py:same_rwos]"
     assert_one_message(run("score", "--predictions", str(file), "--set", wrong), 'Did you mean "same_rows"?')
 
