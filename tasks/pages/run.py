@@ -144,7 +144,11 @@ def _chosen_metrics(record: RunRecord) -> Iterator[str]:
         data = record.metrics.get(name)
         if isinstance(data, dict) and "value" in data and ("unit" in data or "sum" in data):
             total = data.get("total")
-            value = data["value"] if total is None else Ratio(data.get("correct", data.get("sum", 0)), total)
+            value = (
+                data["value"]
+                if total is None
+                else Ratio(data["correct"] if "correct" in data else data["sum"], total)
+            )
             yield f"{name.replace('_', ' ')}: {metric.in_words(value, data.get('unit', metric.SHARE))}"
 
 
