@@ -244,7 +244,7 @@ class _Maker:
             trace_location=TraceLocation.from_experiment_id(self.experiment_id),
             request_time=self._started_ns // 1_000_000,
             state=TraceState.ERROR if span.error else TraceState.OK,
-            request_preview=storable(score.question.text)[:PREVIEW],
+            request_preview=storable(f"{score.question.id} · {score.question.text}")[:PREVIEW],
             response_preview=self._safe(score.outcome.sql or span.error)[:PREVIEW],
             execution_duration=round(span.seconds * 1000),
             trace_metadata={"mlflow.sourceRun": self._run_id, "mlflow.source.name": "crosscheck"},

@@ -78,7 +78,7 @@ def test_what_the_offline_backbone_said_is_shown_for_the_sample_alone_and_nothin
     assert len(traces) == 2
     for trace in traces.values():
         (call,) = calls_of(trace)
-        assert trace.info.request_preview in call.inputs["messages"][-1]["content"]
+        assert trace.info.request_preview.partition(" · ")[2] in call.inputs["messages"][-1]["content"]
         assert "SELECT" in call.outputs["choices"][0]["message"]["content"]
     none = demo.run(*command, "--set", "tracking.sample_traces=0", *NO_FAILED)
     assert traces_of(none.json) == {}

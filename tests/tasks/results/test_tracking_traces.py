@@ -174,7 +174,7 @@ def test_a_trace_tells_a_questions_way_with_prompts_replies_and_verdict(
     assert root.inputs["question"] == right.question.text
     answer = {"sql": right.outcome.sql, "gold_sql": right.gold_sql, "correct": True, "status": "ok"}
     assert root.outputs == answer
-    assert found.info.request_preview == right.question.text
+    assert found.info.request_preview == f"{right.question.id} · {right.question.text}"
     assert found.info.response_preview == right.outcome.sql
     assert found.info.trace_metadata["mlflow.sourceRun"] == run_id
     assert (found.info.state, found.info.tags["correct"]) == ("OK", "true")
