@@ -16,7 +16,7 @@ from tasks.core.outcome import Call, StageRecord
 from tasks.core.records import Execution
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.results.run_record import JsonDocument, RunRecord, at
+from tasks.results.run_record import JsonDocument, RunRecord, at, json_of
 from tasks.results.warehouse.views import Rows
 from tasks.scoring.execution.rules import RULES, GoldOrder, comparable_rows
 from tasks.scoring.metrics.causes import classify
@@ -217,6 +217,11 @@ def view_questions(
         return [QuestionView(run, score, exchanges=exchanges, problem=str(error)) for score in scores]
     views = [QuestionView(run, score, exchanges=exchanges, rows=rows) for score in scores]
     return asyncio.run(_executed(views, benchmark, max(rows, compared), progress))
+
+
+def question_objects(views: Sequence[QuestionView]) -> list[dict[str, Any]]:
+    """Return questions as `crosscheck show RUN QUESTION --json` prints them, for pages."""
+    return [json_of(QuestionDocument.model_validate(view)) for view in views]
 
 
 async def _executed(

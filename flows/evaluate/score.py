@@ -28,6 +28,7 @@ from tasks.core.wording import counted
 from tasks.database.database import Database, digests_of, open_database, product_of
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.pages.run import run_description
+from tasks.pages.run_page import page_with
 from tasks.results.build_record import describe
 from tasks.results.mlflow.package import Completion
 from tasks.results.mlflow.standing import log_standing
@@ -191,7 +192,12 @@ def _run(settings: ScoreSettings, progress: Progress) -> RunRecord:
         progress.note(note)
     progress.step("Logging to MLflow")
     facts = {"predictions": describe_file(selected.predictions.file)}
-    completion = Completion(seconds=time.monotonic() - started, facts=facts, describe=run_description)
+    completion = Completion(
+        seconds=time.monotonic() - started,
+        facts=facts,
+        describe=run_description,
+        page=page_with({name: database.schema for name, database in selected.scorable.databases.items()}),
+    )
     notes = [*selected.predictions.notes, *progress.notes]
     return log_score(settings.folders.home, run, report, completion, notes)
 

@@ -254,6 +254,11 @@ class Scorer:
             ),
         )
 
+    @property
+    def schemas(self) -> dict[str, Schema]:
+        """The schemas of the databases that are there, by their names."""
+        return {name: database.schema for name, database in self._scorable.databases.items()}
+
     def report(
         self,
         efficiency: Measured | None = None,
@@ -268,7 +273,7 @@ class Scorer:
             link_all: also score schema links of missing databases, which needs only their schemas.
             candidates: how candidates were made; None: there are none.
         """
-        schemas = {name: database.schema for name, database in self._scorable.databases.items()}
+        schemas = self.schemas
         known: Mapping[str, Schema] = {**self._scorable.benchmark.schemas, **schemas} if link_all else schemas
         report = build_report(
             self.scores,

@@ -32,6 +32,7 @@ from tasks.core.records import Question
 from tasks.core.wording import counted, money, shorten
 from tasks.database.database import changed_on_servers
 from tasks.pages.run import run_description
+from tasks.pages.run_page import page_with
 from tasks.results.mlflow.package import Completion
 from tasks.results.run_record import DATABASES_CHANGED, RunRecord, TaskRunCounts
 from tasks.scoring.cost import total_cost
@@ -153,6 +154,7 @@ class Session:
             prefect=TaskRunCounts(answers.task_runs, recorded + own),
             facts=facts,
             describe=run_description,
+            page=page_with(self.scorer.schemas),
             tags={**tags, DATABASES_CHANGED: shorten(changed, 5)} if changed else tags,
         )
         control = self.resources.control

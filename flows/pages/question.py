@@ -11,12 +11,12 @@ from rich.cells import cell_len, chop_cells
 from rich.console import Console
 
 from flows.evaluate.question_view import Differing, QuestionView
-from flows.evaluate.run_view import RunView, causes_of
 from tasks.core.outcome import TURN, Call, StageRecord, ToolCall, Turn, is_turn, split_label, turn_step
 from tasks.core.records import Execution
 from tasks.core.wording import counted, money, number, seconds
 from tasks.documents.terminal import literal, open_console, print_sql
 from tasks.documents.text import visible
+from tasks.pages.run_page import RunView, causes_of
 from tasks.results.predictions import answer_in_words
 from tasks.scoring.report import CHANGES_IN_WORDS, NO_GOLD, QuestionScore, Verdict, is_right
 

@@ -19,9 +19,8 @@ from threading import Lock
 from typing import Any, Final
 from urllib.parse import quote, unquote, urlsplit
 
-from flows.evaluate.question_view import COMPARED, find_question, view_questions
+from flows.evaluate.question_view import COMPARED, find_question, question_objects, view_questions
 from flows.evaluate.run_view import view_run
-from flows.pages.run_page import Links, question_items, run_page
 from flows.runtime.folders import Folders
 from flows.runtime.running_servers import LOCALHOST
 from flows.runtime.summary import compared_with_run_before
@@ -31,6 +30,7 @@ from tasks.documents.html import html
 from tasks.documents.model import Block, Column, Document, Questions, Section, Sentence, Span, Table, spans
 from tasks.pages.comparison import comparison_document
 from tasks.pages.leaderboard import leaderboard_document
+from tasks.pages.run_page import Links, question_items, run_page
 from tasks.pages.scores import AXIS, RANGE, interval_in_words, score_plot
 from tasks.results.compare import compare
 from tasks.results.leaderboard import leaderboard
@@ -138,7 +138,7 @@ class Viewer:
     def _question(self, record: RunRecord, question_id: str) -> Document:
         score = find_question(record, question_id)
         views = view_questions(record, [score], self._folders, rows=ROWS, compared=COMPARED)
-        items, sections = question_items(view_run(record, self._folders), [score], views)
+        items, sections = question_items(view_run(record, self._folders), [score], question_objects(views))
         return Document(
             f"Question {question_id}",
             (Questions(items), Section("Other runs", (self._answers_of_others(record, question_id),))),

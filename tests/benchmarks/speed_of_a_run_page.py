@@ -20,11 +20,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from flows.evaluate.question_view import view_questions
+from flows.evaluate.question_view import question_objects, view_questions
 from flows.evaluate.run_view import view_run
-from flows.pages.run_page import run_page
 from flows.runtime.folders import Folders
 from tasks.documents.html import html
+from tasks.pages.run_page import run_page
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.home import Home
 
@@ -55,7 +55,7 @@ def long_page(home: Home, questions: int) -> str:
         question = replace(view.score.question, id=str(number), text=f"{view.score.question.text} ({number})")
         repeated.append(replace(view, score=replace(view.score, question=question)))
     whole = replace(stored, rows=tuple(each.score for each in repeated))
-    return html(run_page(view_run(whole, folders), repeated))
+    return html(run_page(view_run(whole, folders), question_objects(repeated)))
 
 
 def seconds(page: Path) -> tuple[float, float]:

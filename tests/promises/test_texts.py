@@ -14,9 +14,7 @@ from pathlib import Path
 import pytest
 
 from flows.evaluate.exchanges import Exchanges
-from flows.evaluate.question_view import QuestionView
-from flows.evaluate.run_view import RunView
-from flows.pages.run_page import Links, run_page
+from flows.evaluate.question_view import QuestionView, question_objects
 from tasks.backbone.cache.entry import rows_of
 from tasks.backbone.cache.store import open_reply_cache
 from tasks.backbone.protocol import Message, Reply, Request, request_key
@@ -30,6 +28,7 @@ from tasks.documents.markdown import markdown
 from tasks.pages.comparison import comparison_document
 from tasks.pages.leaderboard import leaderboard_document
 from tasks.pages.night import night_document
+from tasks.pages.run_page import Links, RunView, run_page
 from tasks.results.build_record import record_of
 from tasks.results.compare import compare
 from tasks.results.leaderboard import leaderboard
@@ -141,7 +140,7 @@ def of_run(text: str, folder: Path) -> str:
     broken = Execution("error", error=text)
     views = [QuestionView(run, row, (), Exchanges({}, text), found, broken, problem=text) for row in run.rows]
     before = compare(*(named(each, text) for each in hostile(text)))
-    return html(run_page(RunView(run, {}, text), views, Links(before=before)))
+    return html(run_page(RunView(run, {}, text), question_objects(views), Links(before=before)))
 
 
 def of_night(text: str, folder: Path) -> str:

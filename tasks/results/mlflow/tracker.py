@@ -22,6 +22,7 @@ from tasks.results.build_record import record_of
 from tasks.results.mlflow.experiment import TREND, colour_of, experiment_name, open_experiment
 from tasks.results.mlflow.package import (
     MAX_TAG,
+    PAGE,
     Completion,
     Package,
     closing,
@@ -259,13 +260,13 @@ def kill_mlflow_run(uri: str, run_id: str) -> bool:
 
 
 def log_page(store: Store, run_id: str | None, page: str) -> str:
-    """Store a page as the artifact `report.html` of an MLflow run; return why it could not be stored, "" if it was.
+    """Store a page as the artifact `PAGE` of an MLflow run; return why it could not be stored, "" if it was.
 
     The run's id is None if MLflow does not have it.
     """
     if run_id is None:
         return "MLflow does not have the run."
-    return attempt(store, lambda client: client.log_text(run_id, page, "report.html"), seconds=30)
+    return attempt(store, lambda client: client.log_text(run_id, page, PAGE), seconds=30)
 
 
 def log_night(

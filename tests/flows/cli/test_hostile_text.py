@@ -13,7 +13,6 @@ from flows.evaluate.answering import Answered
 from flows.evaluate.gold_check import Verified
 from flows.evaluate.judging import Judged, judged_document
 from flows.evaluate.key_check import CheckedEntry, CheckedKey, CheckedSql
-from flows.evaluate.run_view import RunView
 from flows.matrix.sweep import CellResult, Sweep
 from flows.pages.gold_check import gold_document
 from flows.pages.key_check import key_document
@@ -27,6 +26,7 @@ from tasks.benchmarks.gold_files import Gold, Golds
 from tasks.core.outcome import Failure, Outcome
 from tasks.core.records import Execution, Question
 from tasks.documents.terminal import print_document
+from tasks.pages.run_page import RunView
 from tasks.results.build_record import record_of
 from tasks.results.run_record import RunRecord, Tracked
 from tasks.results.warehouse.views import Table

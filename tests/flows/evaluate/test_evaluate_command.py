@@ -165,7 +165,7 @@ def test_the_run_in_mlflow_has_its_metrics_tables_figures_and_no_secret(evaluate
     assert run.info.run_name == "offline | rsl-sql"
     assert run.inputs.dataset_inputs[0].dataset.name == "demo"
     files = {item.path for item in client.list_artifacts(run.info.run_id)}
-    assert "predictions.json" in files
+    assert {"predictions.json", "report.html"} <= files
 
 
 def test_an_unreachable_mlflow_is_found_before_anything_is_asked(

@@ -158,7 +158,7 @@ def test_a_page_of_many_questions_has_the_wrong_ones_and_says_how_many_it_leaves
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     kept(home, asked)
-    monkeypatch.setattr("flows.pages.run_page.MAX_QUESTIONS", 2)
+    monkeypatch.setattr("tasks.pages.run_page.MAX_QUESTIONS", 2)
     file = tmp_path / "page.html"
     assert run_here("show", "latest", "--html", str(file)).code == 0
     page = file.read_text(encoding="utf-8")

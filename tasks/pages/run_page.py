@@ -1,0 +1,408 @@
+"""A run as one self-contained HTML page, with every question's stages, prompts, replies and results."""
+
+import base64
+import json
+import re
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tasks.core.outcome import TURN, is_turn, split_label
+from tasks.core.wording import counted, counts, duration, interval, money, number, p_value, percent, points
+from tasks.database.schema import Schema
+from tasks.documents.html import html
+from tasks.documents.model import (
+    AnswerBlock,
+    Block,
+    Bullets,
+    Card,
+    Cards,
+    Code,
+    Columns,
+    Document,
+    Facts,
+    Figure,
+    QuestionItem,
+    Questions,
+    Section,
+    Sentence,
+    Span,
+    Table,
+    Tone,
+)
+from tasks.documents.text import visible
+from tasks.pages.run import variant_sentences
+from tasks.pages.run_tables import run_tables
+from tasks.results.comparison import Comparison
+from tasks.results.curves import CAPTION as TURN_CAPTION
+from tasks.results.curves import turn_chart
+from tasks.results.predictions import answer_in_words
+from tasks.results.run_record import RunRecord
+from tasks.scoring.candidates import bill_line
+from tasks.scoring.execution.rules import RULES
+from tasks.scoring.metrics.causes import classify, is_unanswered
+from tasks.scoring.report import CHANGES_IN_WORDS, QuestionScore, is_right
+from tasks.scoring.variants import Variant, find_variants
+
+
+@dataclass(frozen=True)
+class RunView:
+    """A run with its questions."""
+
+    # with its questions; of a run that is not finished, made from the questions that it has so far
+    record: RunRecord
+    # schemas of its databases; {} if the benchmark's files cannot be read
+    schemas: Mapping[str, Schema] = field(default_factory=dict, repr=False)
+    problem: str = ""  # why there are no schemas, and so no causes; "" if there are
+
+    @property
+    def wrong(self) -> tuple[QuestionScore, ...]:
+        """Scored questions whose answer is wrong."""
+        rule = self.record.rule
+        return tuple(
+            row
+            for row in self.record.rows
+            if row.executable and row.outcome.sql and not is_right(row.final, rule)
+        )
+
+    @property
+    def unanswered(self) -> tuple[QuestionScore, ...]:
+        """Questions without a SQL; they count as wrong."""
+        return tuple(row for row in self.record.rows if is_unanswered(row))
+
+    @property
+    def causes(self) -> dict[str, int]:
+        """Wrong questions by cause, most frequent first; one question may have several."""
+        causes = self.record.metrics.get("errors") or {}
+        return {name: count for name, count in sorted(causes.items(), key=lambda each: -each[1]) if count}
+
+
+def causes_of(view: RunView, row: QuestionScore) -> tuple[str, ...]:
+    """Return why a question is wrong; () if it is right or the schema of its database is unknown."""
+    schema = view.schemas.get(row.question.database_id)
+    return classify(row, view.record.rule, schema) if schema else ()
+
+
+_SECTION = re.compile(r"^(?=### )", re.MULTILINE)
+
+
+def with_one_prompt(question: dict[str, Any]) -> dict[str, Any]:
+    """Leave out the calls of later turns, whose prompts are the conversation so far; the turns themselves are there."""
+    for stage in question["stages"]:
+        if stage["value"] and bill_line(stage["stage"]) == TURN:
+            first = split_label(stage["stage"])[0] == TURN
+            stage["calls"] = [call for call in stage["calls"] if first and call["messages"]]
+    return question
+
+
+def _messages(question: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for stage in question["stages"]:
+        for call in stage["calls"]:
+            yield from call["messages"] or ()
+
+
+def shared_sections(questions: Any) -> dict[str, int]:
+    """Return the sections that several messages have, each with its place on the page."""
+    count = Counter(
+        part
+        for question in questions
+        for message in _messages(question)
+        for part in _SECTION.split(message["content"])
+    )
+    shared = (part for part, times in count.items() if times > 1 and len(part) > 40)
+    return {part: place for place, part in enumerate(shared)}
+
+
+def with_sections(question: dict[str, Any], shared: dict[str, int]) -> dict[str, Any]:
+    """Replace the text of a question's messages by lists of sections: places of shared ones, text of others."""
+    for message in _messages(question):
+        message["content"] = [shared.get(part, part) for part in _SECTION.split(message["content"])]
+    return question
+
+
+def pack(value: Any) -> str:
+    """Return a value as JSON, compressed, in base64; what could act in its texts is spelled out."""
+    text = json.dumps(_visible(value), ensure_ascii=False, separators=(",", ":"), default=str)
+    return base64.b64encode(zlib.compress(text.encode("utf-8", "replace"), 9)).decode()
+
+
+def _visible(value: Any) -> Any:
+    if isinstance(value, str):
+        return visible(value)
+    if isinstance(value, dict):
+        return {key: _visible(each) for key, each in value.items()}
+    return [_visible(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+MAX_QUESTIONS = 2_000
+"""Most questions on a page: Chromium opens 1,500 in 1.4 s, and 12,000 in 21 s."""
+MAX_COLUMNS = 6
+"""Columns of a table that has half of the page's width."""
+TONES: dict[str, Tone] = {"wrong": "bad", "unanswered": "doubt", "right": "better", "not scored": "quiet"}
+FILTERS = {
+    "status": "Answer", "database": "Database", "difficulty": "Difficulty", "cause": "Cause", "stage": "Stage"
+}  # fmt: skip
+WITH_PROMPTS = "Results, prompts and replies: crosscheck show {} --open, or crosscheck view."
+_READING = (
+    "A question without an answer counts as wrong. A stage has fixed a question that was wrong before it and right "
+    "after it, and broken it the other way round. Causes compare the structure of the SQL with the gold's; the gold is "
+    "on this page for its reader and was shown to no stage. Money is what this run paid; what the cache answered was "
+    "paid before."
+)
+
+
+@dataclass(frozen=True)
+class Links:
+    """Other pages and runs that the page names."""
+
+    board: str = ""  # address of the leaderboard, relative to the page; "": there is none
+    # address of the page of a question by its id; "": there is none
+    question: Callable[[str], str] = lambda _: ""
+    # the comparison of the run before (A) with this one (B); None: there is none with the same questions
+    before: Comparison | None = None
+
+
+def run_page(view: RunView, questions: Sequence[dict[str, Any]] = (), links: Links | None = None) -> Document:
+    """Return the page of a run.
+
+    Prompts share long sections, which are on the page once; what a question has for itself is compressed and is
+    unpacked by the browser where a reader opens it: the stages, prompts, replies and results of `questions`, which are
+    as `crosscheck show RUN QUESTION --json` prints them.
+    """
+    record, links = view.record, links or Links()
+    tables = tuple(run_tables(record))
+    wide = tuple(table for table in tables if isinstance(table, Table) and len(table.columns) > MAX_COLUMNS)
+    rows = listed_rows(view)
+    items, sections = question_items(view, rows, questions, links.question)
+    more = "" if questions or links.board else WITH_PROMPTS.format(record.run_id)
+    causes = f"Causes: {view.problem}" if view.problem else ""
+    not_stored = next((question["not_stored"] for question in questions if question["not_stored"]), "")
+    what, score = f"{record.pipeline} with {record.backbone} on {record.benchmark}", record.score
+    range_ = f", 95 % interval {interval(*score.interval)} (Wilson)" if score.interval else ""
+    blocks: list[Block] = [
+        *variant_sentences(record),
+        _glance(view, links),
+        *_notes("Stages that fell back", record.degradation.sentences),
+        *_notes("What is missing on this page", [each for each in (causes, not_stored) if each]),
+        Section(
+            "Questions", (*_left_out(record, len(rows)), Questions(items, FILTERS, note=more)), "questions"
+        ),
+        *_figures(record),
+        Columns((*(table for table in tables if table not in wide), _settings(record))),
+        *wide,
+    ]
+    state = () if record.status == "complete" else (" · ", Span(record.status, "strong"))
+    stripped = f" The rule {record.rule} compares both queries without DISTINCT."
+    footer = (
+        Sentence(_READING + (stripped if RULES[record.rule].strips_distinct else "")),
+        Sentence(("Question file sha256 ", Span(record.question_sha256, "code"), ".")),
+    )
+    return Document(
+        f"{what}: {percent(score)}",
+        tuple(blocks),
+        ("Crosscheck · run ", Span(record.run_id, "code"), f" · {record.started:%Y-%m-%d %H:%M} UTC", *state),
+        f"Execution accuracy of the final answers: {counts(score)} right under the rule {record.rule}{range_}.",
+        footer=(Section("How to read this", footer),),
+        name=f"{percent(score)}: {what}",
+        packed=sections,
+    )
+
+
+def question_items(
+    view: RunView,
+    rows: Sequence[QuestionScore],
+    questions: Sequence[dict[str, Any]],
+    link: Callable[[str], str] = lambda _: "",
+) -> tuple[tuple[QuestionItem, ...], str]:
+    """Return questions of a run as they stand on a page, and the sections that their prompts share.
+
+    Args:
+        view: the run.
+        rows: the questions.
+        questions: those with results, stages, prompts and replies, as in `run_page`.
+        link: returns the address of the page of a question by its id; "": there is none.
+    """
+    objects = {question["question_id"]: with_one_prompt(question) for question in questions}
+    shared = shared_sections(objects.values())
+    packed = {id_: pack(with_sections(content, shared)) for id_, content in objects.items()}
+    variants = find_variants(view.record.settings_of("benchmark"), view.record.rows)
+    items = (
+        replace(
+            _item(view, row, variants), packed=packed.get(row.question.id, ""), link=link(row.question.id)
+        )
+        for row in rows
+    )
+    return tuple(items), pack(list(shared))
+
+
+def page_with(schemas: Mapping[str, Schema]) -> Callable[[RunRecord], str]:
+    """Return a function that makes the page of a run without results, prompts and replies: what MLflow gets at the end.
+
+    Args:
+        schemas: schemas of its databases, by their names.
+    """
+    return lambda record: html(run_page(RunView(record, schemas)))
+
+
+def listed_rows(view: RunView) -> tuple[QuestionScore, ...]:
+    """Return the questions on the page: all, or the first `MAX_QUESTIONS`, of which the wrong ones come first."""
+    rows = view.record.rows
+    if len(rows) <= MAX_QUESTIONS:
+        return rows
+    first = {row.question.id: row for row in (*view.wrong, *view.unanswered, *rows)}
+    return tuple(first.values())[:MAX_QUESTIONS]
+
+
+def _left_out(record: RunRecord, listed: int) -> Iterator[Sentence]:
+    if listed < len(record.rows):
+        yield Sentence(
+            f"{listed:,} of {len(record.rows):,} questions are on this page, the wrong ones first. "
+            f"`crosscheck show {record.run_id} QUESTION` shows any other.",
+            "note",
+        )
+
+
+def _figures(record: RunRecord) -> Iterator[Figure]:
+    if chart := turn_chart(record.metrics.get("turns")):
+        yield Figure(TURN_CAPTION, chart)
+
+
+def _notes(title: str, sentences: Sequence[str]) -> tuple[Section, ...]:
+    return (Section(title, (Bullets(tuple(sentences)),), notes=True),) if sentences else ()
+
+
+def _glance(view: RunView, links: Links) -> Cards:
+    """Return what a reader asks first."""
+    record, before = view.record, links.before
+    better: list[Sentence | Code] = [
+        Sentence("There is no earlier run of the same questions that it can be compared with.")
+    ]
+    broke: list[Sentence | Code] = []
+    to_do: list[Sentence | Code] = []
+    if before:
+        result = before.paired
+        word = {"A": "Worse", "B": "Better"}.get(result.better or "", result.headline)
+        why = f"{result.not_ranked} " if result.not_ranked else ""
+        system = "" if before.same_system else ", of another system"
+        rest = (
+            f": {why}This run (B) has {points(result.difference)} points against the run before{system} "
+            f"(A: {before.a.name}), p = {p_value(result.p_value)}"
+        )
+        better = [Sentence((Span(word, "strong"), rest))]
+        if before.warnings:
+            listed = counted(len(before.warnings), "warning")
+            better.append(Sentence(f"`crosscheck compare` has {listed} about this comparison", "warning"))
+        flips = f"{counted(len(result.broken), 'question')} broken, {number(len(result.fixed))} fixed"
+        broke.append(Sentence(f"Against the run before: {flips}"))
+        if before.same_system:
+            to_do.append(Code(f"crosscheck compare {before.a.run_id} {record.run_id}  # what changed"))
+    if links.board:
+        better.append(Sentence(Span("Leaderboard", link=links.board)))
+    retry = f", {number(record.retryable)} of them can be retried" if record.retryable else ""
+    unscored = (record.questions or 0) - (record.scored or 0)
+    left = f", {number(unscored)} not scored (no database or no gold)" if unscored else ""
+    wrong = Span(f"{len(view.wrong):,} wrong", "strong", link="#questions-wrong")
+    broke.append(Sentence((wrong, f", {len(view.unanswered):,} without an answer{retry}{left}")))
+    if record.retryable:
+        to_do.insert(0, Code(f"crosscheck rerun {record.run_id}  # retries {number(record.retryable)}"))
+    to_do.append(Code(f"crosscheck show {record.run_id} --wrong"))
+    cards = {
+        "Is it better?": better,
+        "What broke?": broke,
+        "What did it cost?": _bill(record),
+    }
+    glance = [Card(title, tuple(blocks)) for title, blocks in cards.items()]
+    return Cards((*glance, Card("Next", tuple(to_do), wide=True)))
+
+
+def _bill(record: RunRecord) -> "list[Sentence | Code]":
+    cost = record.cost
+    paid = "(predictions made elsewhere)" if cost.calls is None else f"paid for {counted(cost.calls, 'call')}"
+    tokens = (
+        f", {number(cost.input_tokens)} tokens in, {number(cost.output_tokens)} out" if cost.calls else ""
+    )
+    cached = [] if cost.cached_calls is None else [f"{number(cost.cached_calls)} answered by the cache"]
+    took = [] if record.seconds is None else [f"{duration(record.seconds)} for the questions"]
+    scratch = Span(money(cost.from_scratch_usd), "strong")
+    return [
+        Sentence((scratch, f" from scratch; {money(cost.cost_usd)} {paid}{tokens}")),
+        Sentence("; ".join(cached + took), "note"),
+    ]
+
+
+def _settings(record: RunRecord) -> Section:
+    changes: Block = Sentence("No defaults to compare with: a part of it comes from a file.", "note")
+    if record.changes is not None:
+        changes = Bullets(tuple(Span(change, "code") for change in record.changes))
+    if record.changes == ():
+        changes = Sentence("Nothing.", "note")
+    return Section("What differs from the defaults", (changes, Facts(tuple(record.tags.items()))))
+
+
+def _item(view: RunView, row: QuestionScore, variants: Mapping[str, Variant]) -> QuestionItem:
+    lost = ((view.record.metrics.get("turns") or {}).get("lost") or {}).get("questions", ())
+    rule, question = view.record.rule, row.question
+    right = is_right(row.final, rule)
+    kind = "right" if right else "unanswered" if is_unanswered(row) else "wrong"
+    kind = kind if row.executable else "not scored"
+    changes, before = [], None
+    for stage, verdict in row.stages.items():
+        now = is_right(verdict, rule)
+        if before is not None and now != before and not is_turn(stage):
+            changes.append(f"{'fixed' if now else 'broken'} by {stage}")
+        before = now
+    if row.question.id in lost:
+        changes.append("right after a turn, and lost")
+    words = {True: "right", False: "wrong", None: "not counted"}
+    judged = (f"{variant.title}: {words[variant.judge(row, rule)]}" for variant in variants.values())
+    causes = causes_of(view, row) if kind == "wrong" else ()
+    about = (question.database_id, question.difficulty, ", ".join(causes).replace("_", " "))
+    gold = row.gold_sql or None
+    return QuestionItem(
+        question.id,
+        Span(kind, TONES[kind], "badge"),
+        " · ".join((*filter(None, about), *(judged if row.executable else ()))),
+        question.text,
+        question.evidence,
+        (
+            AnswerBlock(
+                answer_in_words(row, rule),
+                row.outcome.sql,
+                gold if kind == "wrong" else None,
+                blocks=_opinion(row),
+            ),
+            *([AnswerBlock("gold", gold)] if gold else ()),
+            *_keys(row),
+        ),
+        {
+            "status": kind,
+            "database": question.database_id,
+            "difficulty": question.difficulty or "",
+            "cause": "\n".join(causes),
+            "stage": "\n".join(changes),
+        },
+    )
+
+
+def _opinion(row: QuestionScore) -> tuple[Block, ...]:
+    """Return what a model thinks of the answer; () without an opinion."""
+    if (opinion := row.opinion) is None:
+        return ()
+    said = f"opinion of {opinion.model}: {'right' if opinion.right else 'wrong'}, {opinion.reason}"
+    return (Sentence(said, "note"),)
+
+
+def _keys(row: QuestionScore) -> Iterator[AnswerBlock]:
+    for name, verdict in row.keys.items():
+        if verdict.change == "absent":
+            continue
+        first, *others = verdict.golds or (None,)
+        more: list[Block] = [Sentence(f"{verdict.reason} ({verdict.source})", "note")]
+        if verdict.change == "other_text":
+            more.append(Sentence(f"its text: {verdict.question} {verdict.evidence}".rstrip(), "note"))
+        more += [Code(sql, "sql") for sql in others if sql]
+        yield AnswerBlock(
+            f"gold by the key {name}: {CHANGES_IN_WORDS[verdict.change]}", first, blocks=tuple(more)
+        )
