@@ -162,6 +162,7 @@ class Links:
     question: Callable[[str], str] = lambda _: ""
     # the comparison of the run before (A) with this one (B); None: there is none with the same questions
     before: Comparison | None = None
+    nothing_before: str = "There is no earlier run of the same questions that it can be compared with."
 
 
 def run_page(view: RunView, questions: Sequence[dict[str, Any]] = (), links: Links | None = None) -> Document:
@@ -243,7 +244,10 @@ def page_with(schemas: Mapping[str, Schema]) -> Callable[[RunRecord], str]:
     Args:
         schemas: schemas of its databases, by their names.
     """
-    return lambda record: html(run_page(RunView(record, schemas)))
+    links = Links(
+        nothing_before="MLflow's list compares it with the best run of the same questions: vs_best."
+    )
+    return lambda record: html(run_page(RunView(record, schemas), (), links))
 
 
 def listed_rows(view: RunView) -> tuple[QuestionScore, ...]:
@@ -276,9 +280,7 @@ def _notes(title: str, sentences: Sequence[str]) -> tuple[Section, ...]:
 def _glance(view: RunView, links: Links) -> Cards:
     """Return what a reader asks first."""
     record, before = view.record, links.before
-    better: list[Sentence | Code] = [
-        Sentence("There is no earlier run of the same questions that it can be compared with.")
-    ]
+    better: list[Sentence | Code] = [Sentence(links.nothing_before)]
     broke: list[Sentence | Code] = []
     to_do: list[Sentence | Code] = []
     if before:

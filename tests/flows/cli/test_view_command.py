@@ -138,6 +138,13 @@ def test_looking_changes_no_file_and_a_new_run_is_on_the_pages(home: Path) -> No
         assert get("/runs/later")[0] == 200
 
 
+def test_the_page_that_mlflow_gets_at_the_end_of_a_run_claims_nothing_of_other_runs(home: Path) -> None:
+    (file, _) = (home / "mlartifacts").rglob("report.html")
+    page = Page(file.read_text(encoding="utf-8"))
+    assert "vs_best" in page.text and "no earlier run" not in page.text
+    assert len(page.flips) == 3 and "crosscheck show" in page.text
+
+
 def test_texts_of_a_model_and_of_a_benchmark_do_nothing_on_the_pages(tmp_path: Path) -> None:
     keep(Warehouse(tmp_path / "warehouse.duckdb"), hostile_runs())
     for get in viewed(tmp_path):
