@@ -1,7 +1,6 @@
-"""Output of `crosscheck runs` and `crosscheck query`."""
+"""Output of `crosscheck query` and `crosscheck answer`."""
 
 import json
-from collections.abc import Sequence
 from typing import Any, TextIO
 
 from rich import box
@@ -14,12 +13,10 @@ from rich.text import Text
 from flows.evaluate.answering import Answered
 from flows.runtime.output import write_csv
 from tasks.core.records import Execution
-from tasks.core.wording import counted, counts, percent
-from tasks.documents.terminal import fits, literal, make_grid, open_console, show
+from tasks.core.wording import counted
+from tasks.documents.terminal import fits, literal, open_console
 from tasks.documents.text import visible
-from tasks.results.run_record import DATABASES_CHANGED, ORACLE, REROLLED, TRANSLATED, RunHeader
 from tasks.results.warehouse.views import Table, plain, schema, views
-from tasks.settings.evaluation import labels_in_words
 
 MOST, MOST_COLUMNS = 200, 10
 
@@ -92,46 +89,6 @@ def _text(value: object) -> str:
         return f"{value:.6g}"
     made = plain(value)
     return made if isinstance(made, str) else json.dumps(made, ensure_ascii=False)
-
-
-SCORE, NAMES = ("EX", "right"), ("benchmark", "backbone", "pipeline")
-"""Columns that are shown on a terminal of any width, beside the run's id."""
-
-
-def print_runs(runs: Sequence[RunHeader], limit: int, stream: TextIO) -> None:
-    """Print a table of runs, newest first, and how many more there are."""
-    console = open_console(stream)
-    others = ("rule", "started (UTC)")
-    shown = make_grid("", "run", *SCORE, *NAMES, *others, texts=NAMES)
-    shown.columns[0].no_wrap = True
-    for run in runs[:limit]:
-        shown.add_row(
-            run.run_id,
-            percent(run.accuracy),
-            counts(run.accuracy),
-            *map(literal, (run.benchmark, run.backbone)),
-            _what(run),
-            literal(run.rule),
-            f"{run.started:%Y-%m-%d %H:%M}",
-        )
-    show(console, shown, keep=1 + len(SCORE) + len(NAMES))
-    if len(runs) > limit:
-        console.print(f"[dim]the latest {limit:,} of {len(runs):,}; --limit shows more[/]")
-
-
-def _what(run: RunHeader) -> str:
-    """Return the pipeline, its end where it is not complete, settings that differ, and what the user wrote on it."""
-    more = (run.tags.get("changed", ""), labels_in_words(run.tags))
-    lines = (literal(run.pipeline), _status(run), *(f"[dim]{literal(each)}[/]" for each in more if each))
-    return "\n".join(filter(None, lines))
-
-
-def _status(run: RunHeader) -> str:
-    """Return a run's status, with the tags that exclude it from ranking; "" of a complete run without any."""
-    tags = [tag for tag in (ORACLE, REROLLED, TRANSLATED, DATABASES_CHANGED) if tag in run.tags]
-    unanswered = [f"{run.unanswered:,} unanswered"] if run.unanswered else []
-    status = ", ".join([run.status, *unanswered, *tags])
-    return "" if status == "complete" else f"[yellow]{literal(status)}[/]"
 
 
 def print_answer(answered: Answered, stream: TextIO) -> None:

@@ -10,7 +10,7 @@
 
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from http import HTTPStatus
@@ -25,19 +25,17 @@ from flows.runtime.folders import Folders
 from flows.runtime.running_servers import LOCALHOST
 from flows.runtime.summary import compared_with_run_before
 from tasks.core.errors import ConfigurationError, CrosscheckError, DataError
-from tasks.core.wording import counts, percent
 from tasks.documents.html import html
 from tasks.documents.model import Block, Column, Document, Questions, Section, Sentence, Span, Table, spans
 from tasks.pages.comparison import comparison_document
 from tasks.pages.leaderboard import leaderboard_document
 from tasks.pages.run_page import Links, question_items, run_page
-from tasks.pages.scores import AXIS, RANGE, interval_in_words, score_plot
+from tasks.pages.runs import Address, runs_table
 from tasks.results.compare import compare
 from tasks.results.leaderboard import leaderboard
 from tasks.results.run_record import RunHeader, RunRecord
 from tasks.results.warehouse.run_names import comparable_runs, find_run
 from tasks.results.warehouse.runs import Warehouse
-from tasks.settings.evaluation import labels_in_words
 
 log = logging.getLogger(__name__)
 ROWS: Final = 20
@@ -171,43 +169,17 @@ class Viewer:
         return Table("", columns, rows[:MAX_RUNS], wide=True, search=True)
 
 
-def _list_of_runs(
-    title: str, runs: Sequence[RunHeader], compare_address: Callable[[RunHeader], str]
-) -> Document:
+def _list_of_runs(title: str, runs: Sequence[RunHeader], comparison_of: Address) -> Document:
     """Return a list of runs with links to the page of each and to a comparison."""
-    rows = tuple(
-        (
-            Span(run.pipeline, link=address("runs", run.run_id)),
-            run.backbone,
-            " · ".join(filter(None, (_state(run), run.tags.get("changed"), labels_in_words(run.tags)))),
-            run.benchmark,
-            run.rule,
-            percent(run.accuracy),
-            counts(run.accuracy),
-            interval_in_words(run.accuracy),
-            score_plot(("", run.accuracy, "b")),
-            f"{run.started:%Y-%m-%d %H:%M} UTC",
-            run.run_id,
-            Span("compare", link=compare_address(run)) if run.is_finished and not run.rows_removed else "",
-        )
-        for run in runs[:MAX_RUNS]
+    if not runs:
+        return Document(title, (Sentence("There is no such run. `crosscheck evaluate` makes one."),))
+    table = runs_table(
+        runs,
+        MAX_RUNS,
+        page_of=lambda run: address("runs", run.run_id),
+        comparison_of=lambda run: comparison_of(run) if run.is_finished and not run.rows_removed else "",
     )
-    columns = (
-        Column("pipeline", "text"), Column("backbone", "text", under=True), Column("changed", "text", under=True),
-        Column("benchmark", "text"), Column("rule", "text", under=True, help="rule"),
-        Column("EX", brief=True), Column("right", under=True), Column(RANGE, under=True, brief=True),
-        Column("EX with its interval", "plot", axis=AXIS),
-        Column("started", "text", brief=True), Column("run", "text", under=True), Column("compare", "text"),
-    )  # fmt: skip
-    rest = f"The latest {MAX_RUNS:,} of {len(runs):,}." if len(runs) > MAX_RUNS else ""
-    nothing = Sentence("There is no such run. `crosscheck evaluate` makes one.")
-    return Document(title, (Table("", columns, rows, rest, wide=True, search=True) if rows else nothing,))
-
-
-def _state(run: RunHeader) -> str:
-    """Return how a run ended and how many questions it left unanswered; "" of a complete run that answered all."""
-    unanswered = f"{run.unanswered:,} unanswered" if run.unanswered else ""
-    return ", ".join(filter(None, ("" if run.status == "complete" else run.status, unanswered)))
+    return Document(title, (table,))
 
 
 def _with_links(page: Document) -> Document:

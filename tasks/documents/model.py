@@ -56,6 +56,7 @@ class Column:
     axis: tuple[float, float] | None = None
     # whether a narrow screen shows it beside the name of a row; it folds the columns after the name that are not
     brief: bool = False
+    whole: bool = False  # whether a terminal never breaks its cells, which are short
 
 
 Cell = Inline | Plot

@@ -154,6 +154,8 @@ def _grid(table: Table) -> Grid:
     columns = [table.columns[place] for place in table.text_places]
     texts = [literal(column.name) for column in columns if column.kind == "text"]
     grid = make_grid(literal(table.title), *(literal(column.name) for column in columns), texts=texts)
+    for column, shown in zip(columns, grid.columns, strict=True):
+        shown.no_wrap = shown.no_wrap or column.whole
     for row in table.rows[: table.first]:
         if row is None:
             grid.add_section()

@@ -38,8 +38,9 @@ class RunsOptions(options.Output):
 @options.record(RunsOptions)
 def command(arguments: RunsOptions) -> None:
     """List all runs, newest first."""
-    from flows.pages.lists import print_runs
     from tasks.core.errors import DataError, did_you_mean
+    from tasks.documents.terminal import open_console, print_blocks
+    from tasks.pages.runs import runs_table
     from tasks.results.warehouse.runs import Warehouse
 
     warehouse = arguments.read_folder.warehouse
@@ -62,7 +63,8 @@ def command(arguments: RunsOptions) -> None:
 
     def show(stream: TextIO) -> None:
         if records:
-            print_runs(records, arguments.limit, stream)
+            table = runs_table(records, arguments.limit, more="; --limit shows more")
+            print_blocks(open_console(stream), (table,))
             return
         of = f" of {arguments.benchmark}" if arguments.benchmark else ""
         of += f" with the tag {' and '.join(arguments.tag)}" if arguments.tag else ""

@@ -16,7 +16,7 @@ from flows.evaluate.key_check import CheckedEntry, CheckedKey, CheckedSql
 from flows.matrix.sweep import CellResult, Sweep
 from flows.pages.gold_check import gold_document
 from flows.pages.key_check import key_document
-from flows.pages.lists import print_answer, print_rows, print_runs
+from flows.pages.lists import print_answer, print_rows
 from flows.pages.matrix import sweep_document
 from flows.pages.question import print_lists
 from flows.runtime.control import Ui
@@ -25,8 +25,10 @@ from tasks.benchmarks.answer_keys import AnswerKey, KeyEntry
 from tasks.benchmarks.gold_files import Gold, Golds
 from tasks.core.outcome import Failure, Outcome
 from tasks.core.records import Execution, Question
+from tasks.documents.model import Document
 from tasks.documents.terminal import print_document
 from tasks.pages.run_page import RunView
+from tasks.pages.runs import runs_table
 from tasks.results.build_record import record_of
 from tasks.results.run_record import RunRecord, Tracked
 from tasks.results.warehouse.views import Table
@@ -107,7 +109,7 @@ def listed(stream: TextIO) -> None:
 def runs(stream: TextIO) -> None:
     names = dict.fromkeys(("benchmark", "backbone", "pipeline", "rule", "status"), EVIL)
     header = two_runs(3, 2, 6)[0].model_copy(update={**names, "tags": {"name": EVIL}})
-    print_runs([header], 9, stream)
+    print_document(Document("", (runs_table([header], 9),)), stream)
 
 
 @pytest.mark.parametrize(

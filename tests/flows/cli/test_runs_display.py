@@ -2,15 +2,17 @@
 
 import datetime
 import io
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
-from flows.pages.lists import print_runs
 from tasks.documents.model import Document, Table
 from tasks.documents.terminal import print_document
 from tasks.pages.comparison import comparison_document
 from tasks.pages.night import night_document, nights_table
+from tasks.pages.runs import runs_table
 from tasks.results.compare import compare
 from tasks.results.run_record import RunHeader
 from tasks.results.warehouse.runs import Warehouse
@@ -50,8 +52,12 @@ def a_run(benchmark: str) -> RunHeader:
     )
 
 
+def print_list(runs: Sequence[RunHeader], limit: int, stream: TextIO) -> None:
+    print_document(Document("", (runs_table(runs, limit),)), stream)
+
+
 def test_a_narrow_terminal_shows_what_a_run_evaluated(terminal: Terminal) -> None:
-    print_runs([a_run("bird-dev"), a_run("spider-test")], 20, terminal)
+    print_list([a_run("bird-dev"), a_run("spider-test")], 20, terminal)
     text = terminal.getvalue()
     assert max(map(len, text.splitlines())) <= 80
     for word in ("20261121-020000-3f9a1c", "bird-dev", "spider-test", "deepseek-chat", "rsl-sql", "67.14 %"):
@@ -65,7 +71,7 @@ def test_a_narrow_terminal_shows_the_score_of_a_run_with_long_names(terminal: Te
         "backbone": "an-organisation/a-model-with-a-long-name-8b",
         "pipeline": "a-pipeline-of-many-stages",
     }
-    print_runs([a_run("bird-mini-dev-with-hints").model_copy(update=names)], 20, terminal)
+    print_list([a_run("bird-mini-dev-with-hints").model_copy(update=names)], 20, terminal)
     text = terminal.getvalue()
     assert max(map(len, text.splitlines())) <= 80
     (row,) = [line for line in text.splitlines() if "20261121-020000-3f9a1c" in line]
@@ -94,7 +100,7 @@ def test_a_title_that_is_wider_than_its_table_is_one_line(terminal: Terminal) ->
 
 def test_what_differs_from_the_defaults_and_what_the_user_wrote_is_listed(terminal: Terminal) -> None:
     tags = {"changed": "pipeline.k=0", "name": "no shots", "team": "[search]", "note": "a floor"}
-    print_runs([a_run("bird-dev").model_copy(update={"tags": tags})], 20, terminal)
+    print_list([a_run("bird-dev").model_copy(update={"tags": tags})], 20, terminal)
     text = "".join(terminal.getvalue().split())
     for word in ("pipeline.k=0", "noshots", "team=[search]", "afloor"):
         assert word in text
