@@ -14,6 +14,7 @@ class Notation(NamedTuple):
     end_alone: bool = True  # whether the end counts without the start, which a chat template may have written
 
 
+_FINAL = "<|channel|>final<|message|>"
 NOTATIONS = (
     Notation(
         "<think>",
@@ -38,7 +39,7 @@ NOTATIONS = (
     Notation("<|channel>thought", "<channel|>", "Gemma 4"),
     Notation("<|open|>think<|sep|>", "<|close|>think<|sep|>", "Kimi K3"),
     Notation("<|content_thinking|>", "<|content_text|>", "Inkling"),
-    Notation("<|channel|>analysis<|message|>", "<|channel|>final<|message|>", "gpt-oss (harmony)"),
+    Notation("<|channel|>analysis<|message|>", _FINAL, "gpt-oss (harmony)"),
     Notation("analysis", "assistantfinal", "gpt-oss without its special tokens", end_alone=False),
     Notation("Here is my thought process:", "Here is my response:", "Granite 3.2", end_alone=False),
     Notation("Here's my thought process:", "Here's my response:", "Granite 3.2, quantized", end_alone=False),
@@ -56,6 +57,12 @@ _PREFIX = re.compile(r"\A(?:\ufeff|\s|<\|(?:start|message_model)\|>(?:assistant)
 """What may precede the start of the thoughts."""
 
 
+_CONSTRAINED = re.compile(
+    r"<\|channel\|>\s*final\s*(?:<\|constrain\|>(?:\s*\w+\s*(?=<\|(?:message|constrain)\|>))?)+(?:<\|message\|>)?"
+)
+"""Start of an answer whose form gpt-oss names, `<|channel|>final <|constrain|>json<|message|>`, also without its end."""
+
+
 def split_thoughts(text: str) -> tuple[str, str]:
     """Return the thoughts and the answer of a reply.
 
@@ -69,6 +76,7 @@ def split_thoughts(text: str) -> tuple[str, str]:
     begun = _PREFIX.sub("", text)
     if begun.startswith("{") and _is_object(begun):
         return "", text
+    text, begun = (_CONSTRAINED.sub(_FINAL, part) for part in (text, begun))
     opened = next((notation for notation in NOTATIONS if begun.startswith(notation.start)), None)
     ends = [notation.end for notation in NOTATIONS if notation.end_alone or notation is opened]
     end = max((text.rfind(mark) + len(mark) for mark in ends if mark in text), default=0)

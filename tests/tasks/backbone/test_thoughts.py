@@ -50,6 +50,26 @@ def test_harmony_as_gpt_oss_writes_it() -> None:
 
 
 @pytest.mark.parametrize(
+    "header",
+    [
+        "<|channel|>final <|constrain|>json<|message|>",
+        "<|channel|>final <|constrain|>JSON<|message|>",
+        "<|channel|>final<|constrain|>answer<|constrain|>",
+        "<|channel|>final <|constrain|>",
+    ],
+)
+def test_gpt_oss_may_name_the_form_of_its_answer(header: str) -> None:
+    """As in issue 45570 of vllm-project/vllm, and as llama.cpp, LM Studio and MLX users report it."""
+    for start in (
+        "",
+        "<|start|>assistant",
+        f"<|channel|>analysis<|message|>So {DRAFT}<|end|><|start|>assistant",
+    ):
+        for answer in (RIGHT, f"SELECT right FROM t -- {header[:5]}"):
+            assert without_thoughts(f"{start}{header}{answer}<|return|>") == answer
+
+
+@pytest.mark.parametrize(
     "text",
     [
         '{"sql": "SELECT \'</think>\' FROM t"}',
