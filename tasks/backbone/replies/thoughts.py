@@ -60,7 +60,7 @@ _PREFIX = re.compile(r"\A(?:\ufeff|\s|<\|(?:start|message_model)\|>(?:assistant)
 _CONSTRAINED = re.compile(
     r"<\|channel\|>\s*final\s*(?:<\|constrain\|>(?:\s*\w+\s*(?=<\|(?:message|constrain)\|>))?)+(?:<\|message\|>)?"
 )
-"""Start of an answer whose form gpt-oss names, `<|channel|>final <|constrain|>json<|message|>`, also without its end."""
+"""Start of an answer whose form is named, `<|channel|>final <|constrain|>json<|message|>`, also without its end."""
 
 
 def split_thoughts(text: str) -> tuple[str, str]:
