@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
-from flows.runtime.control import Control, Progress
+from flows.runtime.control import Control, Interrupted, Progress
 from tasks.core.wording import counted, duration, money
 
 if TYPE_CHECKING:
@@ -59,6 +59,20 @@ def open_control(position: str) -> "Iterator[Control]":
     """Open the control of one of several evaluations, with its progress on standard error after its position."""
     with open_progress(sys.stderr, position) as progress:
         yield Control(progress)
+
+
+@contextmanager
+def open_asking() -> "Iterator[Progress]":
+    """Show the progress of questions that are asked; an interrupt before the first one says that nothing was paid."""
+    with open_progress(sys.stderr) as progress:
+        try:
+            yield progress
+        except KeyboardInterrupt:
+            if isinstance(progress, _Counting) and progress.total:
+                raise
+            raise Interrupted(
+                "stopped before the first question was asked: nothing was sent, and nothing was paid."
+            ) from None
 
 
 class _Counting(Progress):

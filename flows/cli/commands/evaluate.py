@@ -87,12 +87,12 @@ def command(arguments: EvaluateOptions) -> int:
 
     Runs the pipeline's stages for every question, scores each stage, and logs the run to MLflow.
     """
-    from flows.cli.progress import open_progress
+    from flows.cli.progress import open_asking
 
     if arguments.budget is not None and arguments.repeats is None:
         raise ConfigurationError("--budget limits what repeats cost: add --repeats N.")
     evaluated = None
-    with open_progress(sys.stderr) as progress:
+    with open_asking() as progress:
         pipeline, backbone, benchmark = map(
             options.end_of, (arguments.pipeline, arguments.backbone, arguments.benchmark)
         )

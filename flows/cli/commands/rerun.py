@@ -90,14 +90,14 @@ def command(arguments: RerunOptions) -> int:
 
     RUN is a run id or its first characters, the run's id in MLflow, or `latest`, `latest~1`, ...
     """
-    from flows.cli.progress import open_progress
+    from flows.cli.progress import open_asking
 
     if (arguments.run is None) == (arguments.night is None):
         raise ConfigurationError("Name a RUN, or a nightly run with --night: one of them.")
     if arguments.night is not None:
         return _rerun_night(arguments, arguments.night)
     evaluated = None
-    with open_progress(sys.stderr) as progress:
+    with open_asking() as progress:
         progress.step(f"Looking for the questions of {options.end_of(arguments.run or '')} to repeat")
         from flows.evaluate.preparation import check_budget
         from flows.evaluate.rerun import run_rerun

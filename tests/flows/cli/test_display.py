@@ -15,7 +15,8 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from flows.cli import progress
-from flows.cli.progress import LineProgress, open_progress
+from flows.cli.progress import LineProgress, open_asking, open_progress
+from flows.runtime.control import Interrupted
 from flows.runtime.summary import print_summary
 from tasks.core.outcome import Call, Usage
 from tasks.core.wording import counts, percent
@@ -255,3 +256,13 @@ def test_the_time_of_a_command_is_exact_and_leaves_out_the_script_that_became_it
     ran = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
     own, told = map(float, ran.stdout.split())
     assert own <= told <= time.monotonic() - before - 1
+
+
+@pytest.mark.parametrize("asked", [0, 3])
+def test_an_interrupt_before_the_first_question_says_that_nothing_was_paid(asked: int) -> None:
+    with pytest.raises((Interrupted, KeyboardInterrupt)) as stopped, open_asking() as display:
+        display.step("Reading demo")
+        if asked:
+            display.questions(asked, 0)
+        raise KeyboardInterrupt
+    assert isinstance(stopped.value, KeyboardInterrupt) if asked else "nothing was paid" in str(stopped.value)
