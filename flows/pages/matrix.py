@@ -178,7 +178,8 @@ def _remarks(sweep: Sweep) -> Iterator[Block]:
     if any(done.evaluated for done in sweep.cells):
         start = () if sweep.served else (Code("crosscheck up  # starts MLflow, then open"),)
         where = sweep.page or f"In MLflow, tags.sweep = '{sweep.id}' finds the runs."
-        yield Section("Next", (*start, Code(where)))
+        view = Code("crosscheck view --open  # the runs, their questions, and two side by side")
+        yield Section("Next", (view, *start, Code(where)))
 
 
 def repeats_estimate(plan: NoisePlan, budget_usd: float | None) -> Document:
