@@ -11,29 +11,29 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
-    "flows/api": 1_089,
-    "flows/cli": 4_144,
-    "flows/evaluate": 7_893,
-    "flows/matrix": 1_303,
-    "flows/pages": 1_942,
-    "flows/pipelines": 959,
-    "flows/prefect": 2_781,
-    "flows/runtime": 880,
-    "tasks/backbone": 8_322,
+    "flows/api": 1_088,
+    "flows/cli": 4_160,
+    "flows/evaluate": 7_158,
+    "flows/matrix": 1_134,
+    "flows/pages": 1_519,
+    "flows/pipelines": 947,
+    "flows/prefect": 2_614,
+    "flows/runtime": 828,
+    "tasks/backbone": 8_330,
     "tasks/benchmarks": 4_058,
     "tasks/core": 1_299,
     "tasks/database": 5_894,
-    "tasks/documents": 1_475,
-    "tasks/pages": 2_675,
-    "tasks/results": 7_493,
+    "tasks/documents": 1_478,
+    "tasks/pages": 3_178,
+    "tasks/results": 7_501,
     "tasks/retrieval": 1_636,
-    "tasks/scoring": 5_693,
+    "tasks/scoring": 5_699,
     "tasks/settings": 2_187,
     "tasks/sql": 2_527,
     "tasks/stages": 3_380,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 370
+MAX_MODULES = 357
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02

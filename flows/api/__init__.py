@@ -8,7 +8,7 @@ The functions `answer`, `available`, `compare`, `evaluate`, `noise`, `plot`, `pr
 
 from flows.api.crosscheck import Crosscheck
 from flows.api.records import Comparison, DatabaseAnswer, Sweep
-from flows.evaluate.agent_database import AgentDatabase
+from flows.evaluate.agent import AgentDatabase
 from flows.pipelines.pipeline import Context, pipeline
 from flows.pipelines.rsl_sql import few_shot
 from tasks.backbone.kinds.kind import BackboneKind

@@ -9,9 +9,11 @@ In a notebook, where an event loop runs already, the methods work alike: each ha
 `run` in the examples is a run of three questions; docs/python.md has more of them.
 """
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,31 +43,31 @@ from tasks.settings.home import (
 
 if TYPE_CHECKING:
     from flows.matrix.matrix import Cell
-    from flows.matrix.sweep import SweepOptions
     from tasks.settings.evaluation import EvaluationSettings
 
 
 def sweep(
-    start: "SweepOptions | None",
     cells: Sequence["Cell"],
     shown: Callable[[str], AbstractContextManager[Progress]],
+    labels: Mapping[str, str],
+    budget_usd: float | None,
+    *,
+    dry_run: bool,
 ) -> Sweep:
-    """Estimate every cell, and evaluate it; each step in a thread of its own.
+    """Estimate every cell, and evaluate it unless `dry_run`; each step in a thread of its own.
 
-    Args:
-        start: how it begins; None: it is only estimated.
-        cells: the cells, in order.
-        shown: opens a display of progress, by what it shows.
+    `shown` opens a display of progress, by what it shows; `labels` are tags of the runs.
 
     Raises:
         Interrupted: the user stopped it.
     """
-    from flows.matrix.sweep import CellResult, estimate_sweep, run_sweep
-    from flows.matrix.sweep import Sweep as Swept
+    from flows.matrix.matrix import CellResult, estimate_cells, run_sweep
+    from flows.matrix.matrix import Sweep as Swept
+    from tasks.results.build_record import new_run_id
 
     with shown("") as progress:
-        estimates = in_thread(lambda: estimate_sweep(cells, progress))
-    if start is None:
+        estimates = in_thread(lambda: asyncio.run(estimate_cells(cells, progress)))
+    if dry_run:
         return Sweep.of(Swept("", tuple(CellResult(*pair) for pair in zip(cells, estimates, strict=True))))
     controls = [Control()]  # takes an interrupt that comes before the first cell
 
@@ -77,7 +79,8 @@ def sweep(
             controls.append(Control(progress))
             yield controls[-1]
 
-    return Sweep.of(in_thread(lambda: run_sweep(start, cells, estimates, opened), controls))
+    run = partial(run_sweep, new_run_id(), labels, budget_usd, cells, estimates, opened)
+    return Sweep.of(in_thread(run, controls))
 
 
 SHOWN_ROWS = 1_000
@@ -163,8 +166,7 @@ class Crosscheck(Scores):
             CrosscheckError: there is no such run, bad input, or a service that does not answer.
             Interrupted: the user stopped it (a subclass).
         """
-        from flows.evaluate.rerun import run_rerun
-        from flows.evaluate.rerun_plan import plan_rerun
+        from flows.evaluate.rerun import plan_rerun, run_rerun
         from tasks.settings.evaluation import RerunSettings
 
         with arguments_named():
@@ -222,8 +224,7 @@ class Crosscheck(Scores):
             Interrupted: the user stopped it (a subclass); the same call continues it.
         """
         from flows.evaluate.preparation import check_budget
-        from flows.matrix.sweep import SweepOptions, plan_sweep
-        from tasks.results.build_record import new_run_id
+        from flows.matrix.matrix import plan_sweep
 
         def cell(backbone: str, pipeline: str, varied: tuple[str, ...]) -> "EvaluationSettings":
             return self._settings(
@@ -239,9 +240,9 @@ class Crosscheck(Scores):
         models, ways = ([str(each) for each in group] for group in (backbones, pipelines))
         cells = plan_sweep(cell, models, ways, grid_axes(grid), sends_requests=not dry_run)
         check_budget([cell.settings for cell in cells], budget_usd)
-        start = None if dry_run else SweepOptions(new_run_id(), self._labels(), budget_usd)
+        labels = {} if dry_run else self._labels()
         with restored_environment():
-            return sweep(start, cells, self._progress)
+            return sweep(cells, self._progress, labels, budget_usd, dry_run=dry_run)
 
     def answer(
         self,
@@ -269,8 +270,6 @@ class Crosscheck(Scores):
         Raises:
             CrosscheckError: bad input, or a service that does not answer.
         """
-        import asyncio
-
         from flows.evaluate.answering import AnswerRequest, answer_one
         from flows.runtime.signals import logging_to
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from flows.evaluate.answering import Answered
-    from flows.matrix.sweep import Sweep as Swept
+    from flows.matrix.matrix import Sweep as Swept
     from tasks.results import comparison
 
 

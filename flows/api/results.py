@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-    from flows.evaluate.agent_database import AgentDatabase
+    from flows.evaluate.agent import AgentDatabase
     from flows.runtime.folders import Folders
     from tasks.results.noise import Noise
     from tasks.results.run_record import RunRecord

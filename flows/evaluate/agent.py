@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TextIO
 
-from flows.evaluate.agent_database import SAMPLES, AgentDatabase
 from flows.runtime.control import Control, Interrupted, until_done_or_stopped
 from flows.runtime.folder_use import watched
 from flows.runtime.folders import Folders
@@ -27,13 +27,131 @@ from tasks.benchmarks.rows import parse_json
 from tasks.benchmarks.selection import select
 from tasks.core.errors import ConfigurationError, DataError, ExtensionError
 from tasks.core.files import file_digest, read_file
-from tasks.core.records import Question
+from tasks.core.records import Execution, Question
 from tasks.core.registry import described
 from tasks.core.wording import counted
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
+from tasks.database.schema_text import render
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.evaluation import QuestionSelection
+
+MAX_QUERIES = 1_000
+"""Queries that an agent may execute about one question."""
+SAMPLES = 3
+"""Sample values of each column that the schema shows."""
+ROWS = 20
+"""Rows of a result that an agent gets where it asks for no other number."""
+MAX_RESULT = 10_000
+"""Characters of a result that are kept in the trajectory."""
+
+PAUSE_S = 1.0
+"""Pause before the second attempt; it doubles with each."""
+MAX_NUMBER = 1_000_000
+"""Highest value of a setting, in its own unit."""
+FIRST = 5
+"""If this many questions fail at the start, the agent is not run on the others."""
+
+
+class AgentStoppedError(RuntimeError):
+    """The agent's time for the question is over, or the user stopped the call: it gets no further result."""
+
+
+class AgentDatabase:
+    """A database that an agent reads about one question.
+
+    SQL runs in Crosscheck's sandbox: in a worker process, with a deadline and limits of rows and memory, and what is
+    no query is refused. Every SQL becomes a turn of the trajectory, unless the agent returns its own.
+
+    Attributes:
+        id: the benchmark's name of it.
+        dialect: its SQL dialect, as sqlglot names it: "sqlite", "duckdb", "postgres", "mysql".
+    """
+
+    def __init__(
+        self, database: Database, workers: SqlWorkers, loop: asyncio.AbstractEventLoop, timeout_s: float
+    ) -> None:
+        self.id = database.id
+        self.dialect = database.dialect
+        self._database = database
+        self._workers = workers
+        self._loop = loop
+        self._timeout_s = timeout_s
+        self._executed: list[tuple[str, Execution | None]] = []
+        self._closed = ""
+
+    @cached_property
+    def schema(self) -> str:
+        """Its tables as CREATE TABLE statements, with keys, descriptions of the columns and sample values."""
+        known = self._database.schema
+        return render(known, "create_table", sample_rows=SAMPLES, foreign_keys=True, descriptions=True).schema
+
+    @property
+    def tables(self) -> Mapping[str, tuple[str, ...]]:
+        """Names of the columns by table."""
+        return {
+            table.name: tuple(column.name for column in table.columns)
+            for table in self._database.schema.tables
+        }
+
+    def execute(self, sql: str, rows: int = ROWS) -> Execution:
+        """Execute a query and return its first rows, from any thread; SQL that fails is no exception, but its status.
+
+        Raises:
+            AgentStoppedError: the time for the question is over.
+        """
+        return self._start(sql, rows).result()
+
+    async def execute_async(self, sql: str, rows: int = ROWS) -> Execution:
+        """Execute a query without blocking the agent's event loop; otherwise as `execute`."""
+        return await asyncio.wrap_future(self._start(sql, rows))
+
+    def close(self, why: str) -> None:
+        """Let no further query begin."""
+        self._closed = why
+
+    @property
+    def turns(self) -> list[dict[str, Any]]:
+        """The executed queries, as turns of Crosscheck's format for trajectories."""
+        return [{"tool_calls": [_call(sql, execution)]} for sql, execution in list(self._executed)]
+
+    @property
+    def failed(self) -> Mapping[str, bool]:
+        """Whether each executed SQL failed."""
+        return {sql.strip(): not execution.ok for sql, execution in list(self._executed) if execution}
+
+    def _start(self, sql: str, rows: int) -> "Future[Execution]":
+        if self._closed:
+            raise AgentStoppedError(self._closed)
+        if not isinstance(sql, str):
+            raise TypeError(f"the SQL must be a text, not {type(sql).__name__}")
+        if len(self._executed) >= MAX_QUERIES:
+            refused: Future[Execution] = Future()
+            refused.set_result(
+                Execution("error", error=f"more than {MAX_QUERIES:,} queries about one question")
+            )
+            return refused
+        return asyncio.run_coroutine_threadsafe(self._run(sql, rows), self._loop)
+
+    async def _run(self, sql: str, rows: int) -> Execution:
+        place = len(self._executed)
+        self._executed.append((sql, None))
+        execution = await self._workers.execute(
+            self._database, sql, rows=max(0, rows), timeout_s=self._timeout_s
+        )
+        self._executed[place] = (sql, execution)
+        return execution
+
+
+def _call(sql: str, execution: Execution | None) -> dict[str, Any]:
+    call: dict[str, Any] = {"name": "execute", "arguments": {"sql": sql}, "sql": sql}
+    if execution is None:  # still running when the time was over
+        return call
+    if not execution.ok:
+        return call | {"error": True, "result": execution.error or execution.status}
+    rows = [" | ".join(map(str, row)) for row in (execution.columns, *execution.rows)]
+    count = f"({counted(execution.row_count or 0, 'row')})"
+    return call | {"error": False, "result": "\n".join((*rows, count))[:MAX_RESULT]}
 
 
 def line_of(head: dict[str, Any], answer: Any, database: AgentDatabase) -> dict[str, Any]:
@@ -60,12 +178,7 @@ def line_of(head: dict[str, Any], answer: Any, database: AgentDatabase) -> dict[
 
 
 def _add_errors(messages: Sequence[dict[str, Any]], failed: Mapping[str, bool]) -> None:
-    """Add to the tool messages of an agent whether their SQL failed, which the chat protocol does not say.
-
-    Args:
-        messages: valid ones.
-        failed: whether each executed SQL failed.
-    """
+    """Add to valid tool messages whether their SQL failed, which the chat protocol does not say."""
     by_id: dict[Any, bool | None] = {}
     for message in messages:
         for call in message.get("tool_calls") or ():
@@ -88,11 +201,14 @@ def answered_in(file: Path, ids: Iterable[str], control: Control) -> frozenset[s
     last = content.rpartition(b"\n")[2]
     if last and not last.startswith(b"{"):
         raise _not_ours(file)
-    if _is_json(last):  # a complete line, of an editor that ends the last one without a line break
-        with file.open("ab") as ended:
-            ended.write(b"\n")
-    elif last:
-        os.truncate(file, len(content) - len(last))
+    if last:
+        try:
+            parse_json(last.decode())
+        except ValueError:
+            os.truncate(file, len(content) - len(last))
+        else:  # a complete line, of an editor that ends the last one without a line break
+            with file.open("ab") as ended:
+                ended.write(b"\n")
     if not file.stat().st_size:
         return frozenset()
     trajectories = read_trajectories(file)
@@ -106,14 +222,6 @@ def answered_in(file: Path, ids: Iterable[str], control: Control) -> frozenset[s
             "on every question again."
         )
     return frozenset(known)
-
-
-def _is_json(line: bytes) -> bool:
-    try:
-        parse_json(line.decode())
-    except ValueError:
-        return False
-    return True
 
 
 def _not_ours(file: Path) -> ConfigurationError:
@@ -150,12 +258,6 @@ def file_name(name: str) -> str:
 
 Agent = Callable[[Question, AgentDatabase], Any]
 """Returns the SQL, None, or an object of Crosscheck's format for trajectories; or an awaitable of one."""
-PAUSE_S = 1.0
-"""Pause before the second attempt; it doubles with each."""
-MAX_NUMBER = 1_000_000
-"""Highest value of a setting, in its own unit."""
-FIRST = 5
-"""If this many questions fail at the start, the agent is not run on the others."""
 
 
 @dataclass(frozen=True)
@@ -163,8 +265,8 @@ class AgentSettings:
     """Settings of a run of an agent."""
 
     benchmark: BenchmarkSettings
-    name: str  # of the agent
-    selection: QuestionSelection  # which questions
+    name: str
+    selection: QuestionSelection
     folders: Folders
     trajectories: Path | None  # file that is continued and kept; None: one in the working folder
     concurrency: int = 4  # questions at the same time
@@ -201,15 +303,15 @@ def run_agent(agent: Agent, settings: AgentSettings, control: Control) -> Path:
         present = [question for question in questions if question.database_id not in benchmark.missing]
         if not present:
             raise no_database(benchmark, [question.database_id for question in questions])
-        names = dict.fromkeys(each.database_id for each in present)
+        names = dict.fromkeys(question.database_id for question in present)
         databases = {name: open_benchmark_database(benchmark, name, SAMPLES) for name in names}
         stem = f"{file_name(settings.benchmark.name)}@{file_name(settings.name)}"
         file = settings.trajectories or settings.folders.home.agents / f"{stem}.jsonl"
         with opened_file(file) as output:
-            known = answered_in(file, (each.id for each in present), control)
+            known = answered_in(file, (question.id for question in present), control)
             agent_run = _AgentRun(agent, settings, control, databases, output)
             control.progress.questions(len(present), len(known))
-            asyncio.run(agent_run.run([each for each in present if each.id not in known]))
+            asyncio.run(agent_run.run([question for question in present if question.id not in known]))
             if control.stop.is_set():
                 raise Interrupted(
                     f"stopped. The answers so far are in {file}: make the same call again to continue."
@@ -317,15 +419,15 @@ class _AgentRun:
 
     def _awaited(self, value: Awaitable[Any]) -> Any:
         """Await a value on the agents' loop, and cancel it where it exceeds its time."""
-        running = asyncio.run_coroutine_threadsafe(_await(value), self._agent_loop)
+
+        async def wait() -> Any:
+            return await value
+
+        running = asyncio.run_coroutine_threadsafe(wait(), self._agent_loop)
         try:
             return running.result(self.settings.timeout_s + 1)  # the question's own deadline is over before
         finally:
             running.cancel()
-
-
-async def _await(value: Awaitable[Any]) -> Any:
-    return await value
 
 
 async def _cancel_all() -> None:

@@ -4,10 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from flows.evaluate.backbones import check_candidates, eliminator_settings
-from flows.evaluate.demonstrations import QuestionExtras, demonstrations_for, most_demonstrations
-from flows.evaluate.resources import Resources
-from flows.evaluate.runner import QuestionInputs
+from flows.evaluate.demonstrations import (
+    QuestionExtras,
+    QuestionInputs,
+    demonstrations_for,
+    most_demonstrations,
+)
+from flows.evaluate.preparation import check_candidates, eliminator_settings
+from flows.evaluate.runner import Resources
 from flows.runtime.control import Control, Progress
 from flows.runtime.folder_use import watched
 from flows.runtime.folders import Folders
@@ -38,7 +42,7 @@ class AnswerRequest:
     """Question on a user's database."""
 
     text: str
-    evidence: str  # a hint, "" for none
+    evidence: str
     database: str  # its path or URL
     rows: int  # rows of the result to return
 
@@ -48,9 +52,9 @@ class Answered:
     """Answer to a question."""
 
     question: Question
-    outcome: Outcome  # results of the pipeline's stages, with the final SQL
-    execution: Execution | None  # result of the SQL; None if there is no SQL
-    remark: str = ""  # warning about the answer; "" if there is none
+    outcome: Outcome
+    execution: Execution | None  # None if there is no SQL
+    remark: str = ""  # warning about the answer
 
     @property
     def error(self) -> str:
@@ -133,26 +137,20 @@ async def answer_one(settings: EvaluationSettings, request: AnswerRequest, progr
     database = _open(settings, request.database, progress)
     question = Question("1", storable(request.text), database.id, storable(request.evidence))
     with watched(Home(Path(settings.home))):
-        return await _answer(settings, question, database, request.rows, progress)
-
-
-async def _answer(
-    settings: EvaluationSettings, question: Question, database: Database, rows: int, progress: Progress
-) -> Answered:
-    extras: Mapping[str, QuestionExtras] = {question.id: QuestionExtras()}
-    if most_demonstrations(settings.pipeline):
-        benchmark = Folders.of(settings).benchmark(settings.benchmark, progress)
-        extras, _ = demonstrations_for((question,), benchmark, settings, progress)
-    progress.step(f"Asking {settings.backbone.name}")
-    async with Resources.open(settings, Control(progress), persistent=False) as resources:
-        runner = resources.runner(QuestionInputs({database.id: database}, extras))
-        outcome = await runner.run(QuestionRun(question))
-        if outcome.failure and outcome.failure.fatal and not outcome.failure.transient:
-            raise ConfigurationError(outcome.failure.message)
-        execution = None
-        if outcome.sql:
-            execution = await resources.tools.workers.execute(
-                database, outcome.sql, rows=rows, timeout_s=settings.benchmark.timeout_s
-            )
+        extras: Mapping[str, QuestionExtras] = {question.id: QuestionExtras()}
+        if most_demonstrations(settings.pipeline):
+            benchmark = Folders.of(settings).benchmark(settings.benchmark, progress)
+            extras, _ = demonstrations_for((question,), benchmark, settings, progress)
+        progress.step(f"Asking {settings.backbone.name}")
+        async with Resources.open(settings, Control(progress), persistent=False) as resources:
+            runner = resources.runner(QuestionInputs({database.id: database}, extras))
+            outcome = await runner.run(QuestionRun(question))
+            if outcome.failure and outcome.failure.fatal and not outcome.failure.transient:
+                raise ConfigurationError(outcome.failure.message)
+            execution = None
+            if outcome.sql:
+                execution = await resources.tools.workers.execute(
+                    database, outcome.sql, rows=request.rows, timeout_s=settings.benchmark.timeout_s
+                )
     offline = settings.backbone.kind == "offline"
     return Answered(question, outcome, execution, NO_MODEL if offline else "")

@@ -10,6 +10,7 @@ from tasks.benchmarks.expected_files import check_files
 from tasks.core.dac_records import Oracle
 from tasks.core.errors import DataError
 from tasks.core.records import Demonstration, Question
+from tasks.database.database import Database
 from tasks.retrieval.alignment import GroundedDemonstration, best_covered, ground
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import find_conf
@@ -27,11 +28,17 @@ class QuestionExtras:
     """Demonstrations and oracle of one question."""
 
     demonstrations: tuple[Demonstration, ...] = ()  # as many as the pipeline asks for, most similar first
-    # demonstrations with their schemas for DAC's stages; () for pipelines without DAC
-    grounded: tuple[GroundedDemonstration, ...] = ()
-    # those that entity linking is shown; () for pipelines without DAC
-    aligned: tuple[GroundedDemonstration, ...] = ()
+    grounded: tuple[GroundedDemonstration, ...] = ()  # the same with their schemas, for DAC's stages
+    aligned: tuple[GroundedDemonstration, ...] = ()  # those for DAC's entity linking
     oracle: Oracle | None = None  # gold answers to DAC's sub-tasks, for analysis; None in ranked runs
+
+
+@dataclass(frozen=True)
+class QuestionInputs:
+    """Databases and demonstrations of questions."""
+
+    databases: Mapping[str, Database]  # opened databases by id, or only their schema
+    extras: Mapping[str, QuestionExtras]  # demonstrations and the like, by question id
 
 
 def check_demonstrations(settings: EvaluationSettings) -> None:
@@ -71,7 +78,7 @@ def demonstrations_for(
     if not pool.guarded:
         raise _no_training_questions(settings)
     nearest = search.nearest(pool, questions, number)
-    shown = [QuestionExtras(each[:own]) for each in nearest]
+    shown = [QuestionExtras(group[:own]) for group in nearest]
     notes = [search.note, pool.note]
     if dac:
         grounded = search.grounded(pool, nearest)
@@ -90,7 +97,7 @@ def demonstrations_for(
 class _Pool:
     """Training questions of a benchmark, leaks removed."""
 
-    benchmark: Benchmark  # whose they are
+    benchmark: Benchmark
     guarded: tuple[Demonstration, ...]  # what may be shown
     note: str  # a sentence for the user
 
@@ -153,10 +160,11 @@ class _Search:
         schemas = pool.benchmark.training_schemas(
             demonstration.database_id for group in demonstrations for demonstration in group
         )
-        known: dict[Demonstration, GroundedDemonstration] = {}
-        for each in demonstrations:
-            known |= zip(each, ground(each, schemas), strict=True)
-        return [tuple(known[demonstration] for demonstration in group) for group in demonstrations]
+        # one object for each demonstration: its alignment is computed once
+        grounded: dict[Demonstration, GroundedDemonstration] = {}
+        for group in demonstrations:
+            grounded |= zip(group, ground(group, schemas), strict=True)
+        return [tuple(grounded[demonstration] for demonstration in group) for group in demonstrations]
 
     def aligned(
         self, pool: _Pool, questions: Sequence[Question], shots: int
@@ -165,7 +173,7 @@ class _Search:
         if not shots:
             return [()] * len(questions)
         near = self.grounded(pool, self.nearest(pool, questions, CANDIDATES_PER_SHOT * shots))
-        return [best_covered(each, shots) for each in near]
+        return [best_covered(group, shots) for group in near]
 
 
 def with_retriever(settings: EvaluationSettings) -> tuple[EvaluationSettings, str]:

@@ -1,21 +1,157 @@
-"""The deployed flows `evaluate` and `rerun`, which a user starts in Prefect's form."""
+"""The deployed flows `evaluate` and `rerun`, which a user starts in Prefect's form, and what deployed flows share."""
 
+import asyncio
+import os
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from prefect import flow
+from prefect import flow, tags
 from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
-from prefect.states import Completed
+from prefect.states import Cancelled, Completed, Failed
 
-from flows.evaluate.deployed import as_prefect_state, deployed_run, ended, names_of, open_home, settings_of
-from flows.evaluate.evaluating import evaluation
-from flows.evaluate.forms import EvaluationForm, RerunForm
-from flows.evaluate.rerun import rerun
-from flows.evaluate.rerun_plan import plan_rerun
-from flows.prefect.flow_runs import result_of
-from flows.runtime.control import Control
-from tasks.settings.evaluation import Labels, RerunSettings
-from tasks.settings.home import find_data
+from flows.evaluate.flow import evaluation
+from flows.evaluate.forms import EvaluationForm, Matrix, RerunForm
+from flows.evaluate.rerun import plan_rerun, rerun
+from flows.prefect.automations import TAG, notify_of_nights, watch_over_flow_runs
+from flows.prefect.flow_runs import final_state, result_of
+from flows.prefect.killed_runs import clear_leftovers, registered
+from flows.prefect.settings import DEPLOYED, DEPLOYED_HOME, apply, local_settings
+from flows.prefect.storage import use_stage_storage
+from flows.runtime.control import Control, Interrupted
+from flows.runtime.folder_use import watched
+from flows.runtime.process import collect_garbage_seldom, forbid_core_dumps
+from flows.runtime.signals import logging_to, stopping_on_signals
+from flows.runtime.summary import mlflow_ui
+from tasks.core.errors import BackboneError, ConfigurationError, CrosscheckError
+from tasks.core.registry import is_in_file
+from tasks.results.run_record import KINDS, RunRecord
+from tasks.settings.assemble import evaluation_settings
+from tasks.settings.evaluation import EvaluationChoice, EvaluationSettings, Labels, RerunSettings
+from tasks.settings.home import Home, find_conf, find_data, find_home
+from tasks.settings.load import load_settings
+
+
+def use_deployed_home() -> None:
+    """Use the deployment's working folder where CROSSCHECK_HOME is not set, if this machine has that folder."""
+    named = os.environ.get(DEPLOYED_HOME, "")
+    if named and not os.environ.get("CROSSCHECK_HOME") and Path(named).is_dir():
+        os.environ["CROSSCHECK_HOME"] = named
+
+
+if "PREFECT__FLOW_RUN_ID" in os.environ:
+    # A worker's process for one flow run.
+    use_deployed_home()
+    forbid_core_dumps()
+    collect_garbage_seldom()
+    # The flow reads its result storage when it begins, so it is set before.
+    apply({**local_settings(find_home()), **DEPLOYED})
+    use_stage_storage(find_home())
+
+
+def settings_of(evaluation: EvaluationForm, *, epoch: str | None = None) -> EvaluationSettings:
+    """Return the settings of a form; with an epoch, only cached replies of that epoch are used."""
+    named = evaluation.model_dump(exclude=set(Labels.model_fields))
+    settings = evaluation_settings(EvaluationChoice(**named))
+    if epoch is None:
+        return settings
+    return settings.model_copy(update={"backbone": settings.backbone.model_copy(update={"epoch": epoch})})
+
+
+def names_of(evaluation: EvaluationForm) -> tuple[str, str, str]:
+    """Return the names of benchmark, backbone and pipeline under which the run of a form is stored.
+
+    A file that cannot be read is named by its own name.
+    """
+
+    def name_of(kind: str) -> str:
+        name: str = getattr(evaluation, kind)
+        try:
+            return str(load_settings(find_conf(), kind, name, evaluation.overrides).name)
+        except CrosscheckError:
+            return name.rpartition(":")[2] if is_in_file(name) else Path(name).name.removesuffix(".yaml")
+
+    benchmark, backbone, pipeline = map(name_of, KINDS)
+    return benchmark, backbone, pipeline
+
+
+def named_evaluations(matrix: Matrix) -> dict[tuple[str, str, str], EvaluationForm]:
+    """Return the evaluations of a matrix by their names."""
+    evaluations: dict[tuple[str, str, str], EvaluationForm] = {}
+    for form in matrix.evaluations:
+        names = names_of(form)
+        if other := evaluations.get(names):
+            pairs = [(getattr(other, kind), getattr(form, kind)) for kind in KINDS]
+            files = [f"{one} and {another}" for one, another in pairs if one != another]
+            how = (
+                f"Write another name into one of the files ({'; '.join(files)}), as `name: ...`."
+                if files
+                else "Name it once."
+            )
+            raise ConfigurationError(f'Two evaluations of the matrix are named "{" | ".join(names)}". {how}')
+        evaluations[names] = form
+    return evaluations
+
+
+async def open_home() -> Home:
+    """Return the worker's working folder, and mark runs that were killed there as ended.
+
+    Prefect's automation marks those of other machines.
+    """
+    if (named := os.environ.get(DEPLOYED_HOME)) and not os.environ.get("CROSSCHECK_HOME"):
+        raise ConfigurationError(
+            f"This worker has no CROSSCHECK_HOME, and the working folder of the deployment, {named}, is not on its "
+            "machine. Set CROSSCHECK_HOME where the worker is started."
+        )
+    home = find_home()
+    await clear_leftovers(home)
+    await watch_over_flow_runs()
+    await notify_of_nights()
+    return home
+
+
+async def as_prefect_state(work: Awaitable[State[Any]]) -> State[Any]:
+    """Await a deployed flow's work and return its state; errors of users and disks become a message."""
+    try:
+        return await work
+    except Interrupted as signal:
+        return Cancelled(message=str(signal))
+    except CrosscheckError as error:
+        return Failed(message=str(error), data=error)
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        advice = "Check that the disk has space and can be written; then run it again."
+        return Failed(message=f"{error.strerror or error}{where}. {advice}", data=error)
+
+
+@contextmanager
+def deployed_run(home: Home, control: Control, **ids: str) -> Iterator[None]:
+    """Run evaluations inside of a deployed flow.
+
+    `ids` are flow runs to mark as crashed if this process is killed, before they register themselves: `nightly` of a
+    nightly run, `flow_run` of a shard.
+    """
+    with (
+        watched(home),
+        logging_to(home),
+        stopping_on_signals(control, asyncio.get_running_loop()),
+        registered(home, control),
+        tags(TAG),
+    ):
+        control.register(**ids)
+        yield
+
+
+def ended(record: RunRecord, home: Home) -> State[Any]:
+    """Return the final state of a deployed flow run: score, and page in MLflow."""
+    if record.fatal:
+        raise BackboneError(record.fatal, transient=True, fatal=True)
+    page = mlflow_ui(home, record.mlflow).page
+    state: State[Any] = final_state(record, f"{record.in_words}; {page}")
+    return state
+
 
 DEMO, ERRORS = EvaluationForm(), RerunForm()
 

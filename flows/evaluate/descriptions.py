@@ -1,16 +1,14 @@
 """The `prepare` flow: column descriptions that a benchmark's databases lack, written by a backbone once."""
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from prefect import Flow, flow
-from prefect.runtime import flow_run
-
 from flows.evaluate.preparation import Preparation
-from flows.evaluate.resources import Resources
+from flows.evaluate.runner import Resources
+from flows.prefect.flow_runs import as_flow, flow_run_id
 from flows.runtime.control import Control, Interrupted, until_done_or_stopped
 from tasks.benchmarks.descriptions import GeneratedColumn, read_generated, write_generated
 from tasks.core.errors import BackboneError, ConfigurationError
@@ -27,7 +25,7 @@ from tasks.stages.question_run import QuestionRun, Stopped, in_question_run
 class Prepared:
     """Counts and failures of a preparation."""
 
-    databases: int  # number of databases
+    databases: int
     undescribed: int = 0  # columns that had no description
     described: int = 0  # of those, the columns that have one now
     left_out: int = 0  # of those, the columns missing in the model's replies
@@ -35,23 +33,15 @@ class Prepared:
     failures: dict[str, str] = field(default_factory=dict)  # error messages by `database.table`
 
 
-def prepare_flow(
-    control: Control, preparation: Preparation
-) -> Flow[[EvaluationSettings], Coroutine[Any, Any, Prepared]]:
+def prepare_flow(control: Control, preparation: Preparation) -> Any:
     """Return the flow `prepare` of a prepared benchmark, which takes the settings of an evaluation."""
 
-    @flow(
-        name="prepare",
-        flow_run_name="prepare {settings.benchmark.name} | {settings.backbone.name}",
-        validate_parameters=False,
-        persist_result=False,
-    )
     async def prepare(settings: EvaluationSettings) -> Prepared:
         """Describe every column without a description.
 
         One call per table; descriptions are stored per database, so an interrupted preparation can continue.
         """
-        control.begin_flow_run(str(flow_run.id))
+        control.begin_flow_run(str(flow_run_id()))
         databases = preparation.databases
         work = [
             (database, table)
@@ -78,15 +68,14 @@ def prepare_flow(
         await resources.recorded(resources.task_runs.begun)
         return prepared
 
-    return prepare
+    return as_flow(prepare, "prepare", "prepare {settings.benchmark.name} | {settings.backbone.name}")
 
 
 class _Describer:
     """Describer of tables, limited to the backbone's concurrency; stores each description at once."""
 
     def __init__(self, resources: Resources, prepared: Prepared) -> None:
-        self._session = resources
-        self._control = resources.control
+        self._resources = resources
         self._prepared = prepared
         self._gate = asyncio.Semaphore(resources.settings.backbone.most_in_flight)
         self.fatal: BackboneError | None = None
@@ -94,37 +83,35 @@ class _Describer:
     async def describe(self, database: Database, table: Table) -> None:
         """Describe one table, unless the user stopped it; record a failure instead of raising it."""
         async with self._gate:
-            if not self._control.stop.is_set():
-                await self._describe(database, table)
+            await self._describe(database, table)
 
     async def _describe(self, database: Database, table: Table) -> None:
         question = Question(id=table.name, text="", database_id=database.id)
-        resources, control = self._session, self._control
+        resources, control, prepared = self._resources, self._resources.control, self._prepared
         question_run = QuestionRun(
             question, resources.results, resources.task_runs, stopped=control.stop.is_set
         )
-        schema = Schema(database.id, (table,), dialect=database.dialect)
-        view = SchemaView(schema, descriptions=True)
-        texts: Mapping[str, str] = {}
+        view = SchemaView(Schema(database.id, (table,), dialect=database.dialect), descriptions=True)
+        columns, texts = _undescribed(table), dict[str, str]()
         failure = f"not sent, because: {self.fatal}" if self.fatal else ""
+        if control.stop.is_set():
+            return
         if not failure:
             try:
                 with in_question_run(question_run):
-                    texts = await describe_columns(
-                        view, table.name, _undescribed(table), resources.tools.backbone
-                    )
+                    texts |= await describe_columns(view, table.name, columns, resources.tools.backbone)
             except BackboneError as error:
                 failure = str(error)
                 self.fatal = self.fatal or (error if error.fatal else None)
             except Stopped:
                 return
         if failure:
-            self._prepared.failures[f"{database.id}.{table.name}"] = failure
-        elif len(texts) < len(_undescribed(table)):
-            self._prepared.left_out += len(_undescribed(table)) - len(texts)
+            prepared.failures[f"{database.id}.{table.name}"] = failure
+        else:
+            prepared.left_out += len(columns) - len(texts)
         calls = [call for record in question_run.records for call in record.paid_calls]
-        self._prepared.calls += len(calls)
-        self._prepared.described += len(texts)
+        prepared.calls += len(calls)
+        prepared.described += len(texts)
         control.progress.answered(failed=bool(failure), calls=calls)
         _keep(Path(resources.settings.home), database, table.name, texts, resources.settings.backbone.name)
 

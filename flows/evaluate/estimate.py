@@ -1,21 +1,17 @@
 """Estimate of the cost of an evaluation, before its first question.
 
 A sample of questions goes through each pipeline with the free offline backbone; all prompts and replies are measured,
-four characters a token. Prompts ask for the cell's reply formats; a format that reasons adds `ASSUMED_REASONING` tokens
-to each reply, since the offline backbone reasons in none. A real model's replies change the length of later prompts,
-the number of corrections, and that of an agent's turns, of which the offline backbone takes few. Cached replies are not
-subtracted. Every candidate is written, by its own backbone; calls that select among them are not in the estimate, since
-those of the offline backbone are equal.
+four characters a token. A reply format that reasons adds `ASSUMED_REASONING` tokens to each reply, since the offline
+backbone reasons in none. Not in the estimate are cached replies, which a run does not pay, and calls that select among
+candidates, since those of the offline backbone are equal.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from flows.evaluate.backbones import asks_eliminator, writer_settings
-from flows.evaluate.preparation import Preparation
+from flows.evaluate.preparation import Preparation, asks_eliminator, writer_settings
 from flows.evaluate.runner import QuestionRunner, Tools
 from tasks.backbone.kinds.kind import kind_of
 from tasks.backbone.metered import MeteredBackbone
@@ -24,7 +20,6 @@ from tasks.backbone.pricing import cost, prices_for, tokens
 from tasks.backbone.protocol import Reply, Request, sent_texts, stored_text
 from tasks.backbone.replies.format import ReplyFormat, ReplyFormats
 from tasks.core.outcome import Usage
-from tasks.core.records import Question
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.cost import Estimate
 from tasks.settings.backbone import BackboneSettings
@@ -67,22 +62,18 @@ class JsonFormats(ReplyFormats):
         return _JsonFormat(super().format(label))
 
 
-@dataclass
-class _Measuring:
+class _Measuring(OfflineBackbone):
     """Offline backbone that counts calls and tokens."""
 
-    formats: ReplyFormats
-    calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    _inner: OfflineBackbone = field(default_factory=OfflineBackbone)
-
-    @property
-    def identity(self) -> Any:
-        return self._inner.identity
+    def __init__(self, formats: ReplyFormats) -> None:
+        super().__init__()
+        self.formats = formats
+        self.calls = 0
+        self.input_tokens = 0
+        self.output_tokens = 0
 
     async def complete(self, request: Request) -> Reply:
-        reply = await self._inner.complete(request)
+        reply = await super().complete(request)
         self.calls += 1
         self.input_tokens += sum(tokens(len(text)) for text in sent_texts(request))
         self.output_tokens += tokens(len(stored_text(reply)))
@@ -100,43 +91,38 @@ def backbones_of(settings: EvaluationSettings) -> tuple[BackboneSettings, ...]:
 
 def is_free(settings: EvaluationSettings) -> bool:
     """Return whether all calls of an evaluation are free."""
-    return not asks_eliminator(settings) and not any(kind_of(one).paid for one in backbones_of(settings))
-
-
-async def estimate(preparation: Preparation, workers: SqlWorkers) -> Estimate:
-    """Estimate the cost of an evaluation."""
-    return priced(preparation, await measure(preparation, workers))
+    return not asks_eliminator(settings) and not any(
+        kind_of(backbone).paid for backbone in backbones_of(settings)
+    )
 
 
 async def measure(preparation: Preparation, workers: SqlWorkers) -> tuple[Part, ...]:
     """Measure the calls of each of an evaluation's backbones; () where a question of the sample has no answer."""
     settings = preparation.settings
-    measuring = {one.name: _Measuring(JsonFormats.of(one)) for one in backbones_of(settings)}
-    own, *_ = backbones = {name: MeteredBackbone(one, one.formats) for name, one in measuring.items()}
+    measuring = {backbone.name: _Measuring(JsonFormats.of(backbone)) for backbone in backbones_of(settings)}
+    own, *_ = backbones = {
+        name: MeteredBackbone(backbone, backbone.formats) for name, backbone in measuring.items()
+    }
     writers = tuple(backbones[writer.name] for writer in writer_settings(settings).writers)
     eliminator = MeteredBackbone(measuring[own])
     tools = Tools(backbones[own], workers, eliminator=eliminator, writers=writers)
     runner = QuestionRunner(settings, preparation.inputs, tools)
-    sample = _spread(preparation.answerable)
+    questions = preparation.answerable
+    step = max(len(questions), SAMPLE)
+    sample = [questions[index * step // SAMPLE] for index in range(min(SAMPLE, len(questions)))]
     for question in sample:
         if (await runner.run(QuestionRun(question))).failure:
             return ()
     if not sample:
         return ()
-    factor = len(preparation.answerable) / len(sample)
+    factor = len(questions) / len(sample)
     return tuple(
         Part(
-            round(one.calls * factor),
-            Usage(input=round(one.input_tokens * factor), output=round(one.output_tokens * factor)),
+            round(backbone.calls * factor),
+            Usage(input=round(backbone.input_tokens * factor), output=round(backbone.output_tokens * factor)),
         )
-        for one in measuring.values()
+        for backbone in measuring.values()
     )
-
-
-def _spread(questions: Sequence[Question]) -> list[Question]:
-    if len(questions) <= SAMPLE:
-        return list(questions)
-    return [questions[place * len(questions) // SAMPLE] for place in range(SAMPLE)]
 
 
 def priced(preparation: Preparation, parts: Sequence[Part]) -> Estimate:
@@ -144,8 +130,10 @@ def priced(preparation: Preparation, parts: Sequence[Part]) -> Estimate:
     settings, questions = preparation.settings, len(preparation.answerable)
     if not parts:
         return Estimate(questions)
-    used = [(part, one) for part, one in zip(parts, backbones_of(settings), strict=True) if part.calls]
-    costs = [cost(part.usage, prices_for(one), one.tier) for part, one in used]
+    used = [
+        (part, backbone) for part, backbone in zip(parts, backbones_of(settings), strict=True) if part.calls
+    ]
+    costs = [cost(part.usage, prices_for(backbone), backbone.tier) for part, backbone in used]
     known = [usd for usd in costs if usd is not None]
     unknown = len(known) < len(costs) or asks_eliminator(settings)
     return Estimate(

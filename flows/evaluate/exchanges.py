@@ -1,33 +1,44 @@
-"""Prompts and replies of questions' model calls: from the reply cache, or asked again where that costs nothing."""
+"""Prompts and replies of model calls: found in the reply cache or asked again, and written as a recording."""
 
 import asyncio
 import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from flows.evaluate.backbones import eliminator_settings, writer_settings
-from flows.evaluate.demonstrations import demonstrations_for
-from flows.evaluate.resources import Resources
-from flows.evaluate.runner import QuestionInputs
+from flows.evaluate.demonstrations import QuestionInputs, demonstrations_for
+from flows.evaluate.preparation import eliminator_settings, writer_settings
+from flows.evaluate.runner import Resources
 from flows.runtime.control import Control, Progress
 from flows.runtime.folders import Folders
+from tasks.backbone.cache.entry import LENGTH
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
 from tasks.backbone.kinds.kind import check_backbone, kind_of
-from tasks.backbone.protocol import messages_of, shown
-from tasks.backbone.recordings import Exchange
+from tasks.backbone.protocol import TOOL_CALLS, digest_of_canonical, messages_of, shown
+from tasks.backbone.recordings import (
+    Exchange,
+    Observation,
+    RecordedReply,
+    ReplyPosition,
+    write_recording,
+)
 from tasks.benchmarks.databases import open_benchmark_database
 from tasks.core.errors import ConfigurationError, CrosscheckError
+from tasks.core.outcome import Call, Outcome
+from tasks.core.records import Question
 from tasks.results.run_record import RunRecord
 from tasks.scoring.report import QuestionScore
 from tasks.settings.evaluation import EvaluationSettings, TrackingSettings
-from tasks.settings.home import Home, find_replies
+from tasks.settings.home import find_replies
 from tasks.settings.pipeline import has_oracle
 from tasks.stages.question_run import QuestionRun
+
+if TYPE_CHECKING:
+    from tasks.backbone.cache.store import ReplyCache
 
 
 @dataclass(frozen=True)
@@ -47,10 +58,14 @@ def read_exchanges(run: RunRecord, scores: Sequence[QuestionScore], folders: Fol
     """
     if run.made_elsewhere:
         return Exchanges()  # the turns of a trajectory hold all that is known
-    requests = {request: None for score in scores for request in _requests(score)}
+    requests = dict.fromkeys(request for score in scores for request in _requests(score))
     if not requests:
         return Exchanges()
-    entries = _cached(list(requests), folders.home)
+    location = find_replies(folders.home)
+    entries: dict[str, Exchange] = {}
+    if not isinstance(location, Path) or location.exists():
+        with open_reply_cache(location) as cache:
+            entries = {key: exchange for key in requests if (exchange := cached_exchange(cache, key))}
     lacking = [score for score in scores if any(request not in entries for request in _requests(score))]
     if not lacking:
         return Exchanges(entries)
@@ -61,7 +76,8 @@ def read_exchanges(run: RunRecord, scores: Sequence[QuestionScore], folders: Fol
             entries |= {key: again[key] for key in requests if key in again}
             why = "the prompts or the data have changed since the run"
         else:
-            why = f"the reply cache ({_place(folders.home)}) no longer has them, or they are damaged there"
+            name = location if isinstance(location, Path) else "PostgreSQL"
+            why = f"the reply cache ({name}) no longer has them, or they are damaged there"
     except CrosscheckError as error:
         why = str(error)
     missing = len(requests) - len(entries)
@@ -79,35 +95,21 @@ def _requests(score: QuestionScore) -> Iterator[str]:
     return (call.request for record in score.outcome.stages for call in record.calls)
 
 
-def _place(home: Home) -> str:
-    place = find_replies(home)
-    return str(place) if isinstance(place, Path) else "PostgreSQL"
-
-
-def _cached(keys: list[str], home: Home) -> dict[str, Exchange]:
-    place = find_replies(home)
-    if isinstance(place, Path) and not place.exists():
-        return {}
-    with open_reply_cache(place) as cache:
-        return {key: exchange for key in keys if (exchange := cached_exchange(cache, key))}
-
-
 def cached_exchange(cache: ReplyCache, key: str) -> Exchange | None:
     """Return the messages of a cached request and the reply to them; None if it is not cached, or damaged."""
     entry = cache.entry(key)
-    if entry is None:
-        return None
-    return Exchange(tuple(shown(messages_of(entry.request))), entry.text)
+    return None if entry is None else Exchange(tuple(shown(messages_of(entry.request))), entry.text)
 
 
 def _settings(run: RunRecord, scores: Sequence[QuestionScore], folders: Folders) -> EvaluationSettings:
-    """Return the settings of the run for these questions alone."""
-    content: dict[str, Any] = json.loads(json.dumps(run.settings))
-    ids = ",".join(score.question.id for score in scores)
-    places = {"questions": ids, "data": str(folders.data), "home": str(folders.home.path)}
-    tracking = TrackingSettings().model_dump()
+    content = run.settings | {
+        "questions": ",".join(score.question.id for score in scores),
+        "data": str(folders.data),
+        "home": str(folders.home.path),
+        "tracking": TrackingSettings().model_dump(),
+    }
     try:
-        return EvaluationSettings.model_validate_json(json.dumps(content | places | {"tracking": tracking}))
+        return EvaluationSettings.model_validate_json(json.dumps(content))
     except ValidationError:
         raise ConfigurationError("the settings of the run are not valid in this release") from None
 
@@ -137,3 +139,83 @@ async def _ask_again(
             await runner.run(QuestionRun(question))
         assert resources.observed is not None
         return {seen.key: seen.exchange for seen in resources.observed}
+
+
+def record(
+    path: Path,
+    questions: Sequence[Question],
+    outcomes: Mapping[str, Outcome],
+    observed: Iterable[Observation],
+    cache: ReplyCache,
+    note: Callable[[Mapping[str, Any]], None],
+) -> str:
+    """Write the recording of an evaluation whose every question has its outcome; return a sentence on it.
+
+    Replies of this run come from the observed backbone, those of restored stages from the reply cache. Backbones
+    without cached replies are free, and answer all requests again.
+
+    `note` keeps the name and sha256 of the recording with the run, by which a repetition of the evaluation knows its
+    own. It is called before the recording takes its name, because this process may be killed at any time.
+    """
+    lost: list[ReplyPosition] = []
+    answered = [question for question in questions if question.id in outcomes]
+    replies = _recorded_replies(answered, outcomes, cache, lost, observed)
+    count = write_recording(
+        path, replies, lambda sha256: note({"recorded": {"file": str(path), "sha256": sha256}})
+    )
+    message = f"{count:,} replies to {len(answered):,} questions are recorded in {path}."
+    if lost:
+        message += (
+            f" {len(lost):,} are missing, the first at {lost[0]}: their stages were restored, and the reply "
+            "cache no longer has them, or they are damaged there."
+        )
+    return message
+
+
+def _recorded_replies(
+    questions: Sequence[Question],
+    outcomes: Mapping[str, Outcome],
+    cache: ReplyCache,
+    lost: list[ReplyPosition],
+    observed: Iterable[Observation],
+) -> Iterator[RecordedReply]:
+    """Yield the replies to questions as lines of a recording; `lost` receives the places of those that are gone."""
+    by_place, by_key = {}, {}
+    for observation in observed:
+        by_place[observation.place] = by_key[observation.key] = observation
+    for question in questions:
+        for record in outcomes[question.id].stages:
+            for call in record.rounds:
+                position = ReplyPosition(question.id, record.label, call.round)
+                reply = by_place.get(position) or by_key.get(call.request) or _cached_observation(cache, call)
+                if reply is None:
+                    lost.append(position)
+                    continue
+                yield RecordedReply(
+                    question=question.id,
+                    database=question.database_id,
+                    stage=record.label,
+                    round=call.round,
+                    reply=reply.exchange.reply,
+                    request=reply.digest,
+                    model=call.model,
+                    usage=call.usage,
+                    truncated=reply.truncated,
+                    tool_calls=reply.tool_calls,
+                )
+
+
+def _cached_observation(cache: ReplyCache, call: Call) -> Observation | None:
+    entry = cache.entry(call.request)
+    return (
+        None
+        if entry is None
+        else Observation(
+            None,
+            call.request,
+            digest_of_canonical(entry.request),
+            Exchange((), entry.text),
+            truncated=LENGTH in entry.finish,
+            tool_calls=entry.finish.startswith(TOOL_CALLS),
+        )
+    )

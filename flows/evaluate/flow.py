@@ -1,26 +1,146 @@
-"""The `evaluate` flow: one benchmark, one backbone, one pipeline."""
+"""The `evaluate` flow: one benchmark, one backbone, one pipeline.
 
-from collections.abc import Coroutine
+Its body runs without Prefect, too, where every stage can be restored.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
-from prefect import Flow, flow
-
-from flows.evaluate.evaluating import evaluation
-from flows.evaluate.preparation import Preparation
+from flows.evaluate.estimate import is_free, measure, priced
+from flows.evaluate.exchanges import record
+from flows.evaluate.pool import Answers, restore_everything
+from flows.evaluate.preparation import Preparation, prepare
+from flows.evaluate.repeat import inputs_of
+from flows.evaluate.runner import Resources
+from flows.evaluate.session import Session
+from flows.evaluate.shards import answer_in_shards
+from flows.prefect.flow_runs import as_flow, final_state, flow_run_id
+from flows.prefect.settings import DEPLOYED_HOME
 from flows.runtime.control import Control
+from tasks.backbone.pricing import prices_for
+from tasks.core.outcome import Outcome
+from tasks.core.wording import money, number
+from tasks.scoring.cost import Estimate
 from tasks.settings.evaluation import EvaluationSettings
 
+MAX_FORECAST_S = 20.0
+"""Seconds after which an estimate is given up: the SQL of its sample is slow."""
 
-def evaluation_flow(
-    control: Control, preparation: Preparation | None = None
-) -> Flow[[EvaluationSettings], Coroutine[Any, Any, Any]]:
-    """Return the flow `evaluate`, which takes the settings of an evaluation and ends with a `final_state`.
 
-    The arguments are those of `evaluation`.
+def evaluation_flow(control: Control, preparation: Preparation | None = None) -> Any:
+    """Return the flow `evaluate`, which takes the settings of an evaluation and ends with a `final_state`."""
+    name = "{settings.benchmark.name} | {settings.backbone.name} | {settings.pipeline.name}"
+    return as_flow(evaluation(control, preparation), "evaluate", name)
+
+
+async def restored_outcomes(preparation: Preparation, control: Control) -> dict[str, Outcome] | None:
+    """Return the outcomes of all questions if every stage has a persisted result; None if one would have to run."""
+    async with Resources.open(preparation.settings, control, in_prefect=False) as resources:
+        return await restore_everything(preparation.answerable, resources.runner(preparation.inputs))
+
+
+def evaluation(
+    control: Control,
+    preparation: Preparation | None = None,
+    restored: Mapping[str, Outcome] | None = None,
+) -> Callable[[EvaluationSettings], Coroutine[Any, Any, Any]]:
+    """Return a function that takes the settings of an evaluation: the body of the flow.
+
+    Prefect could not store these arguments as parameters. Without a preparation the function prepares the settings;
+    with the restored outcomes of all questions no flow has to be running.
     """
-    return flow(
-        name="evaluate",
-        flow_run_name="{settings.benchmark.name} | {settings.backbone.name} | {settings.pipeline.name}",
-        validate_parameters=False,
-        persist_result=False,
-    )(evaluation(control, preparation))
+
+    async def evaluate(settings: EvaluationSettings) -> Any:
+        """Take every question through the pipeline, score each stage, and log the run to MLflow."""
+        in_prefect = restored is None
+        if in_prefect:
+            control.begin_flow_run(str(flow_run_id()))
+        prepared = preparation or prepare(settings, control.progress)
+        if settings.shards > 1:
+            from flows.prefect.schedule import require_workers  # imports Prefect
+
+            await require_workers({DEPLOYED_HOME: settings.home})
+        inputs = inputs_of(prepared, control.tags)
+        async with Session.open(
+            prepared, control, control.tags, inputs=inputs, in_prefect=in_prefect
+        ) as session:
+            forecast = await _forecast(session)
+            shards = Answers()
+            if settings.shards > 1:
+                results = session.resources.results
+                assert results is not None
+                shards = await answer_in_shards(session.preparation.settings, session.run, results, control)
+            answers = await session.answer(prepared.answerable, given=shards, restored=restored)
+            session.raise_if_nothing_was_answered(answers)
+            answers.task_runs += shards.launches
+            facts = {"forecast": forecast, **_note(session, answers)}
+            result = await session.finish(answers, facts=facts, shards=shards)
+            return final_state(result) if in_prefect else result
+
+    return evaluate
+
+
+async def _forecast(session: Session) -> Estimate | None:
+    """Estimate and show the cost; None for a model without a price, and if the estimate takes too long."""
+    settings, progress = session.preparation.settings, session.resources.control.progress
+    if is_free(settings) or prices_for(settings.backbone) is None:
+        return None
+    progress.step("Estimating the cost")
+    try:
+        measured = await asyncio.wait_for(
+            measure(session.preparation, session.resources.tools.workers), MAX_FORECAST_S
+        )
+    except TimeoutError:
+        return None
+    estimated = priced(session.preparation, measured)
+    if estimated.calls is not None:
+        progress.step(
+            f"Forecast without cached replies: {number(estimated.calls)} calls, {money(estimated.cost_usd)}"
+        )
+    return estimated
+
+
+def _note(session: Session, answers: Answers) -> dict[str, Any]:
+    """Write the recording, add notes on recorded replies, and return facts on both for the summary."""
+    facts: dict[str, Any] = {}
+    prepared, resources = session.preparation, session.resources
+    progress, served = resources.control.progress, resources.served
+    if path := prepared.settings.record:
+
+        def note(recorded: Mapping[str, Any]) -> None:
+            facts.update(recorded)
+            session.note(recorded)
+
+        assert resources.observed is not None
+        progress.note(
+            record(
+                Path(path), prepared.answerable, answers.outcomes, resources.observed, resources.replies, note
+            )
+        )
+    if served:
+        restored = (
+            f"; {answers.restored:,} questions were restored from an earlier replay"
+            if answers.restored
+            else ""
+        )
+        progress.note(f"Replies served from the recording: {served}{restored}.")
+        facts["replay"] = asdict(served)
+    by_schema = [
+        answers.outcomes[question.id]
+        for question in prepared.answerable
+        if question.database_id in prepared.schema_only and question.id in answers.outcomes
+    ]
+    if by_schema:
+        failures = [outcome.failure for outcome in by_schema if outcome.failure]
+        ended = Counter(failure.stage for failure in failures if failure.kind == "missing_database")
+        stages = "; ".join(f"{stage} was not executable on {count:,}" for stage, count in ended.items())
+        progress.note(
+            f"{len(by_schema):,} of {len(prepared.answerable):,} questions were run with only their schema, because "
+            "their database is missing: linking counts them, execution accuracy does not"
+            f"{f' ({stages})' if stages else ''}."
+        )
+    return facts

@@ -22,12 +22,11 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from tasks.core.errors import ConfigurationError
+from tasks.results.run_record import KINDS
 from tasks.settings.evaluation import EvaluationNames, Keep, Labels, Only, Workload
 from tasks.settings.home import DEFAULT_BACKBONE, DEFAULT_BENCHMARK, DEFAULT_PIPELINE
 from tasks.settings.load import known_names
 
-KINDS = ("benchmark", "backbone", "pipeline")
-"""What an evaluation names, in the order of its name."""
 OWN_FILE = r"[/~].*(\.ya?ml|\.py:\w+)"
 """Pattern of what names a file of the user: `/path/to/model.yaml`, `/path/to/mine.py:attribute`."""
 _NONE: Mapping[str, Sequence[str]] = MappingProxyType({})

@@ -1,25 +1,35 @@
-"""Run of all gold queries of a benchmark, without a model, Prefect and MLflow."""
+"""Checks without a model, Prefect and MLflow: of all gold queries of a benchmark, and of an answer key."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from flows.evaluate.scorer import why_sql_fails
 from flows.runtime.control import Progress
 from flows.runtime.folders import Folders
+from tasks.benchmarks.answer_keys import AnswerKey, KeyEntry
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.gold_files import Golds, SplitName, read_golds
 from tasks.core.errors import DataError
+from tasks.core.records import Execution, Question
 from tasks.database.database import Database, open_database, product_of
 from tasks.database.dialects import SQLITE
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.gold_check import GoldCheck, GoldReport, check_golds
 from tasks.scoring.execution.rules import strict
-from tasks.scoring.execution.suite import open_suites
+from tasks.scoring.execution.suite import judge_golds, open_suites
 from tasks.scoring.execution.undecided_golds import Decision, decide
 from tasks.scoring.execution.verdict_cache import VerdictCache
+from tasks.scoring.report import is_right
 from tasks.settings.benchmark import BenchmarkSettings
+
+SHOWN_ROWS = 3
+"""Rows that only one of two alternatives has, of each."""
+COMPARED_ROWS = 10_000
+"""Rows of a translated gold that are compared with those of the gold as written."""
 
 
 def open_databases(
@@ -42,30 +52,13 @@ def open_databases(
     return databases
 
 
-SHOWN_ROWS = 3
-"""Rows that only one of two alternatives has, of each."""
-COMPARED_ROWS = 10_000
-"""Rows of a translated gold that are compared with those of the gold as written."""
-
-
-@dataclass(frozen=True)
-class GoldSettings:
-    """Settings of a verification."""
-
-    benchmark: BenchmarkSettings
-    split: SplitName  # split of the gold queries
-    file: Path | None  # file of other gold queries; None for those of the split
-    slow_s: float  # seconds above which a query counts as slow
-    undecided: bool = True  # whether to look for golds that the data do not decide
-
-
 @dataclass(frozen=True)
 class Verified:
     """Result of verifying a benchmark's gold SQL."""
 
     benchmark: BenchmarkSettings
-    golds: Golds = field(repr=False)  # the gold queries
-    report: GoldReport = field(repr=False)  # their results
+    golds: Golds = field(repr=False)
+    report: GoldReport = field(repr=False)
     digest: str  # sha256 of the evaluated questions' file
     engine: str  # name and version of what executed them
     translated: str  # what was done where sqlglot translated them, "" elsewhere
@@ -103,12 +96,25 @@ class Verified:
         return tuple(sorted(faults, key=lambda name: order.get(name, len(order))))
 
 
-def run_verify_gold(settings: GoldSettings, folders: Folders, progress: Progress) -> Verified:
-    """Run every gold query and classify it."""
-    name = settings.benchmark.name
+def run_verify_gold(
+    settings: BenchmarkSettings,
+    folders: Folders,
+    progress: Progress,
+    *,
+    split: SplitName,
+    file: Path | None,
+    slow_s: float,
+    undecided: bool,
+) -> Verified:
+    """Run every gold query of a split, or of a file of other gold queries, and classify it.
+
+    A query that takes more than `slow_s` seconds counts as slow. With `undecided`, golds that the data do not decide
+    are looked for.
+    """
+    name = settings.name
     progress.step(f"Reading {name}")
-    benchmark = folders.benchmark(settings.benchmark, progress)
-    golds = read_golds(benchmark, settings.split, settings.file)
+    benchmark = folders.benchmark(settings, progress)
+    golds = read_golds(benchmark, split, file)
     database_ids = dict.fromkeys(gold.database_id for gold in golds.golds)
     present = [name for name in database_ids if benchmark.exists(name)]
     if not present:
@@ -119,7 +125,7 @@ def run_verify_gold(settings: GoldSettings, folders: Folders, progress: Progress
     broken: dict[str, str] = {}
     databases = open_databases(benchmark, present, progress, broken)
     suites = open_suites(benchmark, databases)
-    translated = "" if settings.file or settings.split != "dev" else benchmark.translated
+    translated = "" if file or split != "dev" else benchmark.translated
     done = 0
 
     def count(check: GoldCheck) -> None:
@@ -128,31 +134,24 @@ def run_verify_gold(settings: GoldSettings, folders: Folders, progress: Progress
         if done % 10 == 0 or done == len(golds.golds):
             progress.step(f"Running gold {done:,} of {len(golds.golds):,}")
 
-    compares = bool(translated) and benchmark.settings.dialect == SQLITE
-
-    async def run() -> tuple[GoldReport, dict[str, Decision] | None, tuple[str, ...]]:
+    async def run() -> Verified:
+        differing: tuple[str, ...] = ()
+        decisions = None
         async with SqlWorkers() as workers:
             checks = await check_golds(
-                workers,
-                suites,
-                golds.golds,
-                timeout_s=settings.benchmark.timeout_s,
-                broken=broken,
-                on_check=count,
+                workers, suites, golds.golds, timeout_s=settings.timeout_s, broken=broken, on_check=count
             )
-            report = GoldReport(checks, settings.slow_s)
-            differing = await _differing(report, benchmark, databases, workers) if compares else ()
-            if not settings.undecided:
-                return report, None, differing
-            with VerdictCache(folders.home.verdicts, workers.limits) as cache:
-                judge = Judge(workers, (settings.benchmark.rule,), settings.benchmark.timeout_s, cache)
-                return report, await _decisions(report, databases, judge, progress), differing
+            report = GoldReport(checks, slow_s)
+            if translated and benchmark.settings.dialect == SQLITE:
+                differing = await _differing(report, benchmark, databases, workers)
+            if undecided:
+                with VerdictCache(folders.home.verdicts, workers.limits) as cache:
+                    judge = Judge(workers, (settings.rule,), settings.timeout_s, cache)
+                    decisions = await _decisions(report, databases, judge, progress)
+        product = product_of(databases)
+        return Verified(settings, golds, report, benchmark.digest, product, translated, differing, decisions)
 
-    report, decisions, differing = asyncio.run(run())
-    product = product_of(databases)
-    return Verified(
-        settings.benchmark, golds, report, benchmark.digest, product, translated, differing, decisions
-    )
+    return asyncio.run(run())
 
 
 async def _differing(
@@ -197,7 +196,7 @@ async def _decisions(
     places = asyncio.Semaphore(2 * judge.workers.size)
     done = 0
 
-    async def one(check: GoldCheck) -> Decision:
+    async def look(check: GoldCheck) -> Decision:
         nonlocal done
         async with places:
             decision = await decide(judge, databases[check.database_id], check.sql, rows=SHOWN_ROWS)
@@ -206,5 +205,141 @@ async def _decisions(
             progress.step(f"Running alternatives of gold {done:,} of {len(checks):,}")
         return decision
 
-    decisions = await asyncio.gather(*map(one, checks))
+    decisions = await asyncio.gather(*map(look, checks))
     return {check.id: decision for check, decision in zip(checks, decisions, strict=True)}
+
+
+@dataclass(frozen=True)
+class CheckedSql:
+    """One SQL of a key."""
+
+    sql: str
+    execution: Execution | None  # None where the database is missing
+    # whether its result is that of an official gold; None where either did not finish, or there is no official gold SQL
+    same: bool | None
+
+
+@dataclass(frozen=True)
+class CheckedEntry:
+    """What a key changes of one question, with each of its SQLs in order."""
+
+    entry: KeyEntry
+    question: Question  # as the benchmark has it
+    sqls: tuple[CheckedSql, ...]
+    golds: tuple[str, ...] = ()  # the official golds
+    gold: Execution | None = None  # result of the first of them; None where it was not run
+
+    @property
+    def other_text(self) -> bool:
+        """Whether its question or evidence is another than the benchmark's."""
+        return not self.entry.has_text_of(self.question)
+
+
+@dataclass(frozen=True)
+class CheckedKey:
+    """An answer key and what was found."""
+
+    benchmark: BenchmarkSettings
+    key: AnswerKey = field(repr=False)
+    entries: tuple[CheckedEntry, ...] = field(repr=False)  # its valid entries, in file order
+
+    @property
+    def actions(self) -> Mapping[str, int]:
+        """Number of entries by action."""
+        return Counter(entry.entry.action for entry in self.entries)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Everything that is wrong with the file, SQL that does not run among it."""
+        failing = (
+            why_sql_fails(entry.entry.question_id, sql.sql, sql.execution)
+            for entry in self.entries
+            for sql in entry.sqls
+            if sql.execution is not None and not sql.execution.ok
+        )
+        return (*self.key.problems, *failing)
+
+    @property
+    def other_text(self) -> tuple[str, ...]:
+        """Ids of questions whose text is another under the key, which scores no answers to the benchmark's own text."""
+        return tuple(entry.entry.question_id for entry in self.entries if entry.other_text)
+
+    @property
+    def differing(self) -> tuple[str, ...]:
+        """Ids of questions that have an SQL with another result than the official gold."""
+        return self._ids(lambda one: one.same is False)
+
+    @property
+    def same(self) -> tuple[str, ...]:
+        """Ids of questions that have an SQL with the result of the official gold, which changes no verdict."""
+        return self._ids(lambda one: one.same is True)
+
+    @property
+    def not_run(self) -> tuple[str, ...]:
+        """Ids of questions whose database is missing."""
+        return self._ids(lambda one: one.execution is None)
+
+    def _ids(self, condition: Callable[[CheckedSql], bool]) -> tuple[str, ...]:
+        return tuple(entry.entry.question_id for entry in self.entries if any(map(condition, entry.sqls)))
+
+
+def check_key(
+    settings: BenchmarkSettings, item: str, folders: Folders, progress: Progress, *, rows: int = 0
+) -> CheckedKey:
+    """Run every SQL that a key changes of a benchmark; `item` is the key, as in `benchmark.answer_keys`.
+
+    So many rows of each result are kept; with 0 the official golds are run for their verdicts only.
+    """
+    progress.step(f"Reading {settings.name}")
+    plain = settings.model_copy(update={"answer_keys": (item,)})
+    benchmark = folders.benchmark(plain, progress)
+    of = {question.id: question for question in benchmark.questions}
+    (key,) = benchmark.keys
+    databases = open_databases(benchmark, [of[name].database_id for name in key.entries], progress)
+    suites = open_suites(benchmark, databases)
+    done = 0
+
+    async def run() -> list[CheckedEntry]:
+        async with SqlWorkers() as workers:
+            judge = Judge(workers, (plain.rule,), plain.timeout_s)
+
+            async def check(entry: KeyEntry) -> CheckedEntry:
+                nonlocal done
+                question = of[entry.question_id]
+                suite = suites.get(question.database_id, ())
+                checked = await _check(entry, question, benchmark, suite, judge, rows)
+                done += 1
+                progress.step(f"Checked the SQL of {done:,} of {len(key.entries):,} questions")
+                return checked
+
+            return list(await asyncio.gather(*map(check, key.entries.values())))
+
+    return CheckedKey(plain, key, tuple(asyncio.run(run())))
+
+
+async def _check(
+    entry: KeyEntry,
+    question: Question,
+    benchmark: Benchmark,
+    suite: Sequence[Database],
+    judge: Judge,
+    rows: int,
+) -> CheckedEntry:
+    gold = benchmark.gold.get(entry.question_id)
+    golds = (*([gold] if gold else []), *benchmark.further_gold.get(entry.question_id, ()))
+    if not suite:
+        return CheckedEntry(entry, question, tuple(CheckedSql(sql, None, None) for sql in entry.sql), golds)
+
+    async def run(sql: str) -> Execution:
+        return await judge.workers.execute(suite[0], sql, rows=rows, timeout_s=judge.timeout_s)
+
+    candidates: Mapping[str, str] = {str(place): sql for place, sql in enumerate(entry.sql)}
+    verdicts = (await judge_golds(judge, suite, golds, candidates)).all if golds and candidates else {}
+    checked = []
+    for place, sql in candidates.items():
+        execution = await run(sql)
+        verdict = verdicts.get(place)
+        known = execution.ok and verdict is not None and verdict.gold_status == "ok"
+        checked.append(CheckedSql(sql, execution, is_right(verdict, judge.rules[0]) if known else None))
+    official = await run(golds[0]) if rows and golds else None
+    return CheckedEntry(entry, question, tuple(checked), golds, official)

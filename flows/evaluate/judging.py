@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel
 
-from flows.evaluate.resources import Resources
+from flows.evaluate.runner import Resources
 from flows.runtime.control import Control, Interrupted, until_done_or_stopped
 from flows.runtime.folder_use import watched
 from flows.runtime.folders import Folders
@@ -51,7 +51,7 @@ class Judged:
     """Opinions on the answers of a run."""
 
     run: RunRecord
-    backbone: str  # name of the model
+    backbone: str
     rows: tuple[QuestionScore, ...]  # the answers that are to be judged
     opinions: dict[str, Opinion] = field(default_factory=dict)  # by question id
     failures: dict[str, str] = field(default_factory=dict)  # why there is no opinion, by question id

@@ -245,7 +245,6 @@ def _costs(run: PaperRun) -> list[Cell]:
 
 
 def _grades(runs: Sequence[PaperRun]) -> list[str]:
-    """Return the difficulties of all runs, easiest first, and "total"."""
     return [*dict.fromkeys(grade for run in runs for grade in run.groups if grade != TOTAL), TOTAL]
 
 

@@ -1,20 +1,20 @@
 """The pool that runs all questions: restores what earlier runs answered, then asks the rest."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from flows.evaluate.runner import QuestionRunner
-from flows.prefect.flow_runs import flow_run_id
-from flows.prefect.task_runs import RecorderBackpressure, in_task_run
-from flows.runtime.control import Control, Interrupted, Progress, until_done_or_stopped
-from tasks.core.outcome import Failure, FailureKind, Outcome
+from flows.prefect.flow_runs import RecorderBackpressure, flow_run_id, in_task_run
+from flows.runtime.control import Control, Interrupted, Progress, until_done_or_stopped, waiting_for
+from tasks.core.outcome import Failure, Outcome
 from tasks.core.records import Question
 from tasks.stages.question_run import Stopped
 
 DEAD_AFTER = 3
-"""Minimum number of questions that fail without a reply before the endpoint counts as dead."""
+"""Minimum number of questions that fail alike before the others are not tried: retries would take hours, and cost."""
 MAX_RESTORING = 64
 """Number of questions restored at a time; remote storage has a network delay."""
 UNDER_WAY = 1.5
@@ -27,11 +27,12 @@ SCORERS = 4
 class Answers:
     """Outcomes of a pool."""
 
-    # outcomes by question id; those given at the beginning are not run again
-    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    outcomes: dict[str, Outcome] = field(default_factory=dict)  # by question id
     restored: int = 0  # questions answered completely from persisted results
     task_runs: int = 0  # Prefect task runs that this took
-    fatal: str = ""  # error message that ended the run early, "" if all questions were run
+    recorded: int = 0  # those of them that Prefect has recorded, of a shard
+    launches: int = 0  # task runs of the evaluation itself that launched shards
+    fatal: str = ""  # error message that ended the run early
 
 
 Score = Callable[[Question, Outcome], Awaitable[None]]
@@ -52,10 +53,10 @@ async def answer_all(
         runner: runs one question.
         control: progress and stop requests.
         score: awaited with each outcome, outside of the pool, so that scoring does not delay the backbone.
-        given: outcomes of shards: questions without an answer, which are not run again.
+        given: outcomes of shards, which are not run again.
         restored: outcomes that have been restored already; None: they are looked for, in a task run.
     """
-    answers = given or Answers()
+    answers = Answers(dict(given.outcomes), fatal=given.fatal) if given else Answers()
     known = dict(answers.outcomes)
     outcomes = restored
     if outcomes is None:
@@ -73,15 +74,21 @@ async def answer_all(
                     _show(control.progress, outcome)
                 scored(question, outcome)
         queue = [question for question in questions if question.id not in answers.outcomes]
-        if runner.settings.backbone.fills_prefix_cache:
-            queue = databases_first(queue)
-        runner.tools.pace.begin(len(queue))
         pool = _Pool(queue, runner, control, answers, scored)
-        tasks: list[asyncio.Task[None]] = []
-        while len(tasks) < min(int(UNDER_WAY * runner.settings.backbone.most_in_flight), len(queue)):
-            tasks.append(asyncio.create_task(pool.work()))
-        await until_done_or_stopped(tasks, control)
-        if task_runs := runner.persistence.task_runs:
+        running: dict[asyncio.Task[Outcome], Question] = {}
+        async with waiting_for(control.stop) as stop:
+            while not control.stop.is_set():
+                while taken := await pool.next(running.values()):
+                    running[asyncio.create_task(runner.run(runner.question_run(taken)))] = taken
+                if not running:
+                    break
+                await asyncio.wait({*running, stop}, return_when=asyncio.FIRST_COMPLETED)
+                for task in [task for task in running if task.done()]:
+                    await pool.add(running.pop(task), task)
+        ending = [asyncio.create_task(pool.add(question, task)) for task, question in running.items()]
+        await until_done_or_stopped(ending, control)
+        pool.give_up()
+        if task_runs := runner.task_runs:
             await task_runs.finish()
             answers.task_runs += task_runs.begun
     if control.stop.is_set():
@@ -136,7 +143,7 @@ def databases_first(questions: Sequence[Question]) -> list[Question]:
 
 
 class _Pool:
-    """Pool of workers that share a queue of questions."""
+    """The questions that are left to run, and what ends the run early."""
 
     def __init__(
         self,
@@ -146,102 +153,64 @@ class _Pool:
         answers: Answers,
         scored: Callable[[Question, Outcome], None],
     ) -> None:
-        self._queue = queue[::-1]
         self._runner = runner
-        self._begun: dict[str, asyncio.Event] = {}
+        self._settings = runner.settings.backbone
+        self._queue = databases_first(queue) if self._settings.fills_prefix_cache else queue
+        self._ended: set[str] = set()  # databases of which a question has ended
         self._control = control
         self._answers = answers
         self._scored = scored
-        most = max(runner.settings.backbone.concurrency, DEAD_AFTER)
-        self._detectors = (dead_endpoint(most), broken_extension(most))
-        in_prefect = runner.persistence.task_runs is not None
-        self._backpressure = RecorderBackpressure(flow_run_id()) if in_prefect else None
+        self._with_reply = 0  # number of outcomes
+        self._kinds: Counter[str] = Counter()  # number of outcomes by the kind of their failure, "" for none
+        self._backpressure = RecorderBackpressure(flow_run_id()) if runner.task_runs else None
+        runner.tools.pace.begin(len(queue))
 
-    async def work(self) -> None:
-        """Run questions until the queue is empty or the user asks to stop."""
-        task_runs = self._runner.persistence.task_runs
-        while self._queue and not self._control.stop.is_set():
-            question = self._queue.pop()
-            if task_runs and self._backpressure:
-                await self._backpressure.wait(task_runs.begun)
-            try:
-                async with self._after_first(question.database_id):
-                    if self._answers.fatal:
-                        outcome = _not_asked(question, self._answers.fatal)
-                    else:
-                        outcome = await self._runner.run(self._runner.question_run(question))
-            except Stopped:
-                return
+    async def next(self, running: Collection[Question]) -> Question | None:
+        """Take the next question; None where none is left, or those that are running have to end before."""
+        most = int(UNDER_WAY * self._settings.most_in_flight)
+        if self._control.stop.is_set() or self._answers.fatal or len(running) >= most:
+            return None
+        # The prompts of a database's first question fill the endpoint's prefix cache.
+        filled_now = {question.database_id for question in running} - self._ended
+        waits = filled_now if self._settings.fills_prefix_cache else ()
+        question = next((question for question in self._queue if question.database_id not in waits), None)
+        if question is None:
+            return None
+        self._queue.remove(question)
+        if self._backpressure and self._runner.task_runs:
+            await self._backpressure.wait(self._runner.task_runs.begun, self._control)
+        return question
+
+    async def add(self, question: Question, task: asyncio.Task[Outcome]) -> None:
+        """Add the outcome of a question as soon as it is there, unless the user stopped it before."""
+        with suppress(Stopped):
+            outcome = await task
+            self._runner.tools.pace.answered()
+            self._ended.add(question.database_id)
+            self._kinds[outcome.failure.kind if outcome.failure else ""] += 1
+            self._with_reply += any(stage.calls for stage in outcome.stages)
+            if outcome.failure and (outcome.failure.fatal or self._is_hopeless):
+                self._answers.fatal = outcome.failure.message
             self._add(question, outcome)
 
-    @asynccontextmanager
-    async def _after_first(self, database_id: str) -> AsyncIterator[None]:
-        """Wait until the first question of a database has ended: its prompts fill the endpoint's prefix cache."""
-        if not self._runner.settings.backbone.fills_prefix_cache:
-            yield
-        elif database_id in self._begun:
-            await self._begun[database_id].wait()
-            yield
-        else:
-            ended = self._begun.setdefault(database_id, asyncio.Event())
-            try:
-                yield
-            finally:
-                ended.set()
+    @property
+    def _is_hopeless(self) -> bool:
+        """Whether all that can be in flight failed: without a reply of the endpoint, or in a user's own code."""
+        most = max(self._settings.concurrency, DEAD_AFTER)
+        dead = not self._with_reply and self._kinds["backbone_error"] >= most
+        return dead or self._kinds.total() == self._kinds["extension_error"] >= most
+
+    def give_up(self) -> None:
+        """Add an outcome for each question that is left, if the run has ended early."""
+        if (why := self._answers.fatal) and not self._control.stop.is_set():
+            failure = Failure("backbone_error", "", f"not evaluated, because: {why}", retryable=True)
+            for question in self._queue:
+                self._add(question, Outcome(question.id, None, failure=failure, attempts=0))
 
     def _add(self, question: Question, outcome: Outcome) -> None:
         self._answers.outcomes[question.id] = outcome
-        self._runner.tools.pace.answered()
-        for detector in self._detectors:
-            detector.count(outcome)
-        permanent = any(detector.permanent for detector in self._detectors)
-        if outcome.failure and (outcome.failure.fatal or permanent):
-            self._answers.fatal = outcome.failure.message
         _show(self._control.progress, outcome)
         self._scored(question, outcome)
-
-
-class FailureDetector:
-    """Detector of a cause that fails every question, so that not all of them have to be tried and paid for.
-
-    Args:
-        kind: kind of the failures that it counts.
-        most: number of failures, without any success, at which the cause counts as permanent.
-        succeeded: whether an outcome shows that the cause does not hold.
-    """
-
-    def __init__(self, kind: FailureKind, most: int, succeeded: Callable[[Outcome], bool]) -> None:
-        self._kind = kind
-        self._most = most
-        self._succeeded = succeeded
-        self._failures = 0
-        self._successes = 0
-
-    def count(self, outcome: Outcome) -> None:
-        """Count a question's outcome."""
-        self._failures += outcome.failure is not None and outcome.failure.kind == self._kind
-        self._successes += self._succeeded(outcome)
-
-    @property
-    def permanent(self) -> bool:
-        """Whether the counted questions failed, as many as can be in flight, and none succeeded."""
-        return not self._successes and self._failures >= self._most
-
-
-def dead_endpoint(most: int) -> FailureDetector:
-    """Return a detector of an endpoint that has not sent a single reply: retries would take hours."""
-    return FailureDetector(
-        "backbone_error", most, lambda outcome: any(stage.calls for stage in outcome.stages)
-    )
-
-
-def broken_extension(most: int) -> FailureDetector:
-    """Return a detector of a user's own code that fails every question, after its calls were paid for."""
-    return FailureDetector(
-        "extension_error",
-        most,
-        lambda outcome: outcome.failure is None or outcome.failure.kind != "extension_error",
-    )
 
 
 @asynccontextmanager
@@ -270,8 +239,3 @@ def _show(progress: Progress, outcome: Outcome) -> None:
 def _is_restored(outcome: Outcome) -> bool:
     """Return whether every stage was answered by an earlier run, not by a shard of this one."""
     return all(record.restored for record in outcome.stages)
-
-
-def _not_asked(question: Question, why: str) -> Outcome:
-    failure = Failure("backbone_error", "", f"not evaluated, because: {why}", retryable=True)
-    return Outcome(question.id, None, failure=failure, attempts=0)

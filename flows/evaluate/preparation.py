@@ -1,21 +1,23 @@
-"""Preparation of an evaluation: reads and checks settings, files, databases and keys before any paid call."""
+"""Preparation of an evaluation: reads and checks settings, files, databases and backbones before any paid call."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
 
-from flows.evaluate.backbones import asks_eliminator, check_candidates, eliminator_settings, writer_settings
 from flows.evaluate.demonstrations import (
     QuestionExtras,
+    QuestionInputs,
     check_demonstrations,
     demonstrations_for,
+    most_demonstrations,
     with_retriever,
 )
-from flows.evaluate.recording import check_record
-from flows.evaluate.runner import QuestionInputs
 from flows.runtime.control import Progress
 from flows.runtime.folders import Folders
 from tasks.backbone.kinds.kind import check_backbone, kind_of
-from tasks.backbone.pricing import why_unpriced
+from tasks.backbone.pricing import prices_for, why_unpriced
+from tasks.backbone.recordings import read_recording
 from tasks.backbone.tiers import BATCH
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.databases import (
@@ -27,38 +29,183 @@ from tasks.benchmarks.databases import (
 )
 from tasks.benchmarks.selection import select
 from tasks.core.errors import ConfigurationError
+from tasks.core.files import check_writable, file_digest
 from tasks.core.records import Question
 from tasks.core.wording import counted
 from tasks.database.database import Database
 from tasks.results.mlflow.store import check as check_store
 from tasks.results.mlflow.store import find_store
+from tasks.results.parameters import stored_settings
+from tasks.results.run_record import KINDS
+from tasks.results.warehouse.runs import Warehouse
+from tasks.scoring.candidates import CandidateSetup
 from tasks.scoring.linking import make_oracle
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.evaluation import EvaluationSettings
-from tasks.settings.pipeline import has_oracle, oracle_settings, shows_descriptions
+from tasks.settings.home import Home, find_conf
+from tasks.settings.load import load_backbone_settings
+from tasks.settings.pipeline import (
+    PipelineSettings,
+    SchemaFormat,
+    SeaSqlSettings,
+    has_oracle,
+    oracle_settings,
+    shows_descriptions,
+)
 from tasks.stages import prompts
 
-GENERATED_NOTE = (
-    "Column descriptions in the prompts that `crosscheck benchmarks prepare` had a backbone write: {}."
-)
-ORACLE_NOTE = "An analysis, not a score: parts of the gold SQL were given to the pipeline ({})."
+if TYPE_CHECKING:
+    from tasks.backbone.metered import MeteredBackbone
+    from tasks.backbone.protocol import Backbone
+
+
+@dataclass(frozen=True)
+class WriterSettings:
+    """Settings of the backbones of a run."""
+
+    own: BackboneSettings  # at the temperature of candidates, if it writes them
+    writers: tuple[BackboneSettings, ...]  # in their turns; a recording stands for all of them
+    temperature: float | None = None  # at which the run's backbone is to select; None: its own
+
+
+def writer_settings(settings: EvaluationSettings) -> WriterSettings:
+    """Return the settings of the backbones that write a run's candidates, and of the run's own."""
+    own, candidates = settings.backbone, settings.pipeline.candidates
+    if kind_of(own).replays:
+        return WriterSettings(own, (own,))
+    writers = tuple(_load(name, own) for name in candidates.backbones) or (own,)
+    if candidates.temperature is None:
+        return WriterSettings(own, writers)
+    warm = tuple(writer.model_copy(update={"temperature": candidates.temperature}) for writer in writers)
+    for one in warm:
+        if one.name == own.name:
+            return WriterSettings(one, warm, own.temperature)
+    return WriterSettings(own, warm)
+
+
+def _load(name: str, own: BackboneSettings) -> BackboneSettings:
+    """Return the backbone of a name or file; the run's own, with what `--set` changed, where it is that one.
+
+    The epoch of the run's own holds for all.
+    """
+    if name == own.name:
+        return own
+    try:
+        backbone = load_backbone_settings(find_conf(), name)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"pipeline.candidates.backbones: {error}") from None
+    if backbone.name == own.name:
+        return own
+    return backbone if own.epoch is None else backbone.model_copy(update={"epoch": own.epoch})
+
+
+def check_candidates(settings: EvaluationSettings, *, sends_requests: bool = True) -> None:
+    """Check before the first paid call that the candidates can be written, and differ."""
+    candidates, writers = settings.pipeline.candidates, writer_settings(settings)
+    names = [writer.name for writer in writers.writers]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ConfigurationError(
+            f'pipeline.candidates.backbones: "{twice[0]}" is there twice. They take turns: name each once, and give '
+            "two files two names."
+        )
+    if candidates.n < len(candidates.backbones):
+        raise ConfigurationError(
+            f"pipeline.candidates.n={candidates.n}: {len(candidates.backbones)} backbones are to write candidates. Set "
+            f"pipeline.candidates.n to at least {len(candidates.backbones)}."
+        )
+    for name, writer in zip(candidates.backbones, writers.writers, strict=False):
+        check_backbone(writer, sends_requests=sends_requests)
+        if kind_of(writer).replays and writer is not writers.own:
+            raise ConfigurationError(
+                f'pipeline.candidates.backbones: "{name}" serves a recording, which has the replies of a run of its '
+                "own and none to these candidates. Name backbones that can answer."
+            )
+    if sends_requests:
+        check_different(writers.writers, [kind_of(writer).make(writer) for writer in writers.writers])
+    if candidates.n <= len(writers.writers) or kind_of(writers.own).replays:
+        return
+    formats = {settings.pipeline.prompt.schema_format, *candidates.schema_formats}
+    if candidates.schema_formats and len(formats) >= candidates.n:
+        return
+    if candidates.demonstrations == "shuffled" and most_demonstrations(settings.pipeline) > 1:
+        return
+    for writer in writers.writers:
+        if kind_of(writer).samples and writer.temperature != 0:
+            continue
+        why = (
+            "answers at temperature 0"
+            if kind_of(writer).samples
+            else "always gives a question the same answer"
+        )
+        warmer = "pipeline.candidates.temperature=0.8, " if kind_of(writer).samples else ""
+        raise ConfigurationError(
+            f"pipeline.candidates.n={candidates.n}: {writer.name} {why}, so its candidates would be the same, and each "
+            f"would be paid for. Let them differ with one of: --set {warmer}"
+            "pipeline.candidates.demonstrations=shuffled (with at least 2 demonstrations), "
+            f"pipeline.candidates.schema_formats=[...] (another format than {settings.pipeline.prompt.schema_format} "
+            f"for each candidate after the first, of {', '.join(get_args(SchemaFormat))}), "
+            'or several backbones, "pipeline.candidates.backbones=[a, b]", each of which writes one.'
+        )
+
+
+def candidate_setup(settings: EvaluationSettings) -> CandidateSetup:
+    """Return how many candidates there are, how one is selected, and what the backbones charge."""
+    candidates, writers = settings.pipeline.candidates, writer_settings(settings)
+    prices = tuple(prices_for(writer) for writer in writers.writers)
+    return CandidateSetup(candidates.n, candidates.select, prices, prices_for(writers.own))
+
+
+def check_different(
+    settings: Sequence[BackboneSettings], writers: "Sequence[Backbone | MeteredBackbone]"
+) -> None:
+    """Check that backbones which write candidates are different models, or have different settings."""
+    known: dict[str, str] = {}
+    for own, writer in zip(settings, writers, strict=True):
+        before = known.setdefault(repr(sorted(writer.identity.items())), own.name)
+        if before != own.name:
+            raise ConfigurationError(
+                f'pipeline.candidates.backbones: "{before}" and "{own.name}" are one model with the same settings, '
+                "so a reply of one counts as the other's. Name one of them."
+            )
+
+
+def asks_eliminator(settings: EvaluationSettings) -> bool:
+    """Return whether a run asks a model to eliminate bias; a recording already has its replies."""
+    return eliminator_name(settings.pipeline) is not None and not kind_of(settings.backbone).replays
+
+
+def eliminator_settings(
+    settings: EvaluationSettings, *, sends_requests: bool = True
+) -> BackboneSettings | None:
+    """Return the settings of a run's eliminator; None where it needs none, or a recording has its replies."""
+    name = eliminator_name(settings.pipeline)
+    if name is None or not asks_eliminator(settings):
+        return None
+    backbone = load_backbone_settings(find_conf(), name)
+    check_backbone(backbone, sends_requests=sends_requests)
+    epoch = settings.backbone.epoch
+    return backbone if epoch is None else backbone.model_copy(update={"epoch": epoch})
+
+
+def eliminator_name(pipeline: PipelineSettings) -> str | None:
+    """Return the name of a pipeline's eliminator; None where it needs none."""
+    if not isinstance(pipeline, SeaSqlSettings) or not pipeline.bias_elimination.enabled:
+        return None
+    return pipeline.eliminator
 
 
 @dataclass(frozen=True)
 class Preparation:
     """An evaluation that is ready to start."""
 
-    settings: EvaluationSettings  # settings of the evaluation
+    settings: EvaluationSettings
     benchmark: Benchmark  # the whole split
-    # the selected questions, in the benchmark's order, also those without a database
-    questions: tuple[Question, ...]
-    databases: Mapping[str, Database] = field(repr=False)  # the opened databases, by id
-    # what each question is given besides its database, by question id
-    extras: Mapping[str, QuestionExtras] = field(repr=False)
-    notes: tuple[str, ...] = ()  # what a user should know, for the summary
+    questions: tuple[Question, ...]  # the selected ones, in the benchmark's order, also without a database
+    databases: Mapping[str, Database] = field(repr=False)  # the opened ones, by id
+    extras: Mapping[str, QuestionExtras] = field(repr=False)  # by question id
+    notes: tuple[str, ...] = ()  # for the summary
     demonstrations: str = ""  # where demonstrations are from, and what was removed, in sentences
-    # column descriptions in prompts that a backbone wrote, as `generated_descriptions` names them
-    generated: str = ""
+    generated: str = ""  # column descriptions in prompts that a backbone wrote
     # missing databases whose schema is known, by id. Their questions run only in a replay, through the stages that
     # execute no SQL, since paid answers could not be scored.
     schema_only: Mapping[str, Database] = field(default_factory=dict, repr=False)
@@ -73,11 +220,6 @@ class Preparation:
         """The selected questions whose database or schema is known."""
         known = self.inputs.databases
         return tuple(question for question in self.questions if question.database_id in known)
-
-    @property
-    def executable(self) -> tuple[Question, ...]:
-        """The selected questions whose database is present; those with gold are scored."""
-        return tuple(question for question in self.questions if question.database_id in self.databases)
 
 
 def prepare(settings: EvaluationSettings, progress: Progress, *, sends_requests: bool = True) -> Preparation:
@@ -103,8 +245,13 @@ def prepare(settings: EvaluationSettings, progress: Progress, *, sends_requests:
     ]
     if not present and not schemas:
         raise no_database(benchmark, database_ids)
-    known = {*present, *schemas}
-    _check_gold([question for question in questions if question.database_id in known], benchmark, settings)
+    given = oracle_settings(settings.pipeline)  # a few questions without gold fail by themselves
+    known = [question for question in questions if question.database_id in {*present, *schemas}]
+    if given and not any(question.id in benchmark.gold for question in known):
+        raise ConfigurationError(
+            f"{' and '.join(given)} gives parts of the gold SQL to the pipeline, and none of the selected questions of "
+            f"{settings.benchmark.name} ({len(known):,}) has one. Leave that setting out, or select questions that do."
+        )
     progress.step(f"Reading {counted(len(present), 'database')}")
     databases = {
         name: open_benchmark_database(benchmark, name, settings.pipeline.prompt.sample_rows, home)
@@ -115,28 +262,21 @@ def prepare(settings: EvaluationSettings, progress: Progress, *, sends_requests:
     notes = [*benchmark.notes, *other_content(benchmark, databases)]
     if has_oracle(settings.pipeline):
         extras = _with_oracles(extras, questions, benchmark, {**databases, **schema_only}, settings)
-        notes.append(ORACLE_NOTE.format(", ".join(oracle_settings(settings.pipeline))))
+        parts = ", ".join(given)
+        notes.append(f"An analysis, not a score: parts of the gold SQL were given to the pipeline ({parts}).")
     generated = (
         generated_descriptions(benchmark, database_ids, home) if shows_descriptions(settings.pipeline) else ""
     )
     if generated:
-        notes.append(GENERATED_NOTE.format(generated))
+        notes.append(
+            "Column descriptions in the prompts that `crosscheck benchmarks prepare` had a backbone write: "
+            f"{generated}."
+        )
     user_notes = tuple(note for note in notes if note)
     shown = " ".join(filter(None, (retriever, guarded)))
     return Preparation(
         settings, benchmark, questions, databases, extras, user_notes, shown, generated, schema_only
     )
-
-
-def _check_gold(questions: Sequence[Question], benchmark: Benchmark, settings: EvaluationSettings) -> None:
-    """Refuse settings that give parts of the gold SQL where no question has one; a few without fail by themselves."""
-    given = oracle_settings(settings.pipeline)
-    if given and not any(question.id in benchmark.gold for question in questions):
-        raise ConfigurationError(
-            f"{' and '.join(given)} gives parts of the gold SQL to the pipeline, and none of the selected questions of "
-            f"{settings.benchmark.name} ({len(questions):,}) has one. Leave that setting out, or select "
-            "questions that do."
-        )
 
 
 def _with_oracles(
@@ -160,6 +300,37 @@ def _with_oracles(
     return {**extras, **given}
 
 
+def check_record(settings: EvaluationSettings, questions: Collection[str]) -> None:
+    """Check, before the first paid call, that the recording can be written and takes no reply from an earlier one."""
+    if settings.record is None:
+        return
+    path = Path(settings.record)
+    check_writable(path, "--record")
+    replayed = settings.backbone.recording if kind_of(settings.backbone).replays else None
+    if replayed and path.resolve() == Path(replayed).expanduser().resolve():
+        raise ConfigurationError(
+            f"--record {path}: this is the recording that is replayed. Name another file."
+        )
+    if path.exists() and not _is_own(path, settings, questions):
+        raise ConfigurationError(
+            f"--record {path}: the file exists. Only an evaluation in the same working folder, with the same settings "
+            "and with at least the same questions, may replace it. Name another file, or remove this one."
+        )
+
+
+def _is_own(path: Path, settings: EvaluationSettings, questions: Collection[str]) -> bool:
+    """Return whether a file is the recording of an earlier run with these settings and of no other questions."""
+    try:
+        sha256 = file_digest(path)
+    except OSError:
+        return False
+    own = stored_settings({kind: getattr(settings, kind).model_dump(mode="json") for kind in KINDS})
+    runs = Warehouse(Home(Path(settings.home)).warehouse).recorded(sha256)
+    return any(stored.settings == own for stored in runs) and all(
+        reply.question in questions for reply in read_recording(path).replies
+    )
+
+
 def selecting_calls(settings: EvaluationSettings) -> int:
     """Return the calls per question, at most, that select among its candidates."""
     candidates = settings.pipeline.candidates
@@ -170,15 +341,6 @@ def selecting_calls(settings: EvaluationSettings) -> int:
         "merge": 1,
     }
     return most[candidates.select] if candidates.n > 1 else 0
-
-
-def why_no_budget(backbone: BackboneSettings) -> str:
-    """Return why no budget can be kept for a backbone's calls; "" if one can."""
-    if not kind_of(backbone).paid:
-        return ""
-    if backbone.tier == BATCH:
-        return "it submits batches, whose cost is known only once they are paid for (set backbone.tier=flex)"
-    return why_unpriced(backbone)
 
 
 def check_budget(
@@ -207,5 +369,12 @@ def _unpriced(settings: EvaluationSettings) -> dict[str, str]:
     """Return why calls have no price and are not free, by name of the backbone."""
     writers = writer_settings(settings)
     used = (writers.own, *writers.writers) if selecting_calls(settings) else writers.writers
-    reasons = {one.name: why_no_budget(one) for one in used}
-    return {name: why for name, why in reasons.items() if why}
+    reasons = {}
+    for backbone in used:
+        if kind_of(backbone).paid and backbone.tier == BATCH:
+            reasons[backbone.name] = (
+                "it submits batches, whose cost is known only once they are paid for (set backbone.tier=flex)"
+            )
+        elif kind_of(backbone).paid and (why := why_unpriced(backbone)):
+            reasons[backbone.name] = why
+    return reasons

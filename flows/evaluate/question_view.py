@@ -12,7 +12,7 @@ from flows.runtime.folders import Folders
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.databases import open_benchmark_database
 from tasks.core.errors import CrosscheckError, DatabaseUnavailableError, DataError, did_you_mean
-from tasks.core.outcome import Call, StageRecord
+from tasks.core.outcome import Call
 from tasks.core.records import Execution
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
@@ -20,7 +20,7 @@ from tasks.results.run_record import JsonDocument, RunRecord, at, json_of
 from tasks.results.warehouse.views import Rows
 from tasks.scoring.execution.rules import RULES, GoldOrder, comparable_rows
 from tasks.scoring.metrics.causes import classify
-from tasks.scoring.report import KeyVerdict, Opinion, QuestionScore, Verdict, is_right
+from tasks.scoring.report import KeyVerdict, Opinion, QuestionScore, is_right
 from tasks.scoring.variants import Variant, find_variants
 from tasks.sql.rewriting import ordering, without_distinct
 
@@ -28,10 +28,12 @@ COMPARED = 1_000
 """Rows of each result that are read to be compared."""
 COMPARED_ON_PAGES = 100
 """The same for a page, which holds the results of many questions."""
-Differing = tuple[frozenset[int] | None, frozenset[int] | None]
-"""Places of the rows of the prediction's result and of the gold's that the other has not; None: not compared."""
 WORKERS = 2
 """SQLs that are executed at the same time."""
+
+
+Differing = tuple[frozenset[int] | None, frozenset[int] | None]
+"""Places of the rows of the prediction's result and of the gold's that the other has not; None: not compared."""
 
 
 class ResultDocument(JsonDocument):
@@ -124,8 +126,8 @@ class QuestionView:
     score: QuestionScore  # the question, its stages and verdicts
     causes: tuple[str, ...] = ()  # why it is wrong
     exchanges: Exchanges = field(default_factory=Exchanges)  # prompts and replies
-    predicted: Execution | None = None  # result of the final SQL now; None without SQL or database
-    gold: Execution | None = None  # result of the gold SQL now; None without the database
+    predicted: Execution | None = None  # result of the final SQL now
+    gold: Execution | None = None  # result of the gold SQL now
     problem: str = ""  # why nothing could be executed or classified; "" if it could
     remark: str = ""  # why the verdict is another one than these results have; "" if it is not
     rows: int = 5  # rows of each result that are shown; `predicted` and `gold` may have more, to compare them
@@ -163,17 +165,26 @@ class QuestionView:
     @property
     def candidates(self) -> tuple[dict[str, Any], ...]:
         """The SQL after each stage with its verdict."""
-        score, rule = self.score, self.record.rule
-        return tuple(
-            {"stage": candidate.stage, "sql": candidate.sql}
-            | _verdict(score.stages.get(candidate.stage), rule)
-            for candidate in score.outcome.candidates
-        )
+        rows = []
+        for candidate in self.score.outcome.candidates:
+            row: dict[str, Any] = {"stage": candidate.stage, "sql": candidate.sql}
+            if verdict := self.score.stages.get(candidate.stage):
+                correct = is_right(verdict, self.record.rule)
+                row |= {"correct": correct, "status": verdict.status, "error": verdict.error}
+            else:
+                row |= {"correct": None, "status": None}
+            rows.append(row)
+        return tuple(rows)
 
     @property
     def stages(self) -> tuple[StageDocument, ...]:
         """Its stages, with prompts and replies."""
-        return tuple(_stage(record, self.exchanges) for record in self.score.outcome.stages)
+        return tuple(
+            StageDocument.model_validate(record).model_copy(
+                update={"calls": tuple(_call(call, self.exchanges) for call in record.calls)}
+            )
+            for record in self.score.outcome.stages
+        )
 
 
 def find_question(run: RunRecord, reference: str) -> QuestionScore:
@@ -325,17 +336,6 @@ def _result(
     return ResultDocument(
         **vars(execution) | {"rows": first, "only_here": len(only_here.intersection(places))}
     )
-
-
-def _verdict(verdict: Verdict | None, rule: str) -> dict[str, Any]:
-    if verdict is None:
-        return {"correct": None, "status": None}
-    return {"correct": is_right(verdict, rule), "status": verdict.status, "error": verdict.error}
-
-
-def _stage(record: StageRecord, exchanges: Exchanges) -> StageDocument:
-    calls = tuple(_call(call, exchanges) for call in record.calls)
-    return StageDocument.model_validate(record).model_copy(update={"calls": calls})
 
 
 def _call(call: Call, exchanges: Exchanges) -> CallDocument:

@@ -12,8 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from flows.evaluate.backbones import eliminator_settings, writer_settings
-from flows.evaluate.preparation import Preparation
+from flows.evaluate.preparation import Preparation, eliminator_settings, writer_settings
 from tasks.backbone.kinds.kind import kind_of
 from tasks.core.errors import CrosscheckError
 from tasks.core.registry import offers_extensions
@@ -30,11 +29,7 @@ _SEPARATORS = (",", ":")
 
 
 def inputs_digest(parts: Mapping[str, Any]) -> str:
-    """Return the sha256 of values, this release's files, the configuration, Python and the installed dependencies.
-
-    Args:
-        parts: settings, questions, golds and the like: plain data, records, sets and paths.
-    """
+    """Return the sha256 of values, this release's files, the configuration, Python and the installed dependencies."""
     content = {**parts, "code": _code(find_conf()), "versions": _versions()}
     text = json.dumps(content, default=_plain, ensure_ascii=False, sort_keys=True, separators=_SEPARATORS)
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
@@ -77,8 +72,8 @@ def _versions() -> tuple[str, ...]:
     except metadata.PackageNotFoundError:
         required = []
     versions = [sys.version, sqlite3.sqlite_version]
-    for each in required:
-        name = "".join(c if c.isalnum() or c in "-_." else " " for c in each).split()[0]
+    for requirement in required:
+        name = "".join(c if c.isalnum() or c in "-_." else " " for c in requirement).split()[0]
         try:
             versions.append(f"{name}=={metadata.version(name)}")
         except metadata.PackageNotFoundError:  # of an extra that is not installed
@@ -160,14 +155,11 @@ def find_repeated(preparation: Preparation, tags: Mapping[str, str]) -> RunRecor
     if not digest:
         return None
     try:
-        record = Warehouse(Home(Path(preparation.settings.home)).warehouse).with_inputs(digest)
+        records = Warehouse(Home(Path(preparation.settings.home)).warehouse).with_inputs(digest)
     except CrosscheckError:
         return None
-    whole = (
-        each
-        for each in record
-        if each.status == "complete"
-        and set(each.failures) <= {NO_ANSWER}
-        and DATABASES_CHANGED not in each.tags
-    )
-    return next(whole, None)
+    for record in records:
+        answered = record.status == "complete" and set(record.failures) <= {NO_ANSWER}
+        if answered and DATABASES_CHANGED not in record.tags:
+            return record
+    return None

@@ -1,52 +1,239 @@
 """The `rerun` flow: some questions of an earlier run once more, merged with the answers to all others."""
 
-from collections.abc import Callable, Coroutine, Mapping
+import copy
+import json
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
-from prefect import flow
-from prefect.client.schemas.objects import State
-from prefect.runtime import flow_run
+from pydantic import ValidationError
 
-from flows.evaluate.launch import launched
 from flows.evaluate.preparation import Preparation, prepare
-from flows.evaluate.rerun_plan import RerunPlan, check_data
+from flows.evaluate.run import launched
 from flows.evaluate.runner import RerunSpec
 from flows.evaluate.scorer import Scorer
 from flows.evaluate.session import Session
-from flows.prefect.flow_runs import final_state, result_of
+from flows.prefect.flow_runs import as_flow, final_state, flow_run_id, result_of
 from flows.prefect.server import LocalServer
 from flows.runtime.control import Control
+from tasks.backbone.kinds.kind import kind_of
+from tasks.benchmarks.benchmark import Benchmark
+from tasks.benchmarks.selection import select
+from tasks.core.errors import ConfigurationError, DataError, did_you_mean, first_problem
 from tasks.core.outcome import FAILED_ATTEMPT, Outcome, StageRecord
 from tasks.core.records import Question
 from tasks.core.wording import counted
+from tasks.database.database import Database, digests_of
+from tasks.results.parameters import HIDDEN
 from tasks.results.run_record import GENERATED_DESCRIPTIONS, REROLLED, RunRecord
+from tasks.results.warehouse.run_names import find_run
+from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.report import QuestionScore, is_right
-from tasks.settings.evaluation import RerunSettings
+from tasks.settings.evaluation import (
+    HARMLESS,
+    PINNED,
+    EvaluationSettings,
+    Only,
+    QuestionSelection,
+    RerunSettings,
+)
+from tasks.settings.home import Home
+from tasks.settings.kinds import BACKBONES
+from tasks.settings.load import parse_override
+
+_OWN_TAGS = (
+    *("parent_run_id", "parent_mlflow_run_id", "rerun", "rerun_from", "attempt", GENERATED_DESCRIPTIONS),
+    *("name", "note", PINNED),
+)
+"""Tags of one re-run, which a re-run of it does not inherit."""
+
+
+@dataclass(frozen=True)
+class RerunPlan:
+    """Re-run that is ready to start."""
+
+    asked_for: RerunSettings
+    parent: RunRecord  # the run whose answers are merged
+    settings: EvaluationSettings  # the parent's settings, over all of its questions
+    again: Mapping[str, RerunSpec] = field(repr=False)  # how each selected question is asked, by id
+    attempt: int  # which sampling of the model `fresh` asks for; 0 without it
+
+    @property
+    def selection(self) -> str:
+        """Option that selects the questions to ask again."""
+        return _selection(self.asked_for)
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """Tags of the run in MLflow; that it is rerolled is known at its end, or of its parent."""
+        settings, run = self.asked_for, self.parent
+        inherited = {name: value for name, value in run.tags.items() if name not in _OWN_TAGS}
+        tags = inherited | {"parent_run_id": run.run_id, "rerun": self.selection}
+        tags |= {"parent_mlflow_run_id": run.mlflow_run_id} if run.mlflow_run_id else {}
+        tags |= {"rerun_from": settings.from_stage} if settings.from_stage else {}
+        return tags | ({"attempt": str(self.attempt)} if settings.fresh else {})
+
+
+def plan_rerun(asked_for: RerunSettings) -> RerunPlan:
+    """Read the parent run and select the questions to ask again."""
+    warehouse = Warehouse(Home(Path(asked_for.home)).warehouse)
+    header = find_run(asked_for.run, warehouse.runs())
+    parent = warehouse.read_run(header.run_id)
+    if not header.is_finished or not parent.rows:
+        raise DataError(
+            f"The run {header.run_id} is {header.status}, so it has no answers to merge with: the command that began "
+            "it continues it."
+        )
+    settings = settings_of_run(parent, asked_for.overrides, data=asked_for.data, home=asked_for.home)
+    selected = _selected(asked_for, parent)
+    if asked_for.from_stage and asked_for.from_stage not in (stages := _stages(parent.rows)):
+        raise ConfigurationError(
+            f"--from {asked_for.from_stage}: no question of run {parent.run_id} went through such a stage. "
+            f"{did_you_mean(asked_for.from_stage, stages)}"
+        )
+    if asked_for.fresh and kind_of(settings.backbone).replays:
+        raise ConfigurationError(
+            "--fresh: a recording always returns the recorded replies; only a model can give new ones."
+        )
+    attempt = _fresh_attempt(asked_for, parent, warehouse) if asked_for.fresh else 0
+    return RerunPlan(
+        asked_for=asked_for,
+        parent=parent,
+        settings=settings,
+        again={name: _again(score.outcome, asked_for, attempt) for name, score in selected.items()},
+        attempt=attempt,
+    )
+
+
+def check_data(run: RunRecord, benchmark: Benchmark, databases: Mapping[str, Database]) -> None:
+    """Check that the benchmark's questions and databases are still those of the run."""
+    if benchmark.digest != run.question_sha256:
+        raise DataError(
+            f"The questions {benchmark.question_files[0]} are not those of run {run.run_id} (their sha256 differs). "
+            "Name the folder that they were read from with --data, or evaluate again."
+        )
+    digests = digests_of(databases)
+    for name, digest in run.databases.items():
+        if digests.get(name, digest) != digest:
+            raise DataError(
+                f'The database "{name}" has changed since run {run.run_id} (its sha256 differs), so a merged '
+                "score would mix two states of the data. Evaluate again with the same command: paid replies are reused."
+            )
+
+
+def settings_of_run(
+    parent: RunRecord, overrides: Sequence[str], *, data: str, home: str
+) -> EvaluationSettings:
+    """Return the settings of a run that has ended, over all questions; `overrides` change those in `HARMLESS`."""
+    stored: dict[str, Any] = copy.deepcopy(dict(parent.settings))
+    name = parent.run_id
+    if not BACKBONES.has(str(stored["backbone"].get("kind"))):
+        raise DataError(
+            f"The run {name} scored predictions that were made elsewhere: there is no model to ask again."
+        )
+    for override in overrides:
+        kind, keys, value = parse_override(override)
+        key = ".".join((kind, *keys))
+        if key not in HARMLESS:
+            raise ConfigurationError(
+                f"--set {override}: a re-run keeps the settings of its run, or its score would mean something else. "
+                f"It may change {', '.join(HARMLESS)}. To change another setting, evaluate again."
+            )
+        stored.setdefault(kind, {})[keys[0]] = value
+    if HIDDEN in json.dumps(stored):
+        raise DataError(
+            f"The settings of run {name} held a secret, which was not stored. Evaluate again with the same command: "
+            "paid replies are reused."
+        )
+    whole = len(parent.rows) == parent.questions_in_benchmark
+    ids = None if whole else ",".join(row.question.id for row in parent.rows)
+    rest = {"questions": ids, "data": data, "home": home}
+    try:
+        return EvaluationSettings.model_validate_json(json.dumps(stored | rest))
+    except ValidationError as error:
+        raise ConfigurationError(
+            f"The settings of run {name}, with --set, are not valid in this release: {first_problem(error)}."
+        ) from None
+
+
+def _fresh_attempt(settings: RerunSettings, parent: RunRecord, warehouse: Warehouse) -> int:
+    """Return the sampling of a fresh re-run: the last one while it lacks answers that it was asked for, else a new one.
+
+    It is asked for them by the same selection and stage, of the run that it re-ran or of the run that it became.
+    """
+    last = warehouse.last_sampled(parent)
+    if last is None:
+        return 1
+    facts, attempt = last.rerun or {}, int(last.tags["attempt"])
+    same = (facts.get("selection"), facts.get("from")) == (_selection(settings), settings.from_stage)
+    continued = same and parent.run_id in (facts["parent"], last.run_id)
+    return attempt if continued and facts.get("no_new_answer") else attempt + 1
+
+
+def _selected(settings: RerunSettings, parent: RunRecord) -> dict[str, QuestionScore]:
+    rows = {row.question.id: row for row in parent.rows if row.executable}
+    if settings.questions is not None:
+        meant = select([row.question for row in parent.rows], QuestionSelection(questions=settings.questions))
+        return {question.id: rows[question.id] for question in meant if question.id in rows}
+    if only := _only(settings):
+        return {name: row for name, row in rows.items() if _is_of(only, row, parent.rule)}
+    return {name: row for name, row in rows.items() if settings.from_stage in _stages([row])}
+
+
+def _selection(settings: RerunSettings) -> str:
+    if settings.questions:
+        return f"--questions {settings.questions}"
+    only = _only(settings)
+    return f"--only {only}" if only else f"--from {settings.from_stage}"
+
+
+def _only(settings: RerunSettings) -> Only | None:
+    """Return which answers are asked for again; None: those of every question that went through the stage."""
+    return settings.only or (None if settings.from_stage else "errors")
+
+
+def _is_of(kind: Only, row: QuestionScore, rule: str) -> bool:
+    """Return whether `--only` with this value asks a question again."""
+    failure, final = row.outcome.failure, row.final
+    if kind == "errors":
+        if failure is None or failure.kind == "missing_database":
+            return False
+        return failure.retryable or failure.kind == "internal_error"
+    if kind == "wrong":
+        return failure is None and not is_right(final, rule)
+    if kind == "empty":
+        return final.status == "ok" and final.row_count == 0
+    return final.status == "timeout"
+
+
+def _stages(rows: Iterable[QuestionScore]) -> set[str]:
+    records = (record for row in rows for record in row.outcome.stages if record.stage != FAILED_ATTEMPT)
+    return {name for record in records for name in (record.stage, record.label)}
+
+
+def _again(old: Outcome, settings: RerunSettings, attempt: int) -> RerunSpec:
+    latest_first = tuple(reversed(old.samples))
+    if settings.fresh:
+        return RerunSpec(attempt, latest_first if settings.from_stage else (), settings.from_stage or "")
+    if settings.from_stage:
+        return RerunSpec(latest_first[0], latest_first, settings.from_stage, refresh=True)
+    return RerunSpec(latest_first[0], latest_first[1:])
 
 
 @dataclass
 class Merge:
     """Merge of a re-run's outcomes into an earlier run: a new answer replaces the old one, a failure never does."""
 
-    scorer: Scorer  # scores the new answers, and adds the old scores
+    scorer: Scorer
     old: Mapping[str, QuestionScore]  # every question of the parent, by id
-    again: Mapping[str, RerunSpec]  # specification of each selected question, by id
-    rule: str  # the headline rule
-    # ids of questions that failed now and keep the answer that they had
-    kept: list[str] = field(default_factory=list)
-    # ids of questions that were not run because the evaluation was stopped
-    not_asked: list[str] = field(default_factory=list)
-    # ids of questions that have no new answer for a reason that can be retried
-    no_new_answer: set[str] = field(default_factory=set)
-    # ids of questions all of whose stages were restored from earlier results
-    restored: list[str] = field(default_factory=list)
-
-    async def carry_over(self) -> None:
-        """Add the old score of every question that is not run again."""
-        for name, score in self.old.items():
-            if name not in self.again:
-                await self.scorer.add_scored(paid_before(score))
+    again: Mapping[str, RerunSpec]  # each selected question, by id
+    rule: str
+    # ids of questions
+    kept: list[str] = field(default_factory=list)  # that failed now and keep the answer that they had
+    not_asked: list[str] = field(default_factory=list)  # that were not run because the evaluation was stopped
+    no_new_answer: set[str] = field(default_factory=set)  # without a new answer for a retryable reason
+    restored: list[str] = field(default_factory=list)  # all of whose stages were restored
 
     async def score(self, question: Question, outcome: Outcome) -> None:
         """Score a new answer; if there is none, keep the old one."""
@@ -81,7 +268,7 @@ class Merge:
             name for name in self.restored if self.again[name].attempt not in self.old[name].outcome.samples
         }
         had_answer = [(old, now) for old, now in pairs if not old.outcome.failure]
-        right = [(self._right(old), self._right(now)) for old, now in pairs]
+        right = [(is_right(old.final, self.rule), is_right(now.final, self.rule)) for old, now in pairs]
         return {
             "selected": len(self.again),
             "restored": len(self.restored),
@@ -102,9 +289,6 @@ class Merge:
                 now.question.id: now.outcome.attempts for now in new.values() if now.outcome.attempts > 1
             },
         }
-
-    def _right(self, score: QuestionScore) -> bool:
-        return is_right(score.final, self.rule)
 
 
 def paid_before(score: QuestionScore) -> QuestionScore:
@@ -142,24 +326,20 @@ def _answer(score: QuestionScore) -> tuple[str | None, bool]:
 
 def rerun(
     plan: RerunPlan, control: Control, preparation: Preparation | None = None
-) -> Callable[[RerunSettings], Coroutine[Any, Any, State[Any]]]:
-    """Return the body of the flow `rerun`, a function of its settings (`plan.asked_for`).
+) -> Callable[[RerunSettings], Coroutine[Any, Any, Any]]:
+    """Return the body of the flow `rerun`, a function of its settings; without a preparation it prepares them."""
 
-    Args:
-        plan: which questions are asked again, and how.
-        control: progress and stop requests, which Prefect could not store as parameters.
-        preparation: what the preparation of the plan's settings found; None: the flow prepares itself.
-    """
-
-    async def repeat(settings: RerunSettings) -> State[Any]:
+    async def repeat(settings: RerunSettings) -> Any:
         """Ask some questions of a run again, and log a new run that holds all of its questions."""
-        control.begin_flow_run(str(flow_run.id))
+        control.begin_flow_run(str(flow_run_id()))
         prepared = preparation or prepare(plan.settings, control.progress)
         check_data(plan.parent, prepared.benchmark, prepared.databases)
         async with Session.open(prepared, control, {**plan.tags, **control.tags}) as session:
             old = {score.question.id: score for score in plan.parent.rows}
             merge = Merge(session.scorer, old, plan.again, plan.settings.benchmark.rule)
-            await merge.carry_over()
+            for name, score in old.items():
+                if name not in plan.again:
+                    await session.scorer.add_scored(paid_before(score))
             asked = [question for question in prepared.answerable if question.id in plan.again]
             answers = await session.answer(asked, score=merge.score, reruns=plan.again)
             if answers.fatal:  # failures of some questions are a result, those of all are not
@@ -171,27 +351,22 @@ def rerun(
                     f"({before or 'none'}) than those of this run ({prepared.generated or 'none'}): its answers to "
                     "both are merged."
                 )
-            facts = _facts(plan, merge)
+            facts = merge.facts()
+            facts = {
+                "parent": plan.parent.run_id,
+                "selection": plan.selection,
+                "from": plan.asked_for.from_stage,
+                "fresh": plan.asked_for.fresh,
+                "attempt": plan.attempt,
+                **facts,
+                "rerolled": facts["rerolled"] or REROLLED in plan.tags,
+            }
             for line in summary(facts, len(old)):
                 control.progress.note(line)
             tags = {REROLLED: "true"} if facts["rerolled"] else {}
-            state: State[Any] = final_state(await session.finish(answers, facts={"rerun": facts}, tags=tags))
-            return state
+            return final_state(await session.finish(answers, facts={"rerun": facts}, tags=tags))
 
     return repeat
-
-
-def _facts(plan: RerunPlan, merge: Merge) -> dict[str, Any]:
-    merged = merge.facts()
-    return {
-        "parent": plan.parent.run_id,
-        "selection": plan.selection,
-        "from": plan.asked_for.from_stage,
-        "fresh": plan.asked_for.fresh,
-        "attempt": plan.attempt,
-        **merged,
-        "rerolled": merged["rerolled"] or REROLLED in plan.tags,
-    }
 
 
 def summary(facts: dict[str, Any], questions: int) -> list[str]:
@@ -233,15 +408,10 @@ def run_rerun(
     preparation: Preparation | None = None,
 ) -> RunRecord:
     """Send the questions of a plan again, in the present thread; `server` and `preparation` are as in `launched`."""
-    opened = launched(plan.settings, control, server, flow="flows.evaluate.rerun", preparation=preparation)
-    with opened as prefect, prefect.keeping_result():
-        repeat: Any = flow(
-            name="rerun",
-            flow_run_name="rerun {settings.run}",
-            validate_parameters=False,
-            persist_result=False,
-        )(rerun(plan, control, prefect.preparation))
+    with launched(plan.settings, control, server, preparation) as prefect:
+        body = rerun(plan, control, prefect.preparation)
+        repeat = as_flow(body, "rerun", "rerun {settings.run}")
         state = prefect.loop.run(repeat(plan.asked_for, return_state=True))
         control.result = prefect.loop.run(result_of(state))
-    record: RunRecord = control.result
-    return record
+    assert control.result is not None
+    return control.result

@@ -1,20 +1,24 @@
 """Runs an evaluation: what `crosscheck evaluate`, `crosscheck sweep` and the Python interface call."""
 
 import asyncio
+import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flows.evaluate.launch import launched
-from flows.prefect.flow_runs import result_of
-from flows.prefect.killed_runs import registered
+from flows.prefect.flow_runs import check_shards, import_engines, result_of
+from flows.prefect.killed_runs import clear_leftovers, registered
 from flows.prefect.server import LocalServer
+from flows.prefect.settings import CLIENT, apply
 from flows.runtime.control import Control
-from flows.runtime.folder_use import watched
-from flows.runtime.running_servers import find_running_servers
+from flows.runtime.folder_use import find_running_servers, watched
+from flows.runtime.process import import_in_background, importing
 from flows.runtime.signals import logging_to, stopping_on_signals
-from tasks.backbone.kinds.kind import kind_of
+from tasks.backbone.endpoint.connection import import_client
+from tasks.backbone.kinds.kind import check_backbone, kind_of
 from tasks.core.errors import CrosscheckError
 from tasks.results.parameters import stored_settings
 from tasks.results.run_record import Kind, RunRecord
@@ -24,6 +28,76 @@ from tasks.settings.home import STAGES, Home
 
 if TYPE_CHECKING:
     from flows.evaluate.preparation import Preparation
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Launched:
+    """Prepared evaluation, and an event loop for its flow."""
+
+    preparation: "Preparation"
+    loop: asyncio.Runner
+
+
+@contextmanager
+def launched(
+    settings: EvaluationSettings,
+    control: Control,
+    server: LocalServer | None = None,
+    preparation: "Preparation | None" = None,
+) -> Iterator[Launched]:
+    """Prepare an evaluation, and provide Prefect for as long as the block lasts: a server given, or one of its own.
+
+    The server starts in the background, while files are read and checked. It takes longest, so what it does not need is
+    imported after its start. Modules with flows are imported inside of the block, since Prefect reads its settings when
+    it is imported.
+    """
+    home = Home(Path(settings.home))
+    check_shards(settings)
+    check_backbone(settings.backbone)  # the most frequent mistake, a missing key, before a server starts
+    apply(CLIENT)
+    with watched(home), logging_to(home), nullcontext(server) if server else LocalServer(home) as prefect:
+        from flows.evaluate.preparation import prepare
+
+        preparation = preparation or prepare(settings, control.progress)
+        with importing():
+            import_engines()
+            if kind_of(settings.backbone).paid:
+                import_client()
+            import flows.evaluate.flow  # noqa: F401
+        control.progress.step("Waiting for Prefect's server")
+        if not prefect.external:
+            import_in_background()
+        prefect.wait()
+        control.own_server = not prefect.external
+        from flows.prefect.storage import use_stage_storage
+
+        use_stage_storage(home)
+        with asyncio.Runner() as loop:
+            loop.run(clear_leftovers(home))
+            with (
+                stopping_on_signals(control, loop.get_loop()),
+                registered(home, control),
+                keeping_result(control),
+            ):
+                yield Launched(preparation, loop)
+
+
+@contextmanager
+def keeping_result(control: Control) -> Iterator[None]:
+    """Suppress errors of Prefect once the run has been logged; its record is then `control.result`."""
+    control.result = None
+    try:
+        yield
+    except Exception as error:
+        if control.result is None:
+            raise
+        log.warning("Prefect does not know that the run has ended: %s", error)
+        control.progress.step(
+            f"Prefect's server does not answer any more ({error}): it does not show the end of this run, which is "
+            "complete and logged."
+        )
 
 
 def find_known(
@@ -55,15 +129,14 @@ def run_evaluation(
         preparation = preparation or _prepare(settings, control)
         if restored := _evaluate_restored(preparation, control):
             return restored
-    with launched(settings, control, server, flow="flows.evaluate.flow", preparation=preparation) as prefect:
+    with launched(settings, control, server, preparation) as prefect:
         from flows.evaluate.flow import evaluation_flow
 
-        with prefect.keeping_result():
-            flow: Any = evaluation_flow(control, prefect.preparation)
-            state = prefect.loop.run(flow(settings, return_state=True))
-            control.result = prefect.loop.run(result_of(state))
-    record: RunRecord = control.result
-    return record
+        flow = evaluation_flow(control, prefect.preparation)
+        state = prefect.loop.run(flow(settings, return_state=True))
+        control.result = prefect.loop.run(result_of(state))
+    assert control.result is not None
+    return control.result
 
 
 def _prepare(settings: EvaluationSettings, control: Control) -> "Preparation":
@@ -115,7 +188,7 @@ def _deciding(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _evaluate_restored(preparation: "Preparation", control: Control) -> RunRecord | None:
     """Evaluate without Prefect if every stage can be restored; None if one has to run."""
-    from flows.evaluate.evaluating import evaluation, restored_outcomes
+    from flows.evaluate.flow import evaluation, restored_outcomes
 
     home = Home(Path(preparation.settings.home))
     with watched(home), logging_to(home), asyncio.Runner() as loop:

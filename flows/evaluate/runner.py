@@ -1,30 +1,46 @@
-"""One question's run through a pipeline, with every failure turned into an outcome."""
+"""One question's run through a pipeline, with every failure turned into an outcome, and the resources of a run."""
 
+import datetime
 import logging
 import traceback
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, closing, nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
 from pathlib import Path as File
 from typing import Any
 
-from flows.evaluate.demonstrations import QuestionExtras
+from flows.evaluate.demonstrations import QuestionInputs
+from flows.evaluate.preparation import (
+    check_different,
+    eliminator_name,
+    eliminator_settings,
+    writer_settings,
+)
 from flows.pipelines.candidates import Candidates
 from flows.pipelines.pipeline import Context, Function, PipelineRecord, pipeline_of
+from flows.prefect.flow_runs import flow_run_id, wait_until_recorded
+from flows.prefect.stage_results import PersistedResults, open_results
 from flows.prefect.stage_task_runs import TaskRuns
+from flows.runtime.control import Control
+from tasks.backbone.cache.store import ReplyCache, open_reply_cache
+from tasks.backbone.endpoint.auto_mode import KnownEndpoints, find_response_mode
 from tasks.backbone.kinds.kind import kind_of
 from tasks.backbone.metered import MeteredBackbone
-from tasks.backbone.tiers import Pace
+from tasks.backbone.opening import RunResources, open_backbone, source_of
+from tasks.backbone.recordings import Observations, RecordedBackbone, Served
+from tasks.backbone.tiers import BATCH, Pace
 from tasks.core.errors import BackboneError, ConfigurationError, DatabaseUnavailableError, StoreError
 from tasks.core.outcome import Failure, Outcome
 from tasks.core.records import Question
 from tasks.core.registry import described, extension_place
-from tasks.database.database import Database
+from tasks.core.wording import next_time
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.retrieval.value_index import DatabaseValues
+from tasks.scoring.execution.verdict_cache import VerdictCache
 from tasks.settings.evaluation import EvaluationSettings
-from tasks.settings.home import Home
+from tasks.settings.home import Home, find_replies
 from tasks.settings.pipeline import AgentSettings, PipelineSettings, oracle_settings
 from tasks.sql.parsing import remarks
 from tasks.stages.question_run import (
@@ -37,49 +53,15 @@ from tasks.stages.question_run import (
 )
 from tasks.stages.schema_prompt import room_for
 
-
-def failure(signal: NotExecutable) -> Failure:
-    """Return the failure of a question at a stage that executes SQL."""
-    return Failure(
-        "missing_database",
-        signal.stage,
-        f"{signal.stage} executes SQL, and the database {signal.database_id} is missing (only its schema is known)",
-        retryable=False,
-    )
-
-
-def summary(outcomes: Mapping[str, Outcome], questions: int) -> str:
-    """Return a sentence on the questions that were run with only a schema.
-
-    Args:
-        outcomes: outcomes of the questions without a database, by id.
-        questions: number of questions of the evaluation.
-    """
-    ended = Counter(
-        outcome.failure.stage
-        for outcome in outcomes.values()
-        if outcome.failure and outcome.failure.kind == "missing_database"
-    )
-    stages = "; ".join(f"{stage} was not executable on {count:,}" for stage, count in ended.items())
-    return (
-        f"{len(outcomes):,} of {questions:,} questions were run with only their schema, because their database is "
-        f"missing: linking counts them, execution accuracy does not{f' ({stages})' if stages else ''}."
-    )
-
-
-def with_tool_mode(settings: EvaluationSettings) -> PipelineSettings:
-    """Return the settings of the pipeline with "native" or "text" in place of an agent's `tools: auto`."""
-    pipeline = settings.pipeline
-    if not isinstance(pipeline, AgentSettings) or pipeline.tools != "auto":
-        return pipeline
-    native = kind_of(settings.backbone).tools(settings.backbone)
-    return pipeline.model_copy(update={"tools": "native" if native else "text"})
-
-
 log = logging.getLogger(__name__)
 
 _NOT_RESTORED = ("extension_error", "internal_error", "missing_gold")
 """Failures that prevent restoring a question: it is evaluated again, and the failure is reported then."""
+
+BATCHES = (
+    "Requests are submitted in batches, each of which the provider answers within 24 hours; where a stage needs the "
+    "answer of the one before, one batch follows the other"
+)
 
 
 class MissingGold(Exception):  # noqa: N818 - a signal, not an error
@@ -97,37 +79,29 @@ class RerunSpec:
 
 
 @dataclass(frozen=True)
-class QuestionInputs:
-    """Databases and demonstrations of questions."""
-
-    databases: Mapping[str, Database]  # opened databases by id, or only their schema
-    extras: Mapping[str, QuestionExtras]  # demonstrations and the like, by question id
-
-
-@dataclass(frozen=True)
 class Tools:
     """Models and SQL workers of pipelines."""
 
-    backbone: MeteredBackbone  # the language model
-    workers: SqlWorkers  # processes that run SQL
-    # the second model, which eliminates bias (SEA-SQL); None where none is configured
-    eliminator: MeteredBackbone | None = None
+    backbone: MeteredBackbone
+    workers: SqlWorkers
+    eliminator: MeteredBackbone | None = None  # the second model of SEA-SQL
     writers: tuple[MeteredBackbone, ...] = ()  # models that write candidates in turns; () for `backbone`
     temperature: float | None = None  # at which `backbone` selects among candidates; None for its own
     pace: Pace = field(default_factory=lambda: Pace(None))  # whether the run is on time
 
 
 @dataclass(frozen=True)
-class Persistence:
-    """Settings of persisting and restoring the stages of a run."""
+class QuestionRunner:
+    """Runs questions through a pipeline."""
 
+    settings: EvaluationSettings
+    inputs: QuestionInputs
+    tools: Tools
     store: StageStore | None = None  # persisted stage results; None restores nothing
     task_runs: TaskRuns | None = None  # Prefect's task runs, which persist results; None runs stages in place
-    run: str = ""  # id of the evaluation that the questions belong to, shared by its shards; "" for none
-    # called before each stage that is not restored; True ends the question with `Stopped`
-    stopped: Callable[[], bool] = bool
-    # how questions are run again, by question id
-    reruns: Mapping[str, RerunSpec] = field(default_factory=dict)
+    run_id: str = ""  # of the evaluation that the questions belong to, shared by its shards; "" for none
+    stopped: Callable[[], bool] = bool  # asked before each stage that is not restored; True ends the question
+    reruns: Mapping[str, RerunSpec] = field(default_factory=dict)  # how questions are run again, by id
 
     def question_run(self, question: Question, *, only_restores: bool = False) -> QuestionRun:
         """Return the run of one question."""
@@ -142,31 +116,17 @@ class Persistence:
             rerun_from_stage=rerun.from_stage,
             refresh=rerun.refresh,
             stopped=self.stopped,
-            run=self.run,
+            run=self.run_id,
         )
-
-
-@dataclass(frozen=True)
-class QuestionRunner:
-    """Runs questions through a pipeline."""
-
-    settings: EvaluationSettings  # the pipeline, and the time limit of a query
-    inputs: QuestionInputs  # databases and demonstrations
-    tools: Tools  # models and SQL workers
-    persistence: Persistence = Persistence()  # how stage results are persisted and restored
 
     async def restore(self, question: Question) -> Outcome | None:
         """Return the outcome if every stage has a persisted result, else None."""
         try:
-            outcome = await self.run(self.persistence.question_run(question, only_restores=True))
+            outcome = await self.run(self.question_run(question, only_restores=True))
         except NotCached:
             return None
         failure = outcome.failure
         return None if failure and failure.kind in _NOT_RESTORED else outcome
-
-    def question_run(self, question: Question) -> QuestionRun:
-        """Return a question run for `run` whose stages run in Prefect's task runs where they cannot be restored."""
-        return self.persistence.question_run(question)
 
     async def run(self, question_run: QuestionRun) -> Outcome:
         """Run a question through the pipeline and return its outcome.
@@ -230,6 +190,15 @@ class QuestionRunner:
         )
 
 
+def with_tool_mode(settings: EvaluationSettings) -> PipelineSettings:
+    """Return the settings of the pipeline with "native" or "text" in place of an agent's `tools: auto`."""
+    pipeline = settings.pipeline
+    if not isinstance(pipeline, AgentSettings) or pipeline.tools != "auto":
+        return pipeline
+    native = kind_of(settings.backbone).tools(settings.backbone)
+    return pipeline.model_copy(update={"tools": "native" if native else "text"})
+
+
 def failure_of(error: Exception, question_run: QuestionRun) -> Failure:
     """Return the failure for an exception of a pipeline; log the traceback of a bug."""
     stage = next((record.label for record in reversed(question_run.records) if record.error), "")
@@ -246,7 +215,13 @@ def failure_of(error: Exception, question_run: QuestionRun) -> Failure:
         case MissingGold():
             return Failure("missing_gold", stage, str(error), retryable=False)
         case NotExecutable():
-            return failure(error)
+            return Failure(
+                "missing_database",
+                error.stage,
+                f"{error.stage} executes SQL, and the database {error.database_id} is missing (only its schema is "
+                "known)",
+                retryable=False,
+            )
         case StoreError():
             return Failure("store_error", stage, str(error), retryable=True, fatal=True)
         case DatabaseUnavailableError():
@@ -259,3 +234,112 @@ def failure_of(error: Exception, question_run: QuestionRun) -> Failure:
         case _:  # a bug in one question must not end the others
             log.error("question %s failed:\n%s", question_run.question.id, traceback.format_exc())
             return Failure("internal_error", stage, f"{type(error).__name__}: {error}", retryable=False)
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Open resources of a run of questions."""
+
+    settings: EvaluationSettings  # with the response mode that stands for "auto"
+    control: Control
+    tools: Tools
+    replies: ReplyCache = field(repr=False)
+    verdicts: VerdictCache = field(repr=False)
+    results: PersistedResults | None = field(default=None, repr=False)  # None: without Prefect
+    task_runs: TaskRuns | None = field(default=None, repr=False)  # None: without Prefect
+    observed: Observations | None = field(default=None, repr=False)  # for a recording or traces
+    served: Served | None = None  # counts of requests that a recording served; None for other backbones
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        settings: EvaluationSettings,
+        control: Control,
+        *,
+        persistent: bool = True,
+        in_prefect: bool = True,
+        traced: bool = False,
+    ) -> "AsyncIterator[Resources]":
+        """Open the resources of one run, and close them in reverse order, calls in flight first.
+
+        `persistent` stages run as Prefect tasks, whose results are persisted and restored; without a running flow
+        (`in_prefect`) they can only be restored. `traced` says whether MLflow gets traces of the questions.
+        """
+        home = Home(Path(settings.home))
+        results = open_results(home, in_prefect=in_prefect) if persistent else None
+        with (
+            closing(results) if results else nullcontext(),
+            open_reply_cache(find_replies(home)) as replies,
+            VerdictCache(home.verdicts) as verdicts,
+        ):
+            observations = _observations(settings, traced=traced)
+            now, finish_by = datetime.datetime.now().astimezone(), settings.backbone.finish_by
+            pace = Pace(next_time(finish_by, now) if finish_by else None)
+            if settings.backbone.tier == BATCH:
+                control.progress.step(BATCHES)
+            resources = RunResources(
+                cache=replies,
+                budget=control.budget,
+                observations=observations,
+                endpoints=KnownEndpoints(home.endpoints, control.progress.note),
+                pace=pace,
+                report=control.progress.step,
+                stop_now=control.stop_now,
+                given_up=control.give_up,
+            )
+            own_settings = await find_response_mode(settings.backbone, resources.endpoints)
+            settings = settings.model_copy(update={"backbone": own_settings})
+            configured = writer_settings(settings)
+            async with SqlWorkers() as workers, AsyncExitStack() as stack:
+                own = await stack.enter_async_context(open_backbone(configured.own, resources))
+                # a recording has the replies of the eliminator, too
+                eliminator = own if eliminator_name(settings.pipeline) else None
+                if named := eliminator_settings(settings):
+                    eliminator = await stack.enter_async_context(open_backbone(named, resources))
+                opened = {configured.own.name: own}
+                for writer in configured.writers:
+                    if writer.name not in opened:
+                        backbone = await stack.enter_async_context(open_backbone(writer, resources))
+                        opened[writer.name] = backbone
+                writers = tuple(opened[writer.name] for writer in configured.writers)
+                check_different(
+                    configured.writers, writers
+                )  # again, with the response modes that stand for "auto"
+                source = source_of(own)
+                yield cls(
+                    settings=settings,
+                    control=control,
+                    tools=Tools(own, workers, eliminator, writers, configured.temperature, pace),
+                    replies=replies,
+                    verdicts=verdicts,
+                    results=results,
+                    task_runs=TaskRuns(results) if results and in_prefect else None,
+                    observed=observations,
+                    served=source.served if isinstance(source, RecordedBackbone) else None,
+                )
+
+    def runner(
+        self, inputs: QuestionInputs, *, run: str = "", reruns: Mapping[str, RerunSpec] | None = None
+    ) -> QuestionRunner:
+        """Return the runner of questions of a run, some of which are run again."""
+        # A recording needs every reply. For restored stages, the reply cache has only those of paid backbones.
+        anew = self.settings.record is not None and not kind_of(self.settings.backbone).paid
+        store, stopped = None if anew else self.results, self.control.stop.is_set
+        return QuestionRunner(
+            self.settings, inputs, self.tools, store, self.task_runs, run, stopped, reruns or {}
+        )
+
+    async def recorded(self, task_runs: int) -> int:
+        """Wait until Prefect has recorded the flow run's task runs; return how many it has."""
+        if not task_runs:
+            return 0
+        return await wait_until_recorded(flow_run_id(), task_runs, self.control)
+
+
+def _observations(settings: EvaluationSettings, *, traced: bool) -> Observations | None:
+    """Return where replies are kept for a recording, or for traces of replies that are not cached; else None."""
+    traces = settings.tracking.failed_traces or settings.tracking.sample_traces
+    traced = traced and bool(traces) and not kind_of(settings.backbone).paid
+    recorded = settings.record is not None
+    return Observations(recorded=recorded, traced=traced) if recorded or traced else None

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from flows.evaluate.score_keys import check_keys
-from flows.evaluate.scorer import Scorable, Scorer
+from flows.evaluate.scorer import Scorable, Scorer, check_keys
 from flows.runtime.control import Progress
 from flows.runtime.folder_use import watched
 from flows.runtime.folders import Folders
@@ -51,17 +50,17 @@ from tasks.stages.links import read_link
 class ScoreSettings:
     """Settings of scoring a file of predictions."""
 
-    benchmark: BenchmarkSettings  # settings of the benchmark
+    benchmark: BenchmarkSettings
     predictions: Path  # file of the predictions, or of the trajectories
     reading: Reading  # how it is read where its content leaves it open
-    name: str  # name of the system, shown as the backbone in MLflow
+    name: str  # of the system, shown as the backbone in MLflow
     # the rules to judge by; the benchmark's own is the headline if it is among them, else the first
     rules: tuple[str, ...]
-    selection: QuestionSelection  # which questions
-    linking: Path | None  # file of schema links, or None
+    selection: QuestionSelection
+    linking: Path | None  # file of schema links
     trials: int  # repeated measurements of efficiency; 0: it is not measured
     trajectories: bool  # whether it is a file of trajectories
-    folders: Folders  # where the benchmarks' files are, and the working folder
+    folders: Folders
 
     @property
     def headline(self) -> str:
@@ -70,12 +69,7 @@ class ScoreSettings:
 
 
 def read_rules(text: str | None, headline: str) -> tuple[str, ...]:
-    """Read `--rules`: names separated by commas.
-
-    Args:
-        text: the option; None: the default rules and the benchmark's own.
-        headline: the benchmark's own rule.
-    """
+    """Read `--rules`: names separated by commas; None: the default rules and the benchmark's own, `headline`."""
     if text is None:
         return rules_beside(headline)
     names = [name.strip() for name in text.split(",") if name.strip()]
@@ -86,15 +80,15 @@ def read_rules(text: str | None, headline: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def describe_score(settings: ScoreSettings, scorable: Scorable, predictions: Predictions) -> RunRecord:
+def _describe(settings: ScoreSettings, scorable: Scorable, predictions: Predictions) -> RunRecord:
     """Return the run's identity, with the system's name as its backbone."""
-    file = predictions.file
+    file = describe_file(predictions.file)
     copied = {COPIES_GOLD: True} if predictions.copies_gold else {}
     linking = {"linking": str(settings.linking)} if settings.linking else {}
     run = describe(
         {
             "benchmark": settings.benchmark.model_dump(mode="json"),
-            "backbone": {"name": settings.name, "kind": PREDICTIONS, **describe_file(file), **copied},
+            "backbone": {"name": settings.name, "kind": PREDICTIONS, **file, **copied},
             "pipeline": {"name": PREDICTIONS, "kind": PREDICTIONS, "rules": list(settings.rules), **linking},
         },
         scorable.benchmark.question_files,
@@ -167,45 +161,40 @@ AT_ONCE = 64
 
 @dataclass(frozen=True)
 class Selected:
-    """Questions and databases to score, with what is known of the questions."""
+    """Questions and databases to score, with the outcomes of the questions."""
 
     scorable: Scorable
     predictions: Predictions = field(repr=False)
-    links: Mapping[str, Link] = field(repr=False)
-    trajectories: Mapping[str, Outcome] = field(repr=False)  # outcomes by question id; {} for predictions
+    outcomes: Mapping[Question, Outcome] = field(repr=False)
 
 
 def run_score(settings: ScoreSettings, progress: Progress) -> RunRecord:
     """Score a file of predictions and log it like an evaluation."""
-    with watched(settings.folders.home):
-        return _run(settings, progress)
-
-
-def _run(settings: ScoreSettings, progress: Progress) -> RunRecord:
     started = time.monotonic()
-    import_in_background()
-    progress.step(f"Reading {settings.benchmark.name}")
-    selected = _select(settings, progress)
-    run = describe_score(settings, selected.scorable, selected.predictions)
-    report = asyncio.run(_score(settings, selected, progress))
-    for note in about_same_failure(report):
-        progress.note(note)
-    progress.step("Logging to MLflow")
-    facts = {"predictions": describe_file(selected.predictions.file)}
-    completion = Completion(
-        seconds=time.monotonic() - started,
-        facts=facts,
-        describe=run_description,
-        page=page_with({name: database.schema for name, database in selected.scorable.databases.items()}),
-    )
-    notes = [*selected.predictions.notes, *progress.notes]
-    return log_score(settings.folders.home, run, report, completion, notes)
+    with watched(settings.folders.home):
+        import_in_background()
+        progress.step(f"Reading {settings.benchmark.name}")
+        selected = _select(settings, progress)
+        run = _describe(settings, selected.scorable, selected.predictions)
+        report = asyncio.run(_score(settings, selected, progress))
+        for note in about_same_failure(report):
+            progress.note(note)
+        progress.step("Logging to MLflow")
+        facts = {"predictions": describe_file(selected.predictions.file)}
+        completion = Completion(
+            seconds=time.monotonic() - started,
+            facts=facts,
+            describe=run_description,
+            page=page_with({name: database.schema for name, database in selected.scorable.databases.items()}),
+        )
+        notes = [*selected.predictions.notes, *progress.notes]
+        return log_score(settings.folders.home, run, report, completion, notes)
 
 
 def _select(settings: ScoreSettings, progress: Progress) -> Selected:
     # first: it takes no time, the benchmark may
-    given = read_trajectories(settings.predictions) if settings.trajectories else None
-    file = given.predictions if given else read_predictions(settings.predictions, settings.reading)
+    turns_file = read_trajectories(settings.predictions) if settings.trajectories else None
+    file = turns_file.predictions if turns_file else read_predictions(settings.predictions, settings.reading)
     benchmark = settings.folders.benchmark(settings.benchmark, progress)
     if not benchmark.gold and not benchmark.results:
         raise DataError(
@@ -221,27 +210,30 @@ def _select(settings: ScoreSettings, progress: Progress) -> Selected:
     if not present and settings.linking is None:
         raise no_database(benchmark, database_ids)
     progress.step(f"Reading {counted(len(present), 'database')}")
-    databases = {name: _open(benchmark, name) for name in present}
+    schemas = benchmark.schemas
+    databases = {
+        name: open_database(
+            benchmark.location(name),
+            name,
+            sample_rows=0,
+            foreign_keys=schemas[name].foreign_keys if name in schemas else (),
+        )
+        for name in present
+    }
     for note in other_content(benchmark, databases):
         progress.note(note)
     links = _links(settings.linking, benchmark, databases) if settings.linking else {}
-    outcomes = (
-        {trajectory.question_id: outcome_of(trajectory, given.sha256) for trajectory in given.trajectories}
-        if given
-        else {}
-    )
+    by_id = {}
+    if turns_file:
+        for trajectory in turns_file.trajectories:
+            by_id[trajectory.question_id] = outcome_of(trajectory, turns_file.sha256)
+    outcomes = {}
+    for question in questions:
+        outcome = by_id.get(question.id) or Outcome(question.id, predictions.sqls.get(question.id))
+        link = {LINK: links[question.id]} if question.id in links else {}
+        outcomes[question] = replace(outcome, links=link)
     scorable = Scorable(benchmark, questions, databases, open_suites(benchmark, databases))
-    return Selected(scorable, predictions, links, outcomes)
-
-
-def _open(benchmark: Benchmark, name: str) -> Database:
-    entry = benchmark.schemas.get(name)
-    return open_database(
-        benchmark.location(name),
-        name,
-        sample_rows=0,
-        foreign_keys=entry.foreign_keys if entry else (),
-    )
+    return Selected(scorable, predictions, outcomes)
 
 
 def _links(path: Path, benchmark: Benchmark, databases: Mapping[str, Database]) -> dict[str, Link]:
@@ -266,33 +258,24 @@ async def _score(settings: ScoreSettings, selected: Selected, progress: Progress
         with VerdictCache(settings.folders.home.verdicts, workers.limits) as cache:
             judge = Judge(workers, settings.rules, settings.benchmark.timeout_s, cache)
             scorable = selected.scorable
-            await check_keys(scorable.benchmark, scorable.questions, scorable.databases, workers, progress)
+            await check_keys(scorable, workers, progress)
             scorer = Scorer(scorable, judge, headline=settings.headline, progress=judging)
-            outcomes = {question.id: _outcome(question, selected) for question in scorable.questions}
-            await score_all(scorer, scorable.questions, outcomes)
+            await score_all(scorer, selected.outcomes)
         efficiency = await scorer.measure_efficiency(settings.trials) if settings.trials else None
     await store
     report = scorer.report(efficiency, link_all=settings.linking is not None)
     return as_reported(report)
 
 
-async def score_all(scorer: Scorer, questions: Sequence[Question], outcomes: Mapping[str, Outcome]) -> None:
+async def score_all(scorer: Scorer, outcomes: Mapping[Question, Outcome]) -> None:
     """Score the outcome of every question, ordered by database, so that workers keep a database open."""
     places = asyncio.Semaphore(AT_ONCE)
 
     async def score(question: Question) -> None:
         async with places:
-            await scorer.score(question, outcomes[question.id])
+            await scorer.score(question, outcomes[question])
 
-    await asyncio.gather(*map(score, sorted(questions, key=lambda question: question.database_id)))
-
-
-def _outcome(question: Question, selected: Selected) -> Outcome:
-    links = {LINK: selected.links[question.id]} if question.id in selected.links else {}
-    known = selected.trajectories.get(question.id) or Outcome(
-        question.id, selected.predictions.sqls.get(question.id)
-    )
-    return replace(known, links=links)
+    await asyncio.gather(*map(score, sorted(outcomes, key=lambda question: question.database_id)))
 
 
 class _Judging(Progress):
@@ -303,14 +286,8 @@ class _Judging(Progress):
         self._progress = progress
         self._total = total
         self._done = 0
-
-    def step(self, text: str) -> None:
-        """Show a step of the scorer."""
-        self._progress.step(text)
-
-    def note(self, text: str) -> None:
-        """Keep a sentence for the end of the run."""
-        self._progress.note(text)
+        self.step = progress.step  # type: ignore[method-assign]
+        self.note = progress.note  # type: ignore[method-assign]
 
     def judged(self, *, correct: bool) -> None:
         """Count a scored prediction."""

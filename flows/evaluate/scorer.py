@@ -1,15 +1,17 @@
-"""Scores questions while others are still being asked."""
+"""Scores questions while others are still being asked: by execution, and by answer keys beside the official gold."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from flows.evaluate.score_keys import FINAL, KeyJudge
 from flows.runtime.control import Progress
+from tasks.benchmarks.answer_keys import AnswerKey
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.core.errors import ConfigurationError, DatabaseUnavailableError
 from tasks.core.outcome import Failure, Outcome
-from tasks.core.records import Question
+from tasks.core.records import Execution, Question
 from tasks.database.database import Database, dialect_named
+from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.schema import Schema
 from tasks.scoring.build_report import build_report
 from tasks.scoring.candidates import CandidateSetup
@@ -17,30 +19,108 @@ from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.result_metrics import measure_results
 from tasks.scoring.execution.rules import RULES, SubsetGold
 from tasks.scoring.execution.run_times import Measured, RightAnswer, measure_efficiency
-from tasks.scoring.execution.suite import judge_golds, read_accepted
+from tasks.scoring.execution.suite import either, judge_golds, read_accepted
 from tasks.scoring.execution.undecided_golds import decide
 from tasks.scoring.linking import score_links
 from tasks.scoring.metric import METRICS, QuestionValue, ScoredRun, find_metrics, measure
 from tasks.scoring.metrics.rules import SuiteRun
-from tasks.scoring.report import NO_GOLD, QuestionScore, Report, Verdict, is_right
+from tasks.scoring.report import NO_GOLD, Change, KeyVerdict, QuestionScore, Report, Verdict, is_right
 from tasks.sql.transpiling import Transpiled, transpile
+
+CHANGES: Mapping[str, Change] = {"replace": "replaced", "add": "added", "withdraw": "withdrawn"}
+"""What the action of an entry does to a gold."""
+FINAL = "final"
+
+TRIALS = 3
+"""Measurements of the efficiency of all right answers."""
+
+
+@dataclass(frozen=True)
+class KeyJudge:
+    """The answer keys of a benchmark."""
+
+    benchmark: Benchmark  # the whole split
+    judge: Judge  # compares SQL with a gold
+
+    def of(self, question: Question) -> dict[str, KeyVerdict]:
+        """Return what each key changes of a question, by the key's name, with nothing judged right."""
+        verdicts = ((key.name, self._verdict(key, question)) for key in self.benchmark.keys)
+        return {name: verdict for name, verdict in verdicts if verdict is not None}
+
+    def _verdict(self, key: AnswerKey, question: Question) -> KeyVerdict | None:
+        if question.id in key.absent:
+            return KeyVerdict("absent")
+        entry = key.entries.get(question.id)
+        if entry is None:
+            return None
+        if not entry.has_text_of(question):
+            texts = (entry.question or question.text, entry.evidence or "")
+            return KeyVerdict("other_text", entry.sql, {}, entry.reason, entry.source, *texts)
+        golds = entry.sql
+        if entry.action == "add":
+            official = self.benchmark.gold.get(entry.question_id)
+            further = self.benchmark.further_gold.get(entry.question_id, ())
+            golds = (*([official] if official else []), *further, *entry.sql)
+        return KeyVerdict(CHANGES[entry.action], golds, {}, entry.reason, entry.source)
+
+    async def judged(self, score: QuestionScore, databases: Sequence[Database]) -> dict[str, KeyVerdict]:
+        """Judge a question's final SQL on its databases by each key that changes its gold."""
+        verdicts = self.of(score.question)
+        for key in self.benchmark.keys:
+            verdict = verdicts.get(key.name)
+            if verdict is None or not verdict.counted:
+                continue
+            golds = key.entries[score.question.id].sql
+            judged = (await judge_golds(self.judge, databases, golds, {FINAL: score.outcome.sql})).all[FINAL]
+            if verdict.change == "added":
+                judged = either(score.final, judged)
+            verdicts[key.name] = replace(verdict, correct=judged.correct)
+        return verdicts
+
+
+def why_sql_fails(question_id: str, sql: str, execution: Execution) -> str:
+    """Say which SQL of a key does not run, and why."""
+    why = " ".join(execution.error.split()) or execution.status
+    return f"question {question_id}: the SQL does not run ({why}): {' '.join(sql.split())[:120]}"
+
+
+async def check_keys(scorable: "Scorable", workers: SqlWorkers, progress: Progress) -> None:
+    """Run the SQL of every key for the selected questions that have a database."""
+    benchmark, databases = scorable.benchmark, scorable.databases
+    done = 0
+
+    async def problem(question: Question, sql: str, total: int) -> str:
+        """Run a SQL; say why it does not run, "" if it does."""
+        nonlocal done
+        database, timeout_s = databases[question.database_id], benchmark.settings.timeout_s
+        execution = await workers.execute(database, sql, rows=0, timeout_s=timeout_s)
+        done += 1
+        progress.step(f"Checking the answer keys: {done:,} of {total:,} SQL")
+        return "" if execution.ok else why_sql_fails(question.id, sql, execution)
+
+    for key in benchmark.keys:
+        sqls = [
+            (question, sql)
+            for question in scorable.questions
+            if question.id in key.entries
+            and question.database_id in databases
+            and key.entries[question.id].has_text_of(question)
+            for sql in key.entries[question.id].sql
+        ]
+        done = 0
+        problems = await asyncio.gather(*(problem(question, sql, len(sqls)) for question, sql in sqls))
+        key.demand_valid(tuple(filter(None, problems)))
 
 
 class AnswerTranslation:
-    """Translator of answers, which counts what it changes.
-
-    Args:
-        written: dialect of the answers, as a user names it.
-    """
+    """Translator of answers from a dialect, as a user names it, which counts what it changes."""
 
     def __init__(self, written: str) -> None:
         self._written = written
         self._dialect = dialect_named(written)
-        self._translated: set[str] = set()
-        self._changed: set[str] = set()
-        self._unread: set[str] = set()
+        self._translated = self._changed = self._unread = 0
 
-    def apply(self, question: Question, outcome: Outcome, database: Database) -> Outcome:
+    def apply(self, outcome: Outcome, database: Database) -> Outcome:
         """Return the outcome with its SQL and that of its candidates translated."""
 
         def translated(sql: str) -> Transpiled:
@@ -48,11 +128,9 @@ class AnswerTranslation:
 
         if outcome.sql:
             final = translated(outcome.sql)
-            self._translated.add(question.id)
-            if final.problem:
-                self._unread.add(question.id)
-            if final.changed:
-                self._changed.add(question.id)
+            self._translated += 1
+            self._unread += bool(final.problem)
+            self._changed += bool(final.changed)
             outcome = replace(outcome, sql=final.sql)
         candidates = (
             replace(candidate, sql=translated(candidate.sql).sql) if candidate.sql else candidate
@@ -64,18 +142,12 @@ class AnswerTranslation:
     def note(self) -> str:
         """What was translated, in sentences with counts."""
         unread = (
-            f" {len(self._unread):,} could not be translated and were scored as written."
-            if self._unread
-            else ""
+            f" {self._unread:,} could not be translated and were scored as written." if self._unread else ""
         )
         return (
-            f"{len(self._translated):,} answers were translated from {self._written} by sqlglot before they were "
-            f"scored; {len(self._changed):,} have another text than before.{unread}"
+            f"{self._translated:,} answers were translated from {self._written} by sqlglot before they were "
+            f"scored; {self._changed:,} have another text than before.{unread}"
         )
-
-
-TRIALS = 3
-"""Measurements of the efficiency of all right answers."""
 
 
 @dataclass(frozen=True)
@@ -83,10 +155,9 @@ class Scorable:
     """What is scored."""
 
     benchmark: Benchmark  # the whole split
-    # the selected questions, in the benchmark's order, also those without a database
-    questions: Sequence[Question]
-    databases: Mapping[str, Database] = field(repr=False)  # the opened databases, by id
-    # each database with those of its test suite, by its id; absent: it has none
+    questions: Sequence[Question]  # in the benchmark's order, also those without a database
+    databases: Mapping[str, Database] = field(repr=False)
+    # each database that has a test suite, with those of the suite
     suites: Mapping[str, tuple[Database, ...]] = field(default_factory=dict, repr=False)
 
     @property
@@ -101,12 +172,7 @@ class Scorable:
 class Scorer:
     """Scorer of outcomes: compares their SQL with the gold SQL by execution, and builds the report.
 
-    Args:
-        scorable: questions and databases.
-        judge: compares SQL with the gold.
-        headline: the rule of the headline; None: the benchmark's own.
-        record: called with each score.
-        progress: display of the number of scored questions.
+    `record` is called with each score; without a `headline` rule it is the benchmark's own.
     """
 
     def __init__(
@@ -130,7 +196,7 @@ class Scorer:
         self._metrics = find_metrics(asked)
         metrics = [METRICS.get(name) for name in asked]
         self._executed = [metric for metric in self._metrics if metric.compare and metric in metrics]
-        self._measured: dict[str, dict[str, QuestionValue]] = {one.name: {} for one in self._executed}
+        self._measured: dict[str, dict[str, QuestionValue]] = {metric.name: {} for metric in self._executed}
         self._accepted = self._read_accepted()
         self._keys = KeyJudge(scorable.benchmark, judge)
         written = self._settings.transpile_predictions
@@ -144,7 +210,7 @@ class Scorer:
         database = self._scorable.databases.get(question.database_id)
         gold = self._gold(question)
         if database is not None and self._translation:
-            outcome = self._translation.apply(question, outcome, database)
+            outcome = self._translation.apply(outcome, database)
         if database is None:
             self._scores[question.id] = _unscored(question, outcome, gold)
             return
@@ -177,7 +243,6 @@ class Scorer:
         return dict(verdicts.all)
 
     def _suite(self, database: Database) -> tuple[Database, ...]:
-        """Return a database and those of its test suite, which have its schema."""
         return self._scorable.suites.get(database.id, (database,))
 
     async def add_scored(self, score: QuestionScore) -> None:
@@ -191,7 +256,16 @@ class Scorer:
                 )
                 score = replace(score, undecided=decision.kinds)
         if database and score.executable and self._gold(score.question):
-            await self._measure(score, database)
+            measured = await measure_results(
+                self._judge.workers,
+                database,
+                score.gold_sql,
+                score.outcome.sql,
+                self._executed,
+                timeout_s=self._settings.timeout_s,
+            )
+            for name, value in measured.items():
+                self._measured[name][score.question.id] = value
             if len(self._suite(database)) > 1 and score.question.id not in self._first_right:
                 # known verdicts: of an earlier run
                 await self._verdicts(score.question, database, score.outcome)
@@ -201,19 +275,6 @@ class Scorer:
         self._scores[score.question.id] = score
         if self._record:
             self._record(score)
-
-    async def _measure(self, score: QuestionScore, database: Database) -> None:
-        """Compute the metrics of one question that compare results."""
-        measured = await measure_results(
-            self._judge.workers,
-            database,
-            score.gold_sql,
-            score.outcome.sql,
-            self._executed,
-            timeout_s=self._settings.timeout_s,
-        )
-        for name, value in measured.items():
-            self._measured[name][score.question.id] = value
 
     @property
     def scores(self) -> tuple[QuestionScore, ...]:
@@ -225,10 +286,9 @@ class Scorer:
             if question.id in self._scores or question.database_id not in known
         )
 
-    @property
-    def right_answers(self) -> tuple[RightAnswer, ...]:
-        """Final answers that are right under the headline rule, with their gold SQL."""
-        return tuple(
+    async def measure_efficiency(self, trials: int = TRIALS) -> Measured:
+        """Time the right answers against their gold; nothing else should run on the workers meanwhile."""
+        answers = [
             RightAnswer(
                 score.question.id,
                 self._scorable.databases[score.question.database_id],
@@ -237,13 +297,8 @@ class Scorer:
             )
             for score in self.scores
             if score.outcome.sql and score.gold_sql and is_right(score.final, self._headline)
-        )
-
-    async def measure_efficiency(self, trials: int = TRIALS) -> Measured:
-        """Time the right answers against their gold; nothing else should run on the workers meanwhile."""
-        answers = self.right_answers
+        ]
         total = trials * len(answers)
-
         return await measure_efficiency(
             self._judge.workers,
             answers,
@@ -268,10 +323,7 @@ class Scorer:
     ) -> Report:
         """Return the report over all selected questions, with every metric.
 
-        Args:
-            efficiency: measured run times; None: not measured.
-            link_all: also score schema links of missing databases, which needs only their schemas.
-            candidates: how candidates were made; None: there are none.
+        With `link_all` schema links of missing databases are scored too, which needs only their schemas.
         """
         schemas = self.schemas
         known: Mapping[str, Schema] = {**self._scorable.benchmark.schemas, **schemas} if link_all else schemas
@@ -283,34 +335,26 @@ class Scorer:
         )
         if link_all:
             report = replace(report, links=score_links(report.rows, known))
+        sizes = {name: len(databases) for name, databases in self._scorable.suites.items()}
+        right = {row.question.id: is_right(row.final, self._headline) for row in report.rows}
+        suite_run = SuiteRun(sizes, {**right, **self._first_right}) if self._first_right else None
+        others = {"efficiency": efficiency, "test_suite": suite_run, "candidates": candidates}
         run = ScoredRun(
             report,
             known,
             exact_match=self._scorable.benchmark.layout.exact_match,
             link_rows=report.rows if link_all else None,
-            measured={
-                **self._measured,
-                **({"efficiency": efficiency} if efficiency else {}),
-                **({"test_suite": self._suite_run} if self._first_right else {}),
-                **({"candidates": candidates} if candidates else {}),
-            },
+            measured=self._measured | {name: value for name, value in others.items() if value},
         )
-        if self._translation and self._translation.note:
+        if self._translation:
             self._progress.note(self._translation.note)
         return replace(report, details=measure(run, self._metrics))
-
-    @property
-    def _suite_run(self) -> SuiteRun:
-        sizes = {name: len(databases) for name, databases in self._scorable.suites.items()}
-        first = {row.question.id: is_right(row.final, self._headline) for row in self.scores}
-        return SuiteRun(sizes, {**first, **self._first_right})
 
     def _without_database(self, question: Question) -> QuestionScore:
         failure = Failure("missing_database", "", f"the database {question.database_id} is missing", False)
         return _unscored(question, Outcome(question.id, None, failure=failure), self._gold(question))
 
     def _gold(self, question: Question) -> str:
-        """Return the gold SQL of a question; "" where it has none."""
         return self._scorable.benchmark.gold.get(question.id, "")
 
     def _read_accepted(self) -> dict[str, SubsetGold]:

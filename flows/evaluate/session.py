@@ -1,25 +1,25 @@
 """A session: an evaluation or re-run with its resources, its scorer, and its records in MLflow and the warehouse."""
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from flows.evaluate.backbones import candidate_setup
+from flows.evaluate.exchanges import cached_exchange
 from flows.evaluate.pool import Answers, Score, answer_all
-from flows.evaluate.preparation import Preparation
-from flows.evaluate.resources import Resources
-from flows.evaluate.runner import RerunSpec
-from flows.evaluate.score_keys import check_keys
-from flows.evaluate.scorer import Scorable, Scorer
-from flows.evaluate.tracking import Tracking
+from flows.evaluate.preparation import Preparation, candidate_setup
+from flows.evaluate.runner import RerunSpec, Resources
+from flows.evaluate.scorer import Scorable, Scorer, check_keys
 from flows.prefect.artifacts import prefect_ui, show_result
-from flows.prefect.task_runs import server_answers
-from flows.runtime.control import Control
+from flows.prefect.flow_runs import server_answers
+from flows.runtime.control import Control, Interrupted
+from flows.runtime.process import import_in_background
+from tasks.backbone.recordings import Exchange
 from tasks.core.errors import (
     BackboneError,
     ConfigurationError,
@@ -29,30 +29,134 @@ from tasks.core.errors import (
 )
 from tasks.core.outcome import Outcome
 from tasks.core.records import Question
-from tasks.core.wording import counted, money, shorten
-from tasks.database.database import changed_on_servers
+from tasks.core.wording import counted, money, shorten, size
+from tasks.database.database import changed_on_servers, digests_of, product_of
 from tasks.pages.run import run_description
 from tasks.pages.run_page import page_with
+from tasks.results.build_record import describe
 from tasks.results.mlflow.package import Completion
-from tasks.results.run_record import DATABASES_CHANGED, RunRecord, TaskRunCounts
+from tasks.results.mlflow.standing import log_standing
+from tasks.results.mlflow.trace_choice import choose, is_failed, sample_of
+from tasks.results.mlflow.tracker import Tracker
+from tasks.results.parameters import redact
+from tasks.results.retention import size_of
+from tasks.results.run_record import (
+    DATABASES_CHANGED,
+    GENERATED_DESCRIPTIONS,
+    KINDS,
+    NIGHT,
+    RunRecord,
+    TaskRunCounts,
+    Unfinished,
+)
+from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.cost import total_cost
+from tasks.scoring.degradation import about_models
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.rules import rules_beside
 from tasks.scoring.execution.suite import open_suites
+from tasks.scoring.report import QuestionScore, Report, is_right
 from tasks.settings.home import Home
+from tasks.settings.pipeline import oracle_settings
 
+log = logging.getLogger(__name__)
+
+WRITE_EVERY_S = 5.0
+"""Interval of writes to the warehouse: a crash loses at most these scores; the answers are cached before."""
+FIRST_CALLS_S = 0.3
+"""Time for which the run is not yet begun in MLflow, so that the first model calls are sent before."""
 NO_TAGS: Mapping[str, str] = MappingProxyType({})
+NO_SHARDS = Answers()
 
 
-@dataclass(frozen=True)
+class Tracing:
+    """The traces of one evaluation.
+
+    A nightly run traces an answer without its stages if it has the same verdict as in the run before, unless it failed:
+    most of what nightly runs add to MLflow would be the same prompts.
+
+    Replies of models are read from the reply cache. Those of the offline backbone and of recordings are not cached, so
+    the backbone is observed; replies to a question are dropped when scoring shows that it is not traced.
+    """
+
+    def __init__(self, preparation: Preparation, resources: Resources, *, nightly: bool) -> None:
+        self._settings = preparation.settings.tracking
+        self._rule = preparation.settings.benchmark.rule
+        self._replies = resources.replies
+        self._observed = resources.observed
+        executable = [
+            question.id for question in preparation.questions if question.database_id in preparation.databases
+        ]
+        self._sample = sample_of(executable, self._settings.sample_traces)
+        self._nightly = nightly
+        # whether answers were right in the run before, by question id; {} until that is known
+        self.before: Mapping[str, bool] = {}
+        self.remark = "no traces"  # which questions have a trace
+
+    def scored(self, score: QuestionScore) -> None:
+        """Drop the replies to a scored question that is not traced."""
+        wrong = is_failed(score) or not is_right(score.final, self._rule)
+        traced = wrong or self._flipped(score) or score.question.id in self._sample
+        if self._observed and (self._unchanged(score) or not traced):
+            self._observed.drop(score.question.id)
+
+    def _flipped(self, score: QuestionScore) -> bool:
+        right = is_right(score.final, self._rule)
+        return self.before.get(score.question.id, right) is not right
+
+    def _unchanged(self, score: QuestionScore) -> bool:
+        """Return whether a nightly run has the same verdict as the run before on an answer that did not fail."""
+        known = self._nightly and score.question.id in self.before
+        return known and not is_failed(score) and not self._flipped(score)
+
+    def write(self, tracker: Tracker, report: Report) -> str:
+        """Write the traces of a run; return why there are none, as a sentence, "" where there are."""
+        settings = self._settings
+        choice = choose(
+            report,
+            failed=settings.failed_traces,
+            sample=settings.sample_traces,
+            brief=len(report.rows) if settings.genai_evaluation else settings.brief_traces,
+            flipped={row.question.id for row in report.rows if self._flipped(row)},
+            unchanged={row.question.id for row in report.rows if self._unchanged(row)},
+        )
+        problem = tracker.trace(choice, self._exchange)
+        if problem:
+            return f"MLflow has no traces of this run: {problem}"
+        self.remark = str(choice)
+        return ""
+
+    def _exchange(self, question: str, key: str) -> Exchange | None:
+        if self._observed and (exchange := self._observed.exchange(question, key)):
+            return exchange
+        return cached_exchange(self._replies, key)
+
+
 class Session:
-    """Resources whose answers are scored against the gold SQL and tracked in MLflow and the warehouse."""
+    """An evaluation whose answers are scored against the gold SQL.
 
-    preparation: Preparation  # what is evaluated
-    resources: Resources  # models, caches and SQL workers
-    tracking: Tracking  # the run's records
-    scorer: Scorer  # scores answers while others are still being asked
-    started: float  # time of opening, by `time.monotonic`
+    Scores are written to the warehouse while it goes on; MLflow gets the run at its beginning and end.
+    """
+
+    def __init__(
+        self, preparation: Preparation, resources: Resources, scorable: Scorable, run: RunRecord
+    ) -> None:
+        self.preparation = preparation
+        self.resources = resources
+        self.run = run
+        settings, progress = preparation.settings.benchmark, resources.control.progress
+        rules = rules_beside(settings.rule)
+        judge = Judge(resources.tools.workers, rules, settings.timeout_s, resources.verdicts)
+        self.scorer = Scorer(scorable, judge, record=self._record, progress=progress)
+        self._home = Home(Path(preparation.settings.home))
+        self._tracing = Tracing(preparation, resources, nightly=NIGHT in run.tags)
+        self._tracker = Tracker(self._home)
+        self._warehouse = Warehouse(self._home.warehouse)
+        self._unwritten: list[QuestionScore] = []
+        self._writing: asyncio.Task[None] | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self._ending = asyncio.Event()
+        self._started = time.monotonic()
 
     @classmethod
     @asynccontextmanager
@@ -65,37 +169,55 @@ class Session:
         inputs: str = "",
         in_prefect: bool = True,
     ) -> "AsyncIterator[Session]":
-        """Open everything; if the block raises, the records contain the status and the reason.
+        """Start a run with further tags; if the block raises, its records contain the status and the reason.
 
         `inputs` is as in `RunRecord`, `in_prefect` as in `Resources.open`.
         """
         settings = preparation.settings
-        async with AsyncExitStack() as opened:
-            resources = await opened.enter_async_context(
-                Resources.open(settings, control, in_prefect=in_prefect, traced=True)
-            )
-            settings = resources.settings
-            preparation = replace(preparation, settings=settings)
-            suites = open_suites(preparation.benchmark, preparation.databases)
-            await check_keys(
-                preparation.benchmark,
-                preparation.questions,
-                preparation.databases,
-                resources.tools.workers,
-                control.progress,
-            )
-            tracking = await opened.enter_async_context(
-                Tracking.open(preparation, Home(Path(settings.home)), resources, tags, inputs)
-            )
-            rules, timeout_s = rules_beside(settings.benchmark.rule), settings.benchmark.timeout_s
-            judge = Judge(resources.tools.workers, rules, timeout_s, resources.verdicts)
-            scorer = Scorer(
-                Scorable(preparation.benchmark, preparation.questions, preparation.databases, suites),
-                judge,
-                record=tracking.record,
-                progress=control.progress,
-            )
-            yield cls(preparation, resources, tracking, scorer, time.monotonic())
+        async with Resources.open(settings, control, in_prefect=in_prefect, traced=True) as resources:
+            preparation = replace(preparation, settings=resources.settings)
+            benchmark, databases = preparation.benchmark, preparation.databases
+            suites = open_suites(benchmark, databases)
+            scorable = Scorable(benchmark, preparation.questions, databases, suites)
+            await check_keys(scorable, resources.tools.workers, control.progress)
+            session = cls(preparation, resources, scorable, _describe(preparation, tags, inputs))
+            await session._start()
+            try:
+                yield session
+            except Interrupted:
+                await session._abandon(
+                    "the user stopped it; run the same command again to continue.", "interrupted"
+                )
+                raise
+            except BaseException as error:
+                await session._abandon(str(error) or type(error).__name__, "failed")
+                raise
+
+    async def _start(self) -> None:
+        later = self._tracker.may_start_later(self.run)
+        self._starting = asyncio.create_task(self._start_tracker(FIRST_CALLS_S if later else 0))
+        if not later:
+            await self._starting
+        try:
+            self._tracing.before = await asyncio.to_thread(self._warehouse.verdicts_before, self.run)
+            await asyncio.to_thread(self._warehouse.start, self.run)
+        except CrosscheckError as error:
+            await self._starting
+            await asyncio.to_thread(self._tracker.abandon, str(error))
+            raise
+        self.resources.control.register(run=self.run.run_id)
+        self._writing = asyncio.create_task(self._write_periodically())
+
+    async def _start_tracker(self, delay_s: float) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._ending.wait(), delay_s)
+        import_in_background()
+
+        def register(mlflow_run: str) -> None:
+            # at once: if the process is killed, the next one ends the run in MLflow
+            self.resources.control.register(mlflow_run=mlflow_run, tracking_uri=self._tracker.store.uri)
+
+        await asyncio.to_thread(self._tracker.start, self.run, register)
 
     def answer(
         self,
@@ -106,18 +228,19 @@ class Session:
         given: Answers | None = None,
         restored: Mapping[str, Outcome] | None = None,
     ) -> Awaitable[Answers]:
-        """Run questions through the pipeline and score them.
-
-        Args:
-            questions: those whose database or schema is known.
-            score: awaited with each outcome; None: the scorer's own.
-            reruns: how questions are asked again, by id.
-            given: outcomes of shards: questions without an answer, which are not asked again.
-            restored: outcomes that have been restored already; None: they are looked for.
-        """
-        runner = self.resources.runner(self.preparation.inputs, run=self.tracking.run.run_id, reruns=reruns)
+        """Run questions through the pipeline and score them; `given` and `restored` are as in `answer_all`."""
+        runner = self.resources.runner(self.preparation.inputs, run=self.run.run_id, reruns=reruns)
         control = self.resources.control
         return answer_all(questions, runner, control, score or self.scorer.score, given, restored)
+
+    def _record(self, score: QuestionScore) -> None:
+        """Queue a scored question for the next write to the warehouse."""
+        self._unwritten.append(score)
+        self._tracing.scored(score)
+
+    def note(self, facts: Mapping[str, Any]) -> None:
+        """Write fields of the record of the run that goes on, in the warehouse, until its end replaces them."""
+        self._warehouse.note(self.run.run_id, facts)
 
     async def finish(
         self,
@@ -125,44 +248,132 @@ class Session:
         *,
         facts: Mapping[str, Any],
         tags: Mapping[str, str] = NO_TAGS,
-        elsewhere: int = 0,
-        recorded: int = 0,
+        shards: Answers = NO_SHARDS,
     ) -> RunRecord:
         """Log the run, while Prefect records the last task runs, and return its record.
 
-        Args:
-            answers: outcomes of all questions.
-            facts: further fields of the record, which MLflow and the warehouse get as well.
-            tags: further tags of the run, which are known only at its end.
-            elsewhere: task runs of other flow runs (shards), included in `answers.task_runs`.
-            recorded: how many of these Prefect has recorded.
+        `facts` are further fields of the record, which MLflow and the warehouse get as well; `tags` are known only now.
         """
-        measured = self.preparation.settings.benchmark.efficiency
-        efficiency = await self.scorer.measure_efficiency() if measured else None
+        settings = self.preparation.settings
+        efficiency = await self.scorer.measure_efficiency() if settings.benchmark.efficiency else None
         changed = await asyncio.to_thread(self._changed_databases)
         report = self.scorer.report(
             efficiency,
             link_all=bool(self.preparation.schema_only),
-            candidates=candidate_setup(self.preparation.settings),
+            candidates=candidate_setup(settings),
         )
-        seconds = time.monotonic() - self.started
-        traced, own = await asyncio.gather(
-            self.tracking.trace(report), self.resources.recorded(answers.task_runs - elsewhere)
+        seconds = time.monotonic() - self._started
+        problem, recorded = await asyncio.gather(
+            self._trace(report), self.resources.recorded(answers.task_runs)
         )
+        tags = {**tags, DATABASES_CHANGED: shorten(changed, 5)} if changed else tags
+        self.run = self.run.model_copy(update={"tags": {**self.run.tags, **tags}})
+        same = await asyncio.to_thread(self._same, report) if "rerun" not in facts else ""
+        models = about_models((row.outcome for row in report.rows), self.run.settings_of("pipeline"))
         completion = Completion(
             seconds=seconds,
-            prefect=TaskRunCounts(answers.task_runs, recorded + own),
-            facts=facts,
+            prefect=TaskRunCounts(answers.task_runs + shards.task_runs, recorded + shards.recorded),
+            facts={**facts, "same_as": same or None, "fatal": answers.fatal},
             describe=run_description,
             page=page_with(self.scorer.schemas),
-            tags={**tags, DATABASES_CHANGED: shorten(changed, 5)} if changed else tags,
+            tags=tags,
+            status="partial" if answers.fatal else "complete",
+            remarks=tuple(filter(None, (self._tracing.remark, models))),
+            genai_evaluation=settings.tracking.genai_evaluation,
         )
+        record = await asyncio.to_thread(self._tracker.finish, report, completion)
+        record = await self._keep(record, same, record.mlflow.problem or problem, models)
         control = self.resources.control
-        record = control.result = await self.tracking.finish(report, answers, traced, completion)
+        control.result = record
         if control.flow_run and await server_answers(control):
-            control.prefect = prefect_ui(Home(Path(self.preparation.settings.home)), control)
+            control.prefect = prefect_ui(self._home, control)
             await show_result(record)
         return record
+
+    async def _trace(self, report: Report) -> str:
+        await self._stop_writing()
+        self.resources.control.progress.step("Logging to MLflow")
+        if self._starting:
+            await self._starting
+        return await asyncio.to_thread(self._tracing.write, self._tracker, report)
+
+    async def _keep(self, record: RunRecord, same: str, problem: str, models: str) -> RunRecord:
+        """Write the record to the warehouse, and return it with all notes."""
+        notes = [*self.preparation.notes, *self.resources.control.progress.notes]
+        if same:
+            notes.append(
+                f"The same as run {same}: settings and answers are equal, every answer was kept, and nothing was paid."
+            )
+        notes += [problem, models]
+        if checked := self.preparation.demonstrations:
+            record = record.model_copy(update={"remarks": (*record.remarks, checked)})
+        try:
+            await asyncio.to_thread(self._warehouse.finish, record.with_notes(notes))
+        except CrosscheckError as error:
+            notes.append(f"The warehouse does not have this run: {error}")
+        else:
+            await asyncio.to_thread(log_standing, self._tracker.store, self._warehouse, record)
+        notes.append(await asyncio.to_thread(self._too_large))
+        return record.with_notes(notes)
+
+    def _same(self, report: Report) -> str:
+        """Return the id of an earlier run of which this one is a repetition without a paid call, "" if of none."""
+        if report.cost.calls:
+            return ""
+        try:
+            return self._warehouse.same_answers(self.run, report.rows)
+        except CrosscheckError:
+            return ""
+
+    def _too_large(self) -> str:
+        """Return a remark if the working folder is larger than its limit, or of unknown size, else ""."""
+        limit = self.preparation.settings.tracking.folder_limit_gb
+        try:
+            used = size_of(self._home.path)
+        except OSError as error:
+            return f"The size of the working folder is unknown: {error.filename}: {error.strerror}."
+        if used <= limit * 1e9:
+            return ""
+        return (
+            f"The working folder has {size(used)}, more than {limit:g} GB (tracking.folder_limit_gb): "
+            '"crosscheck clean --dry-run" shows what can be removed.'
+        )
+
+    async def _abandon(self, reason: str, status: Unfinished) -> None:
+        await self._stop_writing()
+        await self._write()
+        if self._starting:
+            await self._starting
+        await asyncio.to_thread(self._tracker.abandon, reason, status)
+        try:
+            await asyncio.to_thread(self._warehouse.abandon, self.run.run_id, status)
+        except CrosscheckError as error:
+            log.warning(
+                "the warehouse cannot record that run %s has ended (%s): %s", self.run.run_id, status, error
+            )
+
+    async def _write_periodically(self) -> None:
+        while not self._ending.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ending.wait(), WRITE_EVERY_S)
+            await self._write()
+
+    async def _write(self) -> None:
+        scores, self._unwritten = self._unwritten, []
+        if not scores:
+            return
+        try:
+            await asyncio.to_thread(self._warehouse.append_questions, self.run, scores)
+        except CrosscheckError as error:
+            log.warning("%d scores could not be written to the warehouse yet: %s", len(scores), error)
+            self._unwritten = scores + self._unwritten
+
+    async def _stop_writing(self) -> None:
+        """Stop periodic writing and wait for the current write, whose thread would otherwise outlast the final one."""
+        self._ending.set()
+        if self._writing:
+            await self._writing
+            self._writing = None
 
     def raise_if_nothing_was_answered(self, answers: Answers) -> None:
         """Raise the reason if every question failed, instead of a score of 0 %; it says what was paid until then.
@@ -215,6 +426,28 @@ class Session:
         if not cost.calls:
             return ""
         with suppress(CrosscheckError):  # the sentence says it in any case
-            self.tracking.note({"cost": {"calls": cost.calls, "cost_usd": cost.cost_usd}})
-        run = self.tracking.run.run_id
-        return f" Paid until then, by run {run}: {counted(cost.calls, 'call')}, cost {money(cost.cost_usd)}."
+            self.note({"cost": {"calls": cost.calls, "cost_usd": cost.cost_usd}})
+        calls, usd = counted(cost.calls, "call"), money(cost.cost_usd)
+        return f" Paid until then, by run {self.run.run_id}: {calls}, cost {usd}."
+
+
+def _describe(preparation: Preparation, tags: Mapping[str, str], inputs: str) -> RunRecord:
+    """Return the identity of a new run, with further tags."""
+    settings, benchmark = preparation.settings, preparation.benchmark
+    tags = dict(tags)
+    if settings.changed:
+        tags["changed"] = str(redact(" ".join(settings.changed)))
+    if given := oracle_settings(settings.pipeline):  # such a run is not ranked
+        tags["oracle"] = ", ".join(setting.partition("=")[2] for setting in given)
+    if preparation.generated:
+        tags[GENERATED_DESCRIPTIONS] = preparation.generated
+    return describe(
+        {kind: getattr(settings, kind).model_dump(mode="json") for kind in KINDS},
+        benchmark.question_files,
+        engine=product_of(preparation.databases),
+        questions_in_benchmark=len(benchmark.questions),
+        tags=tags,
+        keys={key.name: key.sha256 for key in benchmark.keys},
+        databases=digests_of(preparation.databases),
+        inputs=inputs,
+    )

@@ -8,12 +8,12 @@ from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
-from flows.evaluate.deployed import as_prefect_state, deployed_run, open_home
+from flows.evaluate.deployment import as_prefect_state, deployed_run, open_home
 from flows.evaluate.pool import Answers, answer_all
 from flows.evaluate.preparation import prepare
-from flows.evaluate.resources import Resources
-from flows.evaluate.shards import ShardAnswers, check_shared, hand_over
-from flows.prefect.artifacts import ProgressArtifact
+from flows.evaluate.runner import Resources
+from flows.evaluate.shards import check_shared, hand_over
+from flows.prefect.artifacts import progress_artifact
 from flows.prefect.flow_runs import UNANSWERED
 from flows.runtime.control import Control
 from tasks.core.outcome import Outcome
@@ -38,10 +38,10 @@ async def _attend(settings: EvaluationSettings, shard: Shard) -> State[Any]:
     home, control = await open_home(), Control()
     with deployed_run(home, control, flow_run=str(flow_run.id)):
         answers = await _answer(_here(settings, home), shard, control)
-    if not answers.failed:
+    if not answers.outcomes:
         return Completed(message="Every question is answered.")
     return Completed(
-        name=UNANSWERED, message=f"{counted(len(answers.failed), 'question')} without an answer."
+        name=UNANSWERED, message=f"{counted(len(answers.outcomes), 'question')} without an answer."
     )
 
 
@@ -60,27 +60,25 @@ def _here(settings: EvaluationSettings, home: Home) -> EvaluationSettings:
     )
 
 
-async def _answer(settings: EvaluationSettings, shard: Shard, control: Control) -> ShardAnswers:
+async def _answer(settings: EvaluationSettings, shard: Shard, control: Control) -> Answers:
     preparation = prepare(settings, control.progress)
     benchmark = preparation.benchmark
     mine = preparation.answerable[shard.number - 1 :: shard.of]
     async with (
         Resources.open(settings, control) as resources,
-        ProgressArtifact(str(shard), len(mine)) as artifact,
+        progress_artifact(str(shard), len(mine)) as count_question,
     ):
         assert resources.results is not None
         await check_shared(resources.results, shard, benchmark.digest)
 
         async def count(question: Question, outcome: Outcome) -> None:
-            artifact.count()
+            count_question()
 
         runner = resources.runner(preparation.inputs, run=shard.run)
         answers = await answer_all(mine, runner, control, count)
-        handed = _handed(answers, await resources.recorded(answers.task_runs))
+        recorded = await resources.recorded(answers.task_runs)
+        failed = {name: outcome for name, outcome in answers.outcomes.items() if outcome.failure}
+        # failures are never persisted; answers are restored from persisted stage results
+        handed = Answers(failed, task_runs=answers.task_runs, recorded=recorded, fatal=answers.fatal)
         await hand_over(resources.results, shard.run, str(flow_run.id), handed)
     return handed
-
-
-def _handed(answers: Answers, recorded: int) -> ShardAnswers:
-    failed = {name: outcome for name, outcome in answers.outcomes.items() if outcome.failure}
-    return ShardAnswers(failed, answers.task_runs, recorded, fatal=answers.fatal)

@@ -6,10 +6,10 @@ the questions of a shard that no worker takes.
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from pydantic import TypeAdapter
@@ -17,62 +17,35 @@ from pydantic_core import to_jsonable_python
 
 from flows.evaluate.pool import Answers
 from flows.prefect.automations import watch_over_flow_runs
-from flows.prefect.flow_runs import SHARDS, abandon, cancel, launch, states_of
+from flows.prefect.flow_runs import SHARDS, abandon, cancel, in_task_run, launch, states_of
 from flows.prefect.stage_results import PersistedResults
-from flows.prefect.task_runs import in_task_run
 from flows.runtime.control import Control, Interrupted
 from tasks.core.errors import ConfigurationError
-from tasks.core.outcome import Outcome
 from tasks.results.run_record import RunRecord
 from tasks.settings.evaluation import EvaluationSettings, Shard
 
 if TYPE_CHECKING:
-    from flows.prefect.flow_runs import FlowRunState
+    pass
 
 
-@dataclass(frozen=True)
-class ShardAnswers:
-    """Result of a shard, except its answers, which are restored from persisted stage results."""
-
-    # outcomes of the questions that have no answer, by question id: failures are never persisted
-    failed: Mapping[str, Outcome] = field(default_factory=dict)
-    task_runs: int = 0  # Prefect task runs that the shard took
-    recorded: int = 0  # those of them that Prefect has recorded
-    launches: int = 0  # task runs of the evaluation itself, for launching the shards
-    fatal: str = ""  # why no further question was run, "" if all were
-
-    @property
-    def as_answers(self) -> Answers:
-        """The answers that a pool begins with."""
-        return Answers(dict(self.failed), task_runs=self.task_runs, fatal=self.fatal)
+_answers: TypeAdapter[Answers] = TypeAdapter(Answers)
 
 
-_answers: TypeAdapter[ShardAnswers] = TypeAdapter(ShardAnswers)
-
-
-async def _persist(what: str, key: str, results: PersistedResults, value: Any) -> None:
-    await in_task_run("hand over", what, lambda: results.write(key, {"value": value}))
-
-
-async def open_shards(results: PersistedResults, run: str, questions_sha256: str) -> None:
-    """Persist a record that every shard must find before its first call, which shows that the storage is shared."""
-    await _persist("open the shards", _opening_key(run), results, questions_sha256)
-
-
-async def hand_over(results: PersistedResults, run: str, flow_run: str, answers: ShardAnswers) -> None:
+async def hand_over(results: PersistedResults, run: str, flow_run: str, answers: Answers) -> None:
     """Persist the result of a shard's flow run."""
-    await _persist("hand over", _answers_key(run, flow_run), results, to_jsonable_python(answers))
+    value = {"value": to_jsonable_python(answers)}
+    await in_task_run("hand over", "hand over", lambda: results.write(f"shards/{run}/{flow_run}", value))
 
 
-async def read_answers(results: PersistedResults, run: str, flow_run: str) -> ShardAnswers | None:
+async def read_answers(results: PersistedResults, run: str, flow_run: str) -> Answers | None:
     """Return the result of a shard's flow run; None if there is none."""
-    stored = await results.read(_answers_key(run, flow_run))
+    stored = await results.read(f"shards/{run}/{flow_run}")
     return _answers.validate_python(stored["value"]) if stored else None
 
 
 async def check_shared(results: PersistedResults, shard: Shard, questions_sha256: str) -> None:
     """Check, before the first paid call, that this worker shares storage and questions with the evaluation."""
-    opened = await results.read(_opening_key(shard.run))
+    opened = await results.read(f"shards/{shard.run}/opened")
     if opened is None:
         raise ConfigurationError(
             f"This worker does not find the stage results of evaluation {shard.run}, so its answers would be lost. "
@@ -83,14 +56,6 @@ async def check_shared(results: PersistedResults, shard: Shard, questions_sha256
             f"The questions on this worker are not those of evaluation {shard.run} (sha256 {questions_sha256[:12]} and "
             f"{str(opened['value'])[:12]}). Put the same benchmark files on both machines."
         )
-
-
-def _opening_key(run: str) -> str:
-    return f"shards/{run}/opened"
-
-
-def _answers_key(run: str, flow_run: str) -> str:
-    return f"shards/{run}/{flow_run}"
 
 
 LOOK_EVERY_S = 2.0
@@ -105,23 +70,16 @@ NO_WORKER_S = 180.0
 
 
 @dataclass
-class _Launched:
+class _ShardRun:
     """Shard that was launched on the pool."""
 
-    shard: Shard  # the shard
+    shard: Shard
     flow_run: UUID  # Prefect's id of its latest flow run
     lost: int = 0  # number of workers that crashed on it
     state: str = "SCHEDULED"  # type of its state, as last seen
-    # time at which that state was first seen, by `time.monotonic`
-    since: float = field(default_factory=time.monotonic)
+    since: float = field(default_factory=time.monotonic)  # when that state was first seen
     percent: float = 0.0  # progress, as last seen
     ended: bool = False  # whether it has ended or was left to the evaluation
-
-    def see(self, state: "FlowRunState") -> None:
-        """Update the state of its flow run."""
-        if state.state != self.state:
-            self.state, self.since = state.state, time.monotonic()
-        self.percent = max(self.percent, state.percent)
 
     @property
     def stuck(self) -> bool:
@@ -131,68 +89,84 @@ class _Launched:
 
 async def answer_in_shards(
     settings: EvaluationSettings, run: RunRecord, results: PersistedResults, control: Control
-) -> ShardAnswers:
-    """Launch all shards, and wait until each has ended or no worker is left.
+) -> Answers:
+    """Launch all shards, wait until each has ended or no worker is left, and return their merged results.
 
     Answers, those of crashed workers included, are then in the shared stores; the caller restores them, and asks the
     other questions itself.
-
-    Returns:
-        The merged results of the shards.
     """
     control.progress.step(f"Launching {settings.shards} shards")
     await watch_over_flow_runs()
-    await open_shards(results, run.run_id, run.question_sha256)
-    launched: list[_Launched] = []
+    # every shard must find this before its first call, which shows that the storage is shared
+    opened = {"value": run.question_sha256}
+    await in_task_run(
+        "hand over", "open the shards", lambda: results.write(f"shards/{run.run_id}/opened", opened)
+    )
+    shard_runs: list[_ShardRun] = []
     try:
         for number in range(1, settings.shards + 1):
-            launched.append(await _launch(settings, Shard(run=run.run_id, number=number, of=settings.shards)))
-        return await _wait(launched, settings, results, control)
+            shard_runs.append(
+                await _launch(settings, Shard(run=run.run_id, number=number, of=settings.shards))
+            )
+        return await _wait(shard_runs, settings, results, control)
     except BaseException:
         # Otherwise they and a repetition of the command would ask the same questions.
-        await cancel([each.flow_run for each in launched if not each.ended])
+        await cancel([shard.flow_run for shard in shard_runs if not shard.ended])
         raise
 
 
-async def _launch(settings: EvaluationSettings, shard: Shard) -> _Launched:
+async def _launch(settings: EvaluationSettings, shard: Shard) -> _ShardRun:
     parameters = {"settings": settings.model_dump(mode="json"), "shard": shard.model_dump(mode="json")}
-    return _Launched(shard, await launch(SHARDS, parameters, f"{shard} of {shard.run}"))
+    return _ShardRun(shard, await launch(SHARDS, parameters, f"{shard} of {shard.run}"))
 
 
 async def _wait(
-    launched: Sequence[_Launched], settings: EvaluationSettings, results: PersistedResults, control: Control
-) -> ShardAnswers:
-    answers, refusals, busy = ShardAnswers(), [], time.monotonic()
-    while waiting := [each for each in launched if not each.ended]:
+    shard_runs: Sequence[_ShardRun], settings: EvaluationSettings, results: PersistedResults, control: Control
+) -> Answers:
+    answers, refusals, busy = Answers(), [], time.monotonic()
+    while waiting := [shard_run for shard_run in shard_runs if not shard_run.ended]:
         if control.stop.is_set():
             raise Interrupted(
                 "stopped. Every reply that came is kept: run the same command again to continue."
-                if await _stop([each.flow_run for each in waiting], control)
+                if await _stop([shard_run.flow_run for shard_run in waiting], control)
                 else "stopped. The shards have not ended: calls in flight there may be given up, and paid for again. "
                 "Every reply that came is kept: run the same command again to continue."
             )
-        states = await states_of([each.flow_run for each in waiting])
-        for each in waiting:
-            if (state := states.get(each.flow_run)) is None:
+        states = await states_of([shard_run.flow_run for shard_run in waiting])
+        for shard_run in waiting:
+            if (state := states.get(shard_run.flow_run)) is None:
                 continue
-            each.see(state)
+            if state.state != shard_run.state:
+                shard_run.state, shard_run.since = state.state, time.monotonic()
+            shard_run.percent = max(shard_run.percent, state.percent)
             if state.state == "COMPLETED":
-                answers = _together(answers, await _handed_over(each, results, control))
-                each.ended = True
-            elif (state.ended or each.stuck) and not await _again(each, settings, control):
-                refusals.append(f"{each.shard}: {state.message or 'no worker began it.'}")
-        if len(refusals) == len(launched):  # every shard was refused: a configuration error, not a crash
+                shard_answers = await read_answers(results, shard_run.shard.run, str(shard_run.flow_run))
+                if shard_answers:
+                    answers.outcomes |= shard_answers.outcomes
+                    answers.task_runs += shard_answers.task_runs
+                    answers.recorded += shard_answers.recorded
+                    answers.fatal = answers.fatal or shard_answers.fatal
+                else:  # its answers are kept, but not the failures of the other questions
+                    control.progress.note(
+                        f"The failures of {shard_run.shard} could not be read. Its questions without an answer were "
+                        "run again."
+                    )
+                shard_run.ended = True
+            elif (state.ended or shard_run.stuck) and not await _again(shard_run, settings, control):
+                refusals.append(f"{shard_run.shard}: {state.message or 'no worker began it.'}")
+        if len(refusals) == len(shard_runs):  # every shard was refused: a configuration error, not a crash
             raise ConfigurationError(refusals[0])
-        control.progress.step(_progress(launched))
-        if any(each.state == "RUNNING" for each in launched):
+        control.progress.step(_progress(shard_runs))
+        if any(shard_run.state == "RUNNING" for shard_run in shard_runs):
             busy = time.monotonic()
         elif time.monotonic() - busy > NO_WORKER_S:
-            await _take_back([each for each in launched if not each.ended], control)
+            await _take_back([shard_run for shard_run in shard_runs if not shard_run.ended], control)
         with suppress(TimeoutError):
             await asyncio.wait_for(control.stop.wait(), LOOK_EVERY_S)
     for refusal in refusals:
         control.progress.note(f"{refusal} The evaluation ran its questions itself.")
-    return replace(answers, launches=1 + sum(1 + each.lost for each in launched))
+    answers.launches = 1 + sum(1 + shard_run.lost for shard_run in shard_runs)
+    return answers
 
 
 async def _stop(flow_runs: Sequence[UUID], control: Control) -> bool:
@@ -211,55 +185,42 @@ async def _stop(flow_runs: Sequence[UUID], control: Control) -> bool:
     return False
 
 
-async def _again(each: _Launched, settings: EvaluationSettings, control: Control) -> bool:
+async def _again(shard_run: _ShardRun, settings: EvaluationSettings, control: Control) -> bool:
     """Launch a shard again whose worker crashed; return False if it failed otherwise or crashed too often."""
-    if each.stuck:
-        await abandon([each.flow_run], "The worker that took it did not begin.")
-    if (each.state == "CRASHED" or each.stuck) and each.lost < MAX_WORKERS_LOST:
+    if shard_run.stuck:
+        await abandon([shard_run.flow_run], "The worker that took it did not begin.")
+    if (shard_run.state == "CRASHED" or shard_run.stuck) and shard_run.lost < MAX_WORKERS_LOST:
         control.progress.note(
-            f"A worker crashed on {each.shard}; it was launched again, and its answers are kept."
+            f"A worker crashed on {shard_run.shard}; it was launched again, and its answers are kept."
         )
-        again = await _launch(settings, each.shard)
-        each.flow_run, each.lost = again.flow_run, each.lost + 1
-        each.state, each.since = again.state, again.since
+        again = await _launch(settings, shard_run.shard)
+        shard_run.flow_run, shard_run.lost = again.flow_run, shard_run.lost + 1
+        shard_run.state, shard_run.since = again.state, again.since
         return True
-    each.ended = True
+    shard_run.ended = True
     return False
 
 
-async def _handed_over(each: _Launched, results: PersistedResults, control: Control) -> ShardAnswers:
-    answers = await read_answers(results, each.shard.run, str(each.flow_run))
-    if answers is None:  # its answers are kept, but not the failures of the other questions
-        control.progress.note(
-            f"The failures of {each.shard} could not be read. Its questions without an answer were run again."
-        )
-    return answers or ShardAnswers()
-
-
-async def _take_back(waiting: Sequence[_Launched], control: Control) -> None:
+async def _take_back(waiting: Sequence[_ShardRun], control: Control) -> None:
     """Cancel the shards that no worker takes, and leave their questions to the evaluation."""
     await abandon(
-        [each.flow_run for each in waiting], "No worker began it; the evaluation asks its questions."
+        [shard_run.flow_run for shard_run in waiting],
+        "No worker began it; the evaluation asks its questions.",
     )
-    for each in waiting:
-        each.ended = True
+    for shard_run in waiting:
+        shard_run.ended = True
     control.progress.note(
         f"No worker took {len(waiting)} of the shards within {NO_WORKER_S:.0f} s; the evaluation ran their questions "
         "itself. Start workers, or more of them: `prefect worker start --pool nightly`."
     )
 
 
-def _together(one: ShardAnswers, other: ShardAnswers) -> ShardAnswers:
-    return ShardAnswers(
-        failed={**one.failed, **other.failed},
-        task_runs=one.task_runs + other.task_runs,
-        recorded=one.recorded + other.recorded,
-        fatal=one.fatal or other.fatal,
+def _progress(shard_runs: Sequence[_ShardRun]) -> str:
+    running = sum(not shard_run.ended and shard_run.state == "RUNNING" for shard_run in shard_runs)
+    ended = sum(shard_run.ended for shard_run in shard_runs)
+    percent = sum(100.0 if shard_run.ended else shard_run.percent for shard_run in shard_runs) / len(
+        shard_runs
     )
-
-
-def _progress(launched: Sequence[_Launched]) -> str:
-    running = sum(not each.ended and each.state == "RUNNING" for each in launched)
-    ended = sum(each.ended for each in launched)
-    percent = sum(100.0 if each.ended else each.percent for each in launched) / len(launched)
-    return f"Shards: {ended} of {len(launched)} finished, {running} running; {percent:.0f} % of the questions"
+    return (
+        f"Shards: {ended} of {len(shard_runs)} finished, {running} running; {percent:.0f} % of the questions"
+    )

@@ -27,8 +27,8 @@ EVALUATORS: dict[Form, str] = {
 class Exported:
     """An exported submission."""
 
-    file: str  # the file
-    form: Form  # "bird" or "lines" (Spider's)
+    file: str
+    form: Form
     questions: int  # questions of the benchmark, which all have an entry
     answered: int  # entries with an SQL of the run
     changed: tuple[str, ...]  # ids of questions whose SQL the form cannot hold as it is
@@ -134,20 +134,16 @@ def _evaluator_command(form: Form, target: Path, benchmark: Benchmark, gold: Pat
 
 
 def _score_command(run: RunRecord, target: Path, benchmark: Benchmark) -> str:
-    name = _name_or_file(benchmark)
+    name = benchmark.settings.name
+    if name not in available(
+        find_conf(), "benchmark"
+    ):  # a benchmark of one's own: its file is beside the others
+        file = benchmark.folder / f"{name}.yaml"
+        name = str(file) if file.is_file() else f"PATH/{name}.yaml"
     parts = ["crosscheck", "score", "--benchmark", name, "--predictions", str(target)]
     if len(run.rows) < len(benchmark.questions):
         parts += ["--questions", _ranges([row.question.id for row in run.rows])]
     return shlex.join([*parts, *changed_settings(name, benchmark.settings)])
-
-
-def _name_or_file(benchmark: Benchmark) -> str:
-    """Return what --benchmark takes: the name, or of a benchmark of one's own the file, which is beside its files."""
-    name = benchmark.settings.name
-    if name in available(find_conf(), "benchmark"):
-        return name
-    file = benchmark.folder / f"{name}.yaml"
-    return str(file) if file.is_file() else f"PATH/{name}.yaml"
 
 
 def changed_settings(name: str, settings: BenchmarkSettings) -> list[str]:

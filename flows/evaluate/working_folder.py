@@ -12,7 +12,6 @@ from typing import TextIO
 
 from flows.prefect.prefect_records import PrefectRecords
 from flows.runtime.folder_use import is_in_use, only_cleaner, sole_use
-from tasks.backbone.batches.store import KeptBatch
 from tasks.backbone.cache.entry import CacheStats, ModelStats
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
 from tasks.core.errors import ConfigurationError, CrosscheckError, did_you_mean
@@ -39,6 +38,8 @@ from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.evaluation import Keep
 from tasks.settings.home import Home, find_replies
 
+log = logging.getLogger(__name__)
+
 NAME = "replies"
 ALL, DAMAGED = "all", "damaged"
 """Names for the replies of every model, and for those that cannot be read."""
@@ -47,9 +48,7 @@ ALL, DAMAGED = "all", "damaged"
 class Replies(Store):
     """The reply cache, in the working folder or where CROSSCHECK_REPLIES names it.
 
-    Args:
-        home: the working folder.
-        named: the models whose replies are removed, whatever their age; also `ALL` and `DAMAGED`.
+    The replies of the `named` models are removed, whatever their age; also `ALL` and `DAMAGED`.
     """
 
     def __init__(self, home: Home, named: Sequence[str] = ()) -> None:
@@ -73,7 +72,13 @@ class Replies(Store):
         unpriced = sum(model.unpriced for model in stats.models)
         known = sum(model.cost_usd for model in stats.models if model.cost_usd is not None)
         notes = [f"{unpriced:,} replies without a known price."] if 0 < unpriced < stats.entries else []
-        notes += [_about(batches)] if batches else []
+        if batches:
+            first = datetime.datetime.fromtimestamp(batches[0].submitted_at, datetime.UTC)
+            requests = counted(sum(batch.requests for batch in batches), "request")
+            notes.append(
+                f"{len(batches):,} {'batch' if len(batches) == 1 else 'batches'} under way ({requests}), the first "
+                f"since {first:%Y-%m-%d %H:%M} UTC: the command that submitted one collects its answers."
+            )
         return Holding(
             self.name,
             location,
@@ -123,18 +128,6 @@ class Replies(Store):
         return sum(model.entries for model in named) + damaged
 
 
-def _about(batches: Sequence[KeptBatch]) -> str:
-    """Return a sentence about the batches that have not ended."""
-    first = datetime.datetime.fromtimestamp(batches[0].submitted_at, datetime.UTC)
-    requests = counted(sum(batch.requests for batch in batches), "request")
-    return (
-        f"{len(batches):,} {'batch' if len(batches) == 1 else 'batches'} under way ({requests}), the first since "
-        f"{first:%Y-%m-%d %H:%M} UTC: the command that submitted one collects its answers."
-    )
-
-
-log = logging.getLogger(__name__)
-
 Say = Callable[[str], None]
 
 
@@ -142,8 +135,8 @@ Say = Callable[[str], None]
 class Folder:
     """A working folder at one moment."""
 
-    home: Home  # the folder
-    retention: Retention  # what of it is kept
+    home: Home
+    retention: Retention
     stores: tuple[Store, ...]  # in the order in which they are listed and cleaned
 
     def holdings(self) -> tuple[Holding, ...]:
@@ -153,32 +146,31 @@ class Folder:
         """
         home = self.home
         in_use = is_in_use(home)
-        holdings = [self._holding(store, in_use=in_use) for store in self.stores]
+        holdings = []
+        for store in self.stores:
+            try:
+                holding = store.holding(self.retention)
+                shrinks = type(store).shrink is not Store.shrink
+                holdings.append(replace(holding, frees=0) if in_use and shrinks else holding)
+            except sqlite3.Error as error:  # damaged, or locked for longer than others wait for it
+                note = f"It cannot be read: {error}"
+                holdings.append(Holding(store.name, store.path, size_of(store.path), note=note))
         nights = list(home.nights.glob("*.json"))
         recordings = [path for path in home.path.glob("*.jsonl") if path.is_file()]
         holdings.insert(1, Holding("nights", home.nights, size_of(home.nights), {"nights": len(nights)}))
         recorded = Holding(
             "recordings", home.path, sum(map(size_of, recordings)), {"recordings": len(recordings)}
         )
-        inside = sum(each.size for each in (*holdings, recorded) if each.path.is_relative_to(home.path))
+        inside = sum(part.size for part in (*holdings, recorded) if part.path.is_relative_to(home.path))
         rest = Holding("other files", home.path, max(0, size_of(home.path) - inside))
         return (*holdings, recorded, rest)
-
-    def _holding(self, store: Store, *, in_use: bool) -> Holding:
-        try:
-            holding = store.holding(self.retention)
-            shrinks = type(store).shrink is not Store.shrink
-            return replace(holding, frees=0) if in_use and shrinks else holding
-        except sqlite3.Error as error:  # damaged, or locked for longer than others wait for it
-            return Holding(store.name, store.path, size_of(store.path), note=f"It cannot be read: {error}")
 
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
     """What a cleaning did."""
 
-    # before, after: bytes of the folder
-    before: int
+    before: int  # bytes of the folder
     after: int
     problems: tuple[str, ...] = ()  # what could not be removed and why, in sentences
     shrunk: bool = True  # whether the files were shrunk: no other process used the folder
@@ -227,9 +219,7 @@ def clean(folder: Folder, say: Say = lambda text: None) -> Cleaned:
 def _attempted(store: Store, work: Callable[[], None]) -> Sequence[str]:
     try:
         work()
-    except (
-        Exception
-    ) as error:  # SQLAlchemy, Prefect and MLflow raise many kinds; the other stores are cleaned
+    except Exception as error:  # of SQLAlchemy, Prefect or MLflow; the other stores are cleaned
         log.warning("%s could not be cleaned", store.name, exc_info=True)
         return [f"{store.name} in {store.path}: {str(error).rstrip('.')}. The next cleaning continues."]
     return []
@@ -252,30 +242,35 @@ def print_holdings(folder: Folder, holdings: Sequence[Holding], stream: TextIO) 
     """Print a table of the stores, and what is kept."""
     console = open_console(stream)
     texts = ("holds", "`clean` removes", "and frees", "in")
-    made = make_grid("", "store", "size", *texts, texts=texts)
-    rows = [(name, part) for holding in holdings for name, part in _with_parts(holding)]
-    for name, each in rows:
-        made.add_row(
+    table = make_grid("", "store", "size", *texts, texts=texts)
+    rows = []
+    for holding in holdings:
+        rows += [(holding.name, holding), *((f"  {visible(part.name)}", part) for part in holding.parts)]
+    for name, part in rows:
+        table.add_row(
             literal(name),
-            size(each.size),
-            literal(_counts(each.counts) + _cost(each)),
-            _counts({name: count for name, count in each.removable.items() if count}),
-            f"about {size(each.frees)}" if each.frees else "",
-            literal(_place(each, folder)) if each in holdings else "",
+            size(part.size),
+            literal(
+                _counts(part.counts)
+                + (f", paid {money(part.cost_usd)}" if part.counts.get("replies") else "")
+            ),
+            _counts({name: count for name, count in part.removable.items() if count}),
+            f"about {size(part.frees)}" if part.frees else "",
+            literal(_place(part, folder)) if part in holdings else "",
         )
     total, frees = sum(holding.size for holding in holdings), sum(holding.frees for holding in holdings)
-    made.add_section()
-    made.add_row("all", size(total), "", "", f"about {size(frees)}" if frees else "nothing", "")
-    show(console, made, keep=3)
+    table.add_section()
+    table.add_row("all", size(total), "", "", f"about {size(frees)}" if frees else "nothing", "")
+    show(console, table, keep=3)
     kept = folder.retention
     console.print(
         f"{literal(str(folder.home.path))} · kept: everything used since {kept.cutoff:%Y-%m-%d %H:%M} UTC, and by "
         f"{counted(len(kept.kept), 'run')}. Of {counted(len(kept.removable), 'older run')}, `clean` keeps the scores"
         f"{' and questions' if kept.rows else ''} only"
     )
-    for each in holdings:
-        if each.note:
-            console.print(f"[dim]·[/] {each.name}: {literal(each.note)}")
+    for part in holdings:
+        if part.note:
+            console.print(f"[dim]·[/] {part.name}: {literal(part.note)}")
     if is_in_use(folder.home):
         console.print(f"[dim]·[/] {NOT_SHRUNK} One does now.")
     if elsewhere := not_ours(folder.home):
@@ -341,16 +336,6 @@ def _counts(counts: Mapping[str, int]) -> str:
     return ", ".join(
         f"{count:,} {_ONE.get(name, name[:-1]) if count == 1 else name}" for name, count in counts.items()
     )
-
-
-def _with_parts(holding: Holding) -> "list[tuple[str, Holding]]":
-    return [(holding.name, holding), *((f"  {visible(part.name)}", part) for part in holding.parts)]
-
-
-def _cost(holding: Holding) -> str:
-    if not holding.counts.get("replies"):
-        return ""
-    return f", paid {money(holding.cost_usd)}"
 
 
 def _place(holding: Holding, folder: Folder) -> str:

@@ -1,24 +1,36 @@
-"""A matrix: evaluations made one after the other within common limits, by a command or in a nightly run."""
+"""A matrix: evaluations made one after the other within common limits, and a sweep, which compares them."""
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+import datetime
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 
-from flows.evaluate.estimate import is_free
-from flows.evaluate.preparation import Preparation, prepare
-from flows.evaluate.rerun_plan import RerunPlan
+from flows.evaluate.estimate import JsonFormats, Part, backbones_of, is_free, measure, priced
+from flows.evaluate.preparation import Preparation, check_candidates, prepare
+from flows.evaluate.rerun import RerunPlan, run_rerun
 from flows.evaluate.run import run_evaluation
 from flows.prefect.server import LocalServer
-from flows.runtime.control import Control, Interrupted
-from flows.runtime.folder_use import watched
+from flows.runtime.control import Control, Interrupted, Progress
+from flows.runtime.folder_use import shown_store, watched
 from flows.runtime.signals import logging_to
-from tasks.backbone.kinds.kind import kind_of
+from tasks.backbone.kinds.kind import check_backbone, kind_of
 from tasks.backbone.pricing import Budget
-from tasks.core.errors import BackboneError, CrosscheckError
-from tasks.results.run_record import RunRecord
+from tasks.core.errors import BackboneError, ConfigurationError, CrosscheckError, ExitCode
+from tasks.core.outcome import STANDARD
+from tasks.core.wording import counted
+from tasks.core.wording import p_value as in_words
+from tasks.database.sandbox.workers import SqlWorkers
+from tasks.results.mlflow.experiment import show_sweep
+from tasks.results.mlflow.store import find_store
+from tasks.results.run_record import JsonDocument, RunRecord, TextOrNull, at
+from tasks.scoring.cost import Estimate
+from tasks.scoring.significance import LEVEL, compare_runs
+from tasks.scoring.statistics.letters import letters_of, pairwise_p_values
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
+from tasks.settings.load import parse_override
 from tasks.settings.pipeline import has_oracle
 
 
@@ -29,8 +41,7 @@ class Cell:
     settings: EvaluationSettings = field(repr=False)  # what is evaluated
     varied: tuple[str, ...] = ()  # the grid's settings, `pipeline.demonstrations.k=3`, of this cell
     tags: Mapping[str, str] = field(default_factory=dict)  # MLflow tags of its run
-    # the re-run to make of these settings; None: a new run
-    rerun: RerunPlan | None = field(default=None, repr=False)
+    rerun: RerunPlan | None = field(default=None, repr=False)  # None: a new run
 
     @property
     def name(self) -> str:
@@ -50,66 +61,50 @@ class Cell:
         return is_free(self.settings)
 
 
-@dataclass
-class CellLimits:
-    """Limits of all cells together: one budget, which the cells spend in their order."""
-
-    total: Budget | None = None  # None: no limit
-
-    def budget(self, left: int) -> Budget | None:
-        """Return the budget of the next cell; `left` counts it and those after it."""
-        return self.total
-
-    def limited(self, settings: EvaluationSettings, left: int) -> EvaluationSettings:
-        """Return the settings of the next cell within the limits; `left` is as in `budget`."""
-        return settings
-
-
 Check = Callable[[Preparation], None]
 """Raises where what was prepared for a cell must not be evaluated."""
 
 
 @dataclass
-class Turn:
-    """The turn of one cell: its limits, and what its evaluation came to."""
+class CellLimits:
+    """Limits of all cells together."""
 
-    position: int  # of the cell, from 1
-    cells: int  # number of cells
-    limits: CellLimits
-    # the record of the evaluation, or the error that ended it
-    outcome: RunRecord | Exception = field(default_factory=lambda: CrosscheckError("not evaluated"))
+    total: Budget | None = None
+    finish_by: datetime.datetime | None = None  # when the last cell must end
+    # budgets of the cells so far, each an equal share of what is left; None: the cells spend one budget in their order
+    shares: list[Budget] | None = None
 
-    def prepare(self, cell: Cell, control: Control, check: Check) -> Preparation:
+    def budget(self, left: int) -> Budget | None:
+        """Return the budget of the next cell; `left` counts it and those after it."""
+        if self.total is None or self.shares is None:
+            return self.total
+        unspent = self.total.limit_usd - sum(share.spent_usd for share in self.shares)
+        self.shares.append(Budget(unspent / left, self.total.continues))
+        return self.shares[-1]
+
+    def limited(self, settings: EvaluationSettings, left: int) -> EvaluationSettings:
+        """Return the settings of the next cell with its share of the time; `left` is as in `budget`."""
+        if self.finish_by is None or settings.backbone.tier == STANDARD:
+            return settings
+        now = datetime.datetime.now(datetime.UTC)
+        end = now + max(datetime.timedelta(), self.finish_by - now) / left
+        backbone = settings.backbone.model_copy(update={"finish_by": end.isoformat(timespec="seconds")})
+        return settings.model_copy(update={"backbone": backbone})
+
+    def prepare(self, cell: Cell, left: int, control: Control, check: Check) -> Preparation:
         """Prepare the evaluation of a cell, and refuse it before anything is paid: the budget is spent, or by `check`.
 
-        The control gets the cell's tags and its budget.
+        The control gets the cell's tags and its budget; `left` counts the cell and those after it.
         """
-        left = self.cells - self.position + 1
         control.progress.step(cell.name)
-        control.tags, control.budget = cell.tags, self.limits.budget(left)
-        settings = self.limits.limited(cell.settings, left)
-        _demand_budget(settings, control.budget)
+        control.tags, control.budget = cell.tags, self.budget(left)
+        settings, budget = self.limited(cell.settings, left), control.budget
+        if budget and budget.spent_usd >= budget.limit_usd and kind_of(settings.backbone).paid:
+            budget.refused = True
+            raise BackboneError(f"not begun: the budget is spent. {budget.continues}.", transient=True)
         preparation = prepare(settings, control.progress)
         check(preparation)
         return preparation
-
-    @contextmanager
-    def recording(self, errors: type[Exception] = CrosscheckError) -> Iterator[None]:
-        """Keep an error that ends the block as the outcome: it does not affect the other cells. An interrupt does."""
-        try:
-            yield
-        except Interrupted:
-            raise
-        except errors as error:
-            self.outcome = error
-
-    def __str__(self) -> str:
-        return f"{self.position} of {self.cells}"
-
-
-def turns(cells: int, limits: CellLimits) -> Iterator[Turn]:
-    """Give each of so many cells its turn, within limits of all of them."""
-    return (Turn(position, cells, limits) for position in range(1, cells + 1))
 
 
 Opened = Callable[[str], AbstractContextManager[Control]]
@@ -122,33 +117,288 @@ def run_cells(
     budget: Budget | None = None,
     check: Check = lambda preparation: None,
 ) -> Generator[RunRecord | Exception]:
-    """Evaluate cells in order, with one server; yield what each came to, or the error that ended it.
+    """Evaluate cells of one working folder in order, with one server, within a budget for all.
 
-    Args:
-        cells: of one working folder.
-        opened: opens the control of a cell.
-        budget: limit on the cost of all; None: there is none.
-        check: raises where what was prepared for a cell must not be evaluated.
+    Yield the record of each, or the error that ended it.
     """
     home = Home(Path(cells[0].settings.home))
     with watched(home), logging_to(home), LocalServer(home) as server:
         server.wait()
-        for cell, turn in zip(cells, turns(len(cells), CellLimits(budget)), strict=True):
-            with opened(str(turn)) as control, turn.recording():
-                preparation = turn.prepare(cell, control, check)
-                turn.outcome = _run(cell, preparation, control, server)
-            yield turn.outcome
+        limits = CellLimits(budget)
+        for index, cell in enumerate(cells):
+            outcome: RunRecord | Exception
+            with opened(f"{index + 1} of {len(cells)}") as control:
+                try:
+                    preparation = limits.prepare(cell, len(cells) - index, control, check)
+                    if cell.rerun is None:
+                        outcome = run_evaluation(preparation.settings, control, server, preparation)
+                    else:
+                        outcome = run_rerun(cell.rerun, control, server, preparation)
+                except Interrupted:
+                    raise
+                except CrosscheckError as error:  # it does not affect the other cells
+                    outcome = error
+            yield outcome
 
 
-def _run(cell: Cell, preparation: Preparation, control: Control, server: LocalServer) -> RunRecord:
-    if cell.rerun is None:
-        return run_evaluation(preparation.settings, control, server, preparation)
-    from flows.evaluate.rerun import run_rerun  # imports Prefect
+def plan_sweep(
+    settings_of: Callable[[str, str, tuple[str, ...]], EvaluationSettings],
+    backbones: Sequence[str],
+    pipelines: Sequence[str],
+    grid: Sequence[Sequence[str]] = (),
+    *,
+    sends_requests: bool = True,
+) -> tuple[Cell, ...]:
+    """Read the settings of every cell, pipelines varying fastest but for the grid of settings."""
+    for setting in (setting for axis in grid for setting in axis):
+        kind, _, _ = parse_override(setting)
+        if kind not in ("backbone", "pipeline"):
+            raise ConfigurationError(
+                f"--grid {setting}: {kind}.* is the same for a whole sweep; --set changes it for all of it."
+            )
+    if not (backbones and pipelines and all(grid)):
+        raise ConfigurationError("A sweep takes at least one backbone, pipeline, and value of each setting.")
+    cells = []
+    for backbone, pipeline, varied in product(backbones, pipelines, product(*grid)):
+        try:
+            tags = {"sweep_set": ", ".join(varied)} if varied else {}
+            cells.append(Cell(settings_of(backbone, pipeline, varied), varied, tags))
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{backbone} with {pipeline}: {error}") from None
+    names = [cell.name for cell in cells]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice:
+        raise ConfigurationError(
+            f'The sweep has "{twice}" twice. Name every backbone, pipeline and value once.'
+        )
+    for cell in cells:
+        check_backbone(cell.settings.backbone, sends_requests=sends_requests)
+        check_candidates(cell.settings, sends_requests=sends_requests)
+    return tuple(cells)
 
-    return run_rerun(cell.rerun, control, server, preparation)
+
+def names(text: str, option: str) -> tuple[str, ...]:
+    """Split a comma-separated list of names."""
+    parts = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not parts:
+        raise ConfigurationError(f"{option} {text!r}: name at least one.")
+    return parts
 
 
-def _demand_budget(settings: EvaluationSettings, budget: Budget | None) -> None:
-    if budget and budget.spent_usd >= budget.limit_usd and kind_of(settings.backbone).paid:
-        budget.refused = True
-        raise BackboneError(f"not begun: the budget is spent. {budget.continues}.", transient=True)
+def read_grid(texts: Sequence[str]) -> list[list[str]]:
+    """Split `pipeline.demonstrations.k=0,1,3` into its settings, `pipeline.demonstrations.k=0` and so on."""
+    axes = []
+    for text in texts:
+        key, equals, values = text.partition("=")
+        if not equals or not values.strip():
+            raise ConfigurationError(
+                f"--grid {text}: write key=value,value, for example --grid pipeline.demonstrations.k=0,1,3."
+            )
+        axes.append([f"{key.strip()}={value.strip()}" for value in values.split(",")])
+    return axes
+
+
+@dataclass(frozen=True, slots=True)
+class Standings:
+    """Comparison of cells by exact McNemar tests on the same questions, by the cells' names."""
+
+    against_best: Mapping[str, str] = field(default_factory=dict)  # in words; the best cell is named as such
+    best: tuple[str, ...] = ()  # those with as many right answers as the best one
+    letters: Mapping[str, str] = field(
+        default_factory=dict
+    )  # those that share one do not differ significantly
+    tests: int = 0  # number of pairs that were tested, for which p is adjusted
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """Result of one cell."""
+
+    cell: Cell
+    estimated: Estimate
+    evaluated: RunRecord | None = None  # None if it did not start or failed
+    problem: str = ""  # why it was not evaluated in full; "" if it was
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Result of a sweep."""
+
+    id: str  # the tag `sweep` of its runs
+    cells: tuple[CellResult, ...]  # in the order of the matrix
+    budget: Budget | None = None
+    standings: Standings = field(default_factory=Standings)
+    page: str = ""  # address of its runs in MLflow; "" if there is none
+    served: bool = False  # whether MLflow's server is running already
+
+    @property
+    def exit_code(self) -> int:
+        """0 when every cell is whole; 3 when the same command can complete some; else that of its cells."""
+        if any(done.problem for done in self.cells):
+            return ExitCode.TRY_AGAIN
+        return max((done.evaluated.exit_code for done in self.cells if done.evaluated), default=ExitCode.DONE)
+
+    @property
+    def estimated_usd(self) -> float | None:
+        """Estimated cost of all cells; None if that of one is unknown."""
+        return estimated_usd([done.estimated for done in self.cells])
+
+    @property
+    def spent_usd(self) -> float | None:
+        """Cost of the paid calls; None if unknown."""
+        if self.budget:
+            return self.budget.spent_usd
+        costs = [
+            0.0 if done.cell.free else done.evaluated.cost.cost_usd for done in self.cells if done.evaluated
+        ]
+        return _sum(costs)
+
+    @property
+    def document(self) -> "SweepDocument":
+        """The object that `crosscheck sweep --json` prints."""
+        against_best, letters = self.standings.against_best, self.standings.letters
+        names = [done.cell.name for done in self.cells]
+        document = SweepDocument.model_validate(self)
+        cells = [
+            cell.model_copy(update={"against_best": against_best.get(name), "letters": letters.get(name)})
+            for name, cell in zip(names, document.cells, strict=True)
+        ]
+        return document.model_copy(update={"cells": tuple(cells)})
+
+
+class CellDocument(JsonDocument):
+    """A cell of a sweep."""
+
+    backbone: str = at("cell", "settings", "backbone", "name")
+    pipeline: str = at("cell", "settings", "pipeline", "name")
+    set: tuple[str, ...] = at("cell", "varied")
+    estimate: Estimate = at("estimated")
+    run: RunRecord | None = at("evaluated")
+    against_best: str | None = None
+    letters: str | None = None
+    problem: TextOrNull
+
+
+class SweepDocument(JsonDocument):
+    """A sweep as `crosscheck sweep --json` prints it."""
+
+    sweep: str = at("id")
+    cells: tuple[CellDocument, ...]
+    estimated_usd: float | None
+    budget_usd: float | None = at("budget", "limit_usd", default=None)
+    spent_usd: float | None
+    page: TextOrNull
+    stopped_by_budget: bool = at("budget", "refused", default=False)
+
+
+def estimated_usd(estimates: Sequence[Estimate]) -> float | None:
+    """Return the estimated cost of all cells; None if that of one is unknown."""
+    return _sum([estimate.cost_usd for estimate in estimates])
+
+
+def _sum(costs: Sequence[float | None]) -> float | None:
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if len(known) == len(costs) else None
+
+
+Right = Mapping[str, Mapping[str, bool]]
+"""By cell and question, whether the answer is right."""
+
+
+def standings(cells: Sequence[CellResult]) -> Standings:
+    """Compare each cell with the best one, and all of them with each other.
+
+    All pairs of ranked cells are tested, and p is adjusted for their number (Holm). Cells that were not evaluated in
+    full are left out. Those that used the gold SQL, those without a scored question, those that share none
+    with the best, and those that are lower only by questions without an answer after retryable failures are not
+    ranked.
+    """
+    unranked = {done.cell.name: f"not ranked: {why}" for done in cells if (why := done.cell.unranked)}
+    right = {
+        done.cell.name: done.evaluated.rights(done.evaluated.rule)
+        for done in cells
+        if done.evaluated and not done.problem and not done.cell.unranked
+    }
+    unranked |= {
+        name: "not ranked: no question is scored" for name, verdicts in right.items() if not verdicts
+    }
+    scored = {name: verdicts for name, verdicts in right.items() if verdicts}
+    if len(scored) < 2:
+        return Standings(unranked)
+    best = max(scored, key=lambda name: sum(scored[name].values()))
+    apart = [name for name, verdicts in scored.items() if not verdicts.keys() & scored[best].keys()]
+    unranked |= dict.fromkeys(apart, "not ranked: it shares no scored question with the best")
+    ranked = {name: verdicts for name, verdicts in scored.items() if name not in apart}
+    if len(ranked) < 2:
+        return Standings(unranked)
+    retryable = {
+        done.cell.name: {row.question.id for row in done.evaluated.rows if row.outcome.retryable}
+        for done in cells
+        if done.evaluated
+    }
+    p_values = pairwise_p_values(ranked)
+    against_best = unranked | _against(best, ranked, p_values, retryable)
+    left = [name for name in ranked if "not ranked" not in against_best[name]]
+    equal = tuple(name for name in left if _counts(ranked[name]) == _counts(ranked[best]))
+    best_first = sorted(left, key=lambda name: -sum(ranked[name].values()))
+    return Standings(against_best, equal, letters_of(best_first, p_values), len(p_values))
+
+
+def _against(
+    best: str, ranked: Right, p_values: Mapping[frozenset[str], float], retryable: Mapping[str, set[str]]
+) -> dict[str, str]:
+    """Compare cells with the best one, in words."""
+    adjusted = {name: p_values[frozenset((best, name))] for name in ranked if name != best}
+    close = sum(p_value >= LEVEL for p_value in adjusted.values())
+    words = {best: f"best; {close:,} of {counted(len(adjusted), 'other')} statistically tied"}
+    for name, p_value in adjusted.items():
+        if p_value >= LEVEL:
+            words[name] = f"statistically tied, p = {in_words(p_value)}"
+        elif compare_runs(ranked[name], ranked[best]).stands_without(retryable[name]):
+            words[name] = f"lower, p = {in_words(p_value)}"
+        else:
+            words[name] = f"not ranked: {counted(len(retryable[name]), 'question')} without an answer"
+    return words
+
+
+def _counts(verdicts: Mapping[str, bool]) -> tuple[int, int]:
+    return sum(verdicts.values()), len(verdicts)
+
+
+async def estimate_cells(cells: Sequence[Cell], progress: Progress) -> tuple[Estimate, ...]:
+    """Estimate every cell; cells that differ only in their backbone, not in its reply formats, are measured once."""
+    measured: dict[str, tuple[Part, ...]] = {}
+    estimates = []
+    async with SqlWorkers() as workers:
+        for cell in cells:
+            formats = [JsonFormats.of(backbone) for backbone in backbones_of(cell.settings)]
+            key = f"{cell.settings.pipeline.model_dump_json()} {formats}"
+            preparation = prepare(cell.settings, progress, sends_requests=False)
+            if key not in measured:
+                progress.step(f"Estimating {cell.settings.pipeline.name}")
+                measured[key] = await measure(preparation, workers)
+            estimates.append(priced(preparation, measured[key]))
+    return tuple(estimates)
+
+
+def run_sweep(
+    sweep_id: str,
+    labels: Mapping[str, str],
+    budget_usd: float | None,
+    cells: Sequence[Cell],
+    estimates: Sequence[Estimate],
+    opened: Opened,
+) -> Sweep:
+    """Evaluate every cell in order within a budget for all; the others continue if one fails."""
+    budget = None if budget_usd is None else Budget(budget_usd)
+    tagged = [replace(cell, tags={**labels, "sweep": sweep_id, **cell.tags}) for cell in cells]
+    results = []
+    for cell, estimated, outcome in zip(cells, estimates, run_cells(tagged, opened, budget), strict=True):
+        if isinstance(outcome, RunRecord):
+            results.append(CellResult(cell, estimated, outcome, outcome.fatal))
+        else:
+            results.append(CellResult(cell, estimated, None, str(outcome)))
+    home = Home(Path(cells[0].settings.home))
+    logged = [run_id for done in results if done.evaluated and (run_id := done.evaluated.mlflow_run_id)]
+    page = show_sweep(find_store(home), logged[0], sweep_id) if logged else ""
+    return Sweep(sweep_id, tuple(results), budget, standings(results), page, shown_store(home).served)

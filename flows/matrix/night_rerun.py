@@ -1,20 +1,20 @@
 """A re-run of everything that a nightly run left without an answer, as cells of one matrix."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from flows.evaluate.deployed import named_evaluations, settings_of
+from flows.evaluate.deployment import named_evaluations, settings_of
 from flows.evaluate.forms import Matrix
 from flows.evaluate.preparation import check_budget
-from flows.evaluate.rerun_plan import plan_rerun
+from flows.evaluate.rerun import plan_rerun
 from flows.matrix.matrix import Cell, Opened, run_cells
 from tasks.backbone.pricing import Budget
 from tasks.core.errors import ExitCode
 from tasks.core.wording import counted
 from tasks.results.night import Night, all_nights, find_night
 from tasks.results.night_entry import NightEntry
-from tasks.results.run_record import NIGHT, RunHeader, RunRecord
+from tasks.results.run_record import NIGHT, RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.evaluation import RerunSettings
 from tasks.settings.home import Home
@@ -24,7 +24,7 @@ from tasks.settings.home import Home
 class NightPlan:
     """A re-run of a nightly run that is ready to start."""
 
-    night: str  # name of the nightly run
+    night: str
     cells: Mapping[str, Cell] = field(repr=False)  # the evaluations with questions to repeat, by their names
 
     @property
@@ -56,15 +56,6 @@ class Repeated:
     run: RunRecord | None  # the new run; None where there is none
     problem: str | None  # why there is none
 
-    @classmethod
-    def of(cls, name: str, cell: Cell, outcome: RunRecord | Exception) -> "Repeated":
-        """Return what a cell came to, as `run_cells` yields it."""
-        parent = cell.rerun.parent.run_id if cell.rerun else None
-        questions = len(cell.rerun.again) if cell.rerun else None
-        if isinstance(outcome, RunRecord):
-            return cls(name, parent, questions, outcome, None)
-        return cls(name, parent, questions, None, str(outcome))
-
     @property
     def in_words(self) -> str:
         """The score and the run, or the problem."""
@@ -76,7 +67,7 @@ class Repeated:
 class NightRerun:
     """The re-run of a nightly run."""
 
-    night: str  # name of the nightly run
+    night: str
     evaluations: tuple[Repeated, ...]  # those of which something was left
 
     @property
@@ -94,18 +85,17 @@ def plan_night_rerun(
 ) -> NightPlan:
     """Find what is left to ask of a nightly run, in the last run of each of its evaluations.
 
-    Args:
-        reference: names the nightly run.
-        chosen: the settings of every re-run; `run` is ignored.
-        labels: tags of the new runs.
-        budget_usd: limit on the cost of all; None: no limit.
+    `chosen` are the settings of every re-run, `labels` tags of the new runs.
     """
     home = Home(Path(chosen.home))
     night = find_night(reference, all_nights(home))
     runs = [run for run in Warehouse(home.warehouse).runs() if run.tags.get(NIGHT) == night.name]
     cells: dict[str, Cell] = {}
     for entry in night.entries:
-        if run := _last_run(entry, runs):
+        names = (entry.benchmark, entry.backbone, entry.pipeline)
+        finished = [run for run in runs if run.is_finished]  # newest first
+        run = next((run for run in finished if (run.benchmark, run.backbone, run.pipeline) == names), None)
+        if run:
             plan = plan_rerun(chosen.model_copy(update={"run": run.run_id}))
             if plan.again:
                 cells[entry.name] = Cell(plan.settings, tags=labels, rerun=plan)
@@ -113,13 +103,6 @@ def plan_night_rerun(
             cells[entry.name] = _evaluation(entry, night, chosen, labels)
     check_budget([cell.settings for cell in cells.values()], budget_usd)
     return NightPlan(night.name, cells)
-
-
-def _last_run(entry: NightEntry, runs: Sequence[RunHeader]) -> RunHeader | None:
-    """Return the last finished run of an entry's evaluation; None without one. Runs are given newest first."""
-    names = (entry.benchmark, entry.backbone, entry.pipeline)
-    finished = (run for run in runs if run.is_finished)
-    return next((run for run in finished if (run.benchmark, run.backbone, run.pipeline) == names), None)
 
 
 def _evaluation(entry: NightEntry, night: Night, chosen: RerunSettings, labels: Mapping[str, str]) -> Cell:
@@ -138,8 +121,10 @@ def rerun_night(plan: NightPlan, opened: Opened, budget_usd: float | None = None
     outcomes = run_cells(
         list(plan.cells.values()), opened, None if budget_usd is None else Budget(budget_usd)
     )
-    repeated = [
-        Repeated.of(name, cell, outcome)
-        for (name, cell), outcome in zip(plan.cells.items(), outcomes, strict=True)
-    ]
+    repeated = []
+    for (name, cell), outcome in zip(plan.cells.items(), outcomes, strict=True):
+        parent = cell.rerun.parent.run_id if cell.rerun else None
+        questions = len(cell.rerun.again) if cell.rerun else None
+        run, problem = (outcome, None) if isinstance(outcome, RunRecord) else (None, str(outcome))
+        repeated.append(Repeated(name, parent, questions, run, problem))
     return NightRerun(plan.night, tuple(repeated))

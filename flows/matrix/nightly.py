@@ -16,7 +16,7 @@ from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
 
-from flows.evaluate.deployed import (
+from flows.evaluate.deployment import (
     as_prefect_state,
     deployed_run,
     named_evaluations,
@@ -27,13 +27,13 @@ from flows.evaluate.flow import evaluation_flow
 from flows.evaluate.forms import Cleaning, EvaluationForm, Matrix, MayBeLeftOut
 from flows.evaluate.preparation import check_budget
 from flows.evaluate.working_folder import clean, in_words, open_folder
-from flows.matrix.matrix import Cell, CellLimits, Turn, turns
+from flows.matrix.matrix import Cell, CellLimits
 from flows.prefect.artifacts import prefect_page, show_markdown
 from flows.prefect.automations import notify
 from flows.prefect.flow_runs import result_of
 from flows.prefect.schedule import name_of, read_timetable
-from flows.runtime.control import Control
-from flows.runtime.running_servers import shown_store
+from flows.runtime.control import Control, Interrupted
+from flows.runtime.folder_use import shown_store
 from tasks.backbone.pricing import Budget
 from tasks.core.errors import ConfigurationError, CrosscheckError
 from tasks.core.files import atomic_write_text
@@ -59,47 +59,24 @@ from tasks.results.night_baseline import (
     pin_history,
 )
 from tasks.results.night_entry import NightEntry
-from tasks.results.run_record import NIGHT, RunRecord
+from tasks.results.run_record import NIGHT
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.evaluation import EvaluationSettings, Gate, Keep
 from tasks.settings.home import Home
 
+log = logging.getLogger(__name__)
+
 CONTINUES = "The nightly run continues under the same name with a higher budget_usd"
-
-
-@dataclass
-class NightLimits(CellLimits):
-    """Limits of a nightly run: each evaluation gets an equal share of the time and the budget that are left."""
-
-    finish_by: datetime.datetime | None = None  # when the nightly run must end; None: no limit
-    shares: list[Budget] = field(default_factory=list)  # budgets of the evaluations so far
-
-    def budget(self, left: int) -> Budget | None:
-        """Return the share of an evaluation; what earlier ones did not use is left for it and those after it."""
-        if self.total is None:
-            return None
-        unspent = self.total.limit_usd - sum(share.spent_usd for share in self.shares)
-        self.shares.append(Budget(unspent / left, self.total.continues))
-        return self.shares[-1]
-
-    def limited(self, settings: EvaluationSettings, left: int) -> EvaluationSettings:
-        """Return the settings of an evaluation with its share of the time."""
-        if self.finish_by is None or settings.backbone.tier == STANDARD:
-            return settings
-        now = datetime.datetime.now(datetime.UTC)
-        end = now + max(datetime.timedelta(), self.finish_by - now) / left
-        backbone = settings.backbone.model_copy(update={"finish_by": end.isoformat(timespec="seconds")})
-        return settings.model_copy(update={"backbone": backbone})
 
 
 def night_limits(
     evaluations: Sequence[EvaluationSettings], finish_by: str | None, budget_usd: float | None
-) -> NightLimits:
-    """Return the limits of a nightly run."""
+) -> CellLimits:
+    """Return the limits of a nightly run, in equal shares for its evaluations."""
     check_budget(evaluations, budget_usd, "budget_usd")
     total = None if budget_usd is None else Budget(budget_usd, CONTINUES)
     if finish_by is None:
-        return NightLimits(total)
+        return CellLimits(total, shares=[])
     try:
         end = next_time(finish_by, datetime.datetime.now().astimezone())
     except ValueError:
@@ -111,22 +88,15 @@ def night_limits(
             "finish_by: all backbones of the matrix send their requests in the standard tier already. Set "
             "backbone.tier to flex or batch, or leave finish_by out."
         )
-    return NightLimits(total, end)
+    return CellLimits(total, end, [])
 
-
-log = logging.getLogger(__name__)
 
 ARTIFACT = "night"
 DEMO, GATE, KEEP_ALL = Matrix(), Gate(), Cleaning()
 
 
 def _flow_run_name() -> str:
-    return f"night {_name(flow_run.parameters.get('night'))}"
-
-
-def _name(night: str | None) -> str:
-    """Return the name of the nightly run: the given one, or its scheduled time."""
-    return night or name_of(flow_run.scheduled_start_time)
+    return f"night {flow_run.parameters.get('night') or name_of(flow_run.scheduled_start_time)}"
 
 
 @flow(name="nightly", flow_run_name=_flow_run_name, persist_result=False)
@@ -162,7 +132,7 @@ async def nightly(
         _nightly(
             matrix,
             gate,
-            _name(night),
+            night or name_of(flow_run.scheduled_start_time),
             ask_again=ask_again,
             keep=keep.keep if keep else None,
             finish_by=finish_by or None,
@@ -189,10 +159,16 @@ async def _nightly(
     baselines = _baselines(matrix, {" | ".join(names) for names in evaluations}, home, warehouse, before)
     timetable = await read_timetable(before, name)
     entries = []
-    for turn, (names, evaluation) in zip(turns(len(evaluations), limits), evaluations.items(), strict=True):
+    for index, (names, evaluation) in enumerate(evaluations.items()):
+        left = len(evaluations) - index
         check = partial(check_data, names, name, baselines, warehouse)
-        entry = await _evaluate(turn, names, evaluation, home, name, check, ask_again=ask_again)
-        entry = await asyncio.to_thread(_compared, entry, baselines, warehouse, gate, new_replies=ask_again)
+        entry = await _evaluate(limits, left, names, evaluation, home, name, check, ask_again=ask_again)
+        try:
+            entry = await asyncio.to_thread(
+                compared, entry, baselines, warehouse, gate, new_replies=ask_again
+            )
+        except CrosscheckError as error:
+            entry = replace(entry, problem=f"{entry.problem}\n{error}".strip())
         entries.append(entry)
         score = f"EX {percent_and_counts(entry.ex)}" if entry.ex else "no score"
         get_run_logger().info("%s: %s", entry.name, entry.problem or score)
@@ -216,24 +192,13 @@ async def _nightly(
         await asyncio.to_thread(write, judged, home)  # its baselines are kept
         judged = replace(judged, cleaned=await asyncio.to_thread(_clean, home, keep))
     await _report(judged, home, warehouse)
-    await _notify(judged)
-    return _state(judged)
-
-
-def _state(night: Night) -> State[Any]:
-    """Return the final state of the flow run, named after its colour, or "No baseline yet"."""
-    if night.colour == "Red":
-        return Failed(message=night.verdict, name=night.colour)
-    return Completed(message=night.verdict, name="Completed" if night.colour == "Green" else night.colour)
-
-
-async def _notify(night: Night) -> None:
-    """Call the webhook if the nightly run is red or amber; a failed call is logged and does not fail the run."""
-    if night.colour not in ("Red", "Amber"):
-        return
-    text = f"{night.colour}: nightly run {night.name}. {night.verdict}"
-    if problem := await notify(night.colour, text, prefect_page(str(flow_run.id))):
-        get_run_logger().error(problem)
+    if judged.colour in ("Red", "Amber"):
+        text = f"{judged.colour}: nightly run {name}. {judged.verdict}"
+        if problem := await notify(judged.colour, text, prefect_page(str(flow_run.id))):
+            get_run_logger().error(problem)
+    if judged.colour == "Red":
+        return Failed(message=judged.verdict, name=judged.colour)
+    return Completed(message=judged.verdict, name="Completed" if judged.colour == "Green" else judged.colour)
 
 
 def _log_verdicts(night: Night, home: Home, warehouse: Warehouse) -> None:
@@ -273,7 +238,8 @@ def _baselines(
 
 
 async def _evaluate(
-    turn: Turn,
+    limits: CellLimits,
+    left: int,
     names: tuple[str, str, str],
     evaluation: EvaluationForm,
     home: Home,
@@ -287,27 +253,19 @@ async def _evaluate(
     `check` refuses databases with which the scores could not be compared.
     """
     epoch, control = night if ask_again else None, Control()
-    with turn.recording(Exception), deployed_run(home, control, nightly=str(flow_run.id)):
-        cell = Cell(settings_of(evaluation, epoch=epoch), tags=evaluation.as_tags | {NIGHT: night})
-        preparation = turn.prepare(cell, control, lambda prepared: check(prepared.databases))
-        state = await evaluation_flow(control, preparation)(preparation.settings, return_state=True)
-        turn.outcome = await result_of(state)
-    if isinstance(turn.outcome, RunRecord):
-        return NightEntry.of_run(turn.outcome)
-    kind = "" if isinstance(turn.outcome, CrosscheckError) else f"{type(turn.outcome).__name__}: "
-    if kind:
-        log.error("%s: %s", " | ".join(names), turn.outcome, exc_info=turn.outcome)
-    return NightEntry(*names, problem=f"{kind}{turn.outcome}", continue_with=evaluation.command(epoch))
-
-
-def _compared(
-    entry: NightEntry, baselines: Baselines, warehouse: Warehouse, gate: Gate, *, new_replies: bool
-) -> NightEntry:
-    """Compare an entry with its baseline; an error becomes part of the entry and does not affect the others."""
     try:
-        return compared(entry, baselines, warehouse, gate, new_replies=new_replies)
-    except CrosscheckError as error:
-        return replace(entry, problem=f"{entry.problem}\n{error}".strip())
+        with deployed_run(home, control, nightly=str(flow_run.id)):
+            cell = Cell(settings_of(evaluation, epoch=epoch), tags=evaluation.as_tags | {NIGHT: night})
+            preparation = limits.prepare(cell, left, control, lambda prepared: check(prepared.databases))
+            state = await evaluation_flow(control, preparation)(preparation.settings, return_state=True)
+            return NightEntry.of_run(await result_of(state))
+    except Interrupted:
+        raise
+    except Exception as error:
+        kind = "" if isinstance(error, CrosscheckError) else f"{type(error).__name__}: "
+        if kind:
+            log.exception("%s: %s", " | ".join(names), error)
+        return NightEntry(*names, problem=f"{kind}{error}", continue_with=evaluation.command(epoch))
 
 
 async def _report(night: Night, home: Home, warehouse: Warehouse) -> None:

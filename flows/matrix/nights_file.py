@@ -7,8 +7,9 @@ from zoneinfo import available_timezones
 
 from pydantic import Field, field_validator
 
-from flows.evaluate.forms import KINDS, OWN_FILE, Matrix
+from flows.evaluate.forms import OWN_FILE, Matrix
 from tasks.core.errors import ConfigurationError
+from tasks.results.run_record import KINDS
 from tasks.settings.base import Settings
 from tasks.settings.evaluation import Gate, Keep
 from tasks.settings.load import located_name, located_override, read_settings

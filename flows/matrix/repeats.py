@@ -1,19 +1,18 @@
 """A noise measurement: the run, the repeats that are missing, their cost, and how they are made."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from flows.evaluate.backbones import check_candidates
-from flows.evaluate.preparation import Preparation, check_budget
-from flows.evaluate.rerun_plan import check_data, settings_of_run
+from flows.evaluate.preparation import Preparation, check_budget, check_candidates
+from flows.evaluate.rerun import check_data, settings_of_run
 from flows.matrix.matrix import Cell, Opened, run_cells
 from flows.runtime.folders import Folders
 from tasks.backbone.kinds.kind import check_backbone, kind_of
 from tasks.backbone.pricing import Budget
 from tasks.core.errors import BackboneError, ConfigurationError, DataError, ExitCode
-from tasks.core.outcome import Call
+from tasks.core.outcome import StageRecord
 from tasks.core.wording import counted
 from tasks.results.noise import MIN_REPEATS, Noise, measure, repeated_run, repeats_of
 from tasks.results.run_record import NOISE, REPEAT, JsonDocument, RunHeader, RunRecord, at
@@ -37,7 +36,7 @@ class NoisePlan:
     """A noise measurement that is ready to start."""
 
     parent: RunRecord = field(repr=False)  # the run that is repeated
-    settings: EvaluationSettings = field(repr=False)  # its settings, without the epoch of a repeat
+    settings: EvaluationSettings = field(repr=False)
     wanted: int  # number of repeats
     done: tuple[RunHeader, ...]  # repeats that are whole, of any number
     estimate: Cost  # expected cost of one repeat: that of the run with an empty reply cache
@@ -51,17 +50,20 @@ class NoisePlan:
     @property
     def expected(self) -> RepeatsEstimate:
         """What the missing repeats are expected to take."""
-        repeats, calls = len(self.missing), self.estimate.calls
+        repeats = len(self.missing)
         usd = 0.0 if Cell(self.settings).free or not repeats else self.estimate.from_scratch_usd
         return RepeatsEstimate(
-            repeats, None if calls is None else calls * repeats, None if usd is None else usd * repeats
+            repeats, (self.estimate.calls or 0) * repeats, None if usd is None else usd * repeats
         )
 
-    def of_repeat(self, number: int) -> EvaluationSettings:
-        """Return the settings of a repeat: those of the run, with an epoch of its own, so that all replies are new."""
+    def cell(self, number: int, labels: Mapping[str, str]) -> Cell:
+        """Return a repeat: the run's settings, with an epoch of its own, so that all replies are new."""
         epoch = f"noise of {self.parent.run_id}, repeat {number}"
-        return self.settings.model_copy(
-            update={"backbone": self.settings.backbone.model_copy(update={"epoch": epoch})}
+        backbone = self.settings.backbone.model_copy(update={"epoch": epoch})
+        return Cell(
+            self.settings.model_copy(update={"backbone": backbone}),
+            (f"repeat {number}",),
+            {**labels, NOISE: self.parent.run_id, REPEAT: str(number)},
         )
 
 
@@ -70,20 +72,9 @@ def plan_noise(
     wanted: int,
     folders: Folders,
     *,
-    overrides: Sequence[str] = (),
     budget_usd: float | None = None,
-    sends_requests: bool = True,
 ) -> NoisePlan:
-    """Read the run, and find out which repeats are missing.
-
-    Args:
-        reference: names the run; a repeat stands for the run that it repeats.
-        wanted: number of repeats.
-        folders: of the benchmarks' files, and the working folder.
-        overrides: changes of settings that cannot change what the score means, as in a re-run.
-        budget_usd: limit on the cost; None: there is none.
-        sends_requests: whether requests will be sent; False if it is only estimated.
-    """
+    """Read a run, or the one that a repeat repeats, and find out which of the wanted repeats are missing."""
     warehouse = Warehouse(folders.home.warehouse)
     runs = warehouse.runs()
     header = repeated_run(reference, runs)
@@ -97,31 +88,28 @@ def plan_noise(
         raise ConfigurationError(
             f"The run {header.run_id} {why}: its noise says nothing about a run that did not. Name another run."
         )
-    settings = settings_of_run(parent, overrides, data=str(folders.data), home=str(folders.home.path))
+    settings = settings_of_run(parent, (), data=str(folders.data), home=str(folders.home.path))
     if kind_of(settings.backbone).replays:
         raise ConfigurationError(
             f"The run {header.run_id} served a recording, which always returns the same replies: it has no noise. "
             "Name a run of a model."
         )
-    check_backbone(settings.backbone, sends_requests=sends_requests)
-    check_candidates(settings, sends_requests=sends_requests)
+    check_backbone(settings.backbone)
+    check_candidates(settings)
     check_budget([settings], budget_usd)
     return NoisePlan(parent, settings, wanted, repeats_of(header.run_id, runs), _from_scratch(parent))
 
 
 def _from_scratch(parent: RunRecord) -> Cost:
     """Return what the run would cost with an empty reply cache."""
-    records = [
-        replace(record, restored=False, calls=tuple(map(_uncached, record.calls)))
-        for row in parent.rows
-        for record in row.outcome.stages
-    ]
+
+    def uncached(record: StageRecord) -> StageRecord:
+        calls = (replace(call, cached=False, cost_usd=call.uncached_cost_usd) for call in record.calls)
+        return replace(record, restored=False, calls=tuple(calls))
+
+    records = [uncached(record) for row in parent.rows for record in row.outcome.stages]
     calls = {call.request for record in records for call in record.calls}
     return replace(total_cost(records), calls=len(calls))
-
-
-def _uncached(call: Call) -> Call:
-    return replace(call, cached=False, cost_usd=call.uncached_cost_usd)
 
 
 @dataclass(frozen=True)
@@ -156,10 +144,7 @@ def make_repeats(
     labels: Mapping[str, str] | None = None,
     budget_usd: float | None = None,
 ) -> Measured:
-    """Make the missing repeats of a plan, and measure the noise of those that are whole.
-
-    `opened` opens the control of a repeat, by its place among the missing ones, with its display of progress.
-    """
+    """Make the missing repeats of a plan, and measure the noise of those that are whole."""
     budget = None if budget_usd is None else Budget(budget_usd)
     problems = _run_missing(plan, opened, labels or {}, budget)
     warehouse, parent = Warehouse(Home(Path(plan.settings.home)).warehouse), plan.parent
@@ -177,14 +162,7 @@ def _run_missing(
     """Make the missing repeats; return why some are not whole. The first one that gets no result is the last."""
     if not plan.missing:
         return []
-    cells = [
-        Cell(
-            plan.of_repeat(number),
-            (f"repeat {number}",),
-            {**labels, NOISE: plan.parent.run_id, REPEAT: str(number)},
-        )
-        for number in plan.missing
-    ]
+    cells = [plan.cell(number, labels) for number in plan.missing]
 
     def check(preparation: Preparation) -> None:
         check_data(plan.parent, preparation.benchmark, preparation.databases)
@@ -194,19 +172,10 @@ def _run_missing(
         for number, outcome in zip(plan.missing, results, strict=False):
             if isinstance(outcome, Exception) and not isinstance(outcome, BackboneError):
                 raise outcome
-            problem, goes_on = _problem(outcome)
-            if problem:
-                problems.append(f"Repeat {number}: {problem}")
-            if not goes_on:
+            if fatal := str(outcome) if isinstance(outcome, Exception) else outcome.fatal:
+                problems.append(f"Repeat {number}: {fatal}")
                 break
+            if isinstance(outcome, RunRecord) and outcome.retryable:
+                left = counted(outcome.retryable, "question")
+                problems.append(f"Repeat {number}: {left} without an answer.")
     return problems
-
-
-def _problem(outcome: RunRecord | Exception) -> tuple[str, bool]:
-    """Return why a repeat is not whole, or "", and whether the next one can be made."""
-    if isinstance(outcome, Exception):
-        return str(outcome), False
-    if outcome.fatal:
-        return outcome.fatal, False
-    left = outcome.retryable
-    return f"{counted(left, 'question')} without an answer." if left else "", True

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator
 
-from flows.evaluate.key_check import CheckedEntry, CheckedKey, CheckedSql
+from flows.evaluate.gold_check import CheckedEntry, CheckedKey, CheckedSql
 from tasks.core.records import Execution
 from tasks.core.wording import counted, shorten
 from tasks.documents.model import (

@@ -4,9 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from flows.evaluate.estimate import ASSUMED_REASONING, SAMPLE
 from flows.evaluate.preparation import selecting_calls
-from flows.matrix.matrix import Cell
+from flows.matrix.matrix import Cell, CellResult, Sweep, estimated_usd
 from flows.matrix.repeats import Measured, NoisePlan
-from flows.matrix.sweep import CellResult, Sweep, estimated_usd
 from tasks.backbone.pricing import Budget
 from tasks.core.wording import DASH, counted, counts, interval, money, number, percent
 from tasks.documents.model import Block, Bullets, Code, Column, Document, Only, Section, Sentence, Span, Table

@@ -21,8 +21,8 @@ from urllib.parse import quote, unquote, urlsplit
 
 from flows.evaluate.question_view import COMPARED, find_question, question_objects, view_questions
 from flows.evaluate.run_view import view_run
+from flows.runtime.folder_use import LOCALHOST
 from flows.runtime.folders import Folders
-from flows.runtime.running_servers import LOCALHOST
 from flows.runtime.summary import compared_with_run_before
 from tasks.core.errors import ConfigurationError, CrosscheckError, DataError
 from tasks.documents.html import html

@@ -57,12 +57,6 @@ async def decompose(
 
     The values that the question mentions stand before the sample rows. A prompt that shows retrieved values (SEA-SQL)
     has such values already, and keeps them.
-
-    Args:
-        question: the question and its evidence.
-        full: the view of the full schema.
-        settings: the switches.
-        context: the pipeline's, with `grounded` demonstrations, and an `oracle` where the settings ask for one.
     """
     view = full
     if settings.values and full.prompt.values == "rows":

@@ -95,13 +95,7 @@ class Context(Generic[S_co]):
     def grounded_demonstrations(
         self, count: int, *, aligned: bool = False, evidence: bool = False
     ) -> tuple[GroundedDemonstration, ...]:
-        """Return the first demonstrations with their schemas.
-
-        Args:
-            count: how many at most.
-            aligned: those for entity linking.
-            evidence: whether they show their evidence; the settings may say so too.
-        """
+        """Return the first demonstrations with their schemas: those for entity linking, or the others."""
         shown = (self.grounded if self.aligned is None or not aligned else self.aligned)[:count]
         if not (evidence or self.settings.demonstrations.evidence):
             shown = tuple(replace(one, evidence="") for one in shown)

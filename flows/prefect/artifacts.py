@@ -6,12 +6,11 @@ import logging
 import os
 import shlex
 import urllib.parse
-from collections.abc import Iterable
-from contextlib import suppress
-from types import TracebackType
-from typing import Self
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from uuid import UUID
 
+from flows.prefect.flow_runs import open_client
 from flows.runtime.control import Control, Ui
 from flows.runtime.summary import next_steps
 from tasks.documents.markdown import markdown
@@ -31,49 +30,38 @@ UNANSWERED = "unanswered"
 """Tag of flow runs that left questions without an answer."""
 
 
-class ProgressArtifact:
-    """Progress artifact of the running flow: a percentage on its page, also read by the flow that launched it.
+@asynccontextmanager
+async def progress_artifact(what: str, total: int) -> AsyncIterator[Callable[[], None]]:
+    """Show the percentage of done questions on the page of the running flow; the flow that launched it reads it, too.
 
-    Args:
-        what: name of the shard or evaluation.
-        total: number of questions.
+    Yield the function that counts a question.
     """
+    from prefect.artifacts import acreate_progress_artifact, aupdate_progress_artifact
 
-    def __init__(self, what: str, total: int) -> None:
-        self._what = what
-        self._total = max(1, total)
-        self._done = 0
-        self._ended = asyncio.Event()
-        self._showing: asyncio.Task[None] | None = None
+    done, ended = 0, asyncio.Event()
 
-    def count(self) -> None:
-        """Count one question."""
-        self._done += 1
+    def count() -> None:
+        nonlocal done
+        done += 1
 
-    async def __aenter__(self) -> Self:
-        self._showing = asyncio.create_task(self._show())
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ended.set()
-        if self._showing:
-            await self._showing
-
-    async def _show(self) -> None:
-        from prefect.artifacts import acreate_progress_artifact, aupdate_progress_artifact
-
+    async def show() -> None:
         try:
             artifact = await acreate_progress_artifact(
-                0.0, key=PROGRESS_KEY, description=f"Questions of {self._what}"
+                0.0, key=PROGRESS_KEY, description=f"Questions of {what}"
             )
-            while not self._ended.is_set():
+            while not ended.is_set():
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._ended.wait(), UPDATE_EVERY_S)
-                await aupdate_progress_artifact(artifact, progress=100.0 * self._done / self._total)
+                    await asyncio.wait_for(ended.wait(), UPDATE_EVERY_S)
+                await aupdate_progress_artifact(artifact, progress=100.0 * done / max(1, total))
         except Exception as error:  # an artifact that cannot be written must not lose an answer
-            log.warning("the progress of %s cannot be shown: %s", self._what, error)
+            log.warning("the progress of %s cannot be shown: %s", what, error)
+
+    showing = asyncio.create_task(show())
+    try:
+        yield count
+    finally:
+        ended.set()
+        await showing
 
 
 async def show_markdown(key: str, text: str, description: str) -> None:
@@ -88,22 +76,35 @@ async def show_markdown(key: str, text: str, description: str) -> None:
 
 async def show_result(record: RunRecord) -> None:
     """Show the result of an evaluation on the page of the running flow: as an artifact, in its log, and by a tag."""
+    from prefect.logging import get_run_logger
+    from prefect.runtime import flow_run
+
     if record.unanswered:
-        await _add_tag(UNANSWERED)
+        try:
+            async with open_client() as client:
+                await client.update_flow_run(UUID(flow_run.id), tags=[*flow_run.tags, UNANSWERED])
+        except Exception as error:  # a tag that cannot be added must not lose a result
+            log.warning("Prefect does not show the tag %s: %s", UNANSWERED, error)
     steps, form = next_steps(record), await _rerun_form(record) if record.retryable else ""
     link = f"[Ask the questions without an answer again]({form})\n\n" if form else ""
     commands = f"```\n{chr(10).join(steps)}\n```"
     text = f"# {record.in_words}\n\n{commands}\n\n{link}{markdown(run_document(record))}"
     await show_markdown(RESULT_KEY, text, f"{record.in_words}, run {record.run_id}")
-    log_lines([f"{record.in_words}, run {record.run_id}", cost_sentence(record), *record.notes, *steps, form])
+    for line in (
+        f"{record.in_words}, run {record.run_id}",
+        cost_sentence(record),
+        *record.notes,
+        *steps,
+        form,
+    ):
+        if line:
+            get_run_logger().info(line)
 
 
 async def _rerun_form(record: RunRecord) -> str:
     """Return the address of the form that re-runs a run, with its id filled in; "" where no form is deployed."""
-    from prefect.client.orchestration import get_client
-
     try:
-        async with get_client() as client:
+        async with open_client() as client:
             deployment = await client.read_deployment_by_name(RERUN)
         fields = deployment.parameter_openapi_schema["properties"]  # type: ignore[index]  # it has one
         choice = {**fields["choice"]["default"], "run": record.run_id}
@@ -112,26 +113,6 @@ async def _rerun_form(record: RunRecord) -> str:
         return ""
     filled = urllib.parse.quote(json.dumps({"choice": choice}))
     return f"{_external_ui() or OWN_UI}/deployments/deployment/{deployment.id}/run?parameters={filled}"
-
-
-async def _add_tag(tag: str) -> None:
-    """Add a tag to the running flow; one that cannot be added is logged and no more."""
-    from prefect.client.orchestration import get_client
-    from prefect.runtime import flow_run
-
-    try:
-        async with get_client() as client:
-            await client.update_flow_run(UUID(flow_run.id), tags=[*flow_run.tags, tag])
-    except Exception as error:  # a tag that cannot be added must not lose a result
-        log.warning("Prefect does not show the tag %s: %s", tag, error)
-
-
-def log_lines(lines: Iterable[str]) -> None:
-    """Write lines to the log of the running flow; empty ones are left out."""
-    from prefect.logging import get_run_logger
-
-    for line in filter(None, lines):
-        get_run_logger().info(line)
 
 
 def prefect_ui(home: Home, control: Control) -> Ui:

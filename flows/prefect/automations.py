@@ -13,10 +13,11 @@ import os
 import sys
 from contextlib import suppress
 from datetime import timedelta
+from typing import Any
 
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_incrementing
 
-from flows.prefect.flow_runs import ENDED
+from flows.prefect.flow_runs import ENDED, open_client
 from tasks.core.errors import ConfigurationError, CrosscheckError
 
 TAG = "crosscheck"
@@ -44,31 +45,42 @@ TEXT = (
 
 async def watch_over_flow_runs() -> None:
     """Create the automation that marks deployed flow runs as crashed once their heartbeats stop, if there is none."""
-    from prefect.automations import Automation
-    from prefect.client.orchestration import get_client
     from prefect.client.schemas.objects import StateType
     from prefect.events.actions import ChangeFlowRunState
-    from prefect.events.schemas.automations import EventTrigger, Posture
-    from prefect.events.schemas.events import ResourceSpecification
+    from prefect.events.schemas.automations import Posture
 
-    ended = {f"prefect.flow-run.{state.capitalize()}" for state in ENDED}
-    trigger = EventTrigger(
-        after={"prefect.flow-run.heartbeat"},
-        expect={"prefect.flow-run.heartbeat", *ended},
-        match=ResourceSpecification({"prefect.resource.id": ["prefect.flow-run.*"]}),
-        match_related=ResourceSpecification({"prefect.resource.id": [f"prefect.tag.{TAG}"]}),
-        for_each={"prefect.resource.id"},
-        posture=Posture.Proactive,
-        threshold=1,
-        within=timedelta(seconds=SILENT_S),
-    )
-    async with get_client() as client:
-        if await client.read_automations_by_name(CRASH_NAME):
-            return
     crash = ChangeFlowRunState(
         state=StateType.CRASHED, message="Its process is gone: no heartbeat. Its answers are kept."
     )
-    await Automation(name=CRASH_NAME, trigger=trigger, actions=[crash]).acreate()
+    ended = {f"prefect.flow-run.{state.capitalize()}" for state in ENDED}
+    await _create(
+        CRASH_NAME,
+        crash,
+        after={"prefect.flow-run.heartbeat"},
+        expect={"prefect.flow-run.heartbeat", *ended},
+        match_related={"prefect.resource.id": [f"prefect.tag.{TAG}"]},
+        for_each={"prefect.resource.id"},
+        posture=Posture.Proactive,
+        within=timedelta(seconds=SILENT_S),
+    )
+
+
+async def _create(name: str, action: Any, **trigger: Any) -> None:
+    """Create an automation of flow runs, unless there is one of this name."""
+    from prefect.automations import Automation
+    from prefect.events.schemas.automations import EventTrigger
+    from prefect.exceptions import ObjectNotFound
+
+    async with open_client() as client:
+        if await client.read_automations_by_name(name):
+            return
+    event = EventTrigger(match={"prefect.resource.id": ["prefect.flow-run.*"]}, threshold=1, **trigger)
+    await Automation(name=name, trigger=event, actions=[action]).acreate()
+    async with open_client() as client:  # another process may have created one at the same time
+        automations = await client.read_automations_by_name(name)
+        for other in sorted(automations, key=lambda automation: automation.id)[1:]:
+            with suppress(ObjectNotFound):
+                await client.delete_automation(other.id)
 
 
 def find_webhook() -> str:
@@ -85,11 +97,6 @@ async def notify(state: str, text: str, page: str) -> str:
     """Call the webhook in CROSSCHECK_NOTIFY; return why it could not be called, "" if it was or there is none.
 
     A connection that fails is tried again. A request that may have arrived is not repeated.
-
-    Args:
-        state: of the nightly run.
-        text: what to say.
-        page: address of the nightly run.
     """
     import httpx
 
@@ -122,38 +129,24 @@ async def notify_of_nights() -> None:
     url = find_webhook()
     if not url:
         return
-    from prefect.automations import Automation
     from prefect.blocks.webhook import Webhook
-    from prefect.client.orchestration import get_client
     from prefect.events.actions import CallWebhook
-    from prefect.events.schemas.automations import EventTrigger, Posture
-    from prefect.events.schemas.events import ResourceSpecification
-    from prefect.exceptions import ObjectNotFound
+    from prefect.events.schemas.automations import Posture
     from pydantic import SecretStr
 
     block = await Webhook(method="POST", url=SecretStr(url)).save(BLOCK, overwrite=True)
-    async with get_client() as client:
-        if await client.read_automations_by_name(NAME):
-            return
-    trigger = EventTrigger(
+    await _create(
+        NAME,
+        CallWebhook(block_document_id=block, payload=TEXT),
         expect={f"prefect.flow-run.{state}" for state in STATES},
-        match=ResourceSpecification({"prefect.resource.id": ["prefect.flow-run.*"]}),
         match_related=[
-            ResourceSpecification({"prefect.resource.id": [f"prefect.tag.{TAG}"]}),
-            ResourceSpecification({"prefect.resource.role": ["flow"], "prefect.resource.name": [FLOW]}),
+            {"prefect.resource.id": [f"prefect.tag.{TAG}"]},
+            {"prefect.resource.role": ["flow"], "prefect.resource.name": [FLOW]},
         ],
         for_each={"prefect.resource.id", "prefect.state-name"},
         posture=Posture.Reactive,
-        threshold=1,
         within=ONCE_IN,
     )
-    call = CallWebhook(block_document_id=block, payload=TEXT)
-    await Automation(name=NAME, trigger=trigger, actions=[call]).acreate()
-    async with get_client() as client:  # another process may have created one at the same time
-        _, *others = sorted(await client.read_automations_by_name(NAME), key=lambda each: each.id)
-        for other in others:
-            with suppress(ObjectNotFound):
-                await client.delete_automation(other.id)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
 """Order of events at Prefect's server: those from before its start are not waited for.
 
-Prefect's automations handle a change of state after the change that it follows, and wait up to 15 minutes for that
-one. They remember in memory what they have handled: after a restart, the notification of a nightly run that died with
-the machine would come 15 minutes late.
+Prefect's automations wait up to 15 minutes for the event that an event follows, and remember in memory what they have
+handled: after a restart, the notification of a nightly run that died with the machine would come 15 minutes late.
 
 Prefect imports this module by its name (PREFECT_SERVER_EVENTS_CAUSAL_ORDERING).
 """

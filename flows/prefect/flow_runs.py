@@ -1,15 +1,24 @@
-"""Flow runs that workers run: launch them, read their states, cancel them."""
+"""Flow runs and task runs of Prefect: launched, cancelled, looked up and counted."""
 
+import asyncio
 import logging
 import os
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID, uuid4
 
+from flows.prefect.settings import WITHOUT_SERVER, apply
+from flows.runtime.control import Control
 from tasks.core.errors import ConfigurationError
 from tasks.results.run_record import RunRecord
 from tasks.settings.evaluation import EvaluationSettings
+
+if TYPE_CHECKING:
+    from prefect.client.orchestration import PrefectClient
+
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -18,6 +27,14 @@ SHARDS = "answer-shard/shard"
 """The deployment that answers shards."""
 ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 """Types of the states of flow runs and task runs that have ended."""
+
+UNANSWERED = "Unanswered"
+"""Name of the state of a flow run with unanswered questions."""
+RECORDING_S = 60.0
+"""Seconds without a new recorded task run after which the missing ones count as dropped."""
+MAX_UNRECORDED = 2_000
+HEALTH_PAUSES_S = (0, 1, 2)
+"""Seconds to wait before each look whether the server answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +52,13 @@ class FlowRunState:
         return self.state in ENDED
 
 
+def open_client() -> "PrefectClient":
+    """Return a client of Prefect's server, to be entered."""
+    from prefect.client.orchestration import get_client
+
+    return get_client()
+
+
 def flow_run_id() -> UUID:
     """Return the id of the running flow run."""
     from prefect.runtime import flow_run
@@ -42,19 +66,11 @@ def flow_run_id() -> UUID:
     return UUID(str(flow_run.id))
 
 
-UNANSWERED = "Unanswered"
-"""Name of the state of a flow run with unanswered questions."""
-
-
 def final_state(result: RunRecord, message: str = "") -> Any:
     """Return the final state of the flow run of an evaluation or a re-run; it says what is left.
 
     A re-run of which every question failed again has failed. The state holds the result in quotes: Prefect does not
-    search it for futures, 0.5 s for a thousand questions.
-
-    Args:
-        result: what the flow has found.
-        message: what the state says; "": the result in words.
+    search it for futures, 0.5 s for a thousand questions. Without a message it says the result in words.
     """
     from prefect.states import Completed, Failed
     from prefect.utilities.annotations import quote
@@ -120,7 +136,6 @@ async def launch(deployment: str, parameters: Mapping[str, Any], name: str) -> U
 async def states_of(flow_runs: Sequence[UUID]) -> dict[UUID, FlowRunState]:
     """Return states of flow runs, by id; a deleted one counts as crashed. Empty if Prefect cannot be reached."""
     import httpx
-    from prefect.client.orchestration import get_client
     from prefect.client.schemas.filters import (
         ArtifactFilter,
         ArtifactFilterType,
@@ -134,7 +149,7 @@ async def states_of(flow_runs: Sequence[UUID]) -> dict[UUID, FlowRunState]:
     chosen = FlowRunFilter(id=FlowRunFilterId(any_=list(flow_runs)))
     kind = ArtifactFilter(type=ArtifactFilterType(any_=["progress"]))
     try:
-        async with get_client() as client:
+        async with open_client() as client:
             runs = await _read_all(client.read_flow_runs, flow_run_filter=chosen, sort=FlowRunSort.ID_DESC)
             artifacts = await _read_all(
                 client.read_artifacts, artifact_filter=kind, flow_run_filter=chosen, sort=ArtifactSort.ID_DESC
@@ -153,11 +168,10 @@ async def states_of(flow_runs: Sequence[UUID]) -> dict[UUID, FlowRunState]:
 
 async def cancel(flow_runs: Sequence[UUID]) -> None:
     """Cancel flow runs; workers end the processes of running ones."""
-    from prefect.client.orchestration import get_client
     from prefect.states import Cancelled, Cancelling
 
     states = await states_of(flow_runs)
-    async with get_client() as client:
+    async with open_client() as client:
         for id_, state in states.items():
             if state.ended:
                 continue
@@ -167,54 +181,45 @@ async def cancel(flow_runs: Sequence[UUID]) -> None:
 
 async def abandon(flow_runs: Sequence[UUID], message: str) -> None:
     """Set flow runs to cancelled at once, so that none of them starts."""
-    from prefect.client.orchestration import get_client
     from prefect.states import Cancelled
 
-    async with get_client() as client:
+    async with open_client() as client:
         for id_ in flow_runs:
             await client.set_flow_run_state(id_, Cancelled(message=message), force=True)
 
 
 async def cancel_launched_by(flow_run: UUID) -> None:
     """Cancel the deployed child runs of a flow run whose process has ended."""
-    from prefect.client.orchestration import get_client
     from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterParentFlowRunId
     from prefect.client.schemas.sorting import FlowRunSort
 
     launched = FlowRunFilter(parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[flow_run]))
-    async with get_client() as client:
+    async with open_client() as client:
         runs = await _read_all(client.read_flow_runs, flow_run_filter=launched, sort=FlowRunSort.ID_DESC)
     await cancel([run.id for run in runs if run.deployment_id])
 
 
 async def has_crashed(flow_run_id: UUID) -> bool:
     """Return whether Prefect has marked a flow run as crashed."""
-    from prefect.client.orchestration import get_client
     from prefect.exceptions import ObjectNotFound
 
-    async with get_client() as client:
-        try:
-            run = await client.read_flow_run(flow_run_id)
-        except ObjectNotFound:
-            return False
-        return run.state is not None and run.state.is_crashed()
+    async with open_client() as client:
+        with suppress(ObjectNotFound):
+            state = (await client.read_flow_run(flow_run_id)).state
+            return state is not None and state.is_crashed()
+    return False
 
 
-async def crash_flow_run(flow_run_id: UUID, message: str) -> bool:
-    """Mark a flow run as crashed; return whether it still had the state of a running one."""
-    from prefect.client.orchestration import get_client
+async def crash_flow_run(flow_run_id: UUID, message: str) -> None:
+    """Mark a flow run as crashed, unless it has ended."""
     from prefect.exceptions import ObjectNotFound
     from prefect.states import Crashed
 
-    async with get_client() as client:
-        try:
-            run = await client.read_flow_run(flow_run_id)
-        except ObjectNotFound:
-            return False
-        if run.state is None or run.state.is_final():
-            return False
-        await client.set_flow_run_state(flow_run_id, Crashed(message=message), force=True)
-        return True
+    async with open_client() as client:
+        with suppress(ObjectNotFound):
+            state = (await client.read_flow_run(flow_run_id)).state
+            if state is not None and not state.is_final():
+                await client.set_flow_run_state(flow_run_id, Crashed(message=message), force=True)
 
 
 async def _read_all(read: Callable[..., Awaitable[Sequence[T]]], **filters: Any) -> list[T]:
@@ -223,3 +228,132 @@ async def _read_all(read: Callable[..., Awaitable[Sequence[T]]], **filters: Any)
     while page := await read(**filters, offset=len(items)):
         items += page
     return items
+
+
+def as_flow(body: Callable[..., Awaitable[Any]], name: str, run_name: str) -> Any:
+    """Return a flow whose parameters are its settings, as they are, and whose result stays in memory."""
+    from prefect import flow
+
+    return flow(name=name, flow_run_name=run_name, validate_parameters=False, persist_result=False)(body)
+
+
+async def in_task_run(name: str, label: str, work: Callable[[], Awaitable[None]]) -> None:
+    """Do work of the running flow in a task run of a task; its result is not persisted.
+
+    A function hides what it works on: Prefect inspects every object that it is given as an argument.
+    """
+    from prefect import task
+    from prefect.cache_policies import NO_CACHE
+
+    async def run(work: Callable[[], Awaitable[None]]) -> None:
+        await work()
+
+    run.__name__ = run.__qualname__ = name  # Prefect derives the task's key from it
+    await task(name=name, task_run_name=label, cache_policy=NO_CACHE, persist_result=False)(run)(work)
+
+
+async def server_answers(control: Control) -> bool:
+    """Return whether Prefect's server answers; where it does not, no further call to it is repeated.
+
+    A server that this command has started is not asked: it is started again where it has died.
+    """
+    if control.own_server:
+        return True
+    from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
+
+    with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}):
+        for pause_s in HEALTH_PAUSES_S:
+            await asyncio.sleep(pause_s)
+            async with open_client() as client:
+                if await client.api_healthcheck() is None:
+                    return True
+    os.environ.update(WITHOUT_SERVER)
+    apply({})
+    _try_events_once()
+    return False
+
+
+def _try_events_once() -> None:
+    """Have every event tried once: the process would end only after ten seconds for each that no server takes."""
+    from prefect.events.worker import EventsWorker
+
+    workers: Any = EventsWorker  # Prefect has no public setting for this
+    for worker in tuple(workers._instances.values()):
+        worker._client._reconnection_attempts = 0
+
+
+async def wait_until_recorded(flow_run_id: UUID, executed: int, control: Control) -> int:
+    """Wait until Prefect has recorded the end of as many task runs as were executed; return how many it has.
+
+    Waiting ends early, with a lower count, if the server does not answer, or if the user asks to stop.
+    """
+    if not await server_answers(control):
+        return 0
+    return await RecorderBackpressure(flow_run_id).wait(executed, control, ending=True)
+
+
+class RecorderBackpressure:
+    """Backpressure from Prefect's recorder of task runs.
+
+    The server drops events once 10,000 of them are queued (a task run is three). Dropped ones never arrive, and are
+    waited for once.
+    """
+
+    def __init__(self, flow_run_id: UUID) -> None:
+        self._flow_run_id = flow_run_id
+        self._recorded = 0
+        self._dropped = 0
+        self._counting = asyncio.Lock()
+
+    async def wait(self, executed: int, control: Control, *, ending: bool = False) -> int:
+        """Wait while more than MAX_UNRECORDED of the executed task runs may still be recorded; return how many are.
+
+        If none is for RECORDING_S seconds, those that are missing count as dropped. At the end of a flow run (`ending`)
+        it waits for all. It ends early if the user asks to stop.
+        """
+        most, pause_s = (0, 0.2) if ending else (MAX_UNRECORDED, 0.5)
+
+        def too_many() -> bool:
+            return executed - self._recorded - self._dropped > most and not control.stop.is_set()
+
+        if not too_many():
+            return self._recorded
+        async with self._counting, open_client() as client:
+            since = time.monotonic()
+            while too_many():
+                recorded = await _count(client, self._flow_run_id)
+                if recorded is None:
+                    self._dropped = executed - self._recorded
+                elif recorded > self._recorded:
+                    self._recorded, since = recorded, time.monotonic()
+                    self._dropped = min(self._dropped, max(0, executed - recorded))
+                elif time.monotonic() - since >= RECORDING_S:
+                    self._dropped = executed - self._recorded
+                if ending:
+                    count = f"{self._recorded:,} of {executed:,}"
+                    control.progress.step(f"Prefect has recorded {count} task runs")
+                if too_many():
+                    await asyncio.sleep(pause_s)
+        return self._recorded
+
+
+async def count_finished_task_runs(flow_run_id: UUID) -> int | None:
+    """Return the number of a flow run's task runs that have ended; None if Prefect cannot be reached."""
+    async with open_client() as client:
+        return await _count(client, flow_run_id)
+
+
+async def _count(client: "PrefectClient", flow_run_id: UUID) -> int | None:
+    import httpx
+
+    query = {
+        "flow_runs": {"id": {"any_": [str(flow_run_id)]}},
+        "task_runs": {"state": {"type": {"any_": list(ENDED)}}},
+    }
+    try:
+        response = await client.request("POST", "/task_runs/count", json=query)
+        response.raise_for_status()
+        return int(response.json())
+    except httpx.HTTPError as error:
+        log.warning("The number of recorded task runs cannot be read from Prefect: %s", error)
+        return None

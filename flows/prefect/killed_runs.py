@@ -34,32 +34,26 @@ class RunIds(BaseModel):
     tracking_uri: str | None = None  # MLflow's store
 
 
-class RunFile:
-    """File with the ids of the runs of this process; if the process is killed, `clear_leftovers` reads it."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._lock = threading.Lock()
-        self._content: dict[str, object] = {"host": socket.gethostname(), "pid": os.getpid()}
-        self.note()
-
-    def note(self, **ids: str) -> None:
-        """Add ids of what is running: those of `RunIds`."""
-        with self._lock:
-            self._content |= ids
-            atomic_write_text(self._path, json.dumps(self._content))
-
-
 @contextmanager
-def registered(home: Home, control: Control) -> Iterator[RunFile]:
-    """Keep a `RunFile` of this process in the working folder, to which the control's `register` adds ids."""
-    use = FolderUse(home)
+def registered(home: Home, control: Control) -> Iterator[None]:
+    """Keep a file of this process in the working folder, to which the control's `register` adds ids of `RunIds`.
+
+    If the process is killed, `clear_leftovers` reads it.
+    """
+    use, lock = FolderUse(home), threading.Lock()
     home.runs.mkdir(parents=True, exist_ok=True)
     path = home.runs / f"{socket.gethostname()}-{os.getpid()}.json"
-    file = RunFile(path)
-    before, control.register = control.register, file.note
+    content: dict[str, object] = {"host": socket.gethostname(), "pid": os.getpid()}
+
+    def register(**ids: str) -> None:
+        with lock:
+            content.update(ids)
+            atomic_write_text(path, json.dumps(content))
+
+    register()
+    before, control.register = control.register, register
     try:
-        yield file
+        yield
     finally:
         control.register = before
         path.unlink(missing_ok=True)
@@ -80,11 +74,10 @@ async def clear_leftovers(home: Home) -> int:
         left = _read(path)
         if left is None or not await _gone(left):
             continue
-        for flow_run in (left.flow_run, left.nightly):
-            if flow_run:
-                await crash_flow_run(
-                    flow_run, "Its process was killed. Run the same command again to continue it."
-                )
+        for flow_run in filter(None, (left.flow_run, left.nightly)):
+            await crash_flow_run(
+                flow_run, "Its process was killed. Run the same command again to continue it."
+            )
         if left.flow_run:
             await cancel_launched_by(left.flow_run)
         if left.mlflow_run and left.tracking_uri:
@@ -102,23 +95,13 @@ async def _gone(left: RunIds) -> bool:
     A process of another machine or an earlier container cannot be checked: it has ended if Prefect has marked its flow
     run as crashed, because its heartbeats stopped.
     """
+    import psutil
+
     from flows.prefect.flow_runs import has_crashed
 
     if left.host == socket.gethostname():
-        return not _alive(left.pid)
+        return left.pid == os.getpid() or not psutil.pid_exists(left.pid)
     return left.flow_run is not None and await has_crashed(left.flow_run)
-
-
-def _alive(pid: int) -> bool:
-    if pid == os.getpid():
-        return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _read(path: Path) -> RunIds | None:

@@ -2,8 +2,7 @@
 
 `python -m flows.prefect.prefect_app [HOST] PORT` serves it for `crosscheck up` and the team's containers.
 
-By default Prefect has no authentication and answers every origin. Any page that a user visits could then create a
-deployment, whose steps are shell commands, and run it on the user's worker.
+Without the check any page that a user visits could create a deployment, whose steps are shell commands.
 """
 
 import asyncio
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flows.prefect.settings import apply
-from flows.runtime.running_servers import LOCALHOST
 from tasks.core.files import atomic_create
 from tasks.core.own_pages import own_origins, own_pages
 from tasks.database.sqlite.files import Template
@@ -63,11 +61,7 @@ def create_database(path: Path) -> bool:
 
 
 def migrate(path: Path) -> None:
-    """Create the database by Prefect's migrations if there is none, and keep the template.
-
-    Args:
-        path: the file that Prefect's settings name.
-    """
+    """Create the database by Prefect's migrations if there is none, and keep the template."""
     if not path.exists():
         from prefect.server.database import provide_database_interface
 
@@ -96,4 +90,4 @@ def serve(host: str, port: int) -> None:
 
 if __name__ == "__main__":
     *address, number = sys.argv[1:]
-    serve(address[0] if address else LOCALHOST, int(number))
+    serve(address[0] if address else "127.0.0.1", int(number))

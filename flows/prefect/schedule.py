@@ -4,8 +4,8 @@ import asyncio
 import datetime
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -123,15 +123,7 @@ class NightsStatus:
 async def deploy_nights(
     pool: str, schedule: str, timezone: str, parameters: Mapping[str, Any], environment: Mapping[str, str]
 ) -> None:
-    """Deploy the nightly runs, with the flows that a user starts; a former schedule is replaced.
-
-    Args:
-        pool: name of the work pool, which is made if it is missing.
-        schedule: when they start, as cron.
-        timezone: time zone of the schedule.
-        parameters: parameters of the nightly flow.
-        environment: further environment variables of the flow runs.
-    """
+    """Deploy the nightly runs, with the flows that a user starts; a former schedule is replaced."""
     try:
         cron = CronSchedule(cron=schedule, timezone=timezone)
     except ValidationError:
@@ -143,9 +135,8 @@ async def deploy_nights(
         raise ConfigurationError(
             f'schedule: "{schedule}" never occurs. Correct its day and its month (minute, hour, day, month, weekday).'
         )
-    with _server_answers(f'the work pool "{pool}"'):
-        async with get_client() as client:
-            await _make_pool(client, pool)
+    async with _client(f'the work pool "{pool}"') as client:
+        await _make_pool(client, pool)
     slug = Cron(schedule, timezone=timezone, slug="nightly")
     await deploy(
         "nightly", pool, environment, schedules=[slug], parameters=dict(parameters), concurrency_limit=1
@@ -156,7 +147,7 @@ async def deploy_nights(
 
 async def deploy(name: str, pool: str, environment: Mapping[str, str], **options: Any) -> None:
     """Deploy one of `FLOWS` for the workers of a pool; `options` are further ones of Prefect's."""
-    with _server_answers(f'the deployment "{name}"'):
+    async with _client(f'the deployment "{name}"'):
         flow = await Flow.afrom_source(str(CODE), entrypoint=FLOWS[name])
         variables = {"env": dict(environment)}
         deployment = await flow.ato_deployment(
@@ -177,9 +168,6 @@ async def require_workers(environment: Mapping[str, str]) -> None:
 
     In a deployed flow run, it waits for the next heartbeats: after the machine was suspended, the last ones are old,
     and the worker that runs the flow seems to be offline.
-
-    Args:
-        environment: further environment variables of the shards' flow runs, if they are deployed here.
     """
     async with get_client() as client:
         try:
@@ -203,58 +191,51 @@ async def require_workers(environment: Mapping[str, str]) -> None:
 
 
 async def start_night(name: str | None) -> str:
-    """Start a nightly run with what is deployed, and return the id of its flow run.
-
-    Args:
-        name: that of a nightly run to continue; None: a new one.
-    """
-    with _server_answers("a nightly run"):
-        async with get_client() as client:
-            try:
-                deployment = await client.read_deployment_by_name("nightly/nightly")
-            except ObjectNotFound:
-                raise ConfigurationError("No nightly run is deployed: crosscheck nights deploy") from None
-            started = await client.create_flow_run_from_deployment(
-                deployment.id, parameters={"night": name} if name else None
-            )
+    """Start a nightly run with what is deployed, a new one unless it is named; return the id of its flow run."""
+    async with _client("a nightly run") as client:
+        try:
+            deployment = await client.read_deployment_by_name("nightly/nightly")
+        except ObjectNotFound:
+            raise ConfigurationError("No nightly run is deployed: crosscheck nights deploy") from None
+        started = await client.create_flow_run_from_deployment(
+            deployment.id, parameters={"night": name} if name else None
+        )
     return str(started.id)
 
 
 async def read_status(pool: str) -> NightsStatus:
     """Return the state of the nightly runs, and the workers of a work pool."""
-    with _server_answers():
-        async with get_client() as client:
-            try:
-                deployment = await client.read_deployment_by_name("nightly/nightly")
-            except ObjectNotFound:
-                return NightsStatus(deployed=False, workers=await _workers(client, pool))
-            schedules = [schedule.schedule for schedule in deployment.schedules if schedule.active]
-            crons = [schedule for schedule in schedules if isinstance(schedule, CronSchedule)]
-            runs = await client.read_flow_runs(
-                deployment_filter=DeploymentFilter(id=DeploymentFilterId(any_=[deployment.id])),
-                flow_run_filter=FlowRunFilter(
-                    state=FlowRunFilterState(type=FlowRunFilterStateType(any_=UNENDED))
-                ),
-            )
-            waiting = [run for run in runs if run.state_type == StateType.SCHEDULED]
-            late = [each for each in waiting if each.state_name == "Late"]
-            without_result, problem = await _without_result(client, deployment.id)
-            coming = await dates_of(schedules, datetime.datetime.now(datetime.UTC), None, 1)
-            return NightsStatus(
-                deployed=True,
-                schedule=", ".join(f"{cron.cron} ({cron.timezone or 'UTC'})" for cron in crons),
-                expected=coming[0] if coming else None,
-                late=len(late),
-                running=len(runs) - len(waiting),
-                workers=await _workers(client, pool),
-                without_result=without_result,
-                problem=problem,
-            )
+    async with _client() as client:
+        try:
+            deployment = await client.read_deployment_by_name("nightly/nightly")
+        except ObjectNotFound:
+            return NightsStatus(deployed=False, workers=await _workers(client, pool))
+        schedules = [schedule.schedule for schedule in deployment.schedules if schedule.active]
+        crons = [schedule for schedule in schedules if isinstance(schedule, CronSchedule)]
+        runs = await client.read_flow_runs(
+            deployment_filter=DeploymentFilter(id=DeploymentFilterId(any_=[deployment.id])),
+            flow_run_filter=FlowRunFilter(
+                state=FlowRunFilterState(type=FlowRunFilterStateType(any_=UNENDED))
+            ),
+        )
+        waiting = [run for run in runs if run.state_type == StateType.SCHEDULED]
+        without_result, problem = await _without_result(client, deployment.id)
+        coming = await dates_of(schedules, datetime.datetime.now(datetime.UTC), None, 1)
+        return NightsStatus(
+            deployed=True,
+            schedule=", ".join(f"{cron.cron} ({cron.timezone or 'UTC'})" for cron in crons),
+            expected=coming[0] if coming else None,
+            late=sum(run.state_name == "Late" for run in waiting),
+            running=len(runs) - len(waiting),
+            workers=await _workers(client, pool),
+            without_result=without_result,
+            problem=problem,
+        )
 
 
 async def _without_result(client: PrefectClient, deployment_id: UUID) -> tuple[str, str]:
-    """Return the name and the problem of the last nightly run, if it ended without a result; else twice ""."""
-    begun = [each for each in StateType if each not in (StateType.SCHEDULED, StateType.PENDING)]
+    """Return the name and the problem of the last nightly run, if it ended without a result."""
+    begun = [state for state in StateType if state not in (StateType.SCHEDULED, StateType.PENDING)]
     runs = await client.read_flow_runs(
         deployment_filter=DeploymentFilter(id=DeploymentFilterId(any_=[deployment_id])),
         flow_run_filter=FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=begun))),
@@ -285,10 +266,12 @@ async def _workers(client: PrefectClient, pool: str) -> tuple[str, ...]:
     return tuple(sorted(worker.name for worker in workers if worker.status == "ONLINE"))
 
 
-@contextmanager
-def _server_answers(wanted: str = "to show its deployments") -> Iterator[None]:
+@asynccontextmanager
+async def _client(wanted: str = "to show its deployments") -> AsyncIterator[PrefectClient]:
+    """Open Prefect's client; if the server refuses what is wanted, or does not answer, say so."""
     try:
-        yield
+        async with get_client() as client:
+            yield client
     except (httpx.HTTPError, RuntimeError, PrefectHTTPStatusError) as error:
         # Prefect's client wraps a refusal of a deployment into an error that repeats the whole request.
         refused = error if isinstance(error, httpx.HTTPStatusError) else error.__cause__
@@ -308,7 +291,7 @@ def _refusal(wanted: str, response: httpx.Response) -> str:
         body = {}
     detail = (body.get("exception_detail") or body.get("detail")) if isinstance(body, dict) else None
     details = detail if isinstance(detail, list) else [detail]
-    reasons = [str(each.get("msg") if isinstance(each, dict) else each) for each in details if each]
+    reasons = [str(detail.get("msg") if isinstance(detail, dict) else detail) for detail in details if detail]
     why = "; ".join(reason.removeprefix("Value error, ").rstrip(".") for reason in reasons)
     said = " ".join((why or response.reason_phrase).split())
     said = said if len(said) <= REASON else f"{said[:REASON]} ..."

@@ -1,8 +1,7 @@
 """Local Prefect server for the time of an evaluation, for users without a server.
 
-Prefect's ephemeral mode prints its server's log on the terminal, starts the server only with the flow, and stops it
-before all task runs are recorded. This server logs into a file, starts while the benchmark is still being read, and
-stops on request or when its parent process ends.
+Unlike Prefect's ephemeral server, it logs into a file, starts while the benchmark is still being read, and stops only
+on request or when its parent process ends.
 """
 
 import asyncio
@@ -16,18 +15,16 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from http import HTTPStatus
 from pathlib import Path
-from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 from urllib.request import urlopen
 
 from flows.prefect.prefect_app import create_database, local_origins, migrate, prefect_app
 from flows.prefect.settings import OWN_SERVER, apply, local_settings
-from flows.runtime.folder_use import FolderUse
+from flows.runtime.folder_use import FolderUse, find_running_servers
 from flows.runtime.process import collect_garbage_seldom, importing
-from flows.runtime.running_servers import find_running_servers
 from tasks.core.errors import ConfigurationError, CrosscheckError
 from tasks.database.sqlite.files import renew_if_damaged
 from tasks.settings.home import Home
@@ -35,13 +32,13 @@ from tasks.settings.home import Home
 if TYPE_CHECKING:
     from uvicorn import Server
 
+log = logging.getLogger(__name__)
+
 START_TIMEOUT_S = 120.0
 MAX_RESTARTS = 5
 
-log = logging.getLogger(__name__)
 
-
-class LocalServer:
+class LocalServer(AbstractContextManager["LocalServer"]):
     """Prefect server that starts in the background; `wait` returns when it is healthy.
 
     Starts nothing if PREFECT_API_URL is set. If `crosscheck up` runs for the working folder, its server is used,
@@ -60,7 +57,7 @@ class LocalServer:
         home.prefect.mkdir(parents=True, exist_ok=True)
         apply(local_settings(home))
         if running := find_running_servers(home):
-            apply({"PREFECT_API_URL": running.addresses.prefect_api})
+            apply({"PREFECT_API_URL": running.prefect_api})
         self.url = os.environ.get("PREFECT_API_URL", "")
         self.external = bool(self.url)
         if not self.external:
@@ -71,7 +68,9 @@ class LocalServer:
             self._database, "it lacks the task runs of earlier evaluations; scores and replies are elsewhere"
         )
         create_database(self._database)
-        port = _free_port()
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port: int = probe.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}/api"
         self._log_file = self.log.open("wb")
         # That of the start, also for a restart: `wait` names this server in the environment.
@@ -152,35 +151,28 @@ class LocalServer:
 
     def stop(self) -> None:
         """Stop the server and unset its URL; its database stays in the working folder."""
-        if self._process is None:
-            self._use.end()
-            return
-        _send_waiting_logs()
-        self._stopping.set()
-        with self._changing:
-            self._end()
+        if self._process is not None:
+            if "prefect.logging.handlers" in sys.modules:  # log lines that Prefect has buffered
+                from prefect.logging.handlers import APILogHandler
 
-    def _end(self) -> None:
-        if os.environ.get("PREFECT_API_URL") == self.url:
-            del os.environ["PREFECT_API_URL"]
-            apply({})
-        assert self._process is not None and self._process.stdin is not None and self._log_file is not None
-        self._process.stdin.close()
-        try:
-            self._process.wait(timeout=20)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._log_file.close()
-        self._process = None
+                asyncio.run(APILogHandler.aflush())
+            self._stopping.set()
+            with self._changing:
+                if os.environ.get("PREFECT_API_URL") == self.url:
+                    del os.environ["PREFECT_API_URL"]
+                    apply({})
+                assert self._process.stdin is not None and self._log_file is not None
+                self._process.stdin.close()
+                try:
+                    self._process.wait(timeout=20)
+                except subprocess.TimeoutExpired:
+                    self._process.kill()
+                    self._process.wait()
+                self._log_file.close()
+                self._process = None
         self._use.end()
 
-    def __enter__(self) -> "LocalServer":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.stop()
 
 
@@ -195,39 +187,21 @@ def _check_external(url: str) -> None:
     except Exception as error:  # Prefect and the HTTP client raise many kinds
         problem = error
     if problem is not None:
+        refused = getattr(getattr(problem, "response", None), "status_code", None) in (401, 403)
+        remedy = (
+            "Set PREFECT_API_AUTH_STRING (user:password) or PREFECT_API_KEY to what the server accepts"
+            if refused
+            else "Correct PREFECT_API_URL (it usually ends in /api)"
+        )
         raise ConfigurationError(
             f"Prefect's server at {_without_secrets(url)} (PREFECT_API_URL) cannot be used: "
-            f"{_without_secrets(str(problem)) or type(problem).__name__}. {_remedy(problem)}, or unset "
+            f"{_without_secrets(str(problem)) or type(problem).__name__}. {remedy}, or unset "
             "PREFECT_API_URL to record into the working folder."
         ) from problem
 
 
-def _remedy(problem: Exception) -> str:
-    refused = getattr(getattr(problem, "response", None), "status_code", None) in (401, 403)
-    return (
-        "Set PREFECT_API_AUTH_STRING (user:password) or PREFECT_API_KEY to what the server accepts"
-        if refused
-        else "Correct PREFECT_API_URL (it usually ends in /api)"
-    )
-
-
 def _without_secrets(text: str) -> str:
     return re.sub(r"(?<=://)[^\s/@]+@", "***@", text.strip().rstrip("."))
-
-
-def _send_waiting_logs() -> None:
-    """Send the log lines that Prefect has buffered, before the server stops."""
-    if "prefect.logging.handlers" in sys.modules:
-        from prefect.logging.handlers import APILogHandler
-
-        asyncio.run(APILogHandler.aflush())
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _drop_what_arrives(port: int, stopping: threading.Event) -> None:

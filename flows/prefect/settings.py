@@ -55,6 +55,9 @@ WITHOUT_SERVER = {
     "PREFECT_LOGGING_TO_API_ENABLED": "false",
 }
 
+DEPLOYED_HOME = "CROSSCHECK_DEPLOYED_HOME"
+"""Variable of a deployment: the working folder in which it was deployed, for workers without CROSSCHECK_HOME."""
+
 DEPLOYED = {
     # From these the server detects that the process of a flow run has ended (`flows.prefect.automations`).
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",

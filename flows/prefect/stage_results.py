@@ -6,15 +6,15 @@ import sqlite3
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tenacity import AsyncRetrying, stop_after_attempt, wait_chain, wait_fixed
 
 from tasks.core.errors import ConfigurationError, StoreError
 from tasks.database.sqlite.keyed_store import KeyedStore
 from tasks.settings.home import Home
-from tasks.stages.question_run import StageStore
 
 if TYPE_CHECKING:
     from prefect.filesystems import WritableFileSystem
@@ -30,15 +30,7 @@ RETRY_DELAYS_S = (0.5, 2.0, 8.0)
 PROBE, ABSENT = "probe/here", "probe/absent"
 
 
-class PersistedResults(StageStore, Protocol):
-    """Where the stage results of an evaluation are persisted; keys are `stage/sha256`."""
-
-    def close(self) -> None:
-        """Close it."""
-        ...
-
-
-def open_results(home: Home, *, in_prefect: bool = True) -> PersistedResults:
+def open_results(home: Home, *, in_prefect: bool = True) -> "PersistedResults":
     """Open the stage results, and check that they can be read and written, before the first paid call.
 
     Without Prefect they are those in the working folder's database: its server may know another storage.
@@ -72,11 +64,10 @@ class StageDatabase:
         with self._usable():
             content = self._store.get(key)
         try:
-            result = None if content is None else json.loads(content)
+            return None if content is None else _checked(json.loads(content))
         except (ValueError, RecursionError) as error:
             log.warning("%s in %s is damaged and is computed again: %s", key, self.path, error)
             return None
-        return _checked(result)
 
     async def write(self, key: str, result: Mapping[str, Any]) -> None:
         """Store a result under a key."""
@@ -102,8 +93,7 @@ class StageDatabase:
 class PrefectStorage:
     """Stage results in a storage of Prefect's, in its format; each is read once and kept in memory.
 
-    Prefect's own `ResultStore.aread` takes ten times as long for a file on disk (a thread for each), so bytes are read
-    here and deserialised by Prefect's `ResultRecord`.
+    Bytes are read here, because Prefect's own `ResultStore.aread` takes ten times as long.
     """
 
     def __init__(self, storage: "WritableFileSystem") -> None:
@@ -148,11 +138,7 @@ class PrefectStorage:
 
     async def write(self, key: str, result: Mapping[str, Any]) -> None:
         """Persist a result under a key."""
-
-        async def write() -> None:
-            await self._writer.awrite(obj=dict(result), key=key)
-
-        await self._retried("written", write)
+        await self._retried("written", partial(self._writer.awrite, obj=dict(result), key=key))
 
     def close(self) -> None:
         """Do nothing: no connection stays open."""
@@ -166,17 +152,16 @@ class PrefectStorage:
             raise self._unreachable("read", error) from error
 
     async def _read_storage(self, key: str) -> bytes | None:
-        read: Callable[[str], Awaitable[bytes]] = getattr(
-            self._storage, "aread_path", self._storage.read_path
-        )
+        read = getattr(self._storage, "aread_path", self._storage.read_path)
 
         async def read_or_none() -> bytes | None:
             try:
-                return await read(key)
+                content: bytes = await read(key)
             except Exception as error:  # storage libraries raise exceptions of any class
                 if is_absence(error):
                     return None
                 raise
+            return content
 
         return await self._retried("read", read_or_none)
 
@@ -218,6 +203,10 @@ class PrefectStorage:
         )
 
 
+PersistedResults = StageDatabase | PrefectStorage
+"""Where the stage results of an evaluation are persisted; keys are `stage/sha256`."""
+
+
 def is_absence(error: Exception) -> bool:
     """Return whether a storage error means a missing object, not unreachable storage.
 
@@ -249,7 +238,6 @@ def _check_folder(folder: Path) -> None:
 
 
 def _checked(result: Any) -> Mapping[str, Any] | None:
-    """Return a persisted result; None for anything else."""
     return result if isinstance(result, Mapping) and "value" in result else None
 
 

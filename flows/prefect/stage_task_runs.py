@@ -1,8 +1,7 @@
 """Prefect's task runs of stages, each of which holds one call of a stage or several.
 
-A task run costs Prefect as much processor time as several model calls cost the client, whatever it holds. So while
-Prefect is busy, a call joins a task run of its stage that is running, and otherwise begins one of its own. At a low
-rate of calls every call has its own task run.
+A task run costs Prefect as much processor time as several model calls cost the client (docs/prefect.md). So while
+Prefect is busy, a call joins a task run of its stage that is running, and otherwise begins one of its own.
 
 A call runs in the asyncio task of its caller, once its task run has begun; it never waits for another call. The task
 run ends when all of its calls have. A call that fails for a reason that may pass runs again after a pause: beside the
@@ -42,16 +41,11 @@ class _RetryLater(Exception):  # noqa: N818 - a signal to Prefect
 
 
 class TaskRuns:
-    """The task runs of the stages of one evaluation.
-
-    Attributes:
-        store: where results are persisted.
-        begun: number of task runs so far.
-    """
+    """The task runs of the stages of one evaluation."""
 
     def __init__(self, store: StageStore) -> None:
         self.store = store
-        self.begun = 0
+        self.begun = 0  # number of task runs so far
         self._latest: dict[str, StageTaskRun] = {}
         self._running: set[asyncio.Task[None]] = set()
         self._beginning = 0
@@ -94,19 +88,13 @@ class RunningCall:
 
     Entering waits until the task run has begun, and before a repetition for the pause. Leaving suppresses an error
     after which the call runs again.
-
-    Attributes:
-        site: the call's place in the evaluation.
-        waiting_for_retry: whether it has failed and waits for its next run.
-        is_over: whether it has ended: with a result, with an error, or cancelled.
-        error: what it has ended with; None for a result.
     """
 
     def __init__(self, site: CallSite, run: "StageTaskRun") -> None:
         self.site = site
-        self.waiting_for_retry = False
+        self.waiting_for_retry = False  # whether it has failed and waits for its next run
         self.is_over = False
-        self.error: BaseException | None = None
+        self.error: BaseException | None = None  # with which it has ended; None for a result
         self._run = run
         self._failures = 0
         self._due = float("-inf")
@@ -128,7 +116,8 @@ class RunningCall:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         self._context.__exit__(kind, error, trace)
-        if isinstance(error, BackboneError) and _may_pass(error):
+        # An error that may pass, unless the backbone has retried its request already.
+        if isinstance(error, BackboneError) and error.transient and not (error.fatal or error.retried):
             self._failures += 1
             if self._failures <= len(TASK_RETRY_DELAYS_S):
                 delay = TASK_RETRY_DELAYS_S[self._failures - 1]
@@ -150,14 +139,11 @@ class StageTaskRun:
 
     A plain class on purpose: Prefect walks into dataclasses, models and containers to look for futures, which costs
     milliseconds for a schema of thousands of columns. It does not look into this.
-
-    Attributes:
-        takes_calls: whether it may be given further calls.
-        context: Prefect's context of the task run, once it has begun; or why it never will. A new one for each retry.
     """
 
     def __init__(self, stage: str) -> None:
         self.takes_calls = True
+        # Prefect's context of the task run, once it has begun, or why it never will; a new one for each retry
         self.context: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._stage = stage
         self._calls: list[RunningCall] = []
@@ -199,11 +185,7 @@ class StageTaskRun:
                 self.context.exception()  # is looked at: asyncio need not warn if no call waits for it
 
     async def run_calls(self) -> Any:
-        """Let the calls run until all have ended; return the task run's final state.
-
-        Raises:
-            _RetryLater: the calls that are left have failed and are to run again.
-        """
+        """Let the calls run until all have ended; if some failed for now, raise `_RetryLater`."""
         from prefect.context import TaskRunContext
 
         context = TaskRunContext.get()
@@ -223,9 +205,13 @@ class StageTaskRun:
         return self._final_state()
 
     @property
+    def _failed(self) -> list[RunningCall]:
+        return [call for call in self._calls if isinstance(call.error, Exception)]
+
+    @property
     def _failed_in_words(self) -> str:
         """Which of several questions failed, `, 2 failed: 717, 718`, or how many calls of one; "" if none did."""
-        failed = [call for call in self._calls if isinstance(call.error, Exception)]
+        failed = self._failed
         if not failed or len(self._calls) == 1:
             return ""
         if len(_questions(self._calls)) == 1:
@@ -236,9 +222,8 @@ class StageTaskRun:
     def _final_state(self) -> Any:
         from prefect.states import Cancelled, Completed, Failed
 
-        failed = [call for call in self._calls if isinstance(call.error, Exception)]
         stopped = [call for call in self._calls if isinstance(call.error, asyncio.CancelledError)]
-        if failed:
+        if failed := self._failed:
             reason = str(failed[0].error)
             return Failed(message=f"{_named(failed)}: {reason}", data=reason)
         if stopped:
@@ -247,13 +232,7 @@ class StageTaskRun:
 
 
 def _questions(calls: Iterable[RunningCall]) -> dict[tuple[str, str], None]:
-    """Return the questions of calls, each by its database and its id, once."""
     return dict.fromkeys((call.site.question.database_id, call.site.question.id) for call in calls)
-
-
-def _may_pass(error: BackboneError) -> bool:
-    """Return whether an error may pass, and the backbone has not retried its request already."""
-    return error.transient and not (error.fatal or error.retried)
 
 
 def _named(calls: Iterable[RunningCall]) -> str:
@@ -276,7 +255,7 @@ def task_of(stage: str) -> Callable[..., Awaitable[Any]]:
 
     # Prefect derives a task's key from the function's qualified name: without this, all stages would share one.
     run_calls.__name__ = run_calls.__qualname__ = stage
-    make_task = task(
+    prefect_task: Callable[..., Awaitable[Any]] = task(
         name=stage,
         task_run_name="{run}",
         # Each call's result is persisted under its own key as soon as it is there.
@@ -285,9 +264,8 @@ def task_of(stage: str) -> Callable[..., Awaitable[Any]]:
         retries=len(TASK_RETRY_DELAYS_S),
         retry_delay_seconds=list(TASK_RETRY_DELAYS_S),
         retry_condition_fn=_runs_again,
-    )
-    made: Callable[..., Awaitable[Any]] = make_task(run_calls)
-    return made
+    )(run_calls)
+    return prefect_task
 
 
 async def _runs_again(task: Any, run: Any, state: Any) -> bool:

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,13 @@ from prefect.filesystems import LocalFileSystem, RemoteFileSystem, WritableFileS
 from prefect.results import get_default_result_storage
 from prefect.settings import get_current_settings
 from prefect.utilities.asyncutils import run_sync_in_worker_thread
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from flows.prefect.settings import apply, unnamed_storage
 from tasks.core.errors import ConfigurationError
 from tasks.settings.home import STAGES, Home, StorageBlock, StorageUrl, find_stages
 
 BLOCK = "PREFECT_RESULTS_DEFAULT_STORAGE_BLOCK"
-PARTS_OF_A_BLOCK = ("type", "schema", "document")
-"""What Prefect creates on its server when a block is saved; each can be created by another process first."""
 
 
 class StageStorage(RemoteFileSystem):
@@ -45,22 +43,23 @@ class StageStorage(RemoteFileSystem):
         Raises:
             FileNotFoundError: there is none.
         """
-        content: bytes = await run_sync_in_worker_thread(self._get, self._resolve_path(path))
-        return content
+
+        def read(path: str) -> bytes:
+            content: bytes = self.filesystem.cat_file(path)
+            return content
+
+        return await run_sync_in_worker_thread(read, self._resolve_path(path))
 
     async def awrite_path(self, path: str, content: bytes) -> str:
         """Write content to a path."""
         whole = self._resolve_path(path)
-        await run_sync_in_worker_thread(self._put, whole, content)
+
+        def write() -> None:
+            self.filesystem.makedirs(whole.rpartition("/")[0], exist_ok=True)
+            self.filesystem.pipe_file(whole, content)
+
+        await run_sync_in_worker_thread(write)
         return whole
-
-    def _get(self, path: str) -> bytes:
-        content: bytes = self.filesystem.cat_file(path)
-        return content
-
-    def _put(self, path: str, content: bytes) -> None:
-        self.filesystem.makedirs(path.rpartition("/")[0], exist_ok=True)
-        self.filesystem.pipe_file(path, content)
 
 
 def use_stage_storage(home: Home) -> None:
@@ -71,23 +70,19 @@ def use_stage_storage(home: Home) -> None:
     """
     if not os.environ.get(STAGES):
         return
-    place, results = find_stages(home), get_current_settings().results
-    if isinstance(place, Path):
+    location, results = find_stages(home), get_current_settings().results
+    if isinstance(location, Path):
         named = results.default_storage_block or str(results.local_storage_path)
-        _demand_agreement(named, str(place))
+        _demand_agreement(named, str(location))
         return
-    slug = place.slug if isinstance(place, StorageBlock) else _saved(place)
+    slug = location.slug if isinstance(location, StorageBlock) else _saved(location)
     _demand_agreement(results.default_storage_block or slug, slug)
     _demand_block(slug)
     apply({BLOCK: slug})
 
 
 def storage_in_use(home: Home) -> WritableFileSystem | None:
-    """Return Prefect's result storage where one is named, the default of its server included.
-
-    Returns:
-        None if CROSSCHECK_STAGES and Prefect's settings name none: results are then in the working folder's database.
-    """
+    """Return Prefect's result storage, the default of its server included; None if no setting names one."""
     storage: WritableFileSystem = _now(get_default_result_storage)
     if os.environ.get(STAGES):
         if isinstance(find_stages(home), Path) and not isinstance(storage, LocalFileSystem):
@@ -108,14 +103,14 @@ def _demand_agreement(prefects: str, ours: str) -> None:
         )
 
 
-def _saved(place: StorageUrl) -> str:
+def _saved(location: StorageUrl) -> str:
     """Save a URL as a block on Prefect's server, unless there is one; return its slug."""
-    name = f"stages-{hashlib.sha256(place.url.encode()).hexdigest()[:12]}"
-    block = StageStorage(basepath=place.url)
+    name = f"stages-{hashlib.sha256(location.url.encode()).hexdigest()[:12]}"
+    block = StageStorage(basepath=location.url)
     try:
         _ = block.filesystem
     except (ImportError, ValueError, OSError) as error:  # unknown library, protocol or host
-        raise ConfigurationError(f"{STAGES}: {place.url} cannot be used: {error}") from error
+        raise ConfigurationError(f"{STAGES}: {location.url} cannot be used: {error}") from error
     try:
         _now(StageStorage.load, name)
     except ValueError:
@@ -129,11 +124,10 @@ def _save(block: StageStorage, name: str) -> None:
     Prefect looks for the block type, its schema and the block, and creates those that are missing. Another process may
     create one of them in between, which Prefect reports as an error. Saving again then finds it.
     """
-    for _ in PARTS_OF_A_BLOCK:
-        with suppress(ObjectAlreadyExists):
-            _now(block.save, name, overwrite=True)
-            return
-    _now(block.save, name, overwrite=True)
+    attempts = Retrying(
+        retry=retry_if_exception_type(ObjectAlreadyExists), stop=stop_after_attempt(4), reraise=True
+    )
+    attempts(_now, block.save, name, overwrite=True)
 
 
 def _demand_block(slug: str) -> None:

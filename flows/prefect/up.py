@@ -1,8 +1,4 @@
-"""Prefect's server, MLflow's server and a worker on the working folder's stores: started in order, restarted, ended.
-
-Own code, because honcho neither restarts nor orders processes, supervisord and circus start the next service without
-waiting until the one before it is healthy, and all three leave processes running when they are killed.
-"""
+"""Prefect's server, MLflow's server and a worker on the working folder's stores: started in order, restarted, ended."""
 
 import os
 import signal
@@ -19,8 +15,7 @@ from pathlib import Path
 from flows.prefect.automations import find_webhook
 from flows.prefect.prefect_app import local_origins
 from flows.prefect.settings import SERVER, local_settings
-from flows.runtime.folder_use import require_room
-from flows.runtime.running_servers import LOCALHOST, Addresses, exclusive_servers
+from flows.runtime.folder_use import LOCALHOST, Addresses, exclusive_servers, require_room
 from flows.runtime.signals import stopped_by_signals
 from tasks.core.errors import ConfigurationError, CrosscheckError
 from tasks.results.mlflow import own_server, store
@@ -54,13 +49,13 @@ class ServiceFailedError(CrosscheckError):
 class Service:
     """Process that `crosscheck up` keeps running."""
 
-    name: str  # "Prefect", "MLflow" or "worker"
-    command: tuple[str, ...]  # program and arguments
+    name: str
+    command: tuple[str, ...]
     environment: Mapping[str, str] = field(repr=False)  # the whole environment of the process
-    log: Path  # file for its output
-    is_healthy: Callable[[], bool] = field(repr=False)  # health check
+    log: Path
+    is_healthy: Callable[[], bool] = field(repr=False)
     after: "Service | None" = None  # the service that must be healthy before this one starts
-    process: "subprocess.Popen[bytes] | None" = None  # the running process
+    process: "subprocess.Popen[bytes] | None" = None
     changed_at: float = 0.0  # when it last started or ended, by the monotonic clock
     healthy: bool = False  # whether it has been healthy since its start
     early_exits: int = 0  # early exits in a row
@@ -111,9 +106,8 @@ class Service:
         self.changed_at = time.monotonic()
         self.early_exits = self.early_exits + 1 if uptime < EARLY_EXIT_S else 1
         if self.early_exits >= MAX_EARLY_EXITS:
-            last_lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[
-                -_LOG_LINES_SHOWN:
-            ]
+            lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+            last_lines = lines[-_LOG_LINES_SHOWN:]
             raise ServiceFailedError(
                 f"{self.name} ended {self.early_exits} times within {EARLY_EXIT_S:g} s of its start and is not started "
                 f"again. Its log, {self.log}, ends with:\n" + "\n".join(f"  {line}" for line in last_lines)
@@ -136,14 +130,7 @@ def stopping(services: Sequence[Service]) -> Iterator[None]:
 def run_servers(
     home: Home, addresses: Addresses, on_ready: Callable[[], object], report: Callable[[str], None]
 ) -> None:
-    """Run the services until Ctrl-C or SIGTERM.
-
-    Args:
-        home: the working folder.
-        addresses: addresses of the servers.
-        on_ready: called once, when all services are healthy.
-        report: receives one sentence per event.
-    """
+    """Run the services until Ctrl-C or SIGTERM; `report` gets a sentence per event."""
     require_room(home)
     with exclusive_servers(home, addresses):
         check_ports(addresses)
@@ -223,7 +210,6 @@ def _environment(home: Home) -> dict[str, str]:
 
 
 def _answers(url: str) -> bool:
-    """Return whether a GET request succeeds."""
     import httpx
 
     try:

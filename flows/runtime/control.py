@@ -46,14 +46,10 @@ class Interrupted(CrosscheckError):  # noqa: N818 - a signal, not an error
 
 
 class Progress:
-    """Display of an evaluation's progress. This one shows nothing; others override what they show.
-
-    Attributes:
-        notes: remarks for the end of the run, in sentences.
-    """
+    """Display of an evaluation's progress. This one shows nothing; others override what they show."""
 
     def __init__(self) -> None:
-        self.notes: list[str] = []
+        self.notes: list[str] = []  # remarks for the end of the run, in sentences
 
     def step(self, text: str) -> None:
         """Show the current step in one line."""
@@ -91,8 +87,7 @@ class Control:
     """Context of the flow runs of one command or deployment."""
 
     progress: Progress = field(default_factory=Progress)  # display of the progress
-    # set when no further stage may begin; calls in flight may finish
-    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    stop: asyncio.Event = field(default_factory=asyncio.Event)  # set when no further stage may begin
     stop_now: asyncio.Event = field(default_factory=asyncio.Event)  # set when calls in flight are cancelled
     tags: Mapping[str, str] = field(default_factory=dict)  # further MLflow tags of the run
     given_up: int = 0  # calls in flight that were given up; the provider may charge for them
@@ -134,10 +129,10 @@ class Control:
 async def until_done_or_stopped(pool: Sequence[asyncio.Task[None]], control: Control) -> None:
     """Wait until all tasks are done; after a stop request, at most GRACE_S seconds."""
     done: asyncio.Future[Any] = asyncio.gather(*pool)
-    async with _waiting_for(control.stop) as stop:
+    async with waiting_for(control.stop) as stop:
         await asyncio.wait((stop, done), return_when=asyncio.FIRST_COMPLETED)
     if not done.done():
-        async with _waiting_for(control.stop_now) as stop_now:
+        async with waiting_for(control.stop_now) as stop_now:
             await asyncio.wait((stop_now, done), timeout=GRACE_S, return_when=asyncio.FIRST_COMPLETED)
         done.cancel()
     with suppress(asyncio.CancelledError):
@@ -145,7 +140,8 @@ async def until_done_or_stopped(pool: Sequence[asyncio.Task[None]], control: Con
 
 
 @asynccontextmanager
-async def _waiting_for(event: asyncio.Event) -> AsyncIterator[asyncio.Future[Any]]:
+async def waiting_for(event: asyncio.Event) -> AsyncIterator[asyncio.Future[Any]]:
+    """Yield a future that is done once an event is set."""
     waiting: asyncio.Future[Any] = asyncio.ensure_future(event.wait())
     try:
         yield waiting

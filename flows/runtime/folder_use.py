@@ -1,23 +1,34 @@
-"""Use of a working folder: its room and presence while a command runs, and a lock.
+"""Use of a working folder: its room and presence while a command runs, a lock, and the servers that run for it.
 
-`crosscheck clean` shrinks files only while no other process has the lock.
+`crosscheck clean` shrinks files only while no other process has the lock. At most one `crosscheck up` runs for a
+folder, by a lock that ends with its process.
 """
 
 import fcntl
+import os
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
 from typing import IO
 
 import click
+from filelock import FileLock, Timeout
+from pydantic import TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
 
 from flows.runtime.control import Interrupted
 from tasks.backbone.cache.room import MIN_FREE, NEEDED, RESERVE, Folder, NoRoomError
 from tasks.core.errors import BackboneError, ConfigurationError, DatabaseUnavailableError
+from tasks.core.files import atomic_write_text
+from tasks.results.mlflow.store import Store, find_store
 from tasks.settings.home import Home
 
 _UNRELATED = (BackboneError, DatabaseUnavailableError, Interrupted)
 """Errors that have nothing to do with the disk of the working folder."""
 _LOCK = "in-use.lock"
+
+LOCALHOST = "127.0.0.1"
 
 
 def require_room(home: Home) -> None:
@@ -67,38 +78,124 @@ class FolderUse:
 def sole_use(home: Home) -> Iterator[bool]:
     """Lock the folder for this process alone while the block runs; yields whether that was possible."""
     with _opened(home, _LOCK) as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
+        yield _locks(file)
 
 
 def is_in_use(home: Home) -> bool:
     """Return whether another process has the lock; writes nothing."""
     try:
         with (home.path / _LOCK).open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+            return not _locks(file)
     except OSError:  # there is no such file
         return False
-    return False
 
 
 @contextmanager
 def only_cleaner(home: Home) -> Iterator[None]:
     """Let no other process clean the folder while the block runs."""
     with _opened(home, "clean.lock") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+        if not _locks(file):
             raise ConfigurationError(
                 f'"crosscheck clean" already runs for {home.path}. Wait until it has ended.'
-            ) from error
+            )
         yield
+
+
+def _locks(file: IO[bytes]) -> bool:
+    """Lock a file for this process alone, until it is closed; return whether no other process has it."""
+    with suppress(BlockingIOError):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False
 
 
 def _opened(home: Home, name: str) -> IO[bytes]:
     return (home.path / name).open("ab")
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """Addresses of the servers, which accept connections from this machine only."""
+
+    prefect_port: int
+    mlflow_port: int
+    pid: int = 0  # of the running `crosscheck up`
+
+    @property
+    def prefect(self) -> str:
+        """URL of Prefect's UI."""
+        return f"http://{LOCALHOST}:{self.prefect_port}"
+
+    @property
+    def prefect_api(self) -> str:
+        """URL of Prefect's API."""
+        return f"{self.prefect}/api"
+
+    @property
+    def mlflow(self) -> str:
+        """URL of MLflow's UI and API."""
+        return f"http://{LOCALHOST}:{self.mlflow_port}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Environment variables that make an evaluation use these servers."""
+        return {"PREFECT_API_URL": self.prefect_api, "MLFLOW_TRACKING_URI": self.mlflow}
+
+
+_RECORD_FORMAT = TypeAdapter(Addresses)
+
+
+@contextmanager
+def exclusive_servers(home: Home, addresses: Addresses) -> Iterator[None]:
+    """Lock the working folder for the servers of this process, and record their addresses."""
+    home.services.mkdir(parents=True, exist_ok=True)
+    try:
+        lock = _lock(home).acquire(blocking=False)
+    except Timeout as error:
+        other = find_running_servers(home)
+        where = f": Prefect at {other.prefect}, MLflow at {other.mlflow}" if other else ""
+        raise ConfigurationError(
+            f'"crosscheck up" already runs for {home.path}{where}. Stop it first, or name another working folder '
+            "with --home."
+        ) from error
+    with lock:
+        use = FolderUse(home)
+        record = _record(home)
+        running = replace(addresses, pid=os.getpid())
+        atomic_write_text(record, _RECORD_FORMAT.dump_json(running).decode())
+        try:
+            yield
+        finally:
+            record.unlink(missing_ok=True)
+            use.end()
+
+
+def find_running_servers(home: Home) -> Addresses | None:
+    """Return the `crosscheck up` that runs for the working folder, None if there is none."""
+    if not home.services.exists():
+        return None
+    try:
+        with _lock(home).acquire(blocking=False):
+            return None  # a record that is left is that of a killed process
+    except Timeout:
+        try:
+            return _RECORD_FORMAT.validate_json(_record(home).read_bytes())
+        except (OSError, ValidationError):
+            return None  # the process is starting or stopping
+    except OSError:
+        return None
+
+
+def shown_store(home: Home) -> Store:
+    """Return MLflow's store as links name it: the server of `crosscheck up` where that shows the working folder's."""
+    store = find_store(home)
+    running = find_running_servers(home) if store.uri == home.mlflow_uri else None
+    return Store(running.mlflow) if running else store
+
+
+def _lock(home: Home) -> FileLock:
+    return FileLock(home.services / "up.lock")
+
+
+def _record(home: Home) -> Path:
+    return home.services / "up.json"

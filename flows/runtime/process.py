@@ -58,8 +58,7 @@ def importing() -> Iterator[None]:
 def import_in_background() -> None:
     """Begin to import MLflow and its SQLite store in a thread, once: it takes seconds, and is not needed at once.
 
-    `importlib_metadata`, which MLflow depends on, is imported before the thread starts: it registers itself with
-    Python's import system when half imported, and another thread that looks for entry points then fails.
+    `importlib_metadata` is imported before: half imported, it would fail another thread that looks for entry points.
     """
     import importlib_metadata  # noqa: F401
 
@@ -75,8 +74,7 @@ def import_in_background() -> None:
 def forbid_core_dumps() -> None:
     """Let no crash of this process, or of one that it starts from now on, write its memory to a file.
 
-    Only the soft limit becomes 0, which a program that is started may raise again. Where there is no `resource`
-    (Windows) there are no core dumps.
+    Where there is no `resource` (Windows) there are no core dumps.
     """
     try:
         import resource

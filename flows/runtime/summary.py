@@ -2,7 +2,6 @@
 
 import shlex
 import time
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
 import click
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 def mlflow_ui(home: Home, tracked: Tracked) -> Ui:
     """Return where MLflow shows a run."""
-    from flows.runtime.running_servers import shown_store
+    from flows.runtime.folder_use import shown_store
     from tasks.results.mlflow.store import ui_command, ui_url
 
     store = shown_store(home)
@@ -53,11 +52,27 @@ def compared_with_run_before(run: RunRecord, home: Home) -> "Comparison | None":
 
 
 def print_summary(
-    record: RunRecord, home: Home, stream: TextIO, *, details: bool = False, prefect: Ui = NOWHERE
+    record: RunRecord,
+    home: Home,
+    stream: TextIO,
+    *,
+    details: bool = False,
+    prefect: Ui = NOWHERE,
+    ended: bool = True,
 ) -> None:
-    """Print a run that has just ended; `prefect` is where Prefect shows its flow run."""
-    places = _places(mlflow_ui(home, record.mlflow), prefect) if details else ()
-    _print(record, home, stream, details=details, places=places, seconds=command_seconds())
+    """Print the first screen of a run, with `details` everything.
+
+    `ended` says that it has just ended, and `prefect` where Prefect then shows its flow run.
+    """
+    logged = details and (ended or record.mlflow.run_id)
+    places = _places(mlflow_ui(home, record.mlflow), prefect) if logged else []
+    compared = compared_with_run_before(record, home)
+    before = compared.a.run_id if compared and compared.same_system else ""
+    steps = next_steps(record, before, details=not details)
+    more = (Facts(tuple(places)), Section("Next", tuple(Sentence(step, "command") for step in steps)))
+    seconds = command_seconds() if ended else None
+    document = run_document(record, compared, record.tables, more, seconds=seconds, brief=not details)
+    print_document(document, stream)
 
 
 def print_repeated(record: RunRecord, home: Home, stream: TextIO, *, details: bool = False) -> None:
@@ -74,42 +89,11 @@ def print_repeated(record: RunRecord, home: Home, stream: TextIO, *, details: bo
             Sentence(""),
         ),
     )
-    print_run(record, home, stream, details=details)
-
-
-def print_run(record: RunRecord, home: Home, stream: TextIO, *, details: bool = False) -> None:
-    """Print the first screen of a run that was made before; with `details` everything."""
-    logged = details and record.mlflow.run_id
-    places = _places(mlflow_ui(home, record.mlflow), NOWHERE) if logged else ()
-    _print(record, home, stream, details=details, places=places)
-
-
-def _print(
-    record: RunRecord,
-    home: Home,
-    stream: TextIO,
-    *,
-    details: bool,
-    places: Sequence[tuple[str, str]],
-    seconds: float | None = None,
-) -> None:
-    """Print a run, with how long the command took that made it; None: it was made before."""
-    compared = compared_with_run_before(record, home)
-    before = compared.a.run_id if compared and compared.same_system else ""
-    steps = next_steps(record, before, details=not details)
-    more = (Facts(tuple(places)), Section("Next", tuple(Sentence(step, "command") for step in steps)))
-    document = run_document(record, compared, record.tables, more, seconds=seconds, brief=not details)
-    print_document(document, stream)
+    print_summary(record, home, stream, details=details, ended=False)
 
 
 def next_steps(record: RunRecord, before: str = "", *, details: bool = False) -> list[str]:
-    """Return the commands to continue with, each with its reason.
-
-    Args:
-        record: the run.
-        before: id of the run before it of the same backbone and pipeline, "" if there is none.
-        details: whether the command that prints everything about the run is one of them.
-    """
+    """Return the commands to continue with, each with its reason; `before` is the run before of the same system."""
     run_id = record.run_id
     everything = (f"crosscheck show {run_id} --details", "all tables, MLflow")
     if record.retryable:
@@ -129,7 +113,6 @@ def next_steps(record: RunRecord, before: str = "", *, details: bool = False) ->
 
 
 def _places(mlflow: Ui, prefect: Ui) -> list[tuple[str, str]]:
-    """Return where MLflow and Prefect show the run."""
     places = (
         ("MLflow  ", mlflow.command),
         ("  all runs", mlflow.runs),

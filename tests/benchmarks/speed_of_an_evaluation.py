@@ -128,9 +128,9 @@ def naive(requests: Sequence[Request], chains: int, url: str, in_flight: int) ->
     """Send requests as tasks of a Prefect flow; return the seconds until all task runs are recorded."""
     from uuid import UUID
 
+    from flows.prefect.flow_runs import wait_until_recorded
     from flows.prefect.server import LocalServer
     from flows.prefect.settings import CLIENT, apply
-    from flows.prefect.task_runs import wait_until_recorded
     from flows.runtime.control import Control
     from tasks.settings.home import Home
 

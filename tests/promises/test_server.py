@@ -232,7 +232,7 @@ def test_a_run_on_such_a_server_ends_in_time_and_the_next_one_asks_only_what_has
         async with EndpointBackbone(backbone) as client:
             metered = backbone_of(client, backbone, RunResources(cache))
             runner = QuestionRunner(chosen, preparation.inputs, Tools(metered, workers))
-            return await asyncio.gather(*(runner.run(QuestionRun(each)) for each in preparation.executable))
+            return await asyncio.gather(*(runner.run(QuestionRun(each)) for each in preparation.answerable))
 
     def stored(cache: ReplyCache) -> set[str]:
         return {str(entry.request) for entry in cache.entries()}

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 SLEEPS = "import os, sys, time; print(os.getpid(), file=open(sys.argv[1], 'a'), flush=True); time.sleep(3600)"
 PROGRAM = """
 import os, pathlib, sys
-from flows.runtime.running_servers import Addresses
+from flows.runtime.folder_use import Addresses
 from flows.prefect import up
 from tasks.settings.home import Home
 folder = pathlib.Path(sys.argv[1])

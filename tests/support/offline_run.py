@@ -87,6 +87,6 @@ async def offline_run(
         runner = QuestionRunner(
             settings, preparation.inputs, Tools(metered, workers, metered if eliminator else None)
         )
-        for question in preparation.executable:
+        for question in preparation.answerable:
             outcomes[question.id] = await runner.run(QuestionRun(question))
     return OfflineRun(preparation, outcomes, listener.heard)

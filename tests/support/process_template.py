@@ -30,7 +30,7 @@ PRELOADED = (
     "openai", "flows.cli.commands.show",
     "mlflow.store.tracking.sqlalchemy_store", "prefect.client.orchestration", "sqlglot.optimizer", "duckdb", "pandas",
     "alembic.command", "alembic.config", "prefect.task_engine", "prefect.flow_engine", "pyarrow.pandas_compat",
-    "flows.evaluate.launch", "flows.prefect.server", "flows.pipelines.dac", "flows.pipelines.rsl_sql",
+    "flows.prefect.server", "flows.pipelines.dac", "flows.pipelines.rsl_sql",
     "flows.pipelines.sea_sql", "flows.runtime.summary", "flows.cli.progress", "tasks.backbone.offline.model",
     "tasks.retrieval.demonstrations", "bm25s", "snowballstemmer", "tasks.benchmarks.demo", "flows.evaluate.run",
     "flows.prefect.storage", "tasks.results.mlflow.tracker", "tasks.retrieval.demonstrations",

@@ -53,7 +53,7 @@ class PairsOptions(options.Files):
 @options.record(PairsOptions)
 def pairs(arguments: PairsOptions) -> None:
     """Write training pairs from runs on training splits."""
-    from flows.evaluate.training_pairs import make_pairs, write_pairs
+    from flows.evaluate.finetuning import make_pairs, write_pairs
     from tasks.core.files import check_writable
     from tasks.settings.assemble import benchmark_settings
 
@@ -105,9 +105,8 @@ def train(arguments: TrainOptions) -> None:
 
     Needs the extra `finetune`, and a GPU for models of the paper's size. Parameters and metrics are logged to MLflow.
     """
-    from flows.evaluate.finetuning import finetuning_settings
+    from flows.evaluate.finetuning import finetuning_settings, read_pairs
     from flows.evaluate.finetuning import train as train_adapter
-    from flows.evaluate.training_pairs import read_pairs
 
     settings = finetuning_settings(arguments.overrides)
     trained = train_adapter(read_pairs(arguments.pairs), settings, arguments.output, arguments.folder)

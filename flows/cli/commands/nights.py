@@ -77,10 +77,11 @@ def deploy(arguments: FileOptions) -> None:
 
     nights = read_nights(arguments.file)
     here = _use_server(arguments)
-    from flows.evaluate.deployed import DEPLOYED_HOME, named_evaluations, settings_of
+    from flows.evaluate.deployment import named_evaluations, settings_of
     from flows.evaluate.forms import offering
     from flows.matrix.nightly import night_limits
     from flows.prefect.schedule import deploy_nights, read_status
+    from flows.prefect.settings import DEPLOYED_HOME
     from flows.prefect.up import POOL
     from tasks.core.wording import counted, shorten
     from tasks.results.night_baseline import named_run
@@ -165,7 +166,7 @@ def _use_server(arguments: options.Output) -> bool:
         Whether it is the server of `crosscheck up` for this working folder, so that nights run here.
     """
     from flows.prefect.settings import CLIENT, apply
-    from flows.runtime.running_servers import find_running_servers
+    from flows.runtime.folder_use import find_running_servers
     from tasks.core.errors import ConfigurationError
 
     running = find_running_servers(arguments.read_folder)
@@ -175,9 +176,9 @@ def _use_server(arguments: options.Output) -> bool:
                 "No server of Prefect runs for this working folder. Start one with `crosscheck up`, or name one with "
                 "PREFECT_API_URL."
             )
-        apply({"PREFECT_API_URL": running.addresses.prefect_api})
+        apply({"PREFECT_API_URL": running.prefect_api})
     apply(CLIENT)
-    return running is not None and running.addresses.prefect_api == os.environ["PREFECT_API_URL"]
+    return running is not None and running.prefect_api == os.environ["PREFECT_API_URL"]
 
 
 def _show(

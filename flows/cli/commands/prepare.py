@@ -27,7 +27,7 @@ def command(arguments: options.Evaluation) -> int:
     are prepared.
     """
     from flows.cli.progress import open_progress
-    from flows.evaluate.launch import launched
+    from flows.evaluate.run import launched
     from flows.runtime.control import Control
     from tasks.documents.text import visible
 

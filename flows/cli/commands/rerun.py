@@ -100,8 +100,7 @@ def command(arguments: RerunOptions) -> int:
     with open_asking() as progress:
         progress.step(f"Looking for the questions of {options.end_of(arguments.run or '')} to repeat")
         from flows.evaluate.preparation import check_budget
-        from flows.evaluate.rerun import run_rerun
-        from flows.evaluate.rerun_plan import plan_rerun
+        from flows.evaluate.rerun import plan_rerun, run_rerun
         from flows.runtime.control import Control
         from tasks.backbone.pricing import Budget
 

@@ -83,7 +83,7 @@ def command(arguments: ShowOptions) -> None:
         return
     from flows.evaluate.run_view import ListedQuestion, view_run
     from flows.pages.question import print_lists
-    from flows.runtime.summary import print_run
+    from flows.runtime.summary import print_summary
     from tasks.results.run_record import json_of
 
     view = view_run(stored, arguments.folders)
@@ -93,7 +93,7 @@ def command(arguments: ShowOptions) -> None:
 
     def show(stream: TextIO) -> None:
         if not only:
-            print_run(view.record, arguments.folder, stream, details=arguments.details)
+            print_summary(view.record, arguments.folder, stream, details=arguments.details, ended=False)
         if only or arguments.details:
             print_lists(view, listed, arguments.limit, stream)
 

@@ -1,5 +1,6 @@
 """`crosscheck sweep`."""
 
+import asyncio
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -91,11 +92,10 @@ def command(arguments: SweepOptions) -> int:
     with open_progress(sys.stderr) as progress:
         progress.step(f"Planning a sweep on {options.end_of(arguments.benchmark)}")
         from flows.evaluate.preparation import check_budget
-        from flows.matrix.sweep import (
+        from flows.matrix.matrix import (
             CellResult,
             Sweep,
-            SweepOptions,
-            estimate_sweep,
+            estimate_cells,
             names,
             plan_sweep,
             read_grid,
@@ -119,7 +119,7 @@ def command(arguments: SweepOptions) -> int:
         )
         check_budget([cell.settings for cell in cells], arguments.budget)
         stream = sys.stderr if arguments.as_json else sys.stdout
-        estimates = estimate_sweep(cells, progress)
+        estimates = asyncio.run(estimate_cells(cells, progress))
     print_document(estimate_document(cells, estimates, arguments.budget), stream)
     if arguments.dry_run:
         if arguments.as_json:
@@ -128,7 +128,7 @@ def command(arguments: SweepOptions) -> int:
                 json_of(planned.document) | {"sweep": None, "dry_run": True, "budget_usd": arguments.budget}
             )
         return 0
-    sweep = run_sweep(SweepOptions(new_run_id(), labels, arguments.budget), cells, estimates, open_control)
+    sweep = run_sweep(new_run_id(), labels, arguments.budget, cells, estimates, open_control)
     file = arguments.folder.reports / f"sweep-{sweep.id}.html"
     file.parent.mkdir(exist_ok=True)
     document = sweep_document(sweep, str(file))

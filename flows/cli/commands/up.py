@@ -42,7 +42,7 @@ def command(up_options: UpOptions) -> int:
     passwords. A service that ends unexpectedly is started again. The worker takes runs from the work pool "nightly".
     """
     from flows.prefect.up import POOL, run_servers
-    from flows.runtime.running_servers import Addresses
+    from flows.runtime.folder_use import Addresses
 
     addresses = Addresses(up_options.prefect_port, up_options.mlflow_port)
     exports = "\n".join(f"  export {name}={value}" for name, value in addresses.environment.items())

@@ -80,19 +80,20 @@ def command(arguments: VerifyGoldOptions) -> int:
     """
     if arguments.key is not None:
         return _check_key(arguments, arguments.key)
-    from flows.evaluate.gold_check import GoldSettings, run_verify_gold
+    from flows.evaluate.gold_check import run_verify_gold
     from flows.pages.gold_check import VerifiedDocument, gold_document
     from tasks.settings.assemble import benchmark_settings
 
     with arguments.progress() as progress:
-        settings = GoldSettings(
+        verified = run_verify_gold(
             benchmark_settings(arguments.benchmark, arguments.overrides),
+            arguments.folders,
+            progress,
             split=arguments.split,
             file=arguments.gold,
             slow_s=arguments.slow,
             undecided=not arguments.no_undecided,
         )
-        verified = run_verify_gold(settings, arguments.folders, progress)
     _show(arguments, VerifiedDocument.model_validate(verified), gold_document(verified))
     if verified.report.unreadable:
         return ExitCode.TRY_AGAIN
@@ -100,7 +101,7 @@ def command(arguments: VerifyGoldOptions) -> int:
 
 
 def _check_key(arguments: VerifyGoldOptions, item: str) -> int:
-    from flows.evaluate.key_check import check_key
+    from flows.evaluate.gold_check import check_key
     from flows.pages.key_check import KeyDocument, key_document
     from tasks.settings.assemble import benchmark_settings
 

@@ -10,10 +10,9 @@ from typing import TextIO
 import pytest
 
 from flows.evaluate.answering import Answered
-from flows.evaluate.gold_check import Verified
+from flows.evaluate.gold_check import CheckedEntry, CheckedKey, CheckedSql, Verified
 from flows.evaluate.judging import Judged, judged_document
-from flows.evaluate.key_check import CheckedEntry, CheckedKey, CheckedSql
-from flows.matrix.sweep import CellResult, Sweep
+from flows.matrix.matrix import CellResult, Sweep
 from flows.pages.gold_check import gold_document
 from flows.pages.key_check import key_document
 from flows.pages.lists import print_answer, print_rows

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from flows.evaluate.training_pairs import Pairs, TrainingPair, read_pairs, write_pairs
+from flows.evaluate.finetuning import Pairs, TrainingPair, read_pairs, write_pairs
 from tasks.core.errors import DataError
 from tasks.settings.home import find_conf
 from tests.support import in_process

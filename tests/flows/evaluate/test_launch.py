@@ -1,12 +1,11 @@
 """A flow whose end Prefect cannot be told: a run that is logged keeps its result."""
 
-import asyncio
 from typing import Any, cast
 
 import httpx
 import pytest
 
-from flows.evaluate.launch import Launched
+from flows.evaluate.run import keeping_result
 from flows.runtime.control import Control, Progress
 
 
@@ -23,17 +22,16 @@ def test_the_result_of_a_logged_run_survives_a_server_that_is_gone(logged: Any) 
     control = Control(Steps(), result="of an earlier run")
 
     def run() -> None:
-        with Launched(cast(Any, None), loop, control).keeping_result():
+        with keeping_result(control):
             control.result = logged
             raise httpx.ConnectError("All connection attempts failed")
 
-    with asyncio.Runner() as loop:
-        if logged is None:
-            with pytest.raises(httpx.ConnectError):
-                run()
-            assert cast(Steps, control.progress).texts == []
-        else:
+    if logged is None:
+        with pytest.raises(httpx.ConnectError):
             run()
-            assert control.result == logged
-            (note,) = cast(Steps, control.progress).texts
-            assert "does not answer any more (All connection attempts failed)" in note
+        assert cast(Steps, control.progress).texts == []
+    else:
+        run()
+        assert control.result == logged
+        (note,) = cast(Steps, control.progress).texts
+        assert "does not answer any more (All connection attempts failed)" in note

@@ -11,7 +11,7 @@ from tests.support.frames import counted
 
 pytestmark = pytest.mark.slow
 
-MAX_FRAMES = {"rsl-sql": 13, "rsl-sql+dac": 14}
+MAX_FRAMES = {"rsl-sql": 12, "rsl-sql+dac": 13}
 """By pipeline. Two frames are the own ones of DAC (`Decomposition.correct`, `.link`), one of RSL-SQL's linking."""
 
 

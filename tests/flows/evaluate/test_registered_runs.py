@@ -12,8 +12,7 @@ from flows.evaluate import deployment as evaluation_deployment
 from flows.evaluate.forms import EvaluationForm, RerunForm
 from flows.matrix import matrix
 from flows.matrix import nightly as nights
-from flows.matrix.matrix import Turn
-from flows.matrix.nightly import NightLimits
+from flows.matrix.matrix import CellLimits
 from flows.runtime.control import Control
 from tasks.core.errors import CrosscheckError
 from tasks.database.database import Database
@@ -92,7 +91,7 @@ async def test_a_rerun_of_nothing_says_so(home: Home, monkeypatch: pytest.Monkey
 async def test_an_evaluation_of_the_nightly_flow_is_one(home: Home, registered: dict[str, Any]) -> None:
     names = ("demo", "offline", "rsl-sql")
     entry = await nights._evaluate(
-        Turn(1, 1, NightLimits()), names, EvaluationForm(), home, "tonight", accept, ask_again=True
+        CellLimits(shares=[]), 1, names, EvaluationForm(), home, "tonight", accept, ask_again=True
     )
     assert entry.problem == "read"
     assert set(registered) == {"host", "pid", "nightly", "flow_run"}
@@ -109,6 +108,6 @@ async def test_what_fails_before_an_evaluation_begins_is_its_problem_alone(
     monkeypatch.setattr(matrix, "prepare", fail)
     names = ("demo", "offline", "rsl-sql")
     entry = await nights._evaluate(
-        Turn(1, 1, NightLimits()), names, EvaluationForm(), home, "tonight", accept, ask_again=True
+        CellLimits(shares=[]), 1, names, EvaluationForm(), home, "tonight", accept, ask_again=True
     )
     assert entry.problem == ("ValueError: odd" if isinstance(error, ValueError) else "odd")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flows.evaluate.recording import check_record
+from flows.evaluate.preparation import check_record
 from tasks.backbone.recordings import write_recording
 from tasks.benchmarks.layouts.base import layout_of
 from tasks.core.errors import ConfigurationError

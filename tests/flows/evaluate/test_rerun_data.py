@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.evaluate.rerun_plan import check_data
+from flows.evaluate.rerun import check_data
 from tasks.benchmarks.benchmark import load_benchmark
 from tasks.benchmarks.databases import open_benchmark_database
 from tasks.core.errors import DataError

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flows.evaluate.rerun_plan import RerunPlan, plan_rerun
+from flows.evaluate.rerun import RerunPlan, plan_rerun
 from flows.evaluate.runner import RerunSpec
 from tasks.core.errors import CrosscheckError
 from tasks.core.outcome import Failure

@@ -17,7 +17,7 @@ import pytest
 
 from crosscheck import AgentDatabase, Crosscheck, CrosscheckError, Question
 from flows.evaluate import agent as module
-from flows.evaluate.agent_database import MAX_QUERIES, AgentStoppedError
+from flows.evaluate.agent import MAX_QUERIES, AgentStoppedError
 
 pytestmark = pytest.mark.slow
 
@@ -237,7 +237,7 @@ def test_a_query_has_the_deadline_of_the_benchmark(crosscheck: Crosscheck) -> No
 def test_an_endless_loop_of_queries_ends_at_the_limit(
     crosscheck: Crosscheck, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flows.evaluate.agent_database.MAX_QUERIES", 20)
+    monkeypatch.setattr("flows.evaluate.agent.MAX_QUERIES", 20)
     assert MAX_QUERIES == 1_000
 
     def endless(question: Question, database: AgentDatabase) -> None:

@@ -10,7 +10,8 @@ from prefect.client.orchestration import get_client
 from prefect.states import Completed, Failed, Pending, Running, Scheduled, State
 
 from flows.evaluate import shards as sharding
-from flows.evaluate.shards import ShardAnswers, hand_over
+from flows.evaluate.pool import Answers
+from flows.evaluate.shards import hand_over
 from flows.prefect.stage_results import PersistedResults, open_results
 from flows.runtime.control import Control
 from tasks.core.errors import ConfigurationError, StoreError
@@ -60,7 +61,7 @@ def launched(monkeypatch: pytest.MonkeyPatch, prefect_home: Home) -> Callable[..
                 raise state
             made.append(await flow_run(state))
             if state.is_completed():
-                answers = ShardAnswers(failed={FAILED.question_id: FAILED}, task_runs=5, recorded=4)
+                answers = Answers(outcomes={FAILED.question_id: FAILED}, task_runs=5, recorded=4)
                 await hand_over(open_results(prefect_home), RUN.run_id, str(made[-1]), answers)
             return made[-1]
 
@@ -70,7 +71,7 @@ def launched(monkeypatch: pytest.MonkeyPatch, prefect_home: Home) -> Callable[..
     return launch_as
 
 
-async def answered(home: Home, shards: int = 1) -> tuple[ShardAnswers, list[str]]:
+async def answered(home: Home, shards: int = 1) -> tuple[Answers, list[str]]:
     settings = evaluation_settings(
         EvaluationChoice(
             benchmark="demo", backbone="offline", pipeline="zero-shot", home=str(home.path), shards=shards
@@ -78,7 +79,7 @@ async def answered(home: Home, shards: int = 1) -> tuple[ShardAnswers, list[str]
     )
     control = Control()
 
-    async def work() -> ShardAnswers:
+    async def work() -> Answers:
         return await sharding.answer_in_shards(settings, RUN, open_results(home), control)
 
     return await in_flow(work), control.progress.notes
@@ -90,7 +91,7 @@ async def test_what_shards_hand_over_is_put_together(
 ) -> None:
     launched(Completed(), Completed())
     found, notes = await answered(prefect_home, shards=2)
-    assert found == ShardAnswers({"7": FAILED}, task_runs=10, recorded=8, launches=3)
+    assert found == Answers({"7": FAILED}, task_runs=10, recorded=8, launches=3)
     assert notes == []
 
 
@@ -111,7 +112,7 @@ async def test_what_no_worker_takes_is_left_to_the_evaluation(
     monkeypatch.setattr(sharding, "NO_WORKER_S", 0.0)
     made = launched(Scheduled(), Completed())
     found, notes = await answered(prefect_home, shards=2)
-    assert found.failed == {"7": FAILED}
+    assert found.outcomes == {"7": FAILED}
     assert "No worker took 1 of the shards" in notes[0]
     assert await state_of(made[0]) == "CANCELLED"
 
@@ -126,7 +127,7 @@ async def test_a_hand_over_that_was_lost_and_an_error_leave_no_answer_and_no_sha
 
     monkeypatch.setattr(sharding, "read_answers", lost)
     found, notes = await answered(prefect_home)
-    assert (found.failed, found.fatal) == ({}, "")
+    assert (found.outcomes, found.fatal) == ({}, "")
     assert "The failures of shard 1 of 1 could not be read" in notes[0]
 
     async def broken(results: PersistedResults, run: str, flow_run: str) -> None:

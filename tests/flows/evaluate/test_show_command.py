@@ -69,7 +69,7 @@ def judged(asked: OfflineRun, *, right: bool = False) -> list[QuestionScore]:
             {each.stage: verdict for each in asked.outcomes[question.id].candidates},
             asked.preparation.benchmark.gold[question.id],
         )
-        for question in asked.preparation.executable
+        for question in asked.preparation.answerable
     ]
 
 

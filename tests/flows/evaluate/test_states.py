@@ -5,7 +5,7 @@ from typing import Any
 
 from prefect.client.schemas.objects import State
 
-from flows.evaluate.deployed import as_prefect_state
+from flows.evaluate.deployment import as_prefect_state
 
 
 async def test_a_disk_that_takes_nothing_is_a_failure_with_a_message() -> None:

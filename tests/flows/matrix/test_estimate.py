@@ -7,8 +7,7 @@ import pytest
 
 from flows.evaluate.estimate import ASSUMED_REASONING
 from flows.evaluate.preparation import check_budget, selecting_calls
-from flows.matrix.matrix import Cell
-from flows.matrix.sweep import estimate_cells
+from flows.matrix.matrix import Cell, estimate_cells
 from flows.runtime.control import Progress
 from tasks.core.errors import ConfigurationError
 from tasks.settings.assemble import evaluation_settings

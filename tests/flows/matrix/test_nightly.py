@@ -18,7 +18,8 @@ from flows.evaluate.forms import Cleaning, Matrix
 from flows.evaluate.preparation import Preparation, prepare
 from flows.matrix import matrix
 from flows.matrix import nightly as flow
-from flows.matrix.nightly import CONTINUES, NightLimits, nightly
+from flows.matrix.matrix import CellLimits
+from flows.matrix.nightly import CONTINUES, nightly
 from flows.prefect.automations import WEBHOOK
 from tasks.backbone.pricing import Budget
 from tasks.core.errors import CrosscheckError
@@ -431,7 +432,7 @@ async def test_a_budget_of_unknown_prices_and_a_time_for_nothing_are_refused(nig
 
 def test_the_time_and_the_budget_are_split_over_the_evaluations() -> None:
     now = datetime.datetime.now(datetime.UTC)
-    limits = NightLimits(Budget(9.0, CONTINUES), now + datetime.timedelta(hours=6))
+    limits = CellLimits(Budget(9.0, CONTINUES), now + datetime.timedelta(hours=6), [])
     settings = evaluation_settings(
         EvaluationChoice(
             benchmark="demo", backbone="openai", pipeline="zero-shot", overrides=["backbone.tier=flex"]

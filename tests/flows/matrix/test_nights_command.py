@@ -15,13 +15,19 @@ from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools.validation import validate
 
 from flows.cli.commands.nights import NAME
-from flows.evaluate.deployed import DEPLOYED_HOME, named_evaluations, open_home, use_deployed_home
-from flows.evaluate.deployment import evaluate_by_name, rerun_by_name
+from flows.evaluate.deployment import (
+    evaluate_by_name,
+    named_evaluations,
+    open_home,
+    rerun_by_name,
+    use_deployed_home,
+)
 from flows.evaluate.forms import Cleaning, EvaluationForm, Matrix, RerunForm, offering
 from flows.matrix.nightly import nightly
 from flows.matrix.nights_file import TEMPLATE, NightsFile, read_nights
+from flows.prefect.settings import DEPLOYED_HOME
 from flows.prefect.up import POOL
-from flows.runtime import running_servers
+from flows.runtime import folder_use
 from tasks.core.errors import ConfigurationError
 from tasks.settings.evaluation import Keep
 from tests.support.command_line import CommandLine, Ran
@@ -283,9 +289,9 @@ def test_a_file_is_deployed_and_its_schedule_replaced(
 def test_a_baseline_that_is_not_in_the_folder_of_the_nights_is_refused_when_it_is_deployed(
     run_here: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    running = running_servers.RunningServers(os.getpid(), prefect_port=1, mlflow_port=2)
-    monkeypatch.setenv("PREFECT_API_URL", running.addresses.prefect_api)
-    monkeypatch.setattr(running_servers, "find_running_servers", lambda home: running)
+    running = folder_use.Addresses(prefect_port=1, mlflow_port=2, pid=os.getpid())
+    monkeypatch.setenv("PREFECT_API_URL", running.prefect_api)
+    monkeypatch.setattr(folder_use, "find_running_servers", lambda home: running)
     baseline = 'baselines: {"demo | offline | rsl-sql": 20261121-020000-3f9a1c}'
     file = written(tmp_path, TEMPLATE.replace("  # limit", f"  {baseline}\n  # limit"))
     ran = run_here("nights", "deploy", str(file))

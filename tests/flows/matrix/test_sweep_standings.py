@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flows.matrix.sweep import CellResult, Sweep, standings
+from flows.matrix.matrix import CellResult, Sweep, standings
 from flows.pages.matrix import sweep_document
 from tasks.backbone.pricing import Budget
 from tasks.core.outcome import Failure, Outcome

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from flows.evaluate.backbones import check_candidates
 from flows.evaluate.demonstrations import QuestionExtras
-from flows.evaluate.resources import Resources
-from flows.evaluate.runner import QuestionInputs, RerunSpec
+from flows.evaluate.exchanges import record
+from flows.evaluate.preparation import check_candidates
+from flows.evaluate.runner import QuestionInputs, RerunSpec, Resources
 from flows.pipelines.candidates import Candidates
 from flows.pipelines.pipeline import Context
 from flows.prefect import stage_task_runs as task_runs
@@ -131,9 +131,10 @@ async def answered(
             outcomes = [await runner.run(runner.question_run(question)) for question in QUESTIONS]
             assert session.task_runs is not None
             await session.task_runs.finish()
-            if session.recorder:
+            if settings.record and session.observed:
                 by_id = {outcome.question_id: outcome for outcome in outcomes}
-                session.recorder.write(QUESTIONS, by_id, lambda facts: None)
+                path, cache = Path(settings.record), session.replies
+                record(path, QUESTIONS, by_id, session.observed, cache, lambda facts: None)
             return outcomes
 
     return await in_flow(work)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flows.evaluate.demonstrations import demonstrations_for
-from flows.evaluate.runner import Persistence, QuestionInputs, QuestionRunner, Tools
+from flows.evaluate.runner import QuestionInputs, QuestionRunner, Tools
 from flows.prefect.stage_results import open_results
 from flows.prefect.stage_task_runs import TaskRuns
 from flows.runtime.control import Progress
@@ -156,7 +156,8 @@ async def evaluated(
                     settings,
                     QuestionInputs(databases, demonstrations),
                     Tools(MeteredBackbone(backbone), workers),
-                    Persistence(results, TaskRuns(results)),
+                    results,
+                    TaskRuns(results),
                 )
                 question_runs = [runner.question_run(question) for question in benchmark.questions]
                 outcomes = [await runner.run(question_run) for question_run in question_runs]

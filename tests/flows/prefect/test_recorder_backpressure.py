@@ -10,8 +10,9 @@ from prefect import flow, task
 from prefect.client.orchestration import get_client
 from prefect.states import Completed
 
-from flows.prefect import task_runs
-from flows.prefect.task_runs import RecorderBackpressure
+from flows.prefect import flow_runs as task_runs
+from flows.prefect.flow_runs import RecorderBackpressure
+from flows.runtime.control import Control
 from tasks.settings.home import Home
 from tests.support.prefect_home import prefect_api, prefect_home
 
@@ -56,7 +57,7 @@ async def recorded(prefect_home: Home, monkeypatch: pytest.MonkeyPatch) -> Async
 
 async def seconds_of(backpressure: RecorderBackpressure, *executed: int) -> float:
     begun = time.monotonic()
-    await asyncio.gather(*(backpressure.wait(count) for count in executed))
+    await asyncio.gather(*(backpressure.wait(count, Control()) for count in executed))
     return time.monotonic() - begun
 
 

@@ -16,7 +16,7 @@ from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 from flows.evaluate import runner as question_module
 from flows.evaluate.demonstrations import QuestionExtras
 from flows.evaluate.pool import restore_answers
-from flows.evaluate.runner import Persistence, QuestionInputs, QuestionRunner, Tools
+from flows.evaluate.runner import QuestionInputs, QuestionRunner, Tools
 from flows.prefect import stage_results as results_module
 from flows.prefect.settings import apply
 from flows.prefect.stage_results import is_absence, open_results
@@ -211,9 +211,7 @@ async def test_a_question_whose_results_cannot_be_read_ends_the_run_and_is_not_t
         store = open_results(prefect_home)
         database: Any = SimpleNamespace(schema=Schema("shop", (), (), dialect="sqlite"))
         inputs = QuestionInputs({"shop": database}, {"1": QuestionExtras()})
-        runner = QuestionRunner(
-            settings, inputs, Tools(nothing, nothing), Persistence(store, TaskRuns(store))
-        )
+        runner = QuestionRunner(settings, inputs, Tools(nothing, nothing), store, TaskRuns(store))
         far.cut = True
         with pytest.raises(StoreError):
             await runner.restore(QUESTION)

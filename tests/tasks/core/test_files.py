@@ -7,7 +7,7 @@ from threading import Thread
 
 import pytest
 
-from flows.evaluate.training_pairs import read_pairs
+from flows.evaluate.finetuning import read_pairs
 from tasks.backbone.recordings import read_recording
 from tasks.benchmarks.layouts.base import SpiderLayout
 from tasks.benchmarks.predictions.formats import read_predictions

@@ -16,9 +16,9 @@ from prefect.client.schemas.objects import TaskRun
 from prefect.runtime import flow_run
 
 import flows.prefect.stage_task_runs
+from flows.prefect.flow_runs import count_finished_task_runs
 from flows.prefect.stage_results import open_results
 from flows.prefect.stage_task_runs import TaskRuns, task_of
-from flows.prefect.task_runs import count_finished_task_runs
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Reply, Request
 from tasks.core.errors import BackboneError
