@@ -9,7 +9,7 @@ import sqlite3
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -64,6 +64,10 @@ def import_store() -> None:
     import mlflow.store.tracking.sqlalchemy_store  # noqa: F401
 
 
+_own_limits: dict[str, str] = {}
+"""Variables that `http_limits` has set. It never removes one: another thread may be copying the environment."""
+
+
 @contextmanager
 def http_limits(retries: int, seconds: int) -> Iterator[None]:
     """Set the retries of MLflow's HTTP client and the seconds of an attempt.
@@ -75,15 +79,25 @@ def http_limits(retries: int, seconds: int) -> Iterator[None]:
         "MLFLOW_HTTP_REQUEST_TIMEOUT": str(seconds),
         "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
     }
-    ours = {name: value for name, value in wanted.items() if name not in os.environ}
-    os.environ.update(ours)
+    ours = {
+        name: value
+        for name, value in wanted.items()
+        if os.environ.get(name) in (None, _own_limits.get(name))  # else it is the user's
+    }
+    _set_limits(ours)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        for name in ours:
-            os.environ.pop(name, None)
+        from mlflow import environment_variables as variables
+
+        _set_limits({name: str(getattr(variables, name).default) for name in ours})
+
+
+def _set_limits(limits: Mapping[str, str]) -> None:
+    os.environ.update(limits)
+    _own_limits.update(limits)
 
 
 SUFFIX = ".checked"

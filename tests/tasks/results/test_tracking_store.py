@@ -19,6 +19,7 @@ from tasks.results.mlflow.store import (
     Store,
     check,
     find_store,
+    http_limits,
     reason_of,
     server_words,
     ui_command,
@@ -102,6 +103,24 @@ def test_a_server_that_wants_a_login_names_the_variables_of_it(body: bytes) -> N
         check(Store(url))
     assert "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD" in str(refused.value)
     assert "Correct MLFLOW_TRACKING_URI" not in str(refused.value)
+
+
+def test_limits_of_requests_remove_no_variable_since_another_thread_may_copy_the_environment() -> None:
+    with http_limits(0, 1):
+        during = set(os.environ)
+    assert during <= set(os.environ)
+
+
+def test_limits_that_a_user_has_set_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLFLOW_HTTP_REQUEST_TIMEOUT", raising=False)
+    with http_limits(0, 1):
+        assert os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "1"
+    assert os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "120"
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "7")
+    for _ in range(2):
+        with http_limits(0, 1):
+            assert os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "7"
+    assert os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "7"
 
 
 def test_a_good_store_is_found_good(store: Store) -> None:
