@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ from tasks.core.errors import CrosscheckError
 from tasks.results.parameters import stored_settings
 from tasks.results.run_record import Kind, RunRecord
 from tasks.results.warehouse.runs import Warehouse
+from tasks.settings.backbone import AUTO
 from tasks.settings.evaluation import HARMLESS, EvaluationSettings
 from tasks.settings.home import STAGES, Home
 
@@ -167,7 +168,7 @@ def _may_be_restored(settings: EvaluationSettings, *, similar: bool) -> bool:
 def was_evaluated(settings: EvaluationSettings) -> bool:
     """Return whether a finished run had these settings of backbone and pipeline, except those in `HARMLESS`.
 
-    Only then is it worth looking closer, while no server starts.
+    Only then is it worth looking closer, while no server starts. A run has what `response_mode: auto` was found to be.
     """
     kinds: tuple[Kind, ...] = ("backbone", "pipeline")
     current = stored_settings({kind: getattr(settings, kind).model_dump(mode="json") for kind in kinds})
@@ -176,12 +177,15 @@ def was_evaluated(settings: EvaluationSettings) -> bool:
         earlier = Warehouse(Home(Path(settings.home)).warehouse).settings_of_runs(*names)
     except CrosscheckError:  # the evaluation itself says what is wrong with it
         return False
-    return _deciding(current) in map(_deciding, earlier)
+    found = ("response_mode", "system_role") if settings.backbone.response_mode == AUTO else ()
+    return _deciding(current, found) in (_deciding(asked, found) for asked in earlier)
 
 
-def _deciding(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _deciding(settings: Mapping[str, Any], left_out: Sequence[str]) -> dict[str, Any]:
     backbone = {
-        key: value for key, value in settings["backbone"].items() if f"backbone.{key}" not in HARMLESS
+        key: value
+        for key, value in settings["backbone"].items()
+        if f"backbone.{key}" not in HARMLESS and key not in left_out
     }
     return {"backbone": backbone, "pipeline": settings["pipeline"]}
 

@@ -18,6 +18,7 @@ from tasks.settings.assemble import evaluation_settings
 from tasks.settings.evaluation import EvaluationChoice, EvaluationSettings
 from tasks.settings.home import find_conf
 from tests.support.command_line import CommandLine
+from tests.support.fake_openai import FakeOpenAI
 from tests.support.own_benchmark import OwnBenchmark
 
 FEW = ("evaluate", "--pipeline", "few-shot", "--limit", "5")
@@ -203,3 +204,19 @@ def test_a_repeated_evaluation_shows_the_finished_run_without_a_server_and_again
     assert not log.exists()
     changed = demo.run(*FEW, "--set", "pipeline.demonstrations.k=2", "--json")
     assert changed.json["prefect"]["task_runs"] > 1 and log.exists()
+
+
+@pytest.mark.slow
+def test_an_evaluation_whose_response_mode_was_found_out_is_recognised(
+    demo: CommandLine, fake_openai: FakeOpenAI, tmp_path: Path
+) -> None:
+    fake_openai.answer = lambda body: '{"sql": "SELECT 1"}'
+    file = tmp_path / "mine.yaml"  # response_mode is auto where it is left out
+    file.write_text(f"kind: openai\nmodel: any\nbase_url: {fake_openai.base_url}\n", encoding="utf-8")
+    words = ("evaluate", "--backbone", str(file), "--pipeline", "zero-shot", "--limit", "3", "--json")
+    first = demo.run(*words)
+    sent = len(fake_openai.requests)
+    second = demo.run(*words)
+    assert first.code == second.code == 0, first.err + second.err
+    assert SAME in second.err and second.json["run_id"] == first.json["run_id"]
+    assert len(fake_openai.requests) == sent > 3
