@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ from flows.runtime.signals import logging_to, stopping_on_signals
 from tasks.backbone.endpoint.connection import import_client
 from tasks.backbone.kinds.kind import check_backbone, kind_of
 from tasks.core.errors import CrosscheckError
-from tasks.results.parameters import stored_settings
+from tasks.results.parameters import flatten, stored_settings
 from tasks.results.run_record import Kind, RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.backbone import AUTO
@@ -168,7 +168,7 @@ def _may_be_restored(settings: EvaluationSettings, *, similar: bool) -> bool:
 def was_evaluated(settings: EvaluationSettings) -> bool:
     """Return whether a finished run had these settings of backbone and pipeline, except those in `HARMLESS`.
 
-    Only then is it worth looking closer, while no server starts. A run has what `response_mode: auto` was found to be.
+    Only then is it worth looking closer, while no server starts.
     """
     kinds: tuple[Kind, ...] = ("backbone", "pipeline")
     current = stored_settings({kind: getattr(settings, kind).model_dump(mode="json") for kind in kinds})
@@ -177,17 +177,16 @@ def was_evaluated(settings: EvaluationSettings) -> bool:
         earlier = Warehouse(Home(Path(settings.home)).warehouse).settings_of_runs(*names)
     except CrosscheckError:  # the evaluation itself says what is wrong with it
         return False
-    found = ("response_mode", "system_role") if settings.backbone.response_mode == AUTO else ()
-    return _deciding(current, found) in (_deciding(asked, found) for asked in earlier)
+    asked = flatten(current)
+    # Of "auto", a run has what was found: for response_mode, the role of the system message with it.
+    found = {key for key, value in asked.items() if value == AUTO}
+    found |= {"backbone.system_role"} if "backbone.response_mode" in found else set()
+    ignored = found.union(HARMLESS)
 
+    def deciding(flat: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in flat.items() if key not in ignored}
 
-def _deciding(settings: Mapping[str, Any], left_out: Sequence[str]) -> dict[str, Any]:
-    backbone = {
-        key: value
-        for key, value in settings["backbone"].items()
-        if f"backbone.{key}" not in HARMLESS and key not in left_out
-    }
-    return {"backbone": backbone, "pipeline": settings["pipeline"]}
+    return deciding(asked) in (deciding(flatten(run)) for run in earlier)
 
 
 def _evaluate_restored(preparation: "Preparation", control: Control) -> RunRecord | None:

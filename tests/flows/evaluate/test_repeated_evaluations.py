@@ -220,3 +220,10 @@ def test_an_evaluation_whose_response_mode_was_found_out_is_recognised(
     assert first.code == second.code == 0, first.err + second.err
     assert SAME in second.err and second.json["run_id"] == first.json["run_id"]
     assert len(fake_openai.requests) == sent > 3
+
+
+@pytest.mark.slow
+def test_an_evaluation_whose_retriever_was_chosen_is_recognised(demo: CommandLine) -> None:
+    words = (*FEW, "--set", "pipeline.demonstrations.retriever=auto", "--json")
+    first, second = demo.run(*words), demo.run(*words)
+    assert SAME in second.err and second.json["run_id"] == first.json["run_id"]
