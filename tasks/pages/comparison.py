@@ -32,6 +32,7 @@ from tasks.pages.scores import (
     AXIS,
     RANGE,
     TONES,
+    accuracy_table,
     difference_figure,
     in_words,
     interval_in_words,
@@ -63,13 +64,16 @@ FLIP_FILTERS = {"change": "Change", "database": "Database", "difficulty": "Diffi
 
 def settings_table(changes: Sequence[SettingChange], names: tuple[str, str]) -> Table:
     """Return what differs in the settings of two runs."""
-    rows = tuple((Span(change.key, "code"), _setting(change.a), _setting(change.b)) for change in changes)
+    unset = Span("not set", "quiet")
+    rows = tuple(
+        (
+            Span(change.key, "code"),
+            *(unset if value is None else Span(value, "code") for value in (change.a, change.b)),
+        )
+        for change in changes
+    )
     headers = (Column("", "text"), *(Column(name, "text") for name in names))
     return Table("What differs in the settings", headers, rows, first=MAX_SETTINGS)
-
-
-def _setting(value: str | None) -> Span:
-    return Span("not set", "quiet") if value is None else Span(value, "code")
 
 
 def question_item(
@@ -113,10 +117,6 @@ def _labels(side: Side) -> tuple[Span, ...]:
     return tuple(label for label in labels if label.text)
 
 
-def _name_and_labels(side: Side) -> Inline:
-    return side.name, *(span for label in _labels(side) for span in ("\n", label))
-
-
 def _sides_table(sides: Sequence[Side]) -> Table:
     """Return the table of both runs."""
     headers = (
@@ -126,7 +126,7 @@ def _sides_table(sides: Sequence[Side]) -> Table:
     rows = tuple(
         (
             _letter(side),
-            _name_and_labels(side),
+            (side.name, *(span for label in _labels(side) for span in ("\n", label))),
             Span(side.run_id, "quiet"),
             Span(percent(side.ex), "strong"),
             counts(side.ex),
@@ -174,16 +174,11 @@ def _bill(sides: Sequence[Side]) -> Table | Sentence:
     rows: tuple[tuple[Inline, ...], ...] = tuple(
         (
             (_letter(side), f"  {side.name}"),
-            *map(
-                number,
-                (
-                    side.cost.calls,
-                    side.cost.cached_calls,
-                    side.cost.retries,
-                    side.input_tokens,
-                    side.output_tokens,
-                ),
-            ),
+            number(side.cost.calls),
+            number(side.cost.cached_calls),
+            number(side.cost.retries),
+            number(side.input_tokens),
+            number(side.output_tokens),
             money(side.cost.cost_usd),
             money(side.cost.from_scratch_usd),
             seconds(side.cost.p50_s),
@@ -228,18 +223,6 @@ def _figures(comparison: Comparison, result: PairedTest) -> Iterator[Figure]:
         f"{comparison.same_sql:,} were answered with the same SQL",
         wide=True,
     )
-
-
-def _candidate_figures(comparison: Comparison) -> Iterator[Figure]:
-    """Yield the chart of candidates, where a run has several."""
-    if chart := candidate_chart(
-        [(letter, letter.upper(), data) for letter, data in comparison.candidates.items()]
-    ):
-        yield Figure(
-            "Execution accuracy of k candidates against their cost: majority@k (solid, with 95 % intervals) and "
-            "pass@k (dashed), over all scored questions of each run",
-            chart,
-        )
 
 
 _TEXT: tuple[Medium, ...] = ("terminal", "markdown")
@@ -340,16 +323,21 @@ def _variant_sentences(variant: VariantContrast) -> Iterator[Sentence]:
 
 
 def _tables(comparison: Comparison, result: PairedTest) -> Iterator[Block]:
-    yield from _candidate_figures(comparison)
+    candidates = [(letter, letter.upper(), data) for letter, data in comparison.candidates.items()]
+    if chart := candidate_chart(candidates):
+        yield Figure(
+            "Execution accuracy of k candidates against their cost: majority@k (solid, with 95 % intervals) and "
+            "pass@k (dashed), over all scored questions of each run",
+            chart,
+        )
     if comparison.variants:
         yield _variants(comparison)
-    yield from map(
-        folded, _contrasts("By stage", comparison.stages if len(comparison.stages) > 1 else (), result)
-    )
-    yield from _contrasts("By difficulty", comparison.by_difficulty, result)
-    yield from _contrasts(
-        "By database", comparison.by_database if len(comparison.by_database) > 1 else (), result
-    )
+    if len(comparison.stages) > 1:
+        yield folded(_contrasts("By stage", comparison.stages, result))
+    if comparison.by_difficulty:
+        yield _contrasts("By difficulty", comparison.by_difficulty, result)
+    if len(comparison.by_database) > 1:
+        yield _contrasts("By database", comparison.by_database, result)
     yield _bill((comparison.a, comparison.b))
     if comparison.settings:
         yield settings_table(comparison.settings, ("A", "B"))
@@ -403,26 +391,10 @@ def _variants(comparison: Comparison) -> Table:
         scores += [
             (letter, variant.title, score) for letter, score in (("A", variant.a), ("B", variant.b)) if score
         ]
-    rows = tuple(
-        (
-            f"{letter}  {title}",
-            percent(ex),
-            counts(ex),
-            interval_in_words(ex),
-            score_plot((letter, ex, letter.lower())),
-        )
-        for letter, title, ex in scores
-    )
-    headers = (
-        "", "EX", Column("right", under=True), Column(RANGE, text_only=True),
-        Column(f"with its {RANGE}", "plot", axis=AXIS),
-    )  # fmt: skip
-    return Table("Official score and variants", headers, rows)
+    return accuracy_table("Official score and variants", scores)
 
 
-def _contrasts(title: str, contrasts: Sequence[Contrast], result: PairedTest) -> Iterator[Table]:
-    if not contrasts:
-        return
+def _contrasts(title: str, contrasts: Sequence[Contrast], result: PairedTest) -> Table:
     reach = max(max(contrast.fixed or 0, contrast.broken or 0) for contrast in contrasts)
     headers = (
         Column("", "text"), Column("A"), Column("right", under=True), Column("B"), Column("right", under=True),
@@ -439,29 +411,30 @@ def _contrasts(title: str, contrasts: Sequence[Contrast], result: PairedTest) ->
             counts(contrast.b),
             points(contrast.difference),
             score_plot(("A", contrast.a, "a"), ("B", contrast.b, "b")),
-            ""
-            if contrast.fixed is None or contrast.broken is None
-            else TwoSided(
-                contrast.broken,
-                contrast.fixed,
-                reach,
-                f"broken by B {contrast.broken:,}, fixed by B {contrast.fixed:,}",
-            ),
+            _flip_plot(contrast, reach),
             number(contrast.fixed, missing=""),
             number(contrast.broken, missing=""),
             "" if contrast.p_value is None else p_value(contrast.p_value),
-            Span(
-                "" if contrast.adjusted_p is None else p_value(contrast.adjusted_p),
-                "strong" if contrast.adjusted_p is not None and contrast.adjusted_p < result.level else "",
-            ),
+            _adjusted(contrast.adjusted_p, result.level),
         )
         for contrast in contrasts
     )
     tested = sum(contrast.p_value is not None for contrast in contrasts)
-    yield Table(
+    return Table(
         title,
         headers,
         rows,
         f"p adj.: p adjusted for {counted(tested, 'test')} (Holm)" if tested > 1 else "",
         keep=5,
     )
+
+
+def _flip_plot(contrast: Contrast, reach: int) -> TwoSided | str:
+    broken, fixed = contrast.broken, contrast.fixed
+    if broken is None or fixed is None:
+        return ""
+    return TwoSided(broken, fixed, reach, f"broken by B {broken:,}, fixed by B {fixed:,}")
+
+
+def _adjusted(p: float | None, level: float) -> Span:
+    return Span("") if p is None else Span(p_value(p), "strong" if p < level else "")

@@ -1,5 +1,6 @@
 """A nightly run as a document: the verdict, failures, scores, costs, and what changed in each evaluation."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 from math import ceil
 from typing import Literal
@@ -186,6 +187,8 @@ def night_document(
     """
     evaluations = list(details(night.entries, warehouse) if warehouse else map(Detail, night.entries))
     sections = tuple(evaluation_section(place, evaluations[place - 1]) for place, _ in night.worst_first)
+    where = ("Questions, SQL, stages and causes: ", Span(page, "code"), " on the machine that evaluated, or")
+    command = f"crosscheck nights show {shlex.quote(night.name)} --html night.html"
     parts = (
         Only(_TEXT, (Facts(tuple(words.facts(night))),)),
         *_failures(night),
@@ -196,7 +199,7 @@ def night_document(
         *_remarks(night),
         *([Only(("page",), sections)] if warehouse else ()),
         *(block for detail in evaluations for block in _moved(detail)),
-        *([Only(("markdown",), tuple(_where(night, page)))] if page else ()),
+        *([Only(("markdown",), (Sentence(where), Code(command)))] if page else ()),
     )
     footer = (
         Section("About this nightly run", (Facts(tuple(words.facts(night))),)),
@@ -282,7 +285,10 @@ def _failures(night: Night) -> Iterator[Section]:
         if entry.problem:
             blocks.append(Sentence(entry.problem, "message"))
         if entry.continue_with:
-            blocks += [Sentence(words.what_continues(entry)), Code(entry.continue_with)]
+            left = f"{counted(entry.retryable, 'question')} without an answer. This sends only those again"
+            retried = f"{left}, and merges the answers:"
+            anew = "This evaluates it again; what was paid for is reused:"
+            blocks += [Sentence(retried if entry.run_id else anew), Code(entry.continue_with)]
     if sum(bool(entry.continue_with) for entry in night.entries) > 1:
         blocks += [Sentence("All of these in one go:"), Code(words.rerun_command(night))]
     if blocks:
@@ -322,10 +328,3 @@ def _moved(detail: Detail) -> Iterator[Block]:
     blocks = (Bullets(ids), *questions, Sentence("Both SQLs of each:"), command)
     yield Only(("markdown",), (Section(entry.name, blocks),))
     yield Only(("terminal",), (Sentence(f"Questions that changed in {entry.name}, with both SQLs:"), command))
-
-
-def _where(night: Night, page: str) -> Iterator[Block]:
-    yield Sentence(
-        ("Questions, SQL, stages and causes: ", Span(page, "code"), " on the machine that evaluated, or")
-    )
-    yield Code(words.night_command(night))

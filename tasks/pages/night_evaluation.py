@@ -205,22 +205,9 @@ def variants(night: Night) -> Iterator[str]:
             yield f"{entry.name}: {score.title} {in_words(score)}; what differs: {differ}"
 
 
-def night_command(night: Night) -> str:
-    """Return the command that writes the page again."""
-    return f"crosscheck nights show {shlex.quote(night.name)} --html night.html"
-
-
 def rerun_command(night: Night) -> str:
     """Return the command that asks everything again that a nightly run left without an answer."""
     return f"crosscheck rerun --night {shlex.quote(night.name)}"
-
-
-def what_continues(entry: NightEntry) -> str:
-    """Describe what `continue_with` of an entry does."""
-    if entry.run_id:
-        left = counted(entry.retryable, "question")
-        return f"{left} without an answer. This sends only those again, and merges the answers:"
-    return "This evaluates it again; what was paid for is reused:"
 
 
 def failures(entry: NightEntry) -> str:
@@ -385,15 +372,13 @@ def _panels(detail: Detail) -> Iterator[Block]:
                 stage.name.replace("_", " "),
                 _change(percent(stage.before), percent(stage.now), both),
                 counts(stage.now),
-                _change(
-                    _count(stage.before.fixed if stage.before else None),
-                    _count(stage.now.fixed if stage.now else None),
-                    both,
-                ),
-                _change(
-                    _count(stage.before.broken if stage.before else None),
-                    _count(stage.now.broken if stage.now else None),
-                    both,
+                *(
+                    _change(
+                        _count(getattr(stage.before, flip, None)),
+                        _count(getattr(stage.now, flip, None)),
+                        both,
+                    )
+                    for flip in ("fixed", "broken")
                 ),
             )
             for stage in detail.stages
@@ -439,14 +424,11 @@ def _trend_chart(entry: NightEntry) -> Lines:
         shapes.append(LinePoint(past.started.timestamp(), value, low, high, shape, tip, emphasised=last))
     level = next((each for each in shapes if each.kind == "before"), None)
     dense = len(trend) > DENSE
-    ticks = tuple((moment.timestamp(), f"{moment:%d %b}") for moment in _dates(trend, 7 if dense else 2))
-    return Lines((Line(tuple(shapes), "trend"),), trend_in_words(trend), ticks, level=level, dense=dense)
-
-
-def _dates(trend: Sequence[Past], wanted: int) -> list[datetime.datetime]:
-    """Return moments from the first score to the last, evenly."""
+    parts = 6 if dense else 1
     first, whole = trend[0].started, trend[-1].started - trend[0].started
-    return [first + whole * place / (wanted - 1) for place in range(wanted)]
+    moments = [first + whole * part / parts for part in range(parts + 1)]
+    ticks = tuple((moment.timestamp(), f"{moment:%d %b}") for moment in moments)
+    return Lines((Line(tuple(shapes), "trend"),), trend_in_words(trend), ticks, level=level, dense=dense)
 
 
 def _retryable(detail: Detail) -> Section:

@@ -1,6 +1,6 @@
 """Several runs of one system: how much they differ, and the blocks of their comparison with others."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tasks.core.wording import DASH, counted, counts, money, number, percent, points, shorten
 from tasks.documents.charts import Intervals
@@ -21,8 +21,8 @@ from tasks.documents.model import (
     Table,
 )
 from tasks.pages.scores import TONES, difference_figure, in_words, parts_figure, point
-from tasks.results.comparison import Comparison
-from tasks.results.noise import Noise, ProvableLoss
+from tasks.results.comparison import Comparison, QuestionChange
+from tasks.results.noise import Noise, ProvableLoss, Stability
 from tasks.scoring.statistics.noise import POWER
 from tasks.scoring.statistics.repeated import RepeatedTest
 
@@ -76,30 +76,35 @@ def _runs(comparison: Comparison) -> Table:
 
 
 def _changes(comparison: Comparison, shown: int | None) -> Table:
-    rows = tuple(
-        (
-            change.question_id,
-            change.database,
-            change.difficulty or "",
-            f"{change.right_a} of {len(comparison.a.runs)}",
-            f"{change.right_b} of {len(comparison.b.runs)}",
-            change.question,
-        )
-        for change in comparison.changes
-    )
-    headers = (
-        Column("question", "text"), Column("database", "text"), Column("difficulty", "text"),
-        Column("right in A", brief=True), Column("right in B", brief=True), Column("text", "text"),
-    )  # fmt: skip
-    return Table(
+    runs_a, runs_b = len(comparison.a.runs), len(comparison.b.runs)
+    return _questions(
         "Questions that differ",
-        headers,
-        rows,
+        (Column("right in A", brief=True), Column("right in B", brief=True)),
+        [
+            (change, f"{change.right_a} of {runs_a}", f"{change.right_b} of {runs_b}")
+            for change in comparison.changes
+        ],
         "largest difference first",
-        wide=True,
-        first=shown,
-        more="--all, --json or --html",
+        shown,
     )
+
+
+def _questions(
+    title: str,
+    headers: tuple[Column, Column],
+    questions: Sequence[tuple[QuestionChange | Stability, str, str]],
+    caption: str,
+    shown: int | None,
+) -> Table:
+    """Return a table of questions, each with two cells of its own."""
+    names = (Column("question", "text"), Column("database", "text"), Column("difficulty", "text"))
+    rows = tuple(
+        (question.question_id, question.database, question.difficulty or "", *cells, question.question)
+        for question, *cells in questions
+    )
+    columns = (*names, *headers, Column("text", "text"))
+    more = "--all, --json or --html"
+    return Table(title, columns, rows, caption, wide=True, first=shown, more=more)
 
 
 UNSTABLE_SHOWN = 10
@@ -194,17 +199,9 @@ def _repeats(noise: Noise) -> Table:
         )
         for place, repeat in enumerate(noise.repeats, 1)
     )
-    last = (
-        "repeated run",
-        Span(noise.run_id, "quiet"),
-        percent(noise.original),
-        counts(noise.original),
-        "",
-        "",
-    )
-    headers = (
-        Column("repeat", "text"), Column("run", "text"), "EX", "right", "calls paid", "paid",
-    )  # fmt: skip
+    original = noise.original
+    last = ("repeated run", Span(noise.run_id, "quiet"), percent(original), counts(original), "", "")
+    headers = (Column("repeat", "text"), Column("run", "text"), "EX", "right", "calls paid", "paid")
     return Table(
         "Runs", headers, (*rows, None, last), "the repeated run is in no figure: it may have been chosen"
     )
@@ -250,30 +247,15 @@ def _charts(noise: Noise) -> Iterator[Figure]:
 
 
 def _unstable(noise: Noise, shown: int | None) -> Table:
-    rows = tuple(
-        (
-            question.question_id,
-            question.database,
-            question.difficulty or "",
-            f"{question.right} of {noise.runs}",
-            number(question.texts),
-            question.question,
-        )
-        for question in noise.unstable
-    )
-    headers = (
-        Column("question", "text"), Column("database", "text"), Column("difficulty", "text"),
-        Column("right", brief=True), "SQL texts",
-        Column("text", "text"),
-    )  # fmt: skip
-    return Table(
+    return _questions(
         "Unstable questions",
-        headers,
-        rows,
+        (Column("right", brief=True), Column("SQL texts")),
+        [
+            (question, f"{question.right} of {noise.runs}", number(question.texts))
+            for question in noise.unstable
+        ],
         "the least stable first",
-        wide=True,
-        first=shown,
-        more="--all, --json or --html",
+        shown,
     )
 
 

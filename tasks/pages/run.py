@@ -170,7 +170,9 @@ def _waterfall(record: RunRecord) -> Iterator[Block]:
     """Yield what each stage gained and broke, where there are several; of many, the first ones and the last."""
     if len(record.stages) < 2:
         return
-    groups = _with_unchanged_together(record.stages)
+    # successive stages that neither fixed nor broke a question are one group, any other stage is one of its own
+    grouped = groupby(enumerate(record.stages), lambda each: None if _unchanged(each[1]) else each[0])
+    groups = [[stage for _, stage in group] for _, group in grouped]
     if len(groups) > MAX_ROWS:
         left_out = [stage for group in groups[MAX_ROWS - 1 : -1] for stage in group]
         middle = [(and_more(left_out, 0, noun="stage"), "", "", "")]
@@ -179,12 +181,6 @@ def _waterfall(record: RunRecord) -> Iterator[Block]:
         rows = [*map(_row, groups)]
     yield Sentence("")
     yield Table("", ("stage", "EX", "right", Column("█ kept  + fixed  × broken", "text")), tuple(rows))
-
-
-def _with_unchanged_together(stages: Sequence[StageScore]) -> list[list[StageScore]]:
-    """Group successive stages that neither fixed nor broke a question; any other stage is a group of its own."""
-    grouped = groupby(enumerate(stages), lambda each: None if _unchanged(each[1]) else each[0])
-    return [[stage for _, stage in group] for _, group in grouped]
 
 
 def _unchanged(stage: StageScore) -> bool:

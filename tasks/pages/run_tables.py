@@ -4,15 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import groupby
 
-from tasks.core.wording import (
-    DASH,
-    counts,
-    money,
-    number,
-    percent,
-    seconds,
-    signed,
-)
+from tasks.core.wording import DASH, counts, money, number, percent, seconds, signed
 from tasks.documents.model import Column, Table
 from tasks.documents.text import folded
 from tasks.pages.scores import AXIS, accuracy_table, interval_in_words, score_plot
@@ -29,7 +21,7 @@ def scores_table(record: RunRecord) -> Table:
     headline = record.score.correct
     official = [(name, score) for name, score in record.scores.items() if not score.variant]
     official.sort(key=lambda each: (each[0] != record.rule, each[1].correct != headline, -each[1].correct))
-    named = {f"{name} (headline)" if name == record.rule else name: score for name, score in official}
+    named = [("", f"{name} (headline)" if name == record.rule else name, score) for name, score in official]
     table = folded(accuracy_table("Scores", named))
     alike = "Rules in one row have equal counts." if len(table.rows) < len(official) else ""
     return replace(table, caption=alike)
@@ -72,13 +64,6 @@ def variants_table(record: RunRecord) -> Table | None:
     return Table("Scores by answer key and other variants", headers, rows, remark) if rows else None
 
 
-def cost_cells(cost: Cost, input_tokens: int | None, output_tokens: int | None) -> tuple[str, ...]:
-    """Return the cells of a bill: calls, calls from a cache, tokens, money paid and from scratch, seconds of a call."""
-    numbers = (cost.calls, cost.cached_calls, input_tokens, output_tokens)
-    usd = (cost.cost_usd, cost.from_scratch_usd)
-    return *map(number, numbers), *map(money, usd), seconds(cost.p50_s), seconds(cost.p95_s)
-
-
 def run_tables(record: RunRecord) -> Iterator[Table]:
     """Yield the tables of a run."""
     if record.stages:
@@ -102,7 +87,7 @@ def run_tables(record: RunRecord) -> Iterator[Table]:
         yield variants
     for title, shares in (("By difficulty", record.by_difficulty), ("By database", record.by_database)):
         if len(shares) > 1:
-            yield accuracy_table(title, shares)
+            yield accuracy_table(title, (("", name, share) for name, share in shares.items()))
     if record.links:
         yield _linking(record)
     if candidates := record.metrics.get("candidates"):
@@ -161,7 +146,9 @@ def _bill(record: RunRecord) -> Table | None:
 def _cost(cost: Cost) -> tuple[str, ...]:
     if cost.calls == 0:
         return ("0", number(cost.cached_calls), *3 * DASH, money(cost.from_scratch_usd), *2 * DASH)
-    return cost_cells(cost, cost.input_tokens, cost.output_tokens)
+    numbers = (cost.calls, cost.cached_calls, cost.input_tokens, cost.output_tokens)
+    usd = (cost.cost_usd, cost.from_scratch_usd)
+    return *map(number, numbers), *map(money, usd), seconds(cost.p50_s), seconds(cost.p95_s)
 
 
 def bill_of_run(record: RunRecord) -> Table | None:
@@ -170,7 +157,10 @@ def bill_of_run(record: RunRecord) -> Table | None:
     if not cost.list_usd and not cost.reply_cache_usd:
         return None
     stages = [(name, cost) for name, cost in record.stage_costs.items() if cost.calls or cost.cached_calls]
-    rows = [(name, *map(money, _steps(each))) for name, each in (*stages, ("all", cost))]
+    steps = ("list_usd", "prompt_cache_usd", "tier_usd", "cost_usd", "reply_cache_usd", "from_scratch_usd")
+    rows = [
+        (name, *(money(getattr(part, step)) for step in steps)) for name, part in (*stages, ("all", cost))
+    ]
     headers = (
         "stage", "list price", "saved by prompt cache", "saved by tier", "paid", "saved by reply cache", "from scratch"
     )  # fmt: skip
@@ -198,8 +188,3 @@ def forecast_in_words(record: RunRecord) -> str | None:
     share = f", {scratch / forecast.cost_usd:.2f} times the forecast" if forecast.cost_usd else ""
     estimated = f"forecast: {money(forecast.cost_usd)} for {number(forecast.calls)} calls"
     return f"{estimated}; from scratch: {money(scratch)}{share}"
-
-
-def _steps(cost: Cost) -> tuple[float | None, ...]:
-    saved = (cost.prompt_cache_usd, cost.tier_usd)
-    return (cost.list_usd, *saved, cost.cost_usd, cost.reply_cache_usd, cost.from_scratch_usd)

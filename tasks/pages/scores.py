@@ -1,6 +1,6 @@
 """Scores in words, in charts and beside their intervals."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from math import ceil, floor
 
 from tasks.core.wording import DASH, MINUS, Share, counts, interval, percent, points
@@ -47,21 +47,21 @@ def interval_in_words(ex: Accuracy | None) -> str:
     return interval(*ex.interval) if ex and ex.interval else DASH
 
 
-def accuracy_table(title: str, shares: Mapping[str, Accuracy]) -> Table:
-    """Return a table of scores by their names."""
+def accuracy_table(title: str, scores: Iterable[tuple[str, str, Accuracy | None]]) -> Table:
+    """Return a table of scores, each with the letter of its run, "" for the only one, and with its name."""
     rows = (
         (
-            name,
-            percent(share),
-            counts(share),
-            interval_in_words(share),
-            score_plot(("", share, "b")),
+            f"{letter}  {name}" if letter else name,
+            percent(ex),
+            counts(ex),
+            interval_in_words(ex),
+            score_plot((letter, ex, letter.lower() or "b")),
         )
-        for name, share in shares.items()
+        for letter, name, ex in scores
     )
     headers = (
-        "", "EX", Column("right", under=True), Column("95 % interval", text_only=True),
-        Column("with its 95 % interval", "plot", axis=AXIS),
+        "", "EX", Column("right", under=True), Column(RANGE, text_only=True),
+        Column(f"with its {RANGE}", "plot", axis=AXIS),
     )  # fmt: skip
     return Table(title, headers, tuple(rows))
 

@@ -12,7 +12,6 @@ from tasks.core.wording import counted, shorten
 from tasks.results.comparability import common_rule, left_out, repeat_warnings, warnings
 from tasks.results.comparison import (
     Answered,
-    Change,
     Comparison,
     Contrast,
     Flip,
@@ -31,12 +30,12 @@ from tasks.results.run_record import GENERATED_DESCRIPTIONS, RunRecord
 from tasks.scoring.build_report import DIFFICULTIES
 from tasks.scoring.candidates import is_candidate
 from tasks.scoring.cost import reported_cost, total_cost
-from tasks.scoring.report import UNGRADED, QuestionScore, is_right
+from tasks.scoring.report import UNGRADED, QuestionScore, flips, is_right
 from tasks.scoring.score import CONFIDENCE, Accuracy
 from tasks.scoring.significance import PairedTest, compare_runs, holm_of_known, mcnemar
 from tasks.scoring.statistics.noninferiority import noninferiority
 from tasks.scoring.statistics.repeated import compare_repeated, noninferiority_of_repeated
-from tasks.scoring.variants import Judge, Variant, find_variants, score_by
+from tasks.scoring.variants import Variant, find_variants, score_by
 
 Letter = Literal["A", "B"]
 _PROSE = {"description", "source"}
@@ -82,7 +81,6 @@ def _compare_two(
         for id_, row in a.scored_rows.items()
         if id_ in scored_b
     ]
-    rows = [(pair.a, pair.b) for pair in pairs]
     test = compare_runs(a.rights(rule), b.rights(rule), confidence=confidence)
     ids = [pair.a.question.id for pair in pairs]
     sides = _side("A", (a,), ids, rule, test.only_a), _side("B", (b,), ids, rule, test.only_b)
@@ -97,7 +95,7 @@ def _compare_two(
         rule=rule,
         a=sides[0],
         b=sides[1],
-        result=_ranked(replace(test, name_a=names[0], name_b=names[1]), why_not, rows),
+        result=_ranked(replace(test, name_a=names[0], name_b=names[1]), why_not, pairs),
         same_sql=sum(pair.same_sql for pair in pairs),
         by_difficulty=by_difficulty(pairs, hardness="spider" in (rule, a.rule)),
         by_database=by_database(pairs),
@@ -108,10 +106,10 @@ def _compare_two(
         warnings=warnings(a, b, pairs, rule),
         noninferiority=None if margin is None else noninferiority(*_differing(pairs), len(pairs), margin),
         variants={
-            variant.name: variant for variant in _compare_variants(a, b, rows, rule, confidence, why_not)
+            variant.name: variant for variant in _compare_variants(a, b, pairs, rule, confidence, why_not)
         },
         candidates=candidates,
-        flips=tuple(_flip(pair, pair.change, rule) for pair in pairs if pair.change),
+        flips=tuple(_flips(pairs, rule)),
     )
 
 
@@ -124,7 +122,10 @@ def _compare_several(
     ids = [id_ for id_ in scored[0] if all(id_ in rows for rows in scored)]
     if not ids:
         raise ConfigurationError("These runs have no scored question in common, so they cannot be compared.")
-    counts_a, counts_b = _count_right(a, ids, rule), _count_right(b, ids, rule)
+    rights_a, rights_b = ([run.rights(rule) for run in side] for side in (a, b))
+    counts_a, counts_b = (
+        {id_: sum(run[id_] for run in side) for id_ in ids} for side in (rights_a, rights_b)
+    )
     sides = _side("A", a, ids, rule), _side("B", b, ids, rule)
     not_ranked = why_not_ranked(sides) or _unanswered("A", a, ids) or _unanswered("B", b, ids)
     counts = (counts_a, len(a), counts_b, len(b))
@@ -185,23 +186,17 @@ def _side(
     )
 
 
-def _ranked(
-    test: PairedTest, why_not: str, rows: Sequence[tuple[QuestionScore, QuestionScore]]
-) -> PairedTest:
-    """Return the test with the reason why no run is better, where there is one.
+def _ranked(test: PairedTest, why_not: str, pairs: Sequence[Pair]) -> PairedTest:
+    """Return the test of these questions with the reason why no run is better, where there is one.
 
-    It is `why_not`, or that the result depends on questions to which the run that is not better has no answer after
-    retryable failures.
-
-    Args:
-        test: the test of B against A.
-        why_not: why the runs must not be ranked, as `why_not_ranked` says it; "" if they may be.
-        rows: its questions in A and in B.
+    It is `why_not`, as `why_not_ranked` says it, or that the result depends on questions to which the run that is not
+    better has no answer after retryable failures.
     """
     if why_not or test.better is None:
         return replace(test, not_ranked=why_not)
-    letter, side = ("A", 0) if test.better == "B" else ("B", 1)
-    unanswered = {pair[side].question.id for pair in rows if pair[side].outcome.retryable}
+    letter = "A" if test.better == "B" else "B"
+    rows = [pair.a if letter == "A" else pair.b for pair in pairs]
+    unanswered = {row.question.id for row in rows if row.outcome.retryable}
     if test.stands_without(unanswered):
         return test
     return replace(
@@ -223,12 +218,6 @@ def _unanswered(letter: Letter, runs: Sequence[RunRecord], ids: Sequence[str]) -
                 f'no side wins. "crosscheck rerun {run_id}" answers them.'
             )
     return ""
-
-
-def _count_right(runs: Sequence[RunRecord], ids: Sequence[str], rule: str) -> dict[str, int]:
-    """Return in how many runs each question is right."""
-    rights = [run.rights(rule) for run in runs]
-    return {id_: sum(right[id_] for right in rights) for id_ in ids}
 
 
 def _changes(
@@ -287,16 +276,11 @@ def by_stage(pairs: Sequence[Pair], rule: str) -> tuple[Contrast, ...]:
 
 
 def _contrast(name: str, rights: Sequence[tuple[bool, bool]]) -> Contrast:
-    fixed = sum(right_b and not right_a for right_a, right_b in rights)
-    broken = sum(right_a and not right_b for right_a, right_b in rights)
+    a, b = ([right[side] for right in rights] for side in (0, 1))
+    fixed, broken = flips(a, b)
     total = len(rights)
     return Contrast(
-        name,
-        Accuracy(sum(right_a for right_a, _ in rights), total),
-        Accuracy(sum(right_b for _, right_b in rights), total),
-        fixed,
-        broken,
-        mcnemar(fixed, broken),
+        name, Accuracy(sum(a), total), Accuracy(sum(b), total), fixed, broken, mcnemar(fixed, broken)
     )
 
 
@@ -337,71 +321,79 @@ def _stage_order(stage: str) -> tuple[int, str]:
 def _compare_variants(
     a: RunRecord,
     b: RunRecord,
-    rows: Sequence[tuple[QuestionScore, QuestionScore]],
+    pairs: Sequence[Pair],
     rule: str,
     confidence: float,
-    why_not: str = "",
+    why_not: str,
 ) -> Iterator[VariantContrast]:
     """Compare two runs by each variant that one of them has, on questions that both scored.
 
     A variant that one run lacks judges both. `why_not`: why the runs must not be ranked; "" if they may be.
     """
-    sides = [row for row, _ in rows], [row for _, row in rows]
-    of_a, of_b = (
-        find_variants(run.settings_of("benchmark"), side) for run, side in zip((a, b), sides, strict=True)
-    )
+    rows_a, rows_b = [pair.a for pair in pairs], [pair.b for pair in pairs]
+    of_a = find_variants(a.settings_of("benchmark"), rows_a)
+    of_b = find_variants(b.settings_of("benchmark"), rows_b)
     for name in dict.fromkeys((*of_a, *of_b)):
-        own = of_a.get(name), of_b.get(name)
-        variant = own[0] or own[1]
+        variant_a, variant_b = of_a.get(name), of_b.get(name)
+        variant = variant_a or variant_b
         assert variant is not None
-        scores = [score_by(each, side, rule) if each else None for each, side in zip(own, sides, strict=True)]
-        rights = [_rights((each or variant).judge, side, rule) for each, side in zip(own, sides, strict=True)]
-        common, result = rights[0].keys() & rights[1].keys(), None
-        problem = _problem(variant, rows)
+        rights_a = _rights(variant_a or variant, rows_a, rule)
+        rights_b = _rights(variant_b or variant, rows_b, rule)
+        common = rights_a.keys() & rights_b.keys()
+        unlike = [pair.a.question.id for pair in pairs if variant.basis(pair.a) != variant.basis(pair.b)]
+        problem, result = "", None
         if not common:
             problem = "not tested: it leaves out every question that both runs scored."
-        if not problem:
-            one, other = ({id_: side[id_] for id_ in side if id_ in common} for side in rights)
-            test = compare_runs(one, other, confidence=confidence)
-            result = _ranked(test, why_not, [pair for pair in rows if pair[0].question.id in common])
-        yield VariantContrast(name, variant.title, scores[0], scores[1], result, problem)
+        elif unlike:
+            problem = (
+                f"not tested: the golds of {counted(len(unlike), 'question')} differ between A and B "
+                f"({shorten(unlike, _MAX_IDS)}). Evaluate again with the same settings of the benchmark; paid replies "
+                "are reused."
+            )
+        else:
+            test = compare_runs(
+                {id_: rights_a[id_] for id_ in rights_a if id_ in common},
+                {id_: rights_b[id_] for id_ in rights_b if id_ in common},
+                confidence=confidence,
+            )
+            result = _ranked(test, why_not, [pair for pair in pairs if pair.a.question.id in common])
+        yield VariantContrast(
+            name,
+            variant.title,
+            score_by(variant_a, rows_a, rule) if variant_a else None,
+            score_by(variant_b, rows_b, rule) if variant_b else None,
+            result,
+            problem,
+        )
 
 
-def _problem(variant: Variant, rows: Sequence[tuple[QuestionScore, QuestionScore]]) -> str:
-    unlike = [a.question.id for a, b in rows if variant.basis(a) != variant.basis(b)]
-    if not unlike:
-        return ""
-    return (
-        f"not tested: the golds of {counted(len(unlike), 'question')} differ between A and B "
-        f"({shorten(unlike, _MAX_IDS)}). Evaluate again with the same settings of the benchmark; paid replies are "
-        "reused."
-    )
-
-
-def _rights(judge: Judge, rows: Sequence[QuestionScore], rule: str) -> dict[str, bool]:
-    verdicts = ((row.question.id, judge(row, rule)) for row in rows)
-    return {id_: right for id_, right in verdicts if right is not None}
+def _rights(variant: Variant, rows: Sequence[QuestionScore], rule: str) -> dict[str, bool]:
+    verdicts = {row.question.id: variant.judge(row, rule) for row in rows}
+    return {id_: right for id_, right in verdicts.items() if right is not None}
 
 
 def _differing(pairs: Sequence[Pair]) -> tuple[int, int]:
     """Count fixed and broken questions. One that A could not answer for a retryable reason counts as right in A."""
-    rights = [(pair.right_a or pair.a.outcome.retryable, pair.right_b) for pair in pairs]
-    return sum(b and not a for a, b in rights), sum(a and not b for a, b in rights)
-
-
-def _flip(pair: Pair, change: Change, rule: str) -> Flip:
-    question = pair.a.question
-    return Flip(
-        question.id,
-        change,
-        question.database_id,
-        question.difficulty,
-        question.text,
-        question.evidence,
-        pair.a.gold_sql,
-        _answered(pair.a, rule),
-        _answered(pair.b, rule),
+    return flips(
+        [pair.right_a or pair.a.outcome.retryable for pair in pairs], [pair.right_b for pair in pairs]
     )
+
+
+def _flips(pairs: Sequence[Pair], rule: str) -> Iterator[Flip]:
+    for pair in pairs:
+        if pair.change:
+            question = pair.a.question
+            yield Flip(
+                question.id,
+                pair.change,
+                question.database_id,
+                question.difficulty,
+                question.text,
+                question.evidence,
+                pair.a.gold_sql,
+                _answered(pair.a, rule),
+                _answered(pair.b, rule),
+            )
 
 
 def _answered(score: QuestionScore, rule: str) -> Answered:

@@ -48,12 +48,6 @@ def view_tag(view: str = VIEW) -> str:
     return f"mlflow.sharedViewState.{view}"
 
 
-def nights_view() -> str:
-    """Return the view of the runs of nightly runs, the newest first, with the name of their night."""
-    cards = {"Nights": (_line(TREND, "time"), _bar("ex"), _bar("usage/cost_usd")), **_CARDS}
-    return view("Nights", "tags.night LIKE '%'", order="attributes.start_time", cards=cards)
-
-
 def view(
     name: str = "Crosscheck",
     search: str = "",
@@ -81,7 +75,7 @@ def view(
         "compareRunSections": [_section(name, display=True) for name in shown]
         + [_section(name, display=False) for name in _COLLAPSED],
         "compareRunCharts": [
-            card | {"uuid": f"crosscheck-{name}-{number}", "metricSectionId": _uuid(name)}
+            card | {"uuid": f"crosscheck-{name}-{number}", "metricSectionId": f"crosscheck-{name}"}
             for name, charts in shown.items()
             for number, card in enumerate(charts)
         ],
@@ -91,17 +85,13 @@ def view(
 
 def _section(name: str, *, display: bool) -> dict[str, Any]:
     return {
-        "uuid": _uuid(name),
+        "uuid": f"crosscheck-{name}",
         "name": name,
         "display": display,
         "isReordered": True,
         "deleted": False,
         "isGenerated": False,
     }
-
-
-def _uuid(section: str) -> str:
-    return f"crosscheck-{section}"
 
 
 def _card(kind: str, **content: Any) -> dict[str, Any]:
@@ -227,7 +217,12 @@ def open_experiment(
             f'"mlflow experiments restore --experiment-id {found.experiment_id}", or remove it for good '
             'with "mlflow gc".'
         )
-    views = {view_tag(): view()} | ({view_tag("nights"): nights_view()} if nights else {})
+    views = {view_tag(): view()}
+    if nights:  # the newest first
+        cards = {"Nights": (_line(TREND, "time"), _bar("ex"), _bar("usage/cost_usd")), **_CARDS}
+        views[view_tag("nights")] = view(
+            "Nights", "tags.night LIKE '%'", order="attributes.start_time", cards=cards
+        )
     for tag, content in views.items():
         if found.tags.get(tag) != content:
             client.set_experiment_tag(found.experiment_id, tag, content)

@@ -6,7 +6,7 @@ adjusted for the number of pairs.
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -65,8 +65,21 @@ def _write(verdicts: "Mapping[str, tuple[float, str]]", client: "MlflowClient") 
 
 def _verdicts(warehouse: Warehouse, record: RunRecord) -> dict[str, tuple[float, str]]:
     """Return how far each run whose verdict changes is below the best one, and its verdict."""
-    peers = [run for run in warehouse.runs() if _is_peer(run, record)]
-    best = _best(peers, record, warehouse)
+    same = ("benchmark", "revision", "rule", "question_set")
+    peers = [
+        run
+        for run in warehouse.runs()
+        if run.total and NOISE not in run.tags and all(getattr(run, n) == getattr(record, n) for n in same)
+    ]
+    by_score = sorted(peers, key=lambda run: (-(run.ex or 0.0), run.started))
+    ranked = (
+        stored
+        for run in by_score
+        if (stored := warehouse.record_of(run.run_id))
+        and not stored.why_unranked
+        and stored.databases == record.databases
+    )
+    best = next(ranked, None)
     if best is None:
         return {}
     runs: list[RunHeader] = [record]
@@ -74,23 +87,6 @@ def _verdicts(warehouse: Warehouse, record: RunRecord) -> dict[str, tuple[float,
         runs += [run for run in peers if run.run_id != record.run_id][:MAX_UPDATED]
     right = warehouse.right_answers({best.run_id, *(run.run_id for run in runs)}, record.rule)
     return {run.mlflow_run_id: _against(best, run, right) for run in runs if run.mlflow_run_id}
-
-
-def _is_peer(run: RunHeader, record: RunRecord) -> bool:
-    """Return whether a run has the same questions and rule, and a score."""
-    same = ("benchmark", "revision", "rule", "question_set")
-    return (
-        bool(run.total) and NOISE not in run.tags and all(getattr(run, n) == getattr(record, n) for n in same)
-    )
-
-
-def _best(peers: Sequence[RunHeader], record: RunRecord, warehouse: Warehouse) -> RunRecord | None:
-    """Return the run with the highest score that may be ranked, of equal ones the first; None where none may."""
-    for run in sorted(peers, key=lambda run: (-(run.ex or 0.0), run.started)):
-        stored = warehouse.record_of(run.run_id)
-        if stored and not stored.why_unranked and stored.databases == record.databases:
-            return stored
-    return None
 
 
 def _against(best: RunRecord, run: RunHeader, right: Mapping[str, Mapping[str, bool]]) -> tuple[float, str]:

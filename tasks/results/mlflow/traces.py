@@ -121,13 +121,7 @@ def _calls(question: str, record: StageRecord, exchanges: Exchanges) -> Iterator
         yield QuestionSpan(
             name=call.model or "model",
             kind="CHAT_MODEL",
-            inputs={
-                "messages": [
-                    {"role": message.role, "content": _cut(message.content)} for message in exchange.messages
-                ]
-            }
-            if exchange
-            else NOT_KEPT,
+            inputs={"messages": _messages(exchange)} if exchange else NOT_KEPT,
             outputs=_reply(exchange) if exchange else NOT_KEPT,
             seconds=call.seconds or 0.0,
             attributes=_known(
@@ -206,14 +200,8 @@ def _send(store: Store, maker: "_Maker", scores: Sequence[tuple[QuestionScore, E
         for start in range(0, len(scores), BATCH):
             batch = [maker.make(score, exchanges) for score, exchanges in scores[start : start + BATCH]]
             # In this order: a trace that began with its spans would be written twice.
-            list(senders.map(client.start_trace, [trace.info for trace in batch]))
-            client.log_spans(maker.experiment_id, [span for trace in batch for span in trace.spans])
-
-
-@dataclass(frozen=True, slots=True)
-class _Trace:
-    info: "TraceInfo"
-    spans: "list[Span]"
+            list(senders.map(client.start_trace, [info for info, _ in batch]))
+            client.log_spans(maker.experiment_id, [span for _, spans in batch for span in spans])
 
 
 class _Maker:
@@ -231,8 +219,8 @@ class _Maker:
         self._secrets = secrets_of(backbone)
         self._started_ns = int(run.started.timestamp() * 1000) * 1_000_000
 
-    def make(self, score: QuestionScore, exchanges: Exchanges | None) -> _Trace:
-        """Return the trace of a question."""
+    def make(self, score: QuestionScore, exchanges: Exchanges | None) -> "tuple[TraceInfo, list[Span]]":
+        """Return the trace of a question and its spans."""
         from mlflow.entities import TraceInfo, TraceLocation, TraceState
 
         causes = self._choice.causes.get(score.question.id, "")
@@ -251,25 +239,22 @@ class _Maker:
             tags=self._tags(score, span),
             assessments=self._assessments(score, span, spans[0].span_id),
         )
-        return _Trace(info, spans)
+        return info, spans
 
     def _tags(self, score: QuestionScore, span: QuestionSpan) -> dict[str, str]:
-        known = {
+        correct = is_right(score.final, self._run.rule)
+        flip = "fixed" if correct else "broken"
+        tags = {
             "mlflow.traceName": span.name,
             "question_id": score.question.id,
             "database": score.question.database_id,
             "difficulty": score.question.difficulty,
-            "correct": str(is_right(score.final, self._run.rule)).lower(),
+            "correct": str(correct).lower(),
             "failure": score.status if span.error else None,
-            "flipped": self._flipped(score),
+            "flipped": flip if score.question.id in self._choice.flipped else None,
             "unchanged": "true" if score.question.id in self._choice.unchanged else None,
         }
-        return {name: storable(value)[:PREVIEW] for name, value in known.items() if value}
-
-    def _flipped(self, score: QuestionScore) -> str | None:
-        if score.question.id not in self._choice.flipped:
-            return None
-        return "fixed" if is_right(score.final, self._run.rule) else "broken"
+        return {name: storable(value)[:PREVIEW] for name, value in tags.items() if value}
 
     def _assessments(self, score: QuestionScore, span: QuestionSpan, span_id: str) -> "list[Assessment]":
         from mlflow.entities import AssessmentSource, Expectation, Feedback
@@ -302,6 +287,8 @@ class _Maker:
             **self._usage(span),
             **span.attributes,
         }
+        exception = {"exception.type": "failed", "exception.message": self._safe(span.error)}
+        event = {"name": "exception", "time_unix_nano": end_ns, "attributes": exception}
         yield Span.from_dict(
             {
                 "trace_id": trace_id,
@@ -319,17 +306,12 @@ class _Maker:
                     "code": "STATUS_CODE_ERROR" if span.error else "STATUS_CODE_OK",
                     "message": self._safe(span.error),
                 },
-                "events": [self._exception(span.error, end_ns)] if span.error else [],
+                "events": [event] if span.error else [],  # MLflow hides the message of the status
             }
         )
         for number, part in enumerate(span.parts):
             yield from self._spans(part, trace_id, span_id, f"{place}.{number}", start_ns)
             start_ns += _ns(part.seconds)
-
-    def _exception(self, error: str, at_ns: int) -> dict[str, Any]:
-        """Return what MLflow shows of an error: it hides the message of a span's status."""
-        attributes = {"exception.type": "failed", "exception.message": self._safe(error)}
-        return {"name": "exception", "time_unix_nano": at_ns, "attributes": attributes}
 
     def _usage(self, span: QuestionSpan) -> dict[str, Any]:
         """Return what MLflow adds up: the tokens that this run paid for, and their cost.

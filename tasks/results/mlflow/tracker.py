@@ -180,14 +180,12 @@ class Tracker:
         experiment_id = open_experiment(
             client, package.run.benchmark, self.store.artifacts, nights=NIGHT in package.run.tags
         )
+        colour = colour_of(client, experiment_id, package.run.name)
         created = client.create_run(
             experiment_id,
             start_time=int(package.run.started.timestamp() * 1000),
             run_name=package.run.label,
-            tags={
-                **package.tags,
-                "mlflow.runColor": colour_of(client, experiment_id, package.run.name),
-            },
+            tags={**package.tags, "mlflow.runColor": colour},
         )
         self._tracked = Tracked(self.store.shown, created.info.run_id, experiment_id)
         self._made(created.info.run_id)

@@ -26,20 +26,6 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 
-def insert_questions(
-    connection: "DuckDBPyConnection", rows: Mapping[str, Sequence[Mapping[str, Any]]]
-) -> None:
-    """Insert rows of questions that the tables do not have; what a table has no column for is left out."""
-    import pyarrow
-
-    for table, new in rows.items():
-        if new:
-            schema = connection.table(table).limit(0).to_arrow_table().schema
-            connection.register("new", pyarrow.Table.from_pylist(list(new), schema=schema))
-            connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM new")
-            connection.unregister("new")
-
-
 def remove_questions(connection: "DuckDBPyConnection", run_id: str, ids: Sequence[str]) -> None:
     """Remove some questions of a run."""
     import pyarrow
@@ -50,12 +36,6 @@ def remove_questions(connection: "DuckDBPyConnection", run_id: str, ids: Sequenc
             f"DELETE FROM {table} WHERE run_id = ? AND question_id IN (SELECT id FROM ids)", [run_id]
         )
     connection.unregister("ids")
-
-
-def remove_run(connection: "DuckDBPyConnection", run_id: str) -> None:
-    """Remove all questions of a run."""
-    for table in TABLES_OF_A_RUN:
-        connection.execute(f"DELETE FROM {table} WHERE run_id = ?", [run_id])
 
 
 def read_questions(
@@ -114,7 +94,8 @@ class Warehouse:
         benchmark = record.settings_of("benchmark")
         with self._file.writing() as connection:
             _enter(connection, record)
-            remove_run(connection, record.run_id)
+            for table in TABLES_OF_A_RUN:
+                connection.execute(f"DELETE FROM {table} WHERE run_id = ?", [record.run_id])
             _insert(connection, record, record.rows, positions, find_variants(benchmark, record.rows))
 
     def add_opinions(self, run_id: str, opinions: Mapping[str, Opinion], facts: Mapping[str, Any]) -> None:
@@ -150,27 +131,19 @@ class Warehouse:
 
     def runs(self) -> tuple[RunHeader, ...]:
         """List the runs, newest first."""
-        if not self._file.path.exists():
-            return ()
-        with self._file.reading() as connection:
-            rows = connection.execute(
-                f"SELECT {', '.join(_HEADER)} FROM runs ORDER BY started DESC, run_id DESC"
-            ).fetchall()
+        rows = self._rows(f"SELECT {', '.join(_HEADER)} FROM runs ORDER BY started DESC, run_id DESC")
         return tuple(RunHeader.model_validate(dict(zip(_HEADER, row, strict=True))) for row in rows)
 
     def settings_of_runs(self, benchmark: str, backbone: str, pipeline: str) -> list[dict[str, Any]]:
         """Return the different settings of the finished runs of these names, without those of the benchmark."""
-        if not self._file.path.exists():
-            return []
         parts = ", ".join(
             f"'{kind}', json_extract(run, '$.settings.{kind}')" for kind in ("backbone", "pipeline")
         )
-        with self._file.reading() as connection:
-            rows = connection.execute(
-                f"SELECT DISTINCT json_object({parts})::VARCHAR FROM runs "
-                f"WHERE status IN {FINISHED} AND benchmark = ? AND backbone = ? AND pipeline = ?",
-                [benchmark, backbone, pipeline],
-            ).fetchall()
+        rows = self._rows(
+            f"SELECT DISTINCT json_object({parts})::VARCHAR FROM runs "
+            f"WHERE status IN {FINISHED} AND benchmark = ? AND backbone = ? AND pipeline = ?",
+            *(benchmark, backbone, pipeline),
+        )
         return [json.loads(row[0]) for row in rows]
 
     def finished_runs(self) -> tuple[RunRecord, ...]:
@@ -184,31 +157,27 @@ class Warehouse:
     def least_paid(self, run_id: str) -> float:
         """Return the cost of a run's calls written so far, in US dollars; those without a price count 0."""
         paid = "SELECT sum(cost_usd) FROM calls WHERE run_id = ? AND NOT restored AND NOT cached"
-        with self._file.reading() as connection:
-            found = connection.execute(paid, [run_id]).fetchone()
-        return float((found and found[0]) or 0)
+        return float(sum(usd or 0 for (usd,) in self._rows(paid, run_id)))
 
     def recorded(self, sha256: str) -> tuple[RunRecord, ...]:
         """Read the runs, also unfinished ones, that wrote the recording with this sha256, without their questions."""
         return self._without_questions("json_extract_string(record, '$.recorded.sha256') = ?", sha256)
 
     def _without_questions(self, condition: str, *values: str) -> tuple[RunRecord, ...]:
+        query = f"SELECT run, record FROM runs WHERE {condition} ORDER BY started DESC, run_id DESC"
+        return tuple(_record(*row) for row in self._rows(query, *values))
+
+    def _rows(self, query: str, *values: object) -> list[Any]:
+        """Return the rows of a query; none where nothing has been written yet."""
         if not self._file.path.exists():
-            return ()
+            return []
         with self._file.reading() as connection:
-            rows = connection.execute(
-                f"SELECT run, record FROM runs WHERE {condition} ORDER BY started DESC, run_id DESC",
-                values,
-            ).fetchall()
-        return tuple(_record(*row) for row in rows)
+            return connection.execute(query, values).fetchall()
 
     def question_ids(self, run_id: str) -> tuple[str, ...]:
         """Return the ids of a run's questions in their order; () where they were removed."""
-        with self._file.reading() as connection:
-            found = connection.execute(
-                "SELECT question_id FROM questions WHERE run_id = ? ORDER BY position", [run_id]
-            ).fetchall()
-        return tuple(str(row[0]) for row in found)
+        rows = self._rows("SELECT question_id FROM questions WHERE run_id = ? ORDER BY position", run_id)
+        return tuple(str(row[0]) for row in rows)
 
     def right_answers(
         self, run_ids: Collection[str], rule: str, variant: str = ""
@@ -220,56 +189,46 @@ class Warehouse:
         verdict, name = (
             ("correct_by_variant[?]", variant) if variant else ("coalesce(correct[?], false)", rule)
         )
-        found: dict[str, dict[str, bool]] = {}
-        with self._file.reading() as connection:
-            rows = connection.execute(
-                f"SELECT run_id, question_id, {verdict} AS verdict FROM questions WHERE executable "
-                "AND verdict IS NOT NULL AND run_id IN (SELECT unnest(?::VARCHAR[]))",
-                [name, list(run_ids)],
-            ).fetchall()
+        rows = self._rows(
+            f"SELECT run_id, question_id, {verdict} AS verdict FROM questions WHERE executable "
+            "AND verdict IS NOT NULL AND run_id IN (SELECT unnest(?::VARCHAR[]))",
+            *(name, list(run_ids)),
+        )
+        rights: dict[str, dict[str, bool]] = {}
         for run_id, question_id, right in rows:
-            found.setdefault(run_id, {})[question_id] = bool(right)
-        return found
+            rights.setdefault(run_id, {})[question_id] = bool(right)
+        return rights
 
     def answers_to(self, question_id: str, run: RunRecord) -> list[tuple[str, str | None, bool]]:
         """Return run, SQL and whether it is right by the rule of `run`, for a question in other finished runs.
 
         They have the benchmark and revision of `run`; newest first.
         """
-        with self._file.reading() as connection:
-            return connection.execute(
-                "SELECT run_id, sql, coalesce(questions.correct[?], false) FROM questions JOIN runs USING (run_id) "
-                "WHERE question_id = ? AND executable AND run_id <> ? AND benchmark = ? AND revision = ? "
-                f"AND runs.status IN {FINISHED} ORDER BY started DESC, run_id DESC",
-                [run.rule, question_id, run.run_id, run.benchmark, run.revision],
-            ).fetchall()
+        return self._rows(
+            "SELECT run_id, sql, coalesce(questions.correct[?], false) FROM questions JOIN runs USING (run_id) "
+            "WHERE question_id = ? AND executable AND run_id <> ? AND benchmark = ? AND revision = ? "
+            f"AND runs.status IN {FINISHED} ORDER BY started DESC, run_id DESC",
+            *(run.rule, question_id, run.run_id, run.benchmark, run.revision),
+        )
 
     def same_answers(self, run: RunRecord, rows: Sequence[QuestionScore]) -> str:
         """Return the id of the latest complete run with the settings and answers of this one, "" if there is none.
 
-        Args:
-            run: this one.
-            rows: its questions.
+        `rows` are the questions of this one.
         """
-        if not self._file.path.exists():
-            return ""
-        names = (run.run_id, run.benchmark, run.backbone, run.pipeline, run.revision, len(rows))
+        runs = self._rows(
+            "SELECT run_id, run, record FROM runs WHERE run_id <> ? AND benchmark = ? AND backbone = ? AND "
+            "pipeline = ? AND revision = ? AND questions = ? AND status = 'complete' "
+            "ORDER BY started DESC LIMIT 10",
+            *(run.run_id, run.benchmark, run.backbone, run.pipeline, run.revision, len(rows)),
+        )
         answers = {row.question.id: row.outcome.sql for row in rows}
-        with self._file.reading() as connection:
-            found = connection.execute(
-                "SELECT run_id, run, record FROM runs WHERE run_id <> ? AND benchmark = ? AND backbone = ? AND "
-                "pipeline = ? AND revision = ? AND questions = ? AND status = 'complete' "
-                "ORDER BY started DESC LIMIT 10",
-                list(names),
-            ).fetchall()
-            for run_id, *content in found:
-                other = _record(*content)
-                if all(getattr(run, name) == getattr(other, name) for name in ASKED_ALIKE):
-                    theirs = connection.execute(
-                        "SELECT question_id, sql FROM questions WHERE run_id = ?", [run_id]
-                    ).fetchall()
-                    if dict(theirs) == answers:
-                        return str(run_id)
+        for run_id, *content in runs:
+            other = _record(*content)
+            if all(getattr(run, name) == getattr(other, name) for name in ASKED_ALIKE):
+                theirs = self._rows("SELECT question_id, sql FROM questions WHERE run_id = ?", run_id)
+                if dict(theirs) == answers:
+                    return str(run_id)
         return ""
 
     def verdicts_before(self, run: RunRecord) -> dict[str, bool]:
@@ -277,20 +236,12 @@ class Warehouse:
 
         It has the same benchmark, revision, backbone, pipeline and rule.
         """
-        if not self._file.path.exists():
-            return {}
-        with self._file.reading() as connection:
-            found = connection.execute(
-                "SELECT run_id FROM runs WHERE run_id <> ? AND benchmark = ? AND revision = ? AND backbone = ? AND "
-                f"pipeline = ? AND rule = ? AND status IN {FINISHED} AND rows_removed IS NULL ORDER BY started DESC "
-                "LIMIT 1",
-                [run.run_id, run.benchmark, run.revision, run.backbone, run.pipeline, run.rule],
-            ).fetchone()
-            if found is None:
-                return {}
-            rows = connection.execute(
-                "SELECT question_id, correct[?] FROM questions WHERE run_id = ?", [run.rule, found[0]]
-            ).fetchall()
+        rows = self._rows(
+            "SELECT question_id, correct[?] FROM questions WHERE run_id = (SELECT run_id FROM runs "
+            "WHERE run_id <> ? AND benchmark = ? AND revision = ? AND backbone = ? AND pipeline = ? AND rule = ? "
+            f"AND status IN {FINISHED} AND rows_removed IS NULL ORDER BY started DESC LIMIT 1)",
+            *(run.rule, run.run_id, run.benchmark, run.revision, run.backbone, run.pipeline, run.rule),
+        )
         return {str(name): right for name, right in rows if right is not None}
 
     def with_inputs(self, digest: str) -> tuple[RunRecord, ...]:
@@ -349,13 +300,21 @@ def _insert(
     positions: Mapping[str, int],
     variants: Mapping[str, Variant],
 ) -> None:
+    """Insert questions that the tables do not have; what a table has no column for is left out."""
+    import pyarrow
+
     for first in range(0, len(scores), QUESTIONS_AT_A_TIME):
         chunk = scores[first : first + QUESTIONS_AT_A_TIME]
         rows = to_rows(run.run_id, chunk, positions)
         for row, score in zip(rows["questions"], chunk, strict=True):
             judged = variants.items() if score.executable else ()
             row["correct_by_variant"] = [(name, each.judge(score, run.rule)) for name, each in judged]
-        insert_questions(connection, rows)
+        for table, new in rows.items():
+            if new:
+                schema = connection.table(table).limit(0).to_arrow_table().schema
+                connection.register("new", pyarrow.Table.from_pylist(new, schema=schema))
+                connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM new")
+                connection.unregister("new")
 
 
 def _enter(connection: "DuckDBPyConnection", record: RunRecord) -> None:
