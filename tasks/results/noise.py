@@ -123,16 +123,16 @@ class Noise:
         return self.components.model_share
 
 
-def measure(parent: RunRecord, repeats: Sequence[RunRecord], gate: Gate | None = None) -> Noise:
+def measure(parent: RunRecord, repeats: Sequence[RunRecord]) -> Noise:
     """Return how much the repeats of a run differ, by its headline rule.
 
-    `gate`: the gate of nightly runs whose smallest provable loss is computed; None: the default one.
+    The smallest provable loss of a night is that of the default gate.
     """
     if len(repeats) < MIN_REPEATS:
         raise DataError(
             f"{counted(len(repeats), 'repeat')} of {parent.run_id}: {MIN_REPEATS} are the least to compare."
         )
-    rule, level = parent.rule, (gate or Gate()).level
+    rule = parent.rule
     tables = [repeat.scored_rows for repeat in repeats]
     scored = [name for name in tables[0] if all(name in table for table in tables)]
     common = [name for name in scored if not any(table[name].outcome.retryable for table in tables)]
@@ -151,7 +151,17 @@ def measure(parent: RunRecord, repeats: Sequence[RunRecord], gate: Gate | None =
         parent.backbone,
         parent.pipeline,
         rule,
-        tuple(_repeat(each, score) for each, score in zip(repeats, scores, strict=True)),
+        tuple(
+            Repeat(
+                repeat.run_id,
+                repeat.started,
+                score,
+                repeat.cost.calls,
+                repeat.cost.cost_usd,
+                repeat.cost.from_scratch_usd,
+            )
+            for repeat, score in zip(repeats, scores, strict=True)
+        ),
         total,
         tuple(name for name in scored if name not in rights),
         mean(shares),
@@ -165,16 +175,11 @@ def measure(parent: RunRecord, repeats: Sequence[RunRecord], gate: Gate | None =
         sum(count == runs for count in counts),
         sum(count == 0 for count in counts),
         statistics.components(counts, runs),
-        tuple(_provable(total, rate, bound, level)),
+        tuple(_provable(total, rate, bound)),
         Accuracy(sum(original.get(name, False) for name in common), total),
         tuple(_warnings(repeats)),
         _unstable([[table[name] for table in tables] for name in common], rights),
     )
-
-
-def _repeat(stored: RunRecord, ex: Accuracy) -> Repeat:
-    cost = stored.cost
-    return Repeat(stored.run_id, stored.started, ex, cost.calls, cost.cost_usd, cost.from_scratch_usd)
 
 
 def _text_rate(answers: Sequence[Sequence[str | None]]) -> float:
@@ -182,7 +187,8 @@ def _text_rate(answers: Sequence[Sequence[str | None]]) -> float:
     return sum(pairs) / len(pairs)
 
 
-def _provable(questions: int, rate: float, bound: float, level: float) -> Iterator[ProvableLoss]:
+def _provable(questions: int, rate: float, bound: float) -> Iterator[ProvableLoss]:
+    level = Gate().level
     yield ProvableLoss(1, level, statistics.provable_by_noise(questions, rate, bound, level), measured=True)
     yield ProvableLoss(1, level, statistics.provable_loss(questions, rate, 1, level))
     for runs in REPEATS:
@@ -192,19 +198,14 @@ def _provable(questions: int, rate: float, bound: float, level: float) -> Iterat
 def _unstable(
     rows: Sequence[Sequence[QuestionScore]], rights: Mapping[str, Sequence[bool]]
 ) -> tuple[Stability, ...]:
-    found = [
-        Stability(
-            each[0].question.id,
-            each[0].question.database_id,
-            each[0].question.difficulty,
-            each[0].question.text,
-            right,
-            len({row.outcome.sql for row in each}),
-        )
-        for each in rows
-        if 0 < (right := sum(rights[each[0].question.id])) < len(each)
-    ]
-    return tuple(sorted(found, key=lambda each: abs(2 * each.right - len(rows[0]))))
+    unstable = []
+    for repeats in rows:
+        question, right = repeats[0].question, sum(rights[repeats[0].question.id])
+        if 0 < right < len(repeats):
+            texts = len({row.outcome.sql for row in repeats})
+            names = (question.id, question.database_id, question.difficulty, question.text)
+            unstable.append(Stability(*names, right, texts))
+    return tuple(sorted(unstable, key=lambda question: abs(2 * question.right - len(rows[0]))))
 
 
 def _warnings(repeats: Sequence[RunRecord]) -> Iterator[str]:

@@ -61,7 +61,10 @@ def retention(
     for run_id in list(kept):
         while (run_id := by_id[run_id].tags.get("parent_run_id", "")) in by_id and run_id not in kept:
             kept.add(run_id)
-    spans = tuple(_span(by_id[run_id]) for run_id in kept if by_id[run_id].started < cutoff)
+    old = [run for run_id in kept if (run := by_id[run_id]).started < cutoff]
+    spans = tuple(
+        (run.started, run.started + datetime.timedelta(seconds=(run.seconds or 86_400) + 3_600)) for run in old
+    )
     return Retention(cutoff, frozenset(kept), frozenset(by_id.keys() - kept), spans, keep.rows)
 
 
@@ -90,11 +93,6 @@ def _baselines(
             with suppress(DataError):
                 yield find_run(reference, runs).run_id
     yield from latest.values()
-
-
-def _span(run: RunHeader) -> tuple[datetime.datetime, datetime.datetime]:
-    start = run.started
-    return start, start + datetime.timedelta(seconds=(run.seconds or 86_400) + 3_600)
 
 
 BATCH = 2_000
@@ -173,14 +171,10 @@ class SqliteStore(Store):
         return int(size * (free + (pages - free) * share))
 
 
-def _quoted(name: str) -> str:
-    return quoted(name, "sqlite")
-
-
 def _content(connection: sqlite3.Connection, table: str) -> float:
     """Estimate the bytes of a table's rows from the first of them."""
-    name = _quoted(table)
-    columns = [_quoted(row[1]) for row in connection.execute(f"PRAGMA table_info({name})")]
+    name = quoted(table, "sqlite")
+    columns = [quoted(row[1], "sqlite") for row in connection.execute(f"PRAGMA table_info({name})")]
     lengths = " + ".join(f"coalesce(length(CAST({column} AS BLOB)), 0)" for column in columns)
     (mean,) = connection.execute(
         f"SELECT avg(bytes) FROM (SELECT {lengths} AS bytes FROM {name} LIMIT {_SAMPLE})"

@@ -11,11 +11,11 @@ CONFIDENCE = 0.95
 """Confidence of intervals where nothing else is asked for."""
 
 
-def wilson(right: float, total: float, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Return Wilson's interval of one share, as shares; the whole of 0..1 of nothing."""
+def wilson(right: float, total: float) -> tuple[float, float]:
+    """Return Wilson's 95 % interval of one share, as shares; the whole of 0..1 of nothing."""
     if not total:
         return 0.0, 1.0
-    z = NormalDist().inv_cdf(1 - (1 - confidence) / 2)
+    z = NormalDist().inv_cdf(1 - (1 - CONFIDENCE) / 2)
     share, spread = right / total, z * z / total
     middle = (share + spread / 2) / (1 + spread)
     half = z * sqrt(share * (1 - share) / total + spread / (4 * total)) / (1 + spread)
