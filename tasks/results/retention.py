@@ -63,7 +63,8 @@ def retention(
             kept.add(run_id)
     old = [run for run_id in kept if (run := by_id[run_id]).started < cutoff]
     spans = tuple(
-        (run.started, run.started + datetime.timedelta(seconds=(run.seconds or 86_400) + 3_600)) for run in old
+        (run.started, run.started + datetime.timedelta(seconds=(run.seconds or 86_400) + 3_600))
+        for run in old
     )
     return Retention(cutoff, frozenset(kept), frozenset(by_id.keys() - kept), spans, keep.rows)
 
