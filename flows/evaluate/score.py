@@ -27,7 +27,7 @@ from tasks.core.wording import counted
 from tasks.database.database import Database, digests_of, open_database, product_of
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.pages.run import run_description
-from tasks.pages.run_page import page_with
+from tasks.pages.run_page import pages_with
 from tasks.results.build_record import describe
 from tasks.results.mlflow.package import Completion
 from tasks.results.mlflow.standing import log_standing
@@ -185,7 +185,9 @@ def run_score(settings: ScoreSettings, progress: Progress) -> RunRecord:
             seconds=time.monotonic() - started,
             facts=facts,
             describe=run_description,
-            page=page_with({name: database.schema for name, database in selected.scorable.databases.items()}),
+            pages=pages_with(
+                {name: database.schema for name, database in selected.scorable.databases.items()}
+            ),
         )
         notes = [*selected.predictions.notes, *progress.notes]
         return log_score(settings.folders.home, run, report, completion, notes)

@@ -32,7 +32,7 @@ from tasks.core.records import Question
 from tasks.core.wording import counted, money, shorten, size
 from tasks.database.database import changed_on_servers, digests_of, product_of
 from tasks.pages.run import run_description
-from tasks.pages.run_page import page_with
+from tasks.pages.run_page import pages_with
 from tasks.results.build_record import describe
 from tasks.results.mlflow.package import Completion
 from tasks.results.mlflow.standing import log_standing
@@ -275,7 +275,7 @@ class Session:
             prefect=TaskRunCounts(answers.task_runs + shards.task_runs, recorded + shards.recorded),
             facts={**facts, "same_as": same or None, "fatal": answers.fatal},
             describe=run_description,
-            page=page_with(self.scorer.schemas),
+            pages=pages_with(self.scorer.schemas),
             tags=tags,
             status="partial" if answers.fatal else "complete",
             remarks=tuple(filter(None, (self._tracing.remark, models))),

@@ -23,7 +23,6 @@ from flows.evaluate.question_view import COMPARED, find_question, question_objec
 from flows.evaluate.run_view import view_run
 from flows.runtime.folder_use import LOCALHOST
 from flows.runtime.folders import Folders
-from flows.runtime.summary import compared_with_run_before
 from tasks.core.errors import ConfigurationError, CrosscheckError, DataError
 from tasks.documents.html import html
 from tasks.documents.model import Block, Column, Document, Questions, Section, Sentence, Span, Table, spans
@@ -31,7 +30,7 @@ from tasks.pages.comparison import comparison_document
 from tasks.pages.leaderboard import leaderboard_document
 from tasks.pages.run_page import Links, question_items, run_page
 from tasks.pages.runs import Address, runs_table
-from tasks.results.compare import compare
+from tasks.results.compare import compare, compare_with_run_before
 from tasks.results.leaderboard import leaderboard
 from tasks.results.run_record import RunHeader, RunRecord
 from tasks.results.warehouse.run_names import comparable_runs, find_run
@@ -112,7 +111,7 @@ class Viewer:
         links = Links(
             board=address("leaderboard"),
             question=lambda question_id: address("runs", record.run_id, question_id),
-            before=compared_with_run_before(record, self._folders.home),
+            before=compare_with_run_before(record, self._warehouse),
         )
         page = run_page(view_run(record, self._folders), (), links)
         other = Span("compare with another run", link=address("compare", record.run_id))

@@ -8,7 +8,6 @@ import click
 
 from flows import STARTED
 from flows.runtime.control import NOWHERE, Ui
-from tasks.core.errors import CrosscheckError
 from tasks.documents.model import Facts, Section, Sentence
 from tasks.documents.terminal import open_console, print_blocks, print_document
 from tasks.pages.run import run_document
@@ -32,25 +31,6 @@ def mlflow_ui(home: Home, tracked: Tracked) -> Ui:
     return Ui(command, page, runs, store.served)
 
 
-def compared_with_run_before(run: RunRecord, home: Home) -> "Comparison | None":
-    """Compare the last finished run of the same questions before a run (A) with it (B).
-
-    None if there is none, or if the warehouse does not have both, or refuses them.
-    """
-    from tasks.results.compare import compare
-    from tasks.results.warehouse.run_names import run_before
-    from tasks.results.warehouse.runs import Warehouse
-
-    warehouse = Warehouse(home.warehouse)
-    try:
-        before = run_before(run.run_id, warehouse.runs())
-        if not before:
-            return None
-        return compare(warehouse.read_run(before), run if run.rows else warehouse.read_run(run.run_id))
-    except CrosscheckError:  # such as databases that changed between them: `crosscheck compare` says so
-        return None
-
-
 def print_summary(
     record: RunRecord,
     home: Home,
@@ -66,7 +46,7 @@ def print_summary(
     """
     logged = details and (ended or record.mlflow.run_id)
     places = _places(mlflow_ui(home, record.mlflow), prefect) if logged else []
-    compared = compared_with_run_before(record, home)
+    compared = record.before if ended else _compared(record, home)
     before = compared.a.run_id if compared and compared.same_system else ""
     steps = next_steps(record, before, details=not details)
     more = (Facts(tuple(places)), Section("Next", tuple(Sentence(step, "command") for step in steps)))
@@ -110,6 +90,13 @@ def next_steps(record: RunRecord, before: str = "", *, details: bool = False) ->
     commands = [(f"{command}{_home()}", why) for command, why in steps]
     width = max(len(command) for command, _ in commands)
     return [f"{command:<{width}}  # {why}" for command, why in commands]
+
+
+def _compared(record: RunRecord, home: Home) -> "Comparison | None":
+    from tasks.results.compare import compare_with_run_before
+    from tasks.results.warehouse.runs import Warehouse
+
+    return compare_with_run_before(record, Warehouse(home.warehouse))
 
 
 def _places(mlflow: Ui, prefect: Ui) -> list[tuple[str, str]]:

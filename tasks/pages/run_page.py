@@ -33,11 +33,13 @@ from tasks.documents.model import (
     Tone,
 )
 from tasks.documents.text import visible
+from tasks.pages.comparison import comparison_document
 from tasks.pages.run import variant_sentences
 from tasks.pages.run_tables import run_tables
 from tasks.results.comparison import Comparison
 from tasks.results.curves import CAPTION as TURN_CAPTION
 from tasks.results.curves import turn_chart
+from tasks.results.mlflow.package import COMPARISON, PAGE
 from tasks.results.predictions import answer_in_words
 from tasks.results.run_record import RunRecord
 from tasks.scoring.candidates import bill_line
@@ -162,7 +164,6 @@ class Links:
     question: Callable[[str], str] = lambda _: ""
     # the comparison of the run before (A) with this one (B); None: there is none with the same questions
     before: Comparison | None = None
-    nothing_before: str = "There is no earlier run of the same questions that it can be compared with."
 
 
 def run_page(view: RunView, questions: Sequence[dict[str, Any]] = (), links: Links | None = None) -> Document:
@@ -238,16 +239,21 @@ def question_items(
     return tuple(items), pack(list(shared))
 
 
-def page_with(schemas: Mapping[str, Schema]) -> Callable[[RunRecord], str]:
-    """Return a function that makes the page of a run without results, prompts and replies: what MLflow gets at the end.
+def pages_with(schemas: Mapping[str, Schema]) -> Callable[[RunRecord], dict[str, str]]:
+    """Return a function that makes the pages of a run that has ended, by the name of MLflow's artifact.
+
+    They are the run's, without results, prompts and replies, and its comparison with the run before, if there is one.
 
     Args:
         schemas: schemas of its databases, by their names.
     """
-    links = Links(
-        nothing_before="MLflow's list compares it with the best run of the same questions: vs_best."
-    )
-    return lambda record: html(run_page(RunView(record, schemas), (), links))
+
+    def pages(record: RunRecord) -> dict[str, str]:
+        page = run_page(RunView(record, schemas), (), Links(before=record.before))
+        compared = {COMPARISON: html(comparison_document(record.before))} if record.before else {}
+        return {PAGE: html(page), **compared}
+
+    return pages
 
 
 def listed_rows(view: RunView) -> tuple[QuestionScore, ...]:
@@ -280,7 +286,9 @@ def _notes(title: str, sentences: Sequence[str]) -> tuple[Section, ...]:
 def _glance(view: RunView, links: Links) -> Cards:
     """Return what a reader asks first."""
     record, before = view.record, links.before
-    better: list[Sentence | Code] = [Sentence(links.nothing_before)]
+    better: list[Sentence | Code] = [
+        Sentence("There is no earlier run of the same questions that it can be compared with.")
+    ]
     broke: list[Sentence | Code] = []
     to_do: list[Sentence | Code] = []
     if before:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from statistics import stdev
 from typing import Literal
 
-from tasks.core.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError, CrosscheckError
 from tasks.core.outcome import is_turn
 from tasks.core.wording import counted, shorten
 from tasks.results.comparability import common_rule, left_out, repeat_warnings, warnings
@@ -27,6 +27,8 @@ from tasks.results.metric_rows import metric_rows
 from tasks.results.parameters import flatten
 from tasks.results.predictions import answer_in_words
 from tasks.results.run_record import GENERATED_DESCRIPTIONS, RunRecord
+from tasks.results.warehouse.run_names import run_before
+from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.build_report import DIFFICULTIES
 from tasks.scoring.candidates import is_candidate
 from tasks.scoring.cost import reported_cost, total_cost
@@ -70,6 +72,20 @@ def compare(
     if len(runs_a) == len(runs_b) == 1:
         return _compare_two(runs_a[0], runs_b[0], common, confidence, margin)
     return _compare_several(runs_a, runs_b, common, confidence, margin)
+
+
+def compare_with_run_before(run: RunRecord, warehouse: Warehouse) -> Comparison | None:
+    """Compare the last finished run of the same questions before a run (A) with it (B).
+
+    None if there is none, or if the warehouse does not have both, or refuses them.
+    """
+    try:
+        before = run_before(run, warehouse.runs())
+        if not before:
+            return None
+        return compare(warehouse.read_run(before), run if run.rows else warehouse.read_run(run.run_id))
+    except CrosscheckError:  # such as databases that changed between them: `crosscheck compare` says so
+        return None
 
 
 def _compare_two(

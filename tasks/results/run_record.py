@@ -255,6 +255,8 @@ class RunRecord(RunHeader):
     """What the metrics add to `--details`; (): the run was read from the warehouse."""
     rows: Annotated[tuple[QuestionScore, ...], AsItIs] = Field((), exclude=True, repr=False)
     """The questions written so far, in benchmark order once finished; (): they were not read."""
+    before: Any = Field(None, exclude=True, repr=False)
+    """The `Comparison` of the run before (A) with this one (B), made at its end; None: without one, or it was read."""
 
     @property
     def still_failed(self) -> tuple[int, int]:
@@ -376,7 +378,7 @@ class RunRecord(RunHeader):
 
 BESIDE = tuple(name for name, field in RunRecord.model_fields.items() if field.exclude)
 """Fields that the JSON of a record does not have."""
-PROVENANCE = tuple(name for name in BESIDE if name not in ("rows", "tables"))
+PROVENANCE = tuple(name for name in BESIDE if name not in ("rows", "tables", "before"))
 """Those of them that the warehouse has as JSON of their own."""
 
 

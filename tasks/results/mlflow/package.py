@@ -38,8 +38,8 @@ class Measure:
     step: int = 0
 
 
-PAGE = "report.html"
-"""Artifact with the page of a run."""
+PAGE, COMPARISON = "report.html", "comparison.html"
+"""Artifacts with the page of a run, and with its comparison with the run before."""
 DETAILS = ("ex_errors/", "ex_errors_dac/", "linking_resolved/")
 """Beginnings of the names of registered metrics' further values that only the record and the warehouse have."""
 COUNTS_OF_FAULTS = ("failures/", "questions/gold_fault", "questions/database_missing")
@@ -250,9 +250,8 @@ class Completion:
     facts: Mapping[str, Any] = field(default_factory=dict)  # further fields of the record
     tags: Mapping[str, str] = field(default_factory=dict)  # further tags of the run
     describe: Callable[[RunRecord], str] = lambda record: ""  # MLflow's description of the run, in Markdown
-    page: Callable[[RunRecord], str] = lambda record: (
-        ""
-    )  # its page, in HTML, from the record with its questions
+    # pages in HTML, by the name of their artifact, from the record with its questions
+    pages: Callable[[RunRecord], Mapping[str, str]] = lambda record: {}
     remarks: tuple[str, ...] = ()  # further sentences of the description
     genai_evaluation: bool = False  # whether MLflow lists the run among its evaluation runs
 
@@ -268,7 +267,7 @@ def closing(record: RunRecord, report: Report, completion: Completion) -> Packag
 
     title = f"{record.name} on {record.benchmark}, revision {record.revision}"
     answers = submission(report, record.layout, record.questions_in_benchmark)
-    page = completion.page(record.model_copy(update={"rows": report.rows}))
+    pages = completion.pages(record.model_copy(update={"rows": report.rows}))
     files: dict[str, bytes | None] = {
         "config.yaml": yaml.safe_dump(record.settings, sort_keys=False, allow_unicode=True).encode(),
         "summary.json": json.dumps(json_of(record), indent=2, ensure_ascii=False).encode("utf-8", "replace"),
@@ -277,7 +276,7 @@ def closing(record: RunRecord, report: Report, completion: Completion) -> Packag
         "figures/fixed_and_broken.svg": change_figure(report, title),
         "figures/candidates.svg": candidate_figure(record.metrics.get("candidates"), title),
         "figures/turns.svg": turn_figure(record.metrics.get("turns"), title),
-        PAGE: page.encode("utf-8", "replace") if page else None,
+        **{path: page.encode("utf-8", "replace") for path, page in pages.items()},
         FILE: table(report, record.settings_of("benchmark")).encode("utf-8", "replace"),
     }
     remarks = "".join(f"- {remark}\n" for remark in completion.remarks)

@@ -19,6 +19,7 @@ from filelock import FileLock, Timeout
 from tasks.core.errors import CrosscheckError
 from tasks.core.wording import storable
 from tasks.results.build_record import record_of
+from tasks.results.compare import compare_with_run_before
 from tasks.results.mlflow.experiment import TREND, colour_of, experiment_name, open_experiment
 from tasks.results.mlflow.package import (
     MAX_TAG,
@@ -37,6 +38,7 @@ from tasks.results.mlflow.trace_choice import TraceChoice
 from tasks.results.mlflow.traces import Exchanges, log_traces
 from tasks.results.parameters import name_for_mlflow, redact
 from tasks.results.run_record import NIGHT, VERDICT, RunRecord, Tracked, Unfinished
+from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.report import Report
 from tasks.settings.home import Home
 
@@ -111,6 +113,9 @@ class Tracker:
             mlflow=self._tracked,
             **completion.facts,
         )
+        with_questions = record.model_copy(update={"rows": report.rows})
+        before = compare_with_run_before(with_questions, Warehouse(self._home.warehouse))
+        record = record.model_copy(update={"before": before})
         package = closing(record, report, completion)
         problem = problem or self._attempt(lambda client: self._send(client, package, "FINISHED"))
         if problem:

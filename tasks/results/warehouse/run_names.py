@@ -48,18 +48,16 @@ def find_run(reference: str, runs: Sequence[RunHeader]) -> RunHeader:
     )
 
 
-def run_before(run_id: str, runs: Sequence[RunHeader]) -> str:
+def run_before(this: RunHeader, runs: Sequence[RunHeader]) -> str:
     """Return the id of the finished run before a run that it is compared with, "" if there is none.
 
     That is the run that was re-run; else the last one of the same backbone and pipeline; else the last one. It has the
-    same benchmark, questions and rule, and its questions are in the warehouse. Runs are given newest first.
+    same benchmark, questions and rule, and its questions are in the warehouse. Runs are given newest first; a run that
+    is not among them is newer than all.
     """
     ids = [run.run_id for run in runs]
-    if run_id not in ids:
-        return ""
-    place = ids.index(run_id)
-    this = runs[place]
-    comparable = comparable_runs(this, runs[place + 1 :])
+    earlier = runs[ids.index(this.run_id) + 1 :] if this.run_id in ids else runs
+    comparable = comparable_runs(this, earlier)
     comparable.sort(
         key=lambda run: (
             run.run_id != this.tags.get("parent_run_id"),

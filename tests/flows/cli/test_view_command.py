@@ -138,11 +138,25 @@ def test_looking_changes_no_file_and_a_new_run_is_on_the_pages(home: Path) -> No
         assert get("/runs/later")[0] == 200
 
 
-def test_the_page_that_mlflow_gets_at_the_end_of_a_run_claims_nothing_of_other_runs(home: Path) -> None:
-    (file, _) = (home / "mlartifacts").rglob("report.html")
-    page = Page(file.read_text(encoding="utf-8"))
-    assert "vs_best" in page.text and "no earlier run" not in page.text
-    assert len(page.flips) == 3 and "crosscheck show" in page.text
+def test_mlflow_gets_the_page_of_a_run_and_of_its_comparison_with_the_run_before(home: Path) -> None:
+    later, first = (run for run in Warehouse(home / "warehouse.duckdb").runs() if run.is_finished)
+    pages = {
+        (run.run_id, file.name): Page(file.read_text(encoding="utf-8"))
+        for run in (first, later)
+        for file in (home / "mlartifacts" / str(run.mlflow_run_id) / "artifacts").glob("*.html")
+    }
+    alone, report, comparison = (
+        pages.pop(key)
+        for key in (
+            (first.run_id, "report.html"),
+            (later.run_id, "report.html"),
+            (later.run_id, "comparison.html"),
+        )
+    )
+    assert not pages, "the first run is compared with nothing"
+    assert "There is no earlier run" in alone.text and "against the run before" in report.text
+    assert len(report.flips) == 3 and "crosscheck show" in report.text
+    assert first.run_id in comparison.text and later.run_id in comparison.text and len(comparison.flips) == 1
 
 
 def test_texts_of_a_model_and_of_a_benchmark_do_nothing_on_the_pages(tmp_path: Path) -> None:
