@@ -172,10 +172,10 @@ def frame(objects: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> "Data
     """Return objects as a frame in which what is unknown is `<NA>`, never 0 or NaN."""
     from pandas import NA, DataFrame
 
-    made = DataFrame(list(objects), columns=list(columns), dtype=object)
+    table = DataFrame(list(objects), columns=list(columns), dtype=object)
     # Whole floats, such as costs of 0.0, would become integers.
-    floats = [name for name in made if any(isinstance(value, float) for value in made[name])]
-    made = made.convert_dtypes().astype(dict.fromkeys(floats, "Float64"))
-    for name in made.select_dtypes(object):  # also where all of a column is unknown
-        made[name] = made[name].where(made[name].notna(), NA)
-    return made
+    floats = [name for name in table if any(isinstance(value, float) for value in table[name])]
+    table = table.convert_dtypes().astype(dict.fromkeys(floats, "Float64"))
+    for name in table.select_dtypes(object):  # also where all of a column is unknown
+        table[name] = table[name].where(table[name].notna(), NA)
+    return table

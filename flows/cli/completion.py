@@ -43,11 +43,11 @@ def _runs(context: click.Context, _parameter: click.Parameter, begun: str) -> li
         runs = Warehouse(find_home(context.params.get("home"), make=False).warehouse, wait_s=1.0).runs()
     except CrosscheckError:
         return []
-    known = [
+    matching = [
         ("latest", "the last finished run"),
         *((run.run_id, _described(run)) for run in runs),
     ]
-    return [CompletionItem(name, help=text) for name, text in known if name.startswith(begun)]
+    return [CompletionItem(name, help=text) for name, text in matching if name.startswith(begun)]
 
 
 def _described(run: "RunHeader") -> str:

@@ -171,8 +171,8 @@ def record(declared: type[T]) -> Callable[[Callable[[T], int | None]], Callable[
 
         collect.__doc__ = command.__doc__
         decorated: Callable[..., int | None] = collect
-        for name, made in sorted(options.items(), key=lambda item: item[1]["position"], reverse=True):
-            decorated = made["make"](*made["names"], name, **made["attributes"])(decorated)
+        for name, option in sorted(options.items(), key=lambda item: item[1]["position"], reverse=True):
+            decorated = option["make"](*option["names"], name, **option["attributes"])(decorated)
         return decorated
 
     return decorate
@@ -244,8 +244,8 @@ class Folder:
         from tasks.results.warehouse.runs import Warehouse
 
         warehouse = Warehouse(self.read_folder.warehouse)
-        known = warehouse.runs()
-        return [warehouse.read_run(find_run(name, known).run_id, question_id) for name in names]
+        runs = warehouse.runs()
+        return [warehouse.read_run(find_run(name, runs).run_id, question_id) for name in names]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -83,8 +83,10 @@ class AgentDatabase:
     @cached_property
     def schema(self) -> str:
         """Its tables as CREATE TABLE statements, with keys, descriptions of the columns and sample values."""
-        known = self._database.schema
-        return render(known, "create_table", sample_rows=SAMPLES, foreign_keys=True, descriptions=True).schema
+        schema = self._database.schema
+        return render(
+            schema, "create_table", sample_rows=SAMPLES, foreign_keys=True, descriptions=True
+        ).schema
 
     @property
     def tables(self) -> Mapping[str, tuple[str, ...]]:
@@ -215,13 +217,13 @@ def answered_in(file: Path, ids: Iterable[str], control: Control) -> frozenset[s
     if trajectories.format != "trajectories":
         raise _not_ours(file)
     answered = {trajectory.question_id for trajectory in trajectories.trajectories if not trajectory.failure}
-    known = answered.intersection(ids)
-    if known:
+    kept = answered.intersection(ids)
+    if kept:
         control.progress.note(
-            f"Kept from an earlier call: {counted(len(known), 'answer')} in {file}. Delete that file to run the agent "
+            f"Kept from an earlier call: {counted(len(kept), 'answer')} in {file}. Delete that file to run the agent "
             "on every question again."
         )
-    return frozenset(known)
+    return frozenset(kept)
 
 
 def _not_ours(file: Path) -> ConfigurationError:
@@ -308,10 +310,10 @@ def run_agent(agent: Agent, settings: AgentSettings, control: Control) -> Path:
         stem = f"{file_name(settings.benchmark.name)}@{file_name(settings.name)}"
         file = settings.trajectories or settings.folders.home.agents / f"{stem}.jsonl"
         with opened_file(file) as output:
-            known = answered_in(file, (question.id for question in present), control)
+            kept = answered_in(file, (question.id for question in present), control)
             agent_run = _AgentRun(agent, settings, control, databases, output)
-            control.progress.questions(len(present), len(known))
-            asyncio.run(agent_run.run([question for question in present if question.id not in known]))
+            control.progress.questions(len(present), len(kept))
+            asyncio.run(agent_run.run([question for question in present if question.id not in kept]))
             if control.stop.is_set():
                 raise Interrupted(
                     f"stopped. The answers so far are in {file}: make the same call again to continue."

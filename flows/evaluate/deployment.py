@@ -84,9 +84,9 @@ def named_evaluations(matrix: Matrix) -> dict[tuple[str, str, str], EvaluationFo
         names = names_of(form)
         if other := evaluations.get(names):
             pairs = [(getattr(other, kind), getattr(form, kind)) for kind in KINDS]
-            files = [f"{one} and {another}" for one, another in pairs if one != another]
+            files = [f"{first} and {second}" for first, second in pairs if first != second]
             how = (
-                f"Write another name into one of the files ({'; '.join(files)}), as `name: ...`."
+                f"Write second name into first of the files ({'; '.join(files)}), as `name: ...`."
                 if files
                 else "Name it once."
             )

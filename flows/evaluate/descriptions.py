@@ -127,5 +127,5 @@ def _keep(home: Path, database: Database, table: str, texts: Mapping[str, str], 
         GeneratedColumn(table=table, column=column, description=text, made_by=made_by)
         for column, text in texts.items()
     )
-    columns = read_generated(home, database.digest) | {each.key: each for each in new}
+    columns = read_generated(home, database.digest) | {column.key: column for column in new}
     write_generated(home, database.digest, columns.values(), database_id=database.id)

@@ -41,8 +41,8 @@ def open_databases(
     """
     present = [name for name in dict.fromkeys(names) if benchmark.exists(name)]
     databases: dict[str, Database] = {}
-    for place, name in enumerate(present, start=1):
-        progress.step(f"Reading database {place} of {len(present)}")
+    for number, name in enumerate(present, start=1):
+        progress.step(f"Reading database {number} of {len(present)}")
         try:
             databases[name] = open_database(benchmark.location(name), name, sample_rows=0)
         except DataError as error:
@@ -92,7 +92,7 @@ class Verified:
         faults = {check.id for check in self.report.faults}
         if self.golds.by_question:
             faults |= set(self.benchmark.quarantine)
-        order = {gold.id: place for place, gold in enumerate(self.golds.golds)}
+        order = {gold.id: position for position, gold in enumerate(self.golds.golds)}
         return tuple(sorted(faults, key=lambda name: order.get(name, len(order))))
 
 
@@ -267,17 +267,17 @@ class CheckedKey:
     @property
     def differing(self) -> tuple[str, ...]:
         """Ids of questions that have an SQL with another result than the official gold."""
-        return self._ids(lambda one: one.same is False)
+        return self._ids(lambda gold: gold.same is False)
 
     @property
     def same(self) -> tuple[str, ...]:
         """Ids of questions that have an SQL with the result of the official gold, which changes no verdict."""
-        return self._ids(lambda one: one.same is True)
+        return self._ids(lambda gold: gold.same is True)
 
     @property
     def not_run(self) -> tuple[str, ...]:
         """Ids of questions whose database is missing."""
-        return self._ids(lambda one: one.execution is None)
+        return self._ids(lambda gold: gold.execution is None)
 
     def _ids(self, condition: Callable[[CheckedSql], bool]) -> tuple[str, ...]:
         return tuple(entry.entry.question_id for entry in self.entries if any(map(condition, entry.sqls)))

@@ -86,14 +86,14 @@ class PaperRun:
 def paper_runs(stored: Sequence[RunRecord], folders: Folders) -> tuple[PaperRun, ...]:
     """Return finished runs with the schemas of their databases, named A, B, ... in their order."""
     runs = []
-    for place, run in enumerate(stored):
+    for position, run in enumerate(stored):
         if run.status not in FINISHED:
             raise DataError(f"The run {run.run_id} is not finished ({run.status}): it has no result yet.")
         try:
             schemas = schemas_of(run, folders)
         except CrosscheckError:
             schemas = {}
-        runs.append(PaperRun(f"{chr(ord('A') + place % 26)}{place // 26 or ''}", run, schemas))
+        runs.append(PaperRun(f"{chr(ord('A') + position % 26)}{position // 26 or ''}", run, schemas))
     return tuple(runs)
 
 
@@ -224,7 +224,7 @@ def _efficiency(runs: Sequence[PaperRun]) -> PaperTable:
 def _cost(runs: Sequence[PaperRun]) -> PaperTable:
     names = ("EX", "calls", "input tokens", "output tokens", "USD", "USD, all questions")
     by_run = [[run.right(run.rows), *_costs(run)] for run in runs]
-    rows = tuple((name, [cells[place] for cells in by_run]) for place, name in enumerate(names))
+    rows = tuple((name, [cells[column] for cells in by_run]) for column, name in enumerate(names))
     note = "Calls, tokens and USD: per question, as of a run with an empty reply cache."
     return PaperTable("Cost of a question", ("", *(run.name for run in runs)), rows, note)
 

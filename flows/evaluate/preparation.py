@@ -77,9 +77,9 @@ def writer_settings(settings: EvaluationSettings) -> WriterSettings:
     if candidates.temperature is None:
         return WriterSettings(own, writers)
     warm = tuple(writer.model_copy(update={"temperature": candidates.temperature}) for writer in writers)
-    for one in warm:
-        if one.name == own.name:
-            return WriterSettings(one, warm, own.temperature)
+    for writer in warm:
+        if writer.name == own.name:
+            return WriterSettings(writer, warm, own.temperature)
     return WriterSettings(own, warm)
 
 
@@ -159,9 +159,9 @@ def check_different(
     settings: Sequence[BackboneSettings], writers: "Sequence[Backbone | MeteredBackbone]"
 ) -> None:
     """Check that backbones which write candidates are different models, or have different settings."""
-    known: dict[str, str] = {}
+    names: dict[str, str] = {}
     for own, writer in zip(settings, writers, strict=True):
-        before = known.setdefault(repr(sorted(writer.identity.items())), own.name)
+        before = names.setdefault(repr(sorted(writer.identity.items())), own.name)
         if before != own.name:
             raise ConfigurationError(
                 f'pipeline.candidates.backbones: "{before}" and "{own.name}" are one model with the same settings, '
@@ -218,8 +218,8 @@ class Preparation:
     @property
     def answerable(self) -> tuple[Question, ...]:
         """The selected questions whose database or schema is known."""
-        known = self.inputs.databases
-        return tuple(question for question in self.questions if question.database_id in known)
+        databases = self.inputs.databases
+        return tuple(question for question in self.questions if question.database_id in databases)
 
 
 def prepare(settings: EvaluationSettings, progress: Progress, *, sends_requests: bool = True) -> Preparation:
@@ -245,12 +245,13 @@ def prepare(settings: EvaluationSettings, progress: Progress, *, sends_requests:
     ]
     if not present and not schemas:
         raise no_database(benchmark, database_ids)
-    given = oracle_settings(settings.pipeline)  # a few questions without gold fail by themselves
-    known = [question for question in questions if question.database_id in {*present, *schemas}]
-    if given and not any(question.id in benchmark.gold for question in known):
+    oracles = oracle_settings(settings.pipeline)  # a few questions without gold fail by themselves
+    answerable = [question for question in questions if question.database_id in {*present, *schemas}]
+    if oracles and not any(question.id in benchmark.gold for question in answerable):
         raise ConfigurationError(
-            f"{' and '.join(given)} gives parts of the gold SQL to the pipeline, and none of the selected questions of "
-            f"{settings.benchmark.name} ({len(known):,}) has one. Leave that setting out, or select questions that do."
+            f"{' and '.join(oracles)} gives parts of the gold SQL to the pipeline, and none of the selected questions "
+            f"of {settings.benchmark.name} ({len(answerable):,}) has one. Leave that setting out, or select questions "
+            "that do."
         )
     progress.step(f"Reading {counted(len(present), 'database')}")
     databases = {
@@ -262,7 +263,7 @@ def prepare(settings: EvaluationSettings, progress: Progress, *, sends_requests:
     notes = [*benchmark.notes, *other_content(benchmark, databases)]
     if has_oracle(settings.pipeline):
         extras = _with_oracles(extras, questions, benchmark, {**databases, **schema_only}, settings)
-        parts = ", ".join(given)
+        parts = ", ".join(oracles)
         notes.append(f"An analysis, not a score: parts of the gold SQL were given to the pipeline ({parts}).")
     generated = (
         generated_descriptions(benchmark, database_ids, home) if shows_descriptions(settings.pipeline) else ""

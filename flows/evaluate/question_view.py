@@ -265,8 +265,8 @@ async def _executed(
             done += 1
             progress.step(f"Executed predictions and golds of {done:,} of {len(views):,} questions")
             causes = classify(score, view.record.rule, database.schema)
-            shown = replace(view, causes=causes, predicted=predicted, gold=gold)
-            return replace(shown, remark=_remark(shown, database.dialect))
+            executed = replace(view, causes=causes, predicted=predicted, gold=gold)
+            return replace(executed, remark=_remark(executed, database.dialect))
 
         return list(await asyncio.gather(*map(execute, views)))
 
@@ -306,11 +306,11 @@ def differing_rows(predicted: Execution | None, gold: Execution | None, *, sets:
     """
     if not (predicted and gold and predicted.ok and gold.ok):
         return None, None
-    whole = all((each.row_count or 0) == len(each.rows) for each in (predicted, gold))
+    whole = all((execution.row_count or 0) == len(execution.rows) for execution in (predicted, gold))
     if not whole or len(predicted.columns) != len(gold.columns):
         return None, None
-    one, other = comparable_rows(predicted.rows), comparable_rows(gold.rows)
-    return _not_in(one, other, sets=sets), _not_in(other, one, sets=sets)
+    predicted_rows, gold_rows = comparable_rows(predicted.rows), comparable_rows(gold.rows)
+    return _not_in(predicted_rows, gold_rows, sets=sets), _not_in(gold_rows, predicted_rows, sets=sets)
 
 
 def _not_in(rows: Sequence[Any], others: Sequence[Any], *, sets: bool) -> frozenset[int]:

@@ -306,14 +306,14 @@ def failed_attempt(outcome: Outcome, number: int) -> tuple[StageRecord, ...]:
 
     Only calls of this attempt: those of stages that it restored are of an earlier run.
     """
-    made = [record for record in outcome.stages if not record.restored]
+    attempted = [record for record in outcome.stages if not record.restored]
     calls = tuple(
         replace(call, round=place)
-        for place, call in enumerate(call for record in made for call in record.calls)
+        for place, call in enumerate(call for record in attempted for call in record.calls)
     )
     if not calls or outcome.failure is None:
         return ()
-    seconds, label = sum(record.seconds or 0.0 for record in made), f"{FAILED_ATTEMPT} {number}"
+    seconds, label = sum(record.seconds or 0.0 for record in attempted), f"{FAILED_ATTEMPT} {number}"
     error = outcome.failure.message
     return (
         StageRecord(FAILED_ATTEMPT, label, None, restored=False, calls=calls, seconds=seconds, error=error),

@@ -170,10 +170,10 @@ class QuestionRunner:
 
     def _context(self, question: Question, record: PipelineRecord) -> Context[Any]:
         database, extras = self.inputs.databases[question.database_id], self.inputs.extras[question.id]
-        given = oracle_settings(self.settings.pipeline)
-        if given and extras.oracle is None:
+        oracles = oracle_settings(self.settings.pipeline)
+        if oracles and extras.oracle is None:
             raise MissingGold(
-                f"it has no gold SQL, parts of which {' and '.join(given)} gives to the pipeline"
+                f"it has no gold SQL, parts of which {' and '.join(oracles)} gives to the pipeline"
             )
         return Context(
             settings=with_tool_mode(self.settings),

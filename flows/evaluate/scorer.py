@@ -279,11 +279,11 @@ class Scorer:
     @property
     def scores(self) -> tuple[QuestionScore, ...]:
         """Scores so far, in the benchmark's order, with the questions that cannot be executed."""
-        known = self._scorable.databases
+        databases = self._scorable.databases
         return tuple(
             self._scores.get(question.id) or self._without_database(question)
             for question in self._scorable.questions
-            if question.id in self._scores or question.database_id not in known
+            if question.id in self._scores or question.database_id not in databases
         )
 
     async def measure_efficiency(self, trials: int = TRIALS) -> Measured:
@@ -326,22 +326,24 @@ class Scorer:
         With `link_all` schema links of missing databases are scored too, which needs only their schemas.
         """
         schemas = self.schemas
-        known: Mapping[str, Schema] = {**self._scorable.benchmark.schemas, **schemas} if link_all else schemas
+        all_schemas: Mapping[str, Schema] = (
+            {**self._scorable.benchmark.schemas, **schemas} if link_all else schemas
+        )
         report = build_report(
             self.scores,
             rule=self._headline,
-            schemas=known,
+            schemas=all_schemas,
             benchmark=self._settings.model_dump(mode="json"),
         )
         if link_all:
-            report = replace(report, links=score_links(report.rows, known))
+            report = replace(report, links=score_links(report.rows, all_schemas))
         sizes = {name: len(databases) for name, databases in self._scorable.suites.items()}
         right = {row.question.id: is_right(row.final, self._headline) for row in report.rows}
         suite_run = SuiteRun(sizes, {**right, **self._first_right}) if self._first_right else None
         others = {"efficiency": efficiency, "test_suite": suite_run, "candidates": candidates}
         run = ScoredRun(
             report,
-            known,
+            all_schemas,
             exact_match=self._scorable.benchmark.layout.exact_match,
             link_rows=report.rows if link_all else None,
             measured=self._measured | {name: value for name, value in others.items() if value},
@@ -362,10 +364,10 @@ class Scorer:
         results, databases = self._scorable.benchmark.results, self._scorable.databases
         ids = [q.id for q in self._scorable.questions if q.id in results and q.database_id in databases]
         if ids and not _without_gold_sql((self._headline,)):
-            known = [name for name, rule in RULES.items() if rule.matches_accepted]
+            rules = [name for name, rule in RULES.items() if rule.matches_accepted]
             raise ConfigurationError(
                 f"{self._settings.name} has accepted results and no gold SQL, so the rule {self._headline} cannot "
-                f"judge its questions. Valid: {', '.join(known)}."
+                f"judge its questions. Valid: {', '.join(rules)}."
             )
         return {identity: read_accepted(results[identity]) for identity in ids}
 

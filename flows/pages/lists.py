@@ -42,15 +42,15 @@ def _print_blocks(table: Table, console: Console) -> None:
 
 
 def _print_table(table: Table, console: Console) -> None:
-    shown = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    grid = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for place, name in enumerate(table.columns):
         numbers = all(isinstance(row[place], int | float) for row in table.rows if row[place] is not None)
-        shown.add_column(
+        grid.add_column(
             Text(visible(name)), justify="right" if numbers and table.rows else "left", overflow="fold"
         )
     for row in table.rows[:MOST]:
-        shown.add_row(*(Text(visible(_text(value))) for value in row))
-    console.print(shown)
+        grid.add_row(*(Text(visible(_text(value))) for value in row))
+    console.print(grid)
 
 
 def print_csv(table: Table, stream: TextIO) -> None:
@@ -70,13 +70,13 @@ def print_schema(stream: TextIO) -> None:
     console = open_console(stream)
     for name, columns in schema().items():
         console.print(Text.assemble((name, "bold"), f": one row is {views()[name].about}"))
-        shown = RichTable(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-        shown.add_column()
-        shown.add_column()
-        shown.add_column(overflow="fold")
+        grid = RichTable(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+        grid.add_column()
+        grid.add_column()
+        grid.add_column(overflow="fold")
         for column in columns:
-            shown.add_row(Text(column.name), Text(column.type, "dim"), Text(column.meaning))
-        console.print(shown)
+            grid.add_row(Text(column.name), Text(column.type, "dim"), Text(column.meaning))
+        console.print(grid)
         console.print()
     console.print("NULL means unknown, never 0.")
 
@@ -87,8 +87,8 @@ def _text(value: object) -> str:
         return "–"
     if isinstance(value, float):
         return f"{value:.6g}"
-    made = plain(value)
-    return made if isinstance(made, str) else json.dumps(made, ensure_ascii=False)
+    text = plain(value)
+    return text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)
 
 
 def print_answer(answered: Answered, stream: TextIO) -> None:

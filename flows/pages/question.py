@@ -52,9 +52,9 @@ def print_results(
     left = list(_lines(sides[0], rows, (console.width - 3) // 2))
     wide = max(map(cell_len, left))
     right = list(_lines(sides[1], rows, console.width - 3 - wide))
-    for one, other in zip_longest(left, right, fillvalue=""):
-        padding = " " * (wide - cell_len(one))
-        console.print(f"{one}{padding} | {other}".rstrip(), markup=False)
+    for left_line, right_line in zip_longest(left, right, fillvalue=""):
+        padding = " " * (wide - cell_len(left_line))
+        console.print(f"{left_line}{padding} | {right_line}".rstrip(), markup=False)
 
 
 def _lines(side: Side, rows: int, width: int) -> Iterator[str]:
@@ -281,7 +281,7 @@ def _print_results(console: Console, view: QuestionView) -> None:
 
 
 def _print_stages(console: Console, view: QuestionView) -> None:
-    candidates = [each for each in view.score.outcome.candidates if not is_turn(each.stage)]
+    candidates = [candidate for candidate in view.score.outcome.candidates if not is_turn(candidate.stage)]
     if candidates:
         console.print("\n[bold]SQL by stage[/]")
     before: str | None = None
@@ -313,14 +313,14 @@ def _print_calls(console: Console, view: QuestionView, *, whole: bool) -> None:
     if records:
         console.print("\n[bold]Model calls[/]")
     for record in records:
-        one = len(record.calls) == 1 and not whole
-        console.print(_record(record), end=" " if one else "\n")
-        for call in record.calls[:one]:
+        only_one = len(record.calls) == 1 and not whole
+        console.print(_record(record), end=" " if only_one else "\n")
+        for call in record.calls[:only_one]:
             _print_model_call(console, view, call, whole=whole)
         for note in (record.error, record.skipped and f"skipped: {record.skipped}", *record.notes):
             if note:
                 console.print(f"  [yellow]![/] {literal(note)}")
-        for call in record.calls[one:]:
+        for call in record.calls[only_one:]:
             _print_model_call(console, view, call, whole=whole)
     if view.exchanges.problem:
         console.print(f"[yellow]![/] {literal(view.exchanges.problem)}")

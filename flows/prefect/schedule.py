@@ -82,9 +82,9 @@ async def read_timetable(before: Sequence[Night], name: str) -> Timetable:
     schedules = [schedule.schedule for schedule in read.schedules if schedule.active]
     now = flow_run.scheduled_start_time
     last = max((night.started for night in before if night.started <= now), default=now)
-    known = {name, *(night.name for night in before)}
+    names = {name, *(night.name for night in before)}
     missed = [
-        moment for moment in await dates_of(schedules, last, now, MAX_MISSED) if name_of(moment) not in known
+        moment for moment in await dates_of(schedules, last, now, MAX_MISSED) if name_of(moment) not in names
     ]
     later = await dates_of(schedules, max(now, datetime.datetime.now(datetime.UTC)), None, 1)
     return Timetable(tuple(missed), min(later, default=None))
@@ -96,9 +96,9 @@ async def dates_of(
     """Return the times of schedules after one moment and before another, in UTC; none of one that never occurs."""
     planned = set()
     for schedule in schedules:
-        made = _SCHEDULE.validate_python(schedule.model_dump(mode="json"))
+        timetable = _SCHEDULE.validate_python(schedule.model_dump(mode="json"))
         try:
-            dates = await made.get_dates(n=most, start=start, end=end)  # type: ignore[arg-type]  # None is its default
+            dates = await timetable.get_dates(n=most, start=start, end=end)  # type: ignore[arg-type]  # None is its default
         except ValueError:  # Prefect's error about a schedule without any date
             continue
         # Copies of the dates of Prefect's class have no time zone.
@@ -293,9 +293,9 @@ def _refusal(wanted: str, response: httpx.Response) -> str:
     details = detail if isinstance(detail, list) else [detail]
     reasons = [str(detail.get("msg") if isinstance(detail, dict) else detail) for detail in details if detail]
     why = "; ".join(reason.removeprefix("Value error, ").rstrip(".") for reason in reasons)
-    said = " ".join((why or response.reason_phrase).split())
-    said = said if len(said) <= REASON else f"{said[:REASON]} ..."
+    message = " ".join((why or response.reason_phrase).split())
+    message = message if len(message) <= REASON else f"{message[:REASON]} ..."
     server = f"{response.url.scheme}://{response.url.netloc.decode()}"
     login = " Set PREFECT_API_AUTH_STRING (user:password) or PREFECT_API_KEY to what it accepts."
     remedy = login if response.status_code in (401, 403) else ""
-    return f"Prefect's server at {server} refused {wanted} (HTTP {response.status_code}): {said}.{remedy}"
+    return f"Prefect's server at {server} refused {wanted} (HTTP {response.status_code}): {message}.{remedy}"

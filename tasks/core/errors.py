@@ -68,8 +68,8 @@ class BackboneError(CrosscheckError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Prefect pickles exceptions of tasks; by default, pickle loses keyword arguments.
-        made = partial(BackboneError, transient=self.transient, fatal=self.fatal, retried=self.retried)
-        return (made, self.args)
+        rebuild = partial(BackboneError, transient=self.transient, fatal=self.fatal, retried=self.retried)
+        return (rebuild, self.args)
 
 
 def first_problem(error: "ValidationError") -> str:

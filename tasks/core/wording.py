@@ -203,7 +203,7 @@ def next_time(text: str, now: datetime.datetime) -> datetime.datetime:
         ValueError: the text is neither.
     """
     if len(text) <= len("00:00:00"):
-        found = datetime.datetime.combine(now.date(), datetime.time.fromisoformat(text), now.tzinfo)
-        return found if found > now else found + datetime.timedelta(days=1)
-    found = datetime.datetime.fromisoformat(text)
-    return found if found.tzinfo else found.replace(tzinfo=now.tzinfo)
+        moment = datetime.datetime.combine(now.date(), datetime.time.fromisoformat(text), now.tzinfo)
+        return moment if moment > now else moment + datetime.timedelta(days=1)
+    moment = datetime.datetime.fromisoformat(text)
+    return moment if moment.tzinfo else moment.replace(tzinfo=now.tzinfo)

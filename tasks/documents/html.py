@@ -110,7 +110,7 @@ def _environment() -> "Environment":
     """Return the environment of all templates, in which every value is escaped."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    made = Environment(
+    environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
@@ -119,9 +119,9 @@ def _environment() -> "Environment":
         lstrip_blocks=True,
         finalize=_finalize,
     )
-    made.filters |= {"counted": wording.counted, "inline": _inline, "plain": plain}
-    made.globals |= {"Scale": Scale, "mark_sql": mark_sql, "draw": _draw, "cells": _cells}
-    return made
+    environment.filters |= {"counted": wording.counted, "inline": _inline, "plain": plain}
+    environment.globals |= {"Scale": Scale, "mark_sql": mark_sql, "draw": _draw, "cells": _cells}
+    return environment
 
 
 def _draw(block: Block | Chart | Plot, *values: object) -> Markup:
@@ -137,11 +137,11 @@ def _cells(
     table: Table, row: Sequence[Cell]
 ) -> Iterator[tuple[Column, Cell, list[tuple[Column, Cell]], bool]]:
     """Yield each column that is not under another, its cell, those under it, and whether it names the row."""
-    shown = [pair for pair in zip(table.columns, row, strict=True) if not pair[0].text_only]
-    named = next((place for place, (column, _) in enumerate(shown) if column.kind == "text"), 0)
-    for place, (column, cell) in enumerate(shown):
+    pairs = [pair for pair in zip(table.columns, row, strict=True) if not pair[0].text_only]
+    named = next((place for place, (column, _) in enumerate(pairs) if column.kind == "text"), 0)
+    for place, (column, cell) in enumerate(pairs):
         if not column.under:
-            below = takewhile(lambda pair: pair[0].under, shown[place + 1 :])
+            below = takewhile(lambda pair: pair[0].under, pairs[place + 1 :])
             under = [(each, inner) for each, inner in below if inner]
             yield column, cell, under, place == named
 
@@ -152,16 +152,16 @@ def _inline(text: Inline) -> Markup:
 
 
 def _span(span: Span) -> Markup:
-    made = escape(visible(span.text))
+    markup = escape(visible(span.text))
     if span.help:
-        made = Markup('<abbr title="{}">{}</abbr>').format(visible(span.help), made)
+        markup = Markup('<abbr title="{}">{}</abbr>').format(visible(span.help), markup)
     if span.form:
-        made = Markup('<span class="{} {}">{}</span>').format(span.form, span.tone, made)
+        markup = Markup('<span class="{} {}">{}</span>').format(span.form, span.tone, markup)
     elif span.tone in ("strong", "code"):
-        made = Markup("<{0}>{1}</{0}>").format(span.tone, made)
+        markup = Markup("<{0}>{1}</{0}>").format(span.tone, markup)
     elif span.tone:
-        made = Markup('<span class="{}">{}</span>').format(span.tone, made)
-    return Markup('<a href="{}">{}</a>').format(visible(span.link), made) if span.link else made
+        markup = Markup('<span class="{}">{}</span>').format(span.tone, markup)
+    return Markup('<a href="{}">{}</a>').format(visible(span.link), markup) if span.link else markup
 
 
 def _all_blocks(blocks: Iterable[Block]) -> Iterator[Block]:

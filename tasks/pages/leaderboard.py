@@ -78,9 +78,9 @@ def write_leaderboard(boards: Sequence[Board], home: Home) -> Path:
 
 def _first(board: Board) -> str:
     """Return which runs have the best score, and how many others do not differ significantly from it."""
-    best = [each for each in board.ranked if each.rank == 1]
+    best = [row for row in board.ranked if row.rank == 1]
     also = f" and {counted(len(best) - 1, 'other')}" if len(best) > 1 else ""
-    close = sum(letters_overlap(best[0].letters, each.letters) for each in board.ranked[len(best) :])
+    close = sum(letters_overlap(best[0].letters, row.letters) for row in board.ranked[len(best) :])
     tied = f", not significantly better than {counted(close, 'other')}" if close else ""
     return f"{board.benchmark}: {best[0].backbone} | {best[0].pipeline}{also} with {percent(best[0].ranked_by)}{tied}"
 
@@ -93,15 +93,15 @@ def _board(board: Board, page_of: Callable[[str], str]) -> Iterator[Block]:
         yield Cards((Card("Next", tuple(_todo(board)), wide=True),))
         yield from pareto_blocks(
             [
-                Priced(each.name, each.ranked_by, each.cost.from_scratch_usd)
-                for each in board.ranked
-                if each.ranked_by and each.cost.from_scratch_usd is not None
+                Priced(row.name, row.ranked_by, row.cost.from_scratch_usd)
+                for row in board.ranked
+                if row.ranked_by and row.cost.from_scratch_usd is not None
             ]
         )
     else:
         yield Sentence("No run of these questions is ranked.")
     if board.not_ranked:
-        lines = tuple(_unranked(each, page_of(each.run_id)) for each in board.not_ranked)
+        lines = tuple(_unranked(row, page_of(row.run_id)) for row in board.not_ranked)
         yield Section("Not ranked", (Bullets(lines),))
 
 
@@ -115,17 +115,14 @@ def _todo(board: Board) -> Iterator[Code]:
 
 
 def _ranked(board: Board, page_of: Callable[[str], str]) -> Table:
-    axis = axis_around(each.ranked_by for each in board.ranked)
+    axis = axis_around(row.ranked_by for row in board.ranked)
     titles = {
-        name: score.title
-        for each in board.ranked
-        for name, score in each.variants.items()
-        if name != board.by
+        name: score.title for row in board.ranked for name, score in row.variants.items() if name != board.by
     }
-    passed = any(each.pass_at_k for each in board.ranked)
-    tested = sum(bool(each.letters) for each in board.ranked)
-    known = any(each.cost.calls is not None for each in board.ranked)
-    ranks = Counter(each.rank for each in board.ranked)
+    passed = any(row.pass_at_k for row in board.ranked)
+    tested = sum(bool(row.letters) for row in board.ranked)
+    known = any(row.cost.calls is not None for row in board.ranked)
+    ranks = Counter(row.rank for row in board.ranked)
     headers = (
         Column("rank"), Column("pipeline", "text"), Column("backbone", "text", under=True),
         Column("changed", "text", under=True), Column(board.by or "EX", brief=True), Column("right", under=True),
@@ -139,18 +136,18 @@ def _ranked(board: Board, page_of: Callable[[str], str]) -> Table:
     )  # fmt: skip
     rows = tuple(
         (
-            Span(f"{each.rank}{' =' if ranks[each.rank] > 1 else ''}", "strong"),
-            Span(each.pipeline, link=page_of(each.run_id)),
-            each.backbone,
-            " · ".join(filter(None, (each.changed, each.label))), percent(each.ranked_by), counts(each.ranked_by),
-            interval_in_words(each.ranked_by), *((in_words(each.ex),) if board.by else ()),
-            *(in_words(each.variants.get(name)) for name in titles),
-            *((f"{in_words(each.pass_at_k)}, k = {each.candidates}" if each.pass_at_k else "",) if passed else ()),
-            score_plot(("", each.ranked_by, "b")),
-            *((each.letters,) if tested else ()), *(_costs(each.cost) if known else ()),
-            Span(each.run_id, "code"), f"{each.started:%Y-%m-%d %H:%M} UTC",
+            Span(f"{row.rank}{' =' if ranks[row.rank] > 1 else ''}", "strong"),
+            Span(row.pipeline, link=page_of(row.run_id)),
+            row.backbone,
+            " · ".join(filter(None, (row.changed, row.label))), percent(row.ranked_by), counts(row.ranked_by),
+            interval_in_words(row.ranked_by), *((in_words(row.ex),) if board.by else ()),
+            *(in_words(row.variants.get(name)) for name in titles),
+            *((f"{in_words(row.pass_at_k)}, k = {row.candidates}" if row.pass_at_k else "",) if passed else ()),
+            score_plot(("", row.ranked_by, "b")),
+            *((row.letters,) if tested else ()), *(_costs(row.cost) if known else ()),
+            Span(row.run_id, "code"), f"{row.started:%Y-%m-%d %H:%M} UTC",
         )
-        for each in board.ranked
+        for row in board.ranked
     )  # fmt: skip
     remark = f"Runs that {LETTERS}: {family_in_words(comb(tested, 2))}. {ALONE}" if tested else ""
     return Table("", headers, rows, remark, keep=7, wide=True)
@@ -170,8 +167,8 @@ def _costs(cost: Cost) -> tuple[str, ...]:
     return money(cost.from_scratch_usd), money(cost.cost_usd), *map(number, numbers)
 
 
-def _unranked(each: BoardRow, page: str) -> Inline:
-    changed = f" ({each.changed})" if each.changed else ""
-    scored = in_words(each.ex, DASH)
-    about = f" with {each.backbone}{changed}: {scored}, {each.why_unranked} "
-    return Span(each.pipeline, link=page), about, Span(each.run_id, "code")
+def _unranked(row: BoardRow, page: str) -> Inline:
+    changed = f" ({row.changed})" if row.changed else ""
+    scored = in_words(row.ex, DASH)
+    about = f" with {row.backbone}{changed}: {scored}, {row.why_unranked} "
+    return Span(row.pipeline, link=page), about, Span(row.run_id, "code")

@@ -53,8 +53,8 @@ from tasks.scoring.score import CONFIDENCE
 
 def scores_table(night: Night) -> Table:
     """Return the score of every evaluation and its comparison with the baseline."""
-    axis = axis_around(ex for each in night.entries for ex in (each.ex, each.before))
-    titles = {name: score.title for each in night.entries for name, score in each.variants.items()}
+    axis = axis_around(ex for entry in night.entries for ex in (entry.ex, entry.before))
+    titles = {name: score.title for entry in night.entries for name, score in entry.variants.items()}
     headers = (
         *_NAMES, Column("verdict", "text", brief=True), Column("EX", brief=True), Column("right", under=True),
         Column(RANGE, under=True, brief=True),
@@ -249,7 +249,7 @@ def _glance(night: Night, board: str) -> Cards:
     if len(broken) > MAX_GLANCE:
         broken[MAX_GLANCE:] = [Sentence(f"and {len(broken) - MAX_GLANCE} more evaluations", "note")]
     broken = broken or [Sentence("No question that was right is wrong now.")]
-    if lost := sum(each.retryable for each in night.entries):
+    if lost := sum(entry.retryable for entry in night.entries):
         broken.append(Sentence(f"{counted(lost, 'question')} without an answer"))
     if night.missed:
         broken.append(Sentence(f"{counted(len(night.missed), 'nightly run')} missed"))

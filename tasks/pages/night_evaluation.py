@@ -456,15 +456,15 @@ def _changes(detail: Detail) -> Iterator[Block]:
     entry, comparison = detail.entry, detail.entry.comparison
     if comparison is None or not comparison.differing:
         return
-    shown = (*detail.broken[:MAX_BROKEN], *detail.fixed[:MAX_FIXED])
+    flips = (*detail.broken[:MAX_BROKEN], *detail.fixed[:MAX_FIXED])
     questions = Questions(
-        tuple(question_item(flip, ("baseline", "this run"), fold=True) for flip in shown), FLIP_FILTERS
+        tuple(question_item(flip, ("baseline", "this run"), fold=True) for flip in flips), FLIP_FILTERS
     )
-    rest = len(comparison.broken) + len(comparison.fixed) - len(shown)
+    rest = len(comparison.broken) + len(comparison.fixed) - len(flips)
     more = f"{rest:,} more are not shown. " if rest else ""
     title = f"{counted(len(comparison.broken), 'question')} broken, {number(len(comparison.fixed))} fixed"
     blocks = (
-        *((questions,) if shown else ()),
+        *((questions,) if flips else ()),
         Sentence(f"{more}All of them, also by stage, difficulty and database:", "note"),
         Code(compare_command(entry)),
     )

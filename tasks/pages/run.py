@@ -37,7 +37,7 @@ def problems(record: RunRecord) -> tuple[Sentence, ...]:
     Level "warning": what was scored differently from what a reader expects.
     """
     blocks = (*_failures(record), *_degraded(record), *_unmeasured(record), *_not_scored(record))
-    return tuple(sorted(blocks, key=lambda each: each.level != "error"))
+    return tuple(sorted(blocks, key=lambda block: block.level != "error"))
 
 
 def _failures(record: RunRecord) -> Iterator[Sentence]:
@@ -66,8 +66,8 @@ def _degraded(record: RunRecord) -> Iterator[Sentence]:
     lost = any(stage.without_effect for stage in stages)
     if lost or len(stages) > 1:  # of one stage, its own sentence has the number
         yield from (Sentence(meaning, "error" if lost else "warning") for meaning in sentences[len(stages) :])
-    for each in stages:
-        yield Sentence(each.sentence, "error" if each.without_effect else "warning")
+    for stage in stages:
+        yield Sentence(stage.sentence, "error" if stage.without_effect else "warning")
 
 
 def _unmeasured(record: RunRecord) -> Iterator[Sentence]:
@@ -371,7 +371,7 @@ def _remarks(record: RunRecord) -> Iterator[Block]:
     took = "" if record.seconds is None else f", {duration(record.seconds)} answering"
     yield Sentence(f"{calls_in_words(cost)}, {in_words(cost)}{took}")
     texts = {problem.text for problem in problems(record)}
-    yield Bullets(tuple(each for each in (*record.remarks, *record.notes) if each not in texts))
+    yield Bullets(tuple(text for text in (*record.remarks, *record.notes) if text not in texts))
     if judge := record.judge:
         yield Sentence(
             f"opinions of {judge['backbone']} on {counted(judge['judged'], 'answer')}: "

@@ -400,8 +400,8 @@ def _opinion(row: QuestionScore) -> tuple[Block, ...]:
     """Return what a model thinks of the answer; () without an opinion."""
     if (opinion := row.opinion) is None:
         return ()
-    said = f"opinion of {opinion.model}: {'right' if opinion.right else 'wrong'}, {opinion.reason}"
-    return (Sentence(said, "note"),)
+    text = f"opinion of {opinion.model}: {'right' if opinion.right else 'wrong'}, {opinion.reason}"
+    return (Sentence(text, "note"),)
 
 
 def _keys(row: QuestionScore) -> Iterator[AnswerBlock]:

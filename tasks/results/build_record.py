@@ -210,9 +210,9 @@ def _question_set(run: RunRecord, report: Report) -> str:
 
 def _failure_messages(report: Report, fatal: str) -> dict[str, str]:
     """Return the most frequent message of each kind of failure, without those that repeat the fatal error."""
-    found: dict[str, Counter[str]] = {}
+    messages: dict[str, Counter[str]] = {}
     for failure in (row.outcome.failure for row in report.rows):
         if failure and failure.kind in report.failures and not (fatal and fatal in failure.message):
-            found.setdefault(failure.kind, Counter())[failure.message] += 1
-    most = {kind: messages.most_common(1)[0][0] for kind, messages in found.items()}
+            messages.setdefault(failure.kind, Counter())[failure.message] += 1
+    most = {kind: counter.most_common(1)[0][0] for kind, counter in messages.items()}
     return {kind: " ".join(message.split())[:MESSAGE_LENGTH] for kind, message in most.items()}

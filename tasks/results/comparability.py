@@ -14,7 +14,7 @@ from tasks.scoring.report import QuestionScore
 _NAMED = 5
 
 
-def common_rule(a: RunRecord, b: RunRecord, wanted: str | None) -> str:
+def common_rule(a: RunRecord, b: RunRecord, chosen: str | None) -> str:
     """Return the rule by which two runs are compared, after checking that they have the same questions.
 
     It is the wanted one, or else the headline rule that both runs share.
@@ -31,12 +31,12 @@ def common_rule(a: RunRecord, b: RunRecord, wanted: str | None) -> str:
             "are reused."
         )
     known = [rule for rule in _rules(a) if rule in _rules(b)]
-    if wanted is not None:
-        if wanted not in known:
+    if chosen is not None:
+        if chosen not in known:
             raise ConfigurationError(
-                f'The runs were not both judged by the rule "{wanted}". {did_you_mean(wanted, known)}'
+                f'The runs were not both judged by the rule "{chosen}". {did_you_mean(chosen, known)}'
             )
-        return wanted
+        return chosen
     if a.rule != b.rule:
         advice = f"Choose one that both were judged by: --rule {' or '.join(known)}." if known else ""
         raise ConfigurationError(

@@ -439,15 +439,15 @@ def _names(a: RunRecord, b: RunRecord) -> tuple[str, str]:
 
 def _settings(a: RunRecord, b: RunRecord) -> tuple[SettingChange, ...]:
     """Return what differs in the settings of two runs, and in the code that ran: first what both have."""
-    one, other = flatten(dict(a.settings)), flatten(dict(b.settings))
-    for known, run in ((one, a), (other, b)):
+    settings_a, settings_b = flatten(dict(a.settings)), flatten(dict(b.settings))
+    for settings, run in ((settings_a, a), (settings_b, b)):
         code = {"crosscheck.version": run.version, "crosscheck.git_commit": _short(run.git_commit)}
         generated = {f"benchmark.{GENERATED_DESCRIPTIONS}": run.tags.get(GENERATED_DESCRIPTIONS)}
-        known.update({key: value for key, value in {**code, **generated}.items() if value})
+        settings.update({key: value for key, value in {**code, **generated}.items() if value})
     changes = [
-        SettingChange(key, one.get(key), other.get(key))
-        for key in dict.fromkeys([*one, *other])
-        if one.get(key) != other.get(key) and key.rpartition(".")[2] not in _PROSE
+        SettingChange(key, settings_a.get(key), settings_b.get(key))
+        for key in dict.fromkeys([*settings_a, *settings_b])
+        if settings_a.get(key) != settings_b.get(key) and key.rpartition(".")[2] not in _PROSE
     ]
     return tuple(sorted(changes, key=lambda change: change.a is None or change.b is None))
 

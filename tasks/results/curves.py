@@ -33,11 +33,11 @@ def pareto_front(systems: Sequence[Priced]) -> tuple[Priced, ...]:
     equal in both, all are returned.
 
     >>> systems = [Priced(n, Accuracy(right, 10), usd) for n, right, usd in [("a", 5, 1), ("b", 4, 2), ("c", 6, 3)]]
-    >>> [each.name for each in pareto_front(systems)]
+    >>> [system.name for system in pareto_front(systems)]
     ['a', 'c']
     """
     front: list[Priced] = []
-    for system in sorted(systems, key=lambda one: (one.usd, -one.ex.correct, one.name)):
+    for system in sorted(systems, key=lambda system: (system.usd, -system.ex.correct, system.name)):
         best = front[-1] if front else None
         equal = best is not None and (best.usd, best.ex.correct) == (system.usd, system.ex.correct)
         if best is None or equal or system.ex.correct > best.ex.correct:
@@ -50,17 +50,17 @@ def pareto_blocks(systems: Sequence[Priced]) -> Iterator[Block]:
 
     Nothing is yielded if fewer than two systems cost anything.
     """
-    known = [system for system in systems if system.ex.total]
-    if sum(each.usd > 0 for each in known) < 2:
+    scored = [system for system in systems if system.ex.total]
+    if sum(system.usd > 0 for system in scored) < 2:
         return
-    front = pareto_front(known)
-    named = tuple(f"{each.name}: {percent(each.ex)}, {money(each.usd)}" for each in front)
-    others = [each for each in known if each not in front]
+    front = pareto_front(scored)
+    named = tuple(f"{system.name}: {percent(system.ex)}, {money(system.usd)}" for system in front)
+    others = [system for system in scored if system not in front]
     lines = (
-        *(Line((_point(each, "past"),), "past") for each in others),
+        *(Line((_point(system, "past"),), "past") for system in others),
         Line(tuple(_front_points(front)), "now", dashed=True),
     )
-    most = max(each.usd for each in known)
+    most = max(system.usd for system in scored)
     ticks = tuple((most * n / TICKS, f"${most * n / TICKS:,.2g}") for n in range(TICKS + 1))
     figure = Figure(
         "Execution accuracy against cost from scratch, with 95 % intervals; the line joins the systems that no other "
@@ -78,16 +78,16 @@ def pareto_blocks(systems: Sequence[Priced]) -> Iterator[Block]:
 
 def _front_points(front: Sequence[Priced]) -> Iterator[LinePoint]:
     """Yield the points of a front; those that are equal in both have one label."""
-    for _, alike in groupby(front, lambda each: (each.usd, each.ex.correct)):
+    for _, alike in groupby(front, lambda system: (system.usd, system.ex.correct)):
         first, *others = alike
-        yield _point(first, "now", ", ".join(each.name for each in (first, *others)))
-        yield from (_point(each, "now") for each in others)
+        yield _point(first, "now", ", ".join(system.name for system in (first, *others)))
+        yield from (_point(system, "now") for system in others)
 
 
-def _point(each: Priced, kind: str, label: str = "") -> LinePoint:
-    value, low, high = (100 * (share or 0.0) for share in (each.ex.ex, each.ex.low, each.ex.high))
-    tip = f"{each.name}: {percent(each.ex)}, {money(each.usd)}"
-    return LinePoint(each.usd, value, low, high, kind, tip, label)
+def _point(system: Priced, kind: str, label: str = "") -> LinePoint:
+    value, low, high = (100 * (share or 0.0) for share in (system.ex.ex, system.ex.low, system.ex.high))
+    tip = f"{system.name}: {percent(system.ex)}, {money(system.usd)}"
+    return LinePoint(system.usd, value, low, high, kind, tip, label)
 
 
 _TITLES = {"usd": "USD per question", "tokens": "tokens per question", "calls": "calls per question"}
@@ -99,20 +99,22 @@ def candidate_chart(runs: Sequence[tuple[str, str, Mapping[str, Any] | None]]) -
     A run is given as the kind that draws it, its name and the object "candidates" of its summary. The line of pass@k
     is dashed, that of the majority solid, with intervals.
     """
-    known = [(kind, name, data["curve"]) for kind, name, data in runs if data]
-    if not known:
+    curves = [(kind, name, data["curve"]) for kind, name, data in runs if data]
+    if not curves:
         return None
-    unit = next((unit for unit in UNITS if all(curve[-1][unit] for _, _, curve in known)), "calls")
-    lines, said = [], []
-    for kind, name, curve in known:
-        points = tuple(_candidate_point(each, unit, kind, name) for each in curve)
-        shares = [100 * each["pass"]["value"] for each in curve]
+    unit = next((unit for unit in UNITS if all(curve[-1][unit] for _, _, curve in curves)), "calls")
+    lines, sentences = [], []
+    for kind, name, curve in curves:
+        points = tuple(_candidate_point(point, unit, kind, name) for point in curve)
+        shares = [100 * point["pass"]["value"] for point in curve]
         passed = tuple(LinePoint(at.x, y, y, y, kind) for at, y in zip(points, shares, strict=True))
         lines += [Line(passed, kind, dashed=True, marked=False), Line(points, kind)]
         first, last = points[0], points[-1]
-        said.append(f"{name}: {first.y:.1f} % with one candidate, {last.y:.1f} % by majority of {last.label}")
+        sentences.append(
+            f"{name}: {first.y:.1f} % with one candidate, {last.y:.1f} % by majority of {last.label}"
+        )
     ticks = _round_steps(max(line.points[-1].x for line in lines) or 1.0)
-    label = f"Execution accuracy against {_TITLES[unit]}. {'; '.join(said)}"
+    label = f"Execution accuracy against {_TITLES[unit]}. {'; '.join(sentences)}"
     return Lines(tuple(lines), label, tuple((tick, f"{tick:g}") for tick in ticks), _TITLES[unit])
 
 
@@ -158,9 +160,9 @@ def turn_chart(data: Mapping[str, Any] | None) -> Lines | None:
     if not data:
         return None
     curve = data["curve"]
-    line = Line(tuple(_turn_point(each) for each in curve), "b")
+    line = Line(tuple(_turn_point(point) for point in curve), "b")
     first, last = curve[0], curve[-1]
-    start, end = (f"{100 * each['value']:.1f} % after turn {each['turn']}" for each in (first, last))
+    start, end = (f"{100 * point['value']:.1f} % after turn {point['turn']}" for point in (first, last))
     label = f"{CAPTION}: {start}, {end}"
     ticks = tuple(
         (float(shown_point["turn"]), str(shown_point["turn"])) for shown_point in shown_points(data)
@@ -174,12 +176,12 @@ def turn_figure(data: Mapping[str, Any] | None, title: str) -> bytes | None:
     return None if chart is None else svg(chart, f"{CAPTION}; {title}").encode("utf-8", "replace")
 
 
-def _turn_point(each: Mapping[str, Any]) -> LinePoint:
-    low, high = each["interval"]
+def _turn_point(turn: Mapping[str, Any]) -> LinePoint:
+    low, high = turn["interval"]
     tip = (
-        f"stopped after turn {each['turn']}: {100 * each['value']:.2f} % ({100 * low:.1f} to {100 * high:.1f} %), "
-        f"{each['running']:,} questions still running, {cost_in_words(each)} per question"
+        f"stopped after turn {turn['turn']}: {100 * turn['value']:.2f} % ({100 * low:.1f} to {100 * high:.1f} %), "
+        f"{turn['running']:,} questions still running, {cost_in_words(turn)} per question"
     )
     return LinePoint(
-        float(each["turn"]), 100 * each["value"], 100 * low, 100 * high, "b", tip, str(each["turn"])
+        float(turn["turn"]), 100 * turn["value"], 100 * low, 100 * high, "b", tip, str(turn["turn"])
     )

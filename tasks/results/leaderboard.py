@@ -83,7 +83,7 @@ class Board:
     def unscored(self) -> str:
         """How many of the questions the runs' scores leave out, and why, in a sentence; "" for none."""
         left_out = sorted(
-            {self.questions - int(each.ex.total) for each in (*self.ranked, *self.not_ranked) if each.ex}
+            {self.questions - int(row.ex.total) for row in (*self.ranked, *self.not_ranked) if row.ex}
         )
         if not any(left_out):
             return ""
@@ -129,7 +129,7 @@ def _distinguished(
     alike: dict[str, list[RunRecord]] = {}
     for board, run in boards:
         alike.setdefault(board.title, []).append(run)
-    found = []
+    distinguished = []
     for board, run in boards:
         others = [other for other in alike[board.title] if other is not run]
         parts = []
@@ -141,14 +141,14 @@ def _distinguished(
         if any(other.databases != run.databases for other in others):
             digest = hashlib.sha256(repr(sorted(run.databases.items())).encode()).hexdigest()
             parts.append(f"databases {digest[:8]}")
-        found.append(replace(board, apart="; ".join(parts)))
-    return found
+        distinguished.append(replace(board, apart="; ".join(parts)))
+    return distinguished
 
 
 def _board(newest_first: Sequence[RunRecord], warehouse: Warehouse, by: str) -> Board:
     rows = _of_one_basis([(_row(run, by), _basis(run, by)) for run in newest_first])
     ranked = sorted(_latest(row for row in rows if not row.why_unranked), key=_order)
-    scores = [_score(each) for each in ranked]
+    scores = [_score(row) for row in ranked]
     run = newest_first[0]
     letters = _letters(ranked, run.rule, by, warehouse)
     return Board(
@@ -158,8 +158,8 @@ def _board(newest_first: Sequence[RunRecord], warehouse: Warehouse, by: str) -> 
         newest_first[0].questions or 0,
         run.questions_in_benchmark,
         tuple(
-            replace(each, rank=1 + scores.index(_score(each)), letters=letters.get(each.run_id, ""))
-            for each in ranked
+            replace(row, rank=1 + scores.index(_score(row)), letters=letters.get(row.run_id, ""))
+            for row in ranked
         ),
         tuple(_latest(row for row in rows if row.why_unranked)),
         by,
@@ -189,7 +189,7 @@ def _letters(ranked: Sequence[BoardRow], rule: str, by: str, warehouse: Warehous
     """Return the letters of runs by id; none of fewer than two, or where verdicts are not kept by question."""
     if len(ranked) < 2:
         return {}
-    run_ids, score = [each.run_id for each in ranked], ranked[0].by
+    run_ids, score = [row.run_id for row in ranked], ranked[0].by
     if score is None or not score.variant:
         right = warehouse.right_answers(run_ids, by or rule)
     elif score.variant == by:
@@ -201,10 +201,10 @@ def _letters(ranked: Sequence[BoardRow], rule: str, by: str, warehouse: Warehous
 
 def _latest(newest_first: Iterable[BoardRow]) -> list[BoardRow]:
     """Return the first of each backbone, pipeline, and changed settings or file of predictions."""
-    found: dict[tuple[str, str, str], BoardRow] = {}
-    for each in newest_first:
-        found.setdefault((each.backbone, each.pipeline, each.changed), each)
-    return list(found.values())
+    latest: dict[tuple[str, str, str], BoardRow] = {}
+    for row in newest_first:
+        latest.setdefault((row.backbone, row.pipeline, row.changed), row)
+    return list(latest.values())
 
 
 def _order(row: BoardRow) -> tuple[float, float]:

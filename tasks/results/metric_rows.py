@@ -40,8 +40,8 @@ class MetricRow:
     @property
     def is_share(self) -> bool:
         """Whether it is a share in 0..1."""
-        known = [value for value in (self.a, self.b) if value is not None]
-        return (bool(self.part) or self.unit == SHARE) and all(isinstance(value, Ratio) for value in known)
+        values = [value for value in (self.a, self.b) if value is not None]
+        return (bool(self.part) or self.unit == SHARE) and all(isinstance(value, Ratio) for value in values)
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -73,15 +73,15 @@ def metric_rows(a: RunRecord, b: RunRecord) -> tuple[MetricRow, ...]:
         return ()
     rows = []
     for name, declared in _metrics(a, b).items():
-        found = [run.metrics.get(name) for run in (a, b)]
+        data_of_runs = [run.metrics.get(name) for run in (a, b)]
         title, unit, better = name, SHARE, None
         if declared is not None:
             title, unit, better = declared.title, declared.unit, declared.better
-        for data in found:
+        for data in data_of_runs:
             if declared is None and isinstance(data, Mapping):
                 unit, better = data.get("unit", unit), data.get("better", better)
         words = declared.words if declared else {}
-        one, other = (dict(_values(data)) for data in found)
+        values_a, values_b = (dict(_values(data)) for data in data_of_runs)
         rows += [
             MetricRow(
                 name,
@@ -90,11 +90,11 @@ def metric_rows(a: RunRecord, b: RunRecord) -> tuple[MetricRow, ...]:
                 title,
                 unit,
                 better,
-                one.get(part),
-                other.get(part),
+                values_a.get(part),
+                values_b.get(part),
             )
-            for part in dict.fromkeys([*one, *other])
-            if _counts(one.get(part)) or _counts(other.get(part))
+            for part in dict.fromkeys([*values_a, *values_b])
+            if _counts(values_a.get(part)) or _counts(values_b.get(part))
         ]
     return tuple(rows)
 
@@ -120,12 +120,12 @@ def _counts(value: Value | None) -> bool:
 def _metrics(a: RunRecord, b: RunRecord) -> dict[str, Metric | None]:
     """Return metrics by name in the summary's order; those of a user's file, which is not imported, are None."""
     registered = sorted(map(METRICS.get, METRICS.names()), key=lambda metric: metric.order)
-    found: dict[str, Metric | None] = {metric.name: metric for metric in registered}
+    metrics: dict[str, Metric | None] = {metric.name: metric for metric in registered}
     for run in (a, b):
         names = run.settings_of("benchmark").get("metrics") or ()
         for name in names:
-            found.setdefault(str(name).rpartition(":")[2], None)
-    return found
+            metrics.setdefault(str(name).rpartition(":")[2], None)
+    return metrics
 
 
 def _values(data: Any, part: str = "") -> Iterator[tuple[str, Value]]:

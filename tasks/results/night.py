@@ -106,7 +106,7 @@ class Night:
             replace(entry, problem="", decline=None) if entry.problem else entry for entry in self.entries
         ]
         return frozenset(
-            each.run_id for each in answered if each.run_id and _verdict(each, self.gate) in WORSE
+            entry.run_id for entry in answered if entry.run_id and _verdict(entry, self.gate) in WORSE
         )
 
     @property
@@ -156,12 +156,12 @@ class Night:
             if (names := [entry.named for entry in self.entries if entry.verdict == verdict])
         ]
         if clauses:
-            found = f"{'; '.join(clauses)}{self._rest}."
+            conclusion = f"{'; '.join(clauses)}{self._rest}."
         elif self.colour == "No baseline yet":
-            found = f"{self._counted}, none compared. The next nightly run is compared with this one."
+            conclusion = f"{self._counted}, none compared. The next nightly run is compared with this one."
         else:
-            found = f"{self._counted}, no significant loss{self._rest}."
-        return f"{found} {self._missed}".strip()
+            conclusion = f"{self._counted}, no significant loss{self._rest}."
+        return f"{conclusion} {self._missed}".strip()
 
     def _problems(self, verdict: NightVerdict) -> str:
         """Say why entries have a verdict: the first line of each problem, once."""
@@ -175,7 +175,7 @@ class Night:
         if not self.missed:
             return ""
         nights = "nightly run was" if len(self.missed) == 1 else "nightly runs were"
-        times = ", ".join(f"{each:%Y-%m-%d %H:%M}" for each in self.missed[-MAX_MISSED:])
+        times = ", ".join(f"{start:%Y-%m-%d %H:%M}" for start in self.missed[-MAX_MISSED:])
         first = "the last of them " if len(self.missed) > MAX_MISSED else ""
         return f"{len(self.missed)} {nights} missed since the one before: {first}{times} UTC."
 
@@ -208,7 +208,7 @@ def judge(gate: Gate, entries: Sequence[NightEntry]) -> tuple[NightEntry, ...]:
 
 def _verdict(entry: NightEntry, gate: Gate) -> NightVerdict:
     # A regression on the answered questions comes before those without an answer.
-    found, points = entry.comparison, 100 * entry.comparison.difference if entry.comparison else 0.0
+    comparison, points = entry.comparison, 100 * entry.comparison.difference if entry.comparison else 0.0
     proven = entry.adjusted_p is not None and entry.adjusted_p < gate.level
     lost = points < 0 and -points >= gate.threshold
     if proven and lost:
@@ -227,7 +227,7 @@ def _verdict(entry: NightEntry, gate: Gate) -> NightVerdict:
         return "better"
     if entry.not_ranked:
         return "not ranked"
-    return "no worse" if found else "no baseline"
+    return "no worse" if comparison else "no baseline"
 
 
 _LATEST = re.compile(r"latest(?:~(\d+))?")

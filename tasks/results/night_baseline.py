@@ -72,16 +72,16 @@ def pin_history(home: Home) -> tuple[Pin, ...]:
     file = pins_file(home)
     if not file.exists():
         return ()
-    found = []
+    pins = []
     for number, line in enumerate(file.read_bytes().splitlines(), 1):  # text has further line separators
         try:
-            found.append(adapter_of(Pin).validate_json(line))
+            pins.append(adapter_of(Pin).validate_json(line))
         except ValidationError as error:
             raise DataError(
                 f"{file}, line {number}, is no pinned baseline: remove the line, then pin the baseline again with "
                 '"crosscheck nights baseline RUN --reason TEXT".'
             ) from error
-    return tuple(found)
+    return tuple(pins)
 
 
 def current_pins(history: Iterable[Pin]) -> dict[str, Pin]:

@@ -60,14 +60,14 @@ def _detail(entry: NightEntry, warehouse: Warehouse) -> Detail:
         return Detail(entry)
     current = warehouse.read_run(entry.run_id)
     before = warehouse.read_run(entry.baseline) if entry.baseline else None
-    found = entry.comparison
-    comparison = compare(before, current, confidence=found.confidence) if before and found else None
+    tested = entry.comparison
+    comparison = compare(before, current, confidence=tested.confidence) if before and tested else None
     flips = {flip.question_id: flip for flip in comparison.flips} if comparison else {}
     return Detail(
         entry,
         comparison=comparison,
-        broken=_named(found.broken if found else (), flips),
-        fixed=_named(found.fixed if found else (), flips),
+        broken=_named(tested.broken if tested else (), flips),
+        fixed=_named(tested.fixed if tested else (), flips),
         stages=_stages(before, current),
         causes=_causes(before, current),
         retryable=tuple(row for row in current.rows if row.outcome.retryable),
@@ -79,16 +79,21 @@ def _named(ids: Sequence[str], flips: Mapping[str, Flip]) -> tuple[Flip, ...]:
 
 
 def _stages(before: RunRecord | None, current: RunRecord) -> tuple[StageChange, ...]:
-    one, other = ({stage.name: stage for stage in run.stages} if run else {} for run in (before, current))
-    return tuple(StageChange(name, one.get(name), other.get(name)) for name in dict.fromkeys([*other, *one]))
+    stages_before, stages_now = (
+        {stage.name: stage for stage in run.stages} if run else {} for run in (before, current)
+    )
+    return tuple(
+        StageChange(name, stages_before.get(name), stages_now.get(name))
+        for name in dict.fromkeys([*stages_now, *stages_before])
+    )
 
 
 def _causes(before: RunRecord | None, current: RunRecord) -> tuple[CauseChange, ...]:
-    one, other = (run.metrics.get("errors") or {} if run else {} for run in (before, current))
-    known = before is not None and bool(one)
+    causes_before, causes_now = (run.metrics.get("errors") or {} if run else {} for run in (before, current))
+    known = before is not None and bool(causes_before)
     changes = [
-        CauseChange(name, one.get(name, 0) if known else None, other.get(name, 0))
-        for name in dict.fromkeys([*other, *one])
-        if one.get(name) or other.get(name)
+        CauseChange(name, causes_before.get(name, 0) if known else None, causes_now.get(name, 0))
+        for name in dict.fromkeys([*causes_now, *causes_before])
+        if causes_before.get(name) or causes_now.get(name)
     ]
-    return tuple(sorted(changes, key=lambda each: (-abs(each.now - (each.before or 0)), -each.now)))
+    return tuple(sorted(changes, key=lambda cause: (-abs(cause.now - (cause.before or 0)), -cause.now)))

@@ -172,16 +172,16 @@ class NightEntry:
     @property
     def p_value(self) -> float | None:
         """The p-value that the gate uses: by the measured flip rate if it decides, else of the exact McNemar test."""
-        found = self.comparison
-        if found is None or self.noise is None or not self.noise.decides:
-            return found.p_value if found else None
-        return self.noise.p_value(len(found.fixed), len(found.broken))
+        comparison = self.comparison
+        if comparison is None or self.noise is None or not self.noise.decides:
+            return comparison.p_value if comparison else None
+        return self.noise.p_value(len(comparison.fixed), len(comparison.broken))
 
     @property
     def before(self) -> Accuracy | None:
         """The baseline's right answers, of the questions that are compared; None without a comparison."""
-        found = self.comparison
-        return Accuracy(found.right_a, found.questions) if found else None
+        comparison = self.comparison
+        return Accuracy(comparison.right_a, comparison.questions) if comparison else None
 
     @computed_field
     @property
@@ -208,8 +208,8 @@ class NightEntry:
     @property
     def named(self) -> str:
         """Name of the evaluation, with the points that it lost or won against its baseline."""
-        found = self.comparison
-        return f"{self.name} ({points(found.difference)} points)" if found else self.name
+        comparison = self.comparison
+        return f"{self.name} ({points(comparison.difference)} points)" if comparison else self.name
 
 
 def _efficiency(measured: Mapping[str, Any]) -> dict[str, float]:

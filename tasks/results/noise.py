@@ -113,7 +113,7 @@ class Noise:
     def night_loss(self) -> float:
         """The smallest loss that one night proves in most cases, as a share: by the test that nightly runs use."""
         return min(
-            each.loss for each in self.provable if each.runs == 1 and each.level == self.provable[0].level
+            loss.loss for loss in self.provable if loss.runs == 1 and loss.level == self.provable[0].level
         )
 
     @computed_field
@@ -209,13 +209,13 @@ def _unstable(
 
 
 def _warnings(repeats: Sequence[RunRecord]) -> Iterator[str]:
-    versions = dict.fromkeys((each.version, each.git_commit) for each in repeats)
+    versions = dict.fromkeys((repeat.version, repeat.git_commit) for repeat in repeats)
     if len(versions) > 1:
         yield f"The repeats ran with {len(versions)} versions of Crosscheck: some differences may be due to its code."
-    engines = dict.fromkeys(each.engine for each in repeats)
+    engines = dict.fromkeys(repeat.engine for repeat in repeats)
     if len(engines) > 1:
         yield f"The SQL was executed by {shorten(tuple(engines), 3)}: some differences may be due to it."
-    cached = [each.run_id for each in repeats if each.cost.calls == 0 and each.cost.cached_calls]
+    cached = [repeat.run_id for repeat in repeats if repeat.cost.calls == 0 and repeat.cost.cached_calls]
     kinds = {str(repeat.settings_of("backbone").get("kind")) for repeat in repeats}
     if cached and kinds != {"offline"}:
         yield (
@@ -230,9 +230,9 @@ SUFFIX = ":repeats"
 
 def repeated_run(reference: str, runs: Sequence[RunHeader]) -> RunHeader:
     """Return the run that a user refers to; a repeat stands for the run that it repeats."""
-    found = find_run(reference, runs)
-    parent = found.tags.get(NOISE)
-    return find_run(parent, runs) if parent else found
+    run = find_run(reference, runs)
+    parent = run.tags.get(NOISE)
+    return find_run(parent, runs) if parent else run
 
 
 def repeats_of(run_id: str, runs: Sequence[RunHeader]) -> tuple[RunHeader, ...]:
@@ -240,12 +240,12 @@ def repeats_of(run_id: str, runs: Sequence[RunHeader]) -> tuple[RunHeader, ...]:
 
     Of several with one number it is the latest. Runs are given newest first.
     """
-    found: dict[int, RunHeader] = {}
+    repeats: dict[int, RunHeader] = {}
     for run in runs:
         whole = run.status == "complete" and not run.retryable and not run.rows_removed
         if run.tags.get(NOISE) == run_id and whole:
-            found.setdefault(int(run.tags[REPEAT]), run)
-    return tuple(found[number] for number in sorted(found))
+            repeats.setdefault(int(run.tags[REPEAT]), run)
+    return tuple(repeats[number] for number in sorted(repeats))
 
 
 def read_side(names: str, warehouse: Warehouse) -> tuple[RunRecord, ...]:
@@ -255,21 +255,21 @@ def read_side(names: str, warehouse: Warehouse) -> tuple[RunRecord, ...]:
         names: a run; several, separated by commas; or "RUN:repeats", the repeats that `--repeats` made of a run.
         warehouse: where they are.
     """
-    runs, found = warehouse.runs(), list[str]()
+    runs, run_ids = warehouse.runs(), list[str]()
     for name in (part.strip() for part in names.split(",")):
         if name.endswith(SUFFIX):
             run = repeated_run(name.removesuffix(SUFFIX), runs)
-            repeats = [each.run_id for each in repeats_of(run.run_id, runs)]
+            repeats = [repeat.run_id for repeat in repeats_of(run.run_id, runs)]
             if not repeats:
                 raise DataError(
                     f"{name}: the run {run.run_id} has no repeats. Its command with --repeats 5 makes them."
                 )
-            found += repeats
+            run_ids += repeats
         else:
-            found.append(find_run(name, runs).run_id)
-    if twice := next((run_id for run_id in found if found.count(run_id) > 1), None):
+            run_ids.append(find_run(name, runs).run_id)
+    if twice := next((run_id for run_id in run_ids if run_ids.count(run_id) > 1), None):
         raise DataError(f"{names}: the run {twice} is named twice. Name each run once.")
-    return tuple(warehouse.read_run(run_id) for run_id in found)
+    return tuple(warehouse.read_run(run_id) for run_id in run_ids)
 
 
 MIN_MEASURED = 3

@@ -70,11 +70,11 @@ def retention(
 
 
 def _latest(runs: Sequence[RunHeader], most: int) -> set[str]:
-    found: dict[tuple[str, str, str], list[str]] = {}
+    run_ids: dict[tuple[str, str, str], list[str]] = {}
     for run in runs:
         if run.is_finished:
-            found.setdefault((run.benchmark, run.backbone, run.pipeline), []).append(run.run_id)
-    return {run_id for ids in found.values() for run_id in ids[:most]}
+            run_ids.setdefault((run.benchmark, run.backbone, run.pipeline), []).append(run.run_id)
+    return {run_id for ids in run_ids.values() for run_id in ids[:most]}
 
 
 def _baselines(

@@ -62,20 +62,20 @@ def pairs(arguments: PairsOptions) -> None:
         evaluated = [
             arguments.folders.benchmark(benchmark_settings(name), progress) for name in arguments.evaluated
         ]
-        made = make_pairs(arguments.read_runs(*arguments.runs), evaluated, arguments.folders, progress)
-    write_pairs(arguments.output, made)
-    right = sum(pair.right for pair in made.by_prompt.values())
-    left_out = dict(made.left_out)
+        written = make_pairs(arguments.read_runs(*arguments.runs), evaluated, arguments.folders, progress)
+    write_pairs(arguments.output, written)
+    right = sum(pair.right for pair in written.by_prompt.values())
+    left_out = dict(written.left_out)
 
     def show(stream: TextIO) -> None:
         reasons = "; ".join(f"{number:,} {reason}" for reason, number in left_out.items())
         click.echo(
-            f"{counted(len(made.by_prompt), 'training pair')} in {arguments.output}, {right:,} with a right "
+            f"{counted(len(written.by_prompt), 'training pair')} in {arguments.output}, {right:,} with a right "
             f"preliminary SQL. Questions left out: {reasons}.",
             stream,
         )
 
-    arguments.emit({"pairs": len(made.by_prompt), "right": right, "left_out": left_out}, show)
+    arguments.emit({"pairs": len(written.by_prompt), "right": right, "left_out": left_out}, show)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -47,9 +47,9 @@ def command(arguments: LeaderboardOptions) -> None:
     warehouse = Warehouse(arguments.read_folder.warehouse)
     boards = leaderboard(warehouse, arguments.benchmark, arguments.by)
     if arguments.benchmark is not None and not boards:
-        known = sorted({run.benchmark for run in warehouse.runs()})
+        benchmarks = sorted({run.benchmark for run in warehouse.runs()})
         raise DataError(
-            f'No run of "{arguments.benchmark}" is finished. {did_you_mean(arguments.benchmark, known)}'.strip()
+            f'No run of "{arguments.benchmark}" is finished. {did_you_mean(arguments.benchmark, benchmarks)}'.strip()
         )
     if arguments.by and boards and not any(board.ranked for board in boards):
         scores = {name for stored in warehouse.finished_runs() for name in stored.scores}

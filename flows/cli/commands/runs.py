@@ -48,11 +48,11 @@ def command(arguments: RunsOptions) -> None:
     runs = Warehouse(warehouse).runs()
     if (
         arguments.benchmark
-        and (known := {run.benchmark for run in runs})
-        and arguments.benchmark not in known
+        and (benchmarks := {run.benchmark for run in runs})
+        and arguments.benchmark not in benchmarks
     ):
         raise DataError(
-            f'There is no run of "{arguments.benchmark}". {did_you_mean(arguments.benchmark, sorted(known))}'
+            f'There is no run of "{arguments.benchmark}". {did_you_mean(arguments.benchmark, sorted(benchmarks))}'
         )
     records = [
         run

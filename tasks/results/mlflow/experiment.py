@@ -63,7 +63,7 @@ def view(
         order: by what the runs are ordered, from the highest to the lowest.
         cards: the charts that come first, by section; None: the usual ones.
     """
-    shown = _CARDS if cards is None else cards
+    sections = _CARDS if cards is None else cards
     table = {"orderByKey": order, "orderByAsc": False, "selectedColumns": tuple(COLUMNS)}
     state = table | {
         "searchFilter": search,
@@ -72,11 +72,11 @@ def view(
         "runsHiddenMode": _SHOWN_RUNS,
         "hideEmptyCharts": True,
         "isAccordionReordered": True,
-        "compareRunSections": [_section(name, display=True) for name in shown]
+        "compareRunSections": [_section(name, display=True) for name in sections]
         + [_section(name, display=False) for name in _COLLAPSED],
         "compareRunCharts": [
             card | {"uuid": f"crosscheck-{name}-{number}", "metricSectionId": f"crosscheck-{name}"}
-            for name, charts in shown.items()
+            for name, charts in sections.items()
             for number, card in enumerate(charts)
         ],
     }
@@ -172,16 +172,16 @@ def find_or_create(
     """
     from mlflow.exceptions import MlflowException
 
-    found = client.get_experiment_by_name(name)
-    if found is None:
+    experiment = client.get_experiment_by_name(name)
+    if experiment is None:
         try:
             client.create_experiment(name, artifacts.as_uri() if artifacts else None, tags)
         except MlflowException:  # another process was faster
             if client.get_experiment_by_name(name) is None:
                 raise
-        found = client.get_experiment_by_name(name)
-    assert found is not None
-    return found
+        experiment = client.get_experiment_by_name(name)
+    assert experiment is not None
+    return experiment
 
 
 @contextmanager
@@ -210,11 +210,11 @@ def open_experiment(
     With `nights` it also has a view of the runs of nightly runs.
     """
     name = experiment_name(benchmark)
-    found = find_or_create(client, name, artifacts, _tags(benchmark))
-    if found.lifecycle_stage == "deleted":
+    experiment = find_or_create(client, name, artifacts, _tags(benchmark))
+    if experiment.lifecycle_stage == "deleted":
         raise ConfigurationError(
             f'MLflow\'s experiment "{name}" was deleted. Bring it back with '
-            f'"mlflow experiments restore --experiment-id {found.experiment_id}", or remove it for good '
+            f'"mlflow experiments restore --experiment-id {experiment.experiment_id}", or remove it for good '
             'with "mlflow gc".'
         )
     views = {view_tag(): view()}
@@ -224,9 +224,9 @@ def open_experiment(
             "Nights", "tags.night LIKE '%'", order="attributes.start_time", cards=cards
         )
     for tag, content in views.items():
-        if found.tags.get(tag) != content:
-            client.set_experiment_tag(found.experiment_id, tag, content)
-    return str(found.experiment_id)
+        if experiment.tags.get(tag) != content:
+            client.set_experiment_tag(experiment.experiment_id, tag, content)
+    return str(experiment.experiment_id)
 
 
 def colour_of(client: "MlflowClient", experiment_id: str, name: str) -> str:
@@ -235,12 +235,12 @@ def colour_of(client: "MlflowClient", experiment_id: str, name: str) -> str:
     The first names of an experiment get a colour each, in the order in which they come. Later ones share them.
     """
     digest = hashlib.sha256(name.encode()).hexdigest()[:8]
-    known = client.get_experiment(experiment_id).tags.get(COLOURS, "").split()
-    if digest not in known and len(known) < len(_PALETTE):
-        known.append(digest)
-        client.set_experiment_tag(experiment_id, COLOURS, " ".join(known))
-    place = known.index(digest) if digest in known else int(digest, 16)
-    return _PALETTE[place % len(_PALETTE)]
+    digests = client.get_experiment(experiment_id).tags.get(COLOURS, "").split()
+    if digest not in digests and len(digests) < len(_PALETTE):
+        digests.append(digest)
+        client.set_experiment_tag(experiment_id, COLOURS, " ".join(digests))
+    position = digests.index(digest) if digest in digests else int(digest, 16)
+    return _PALETTE[position % len(_PALETTE)]
 
 
 def _tags(benchmark: str) -> dict[str, str]:
@@ -260,8 +260,8 @@ def show_sweep(store: Store, mlflow_run_id: str, sweep: str) -> str:
     def add_view(client: "MlflowClient") -> None:
         nonlocal experiment_id
         experiment_id = client.get_run(mlflow_run_id).info.experiment_id
-        shown = view(f"Sweep {sweep}", f"tags.sweep = '{sweep}'")
-        client.set_experiment_tag(experiment_id, view_tag(name), shown)
+        sweep_view = view(f"Sweep {sweep}", f"tags.sweep = '{sweep}'")
+        client.set_experiment_tag(experiment_id, view_tag(name), sweep_view)
 
     if problem := attempt(store, add_view):
         _LOG.warning("MLflow has no view of sweep %s: %s", sweep, problem)

@@ -105,9 +105,9 @@ def _plain(report: Report) -> dict[str, Logged]:
         "questions/gold_fault": len(report.gold_faults),
         "questions/degraded": report.degradation.affected,
     }
-    for each in report.degradation.stages:
-        values[f"stage_unreadable/{each.stage}"] = Ratio(each.unreadable, each.replies)
-        values[f"stage_fallbacks/{each.stage}"] = each.fallbacks
+    for degraded in report.degradation.stages:
+        values[f"stage_unreadable/{degraded.stage}"] = Ratio(degraded.unreadable, degraded.replies)
+        values[f"stage_fallbacks/{degraded.stage}"] = degraded.fallbacks
     values |= {f"failures/{kind}": count for kind, count in report.failures.items()}
     for name, measurement in report.measurements.items():
         values |= {name: measurement.value} | dict(measurement.further)
@@ -336,7 +336,7 @@ def _dataset(run: RunRecord) -> dict[str, str]:
 
 def _tags(run: RunRecord) -> dict[str, str]:
     """Return tags; those under `mlflow.` fill the columns that MLflow's UI has of its own."""
-    known = {
+    tags = {
         "status": run.status,
         "rule": run.rule,
         "benchmark_revision": run.revision,
@@ -352,7 +352,7 @@ def _tags(run: RunRecord) -> dict[str, str]:
         "mlflow.user": run.user,
         **dict(run.tags),
     }
-    return {name: value for name, value in known.items() if value}
+    return {name: value for name, value in tags.items() if value}
 
 
 def _params(run: RunRecord) -> dict[str, str]:

@@ -61,7 +61,7 @@ class Artifacts(Store):
 
     def holding(self, retention: Retention) -> Holding:
         """Count the folders."""
-        folders = [each for each in self.path.iterdir() if each.is_dir()] if self.path.is_dir() else []
+        folders = [folder for folder in self.path.iterdir() if folder.is_dir()] if self.path.is_dir() else []
         old = self._removable(retention)
         return Holding(
             self.name,

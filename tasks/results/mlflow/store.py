@@ -341,8 +341,8 @@ def ui_url(store: Store, experiment_id: str, run_id: str | None = None, view: st
 def _mlflow() -> list[str]:
     """Return how to call the `mlflow` of this environment, in as few words as the shell needs."""
     script = Path(sys.executable).with_name("mlflow")
-    found = shutil.which("mlflow")
-    if found and Path(found) == script:
+    executable = shutil.which("mlflow")
+    if executable and Path(executable) == script:
         return ["mlflow"]
     return [str(script)] if script.exists() else [sys.executable, "-m", "mlflow"]
 

@@ -80,14 +80,14 @@ def choose(
     chosen = sampled | traced
     shown = chosen - set(unchanged)
     others = (chosen - shown) | sample_of(set(names) - chosen, brief)
-    wanted = {*failures, *wrong, *(name for name in names if name in flipped)}
+    failed_ids = {*failures, *wrong, *(name for name in names if name in flipped)}
     causes = report.measurements.get("errors")
     return TraceChoice(
         tuple(row for row in rows if row.question.id in shown),
         tuple(row for row in rows if row.question.id in others),
         len(rows),
-        len(wanted),
-        len(shown & wanted),
+        len(failed_ids),
+        len(shown & failed_ids),
         len(shown & sampled),
         flipped,
         chosen - shown,

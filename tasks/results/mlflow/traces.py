@@ -264,13 +264,13 @@ class _Maker:
         of_run = {"mlflow.assessment.sourceRunId": self._run_id}
         why = "the same result as the gold SQL" if correct else "another result than the gold SQL"
         common: dict[str, Any] = {"source": source, "metadata": of_run, "span_id": span_id}
-        found: list[Assessment] = [
+        assessments: list[Assessment] = [
             Feedback(self._verdict, correct, rationale=self._safe(span.error or why), **common),
             Expectation("expected_response", storable(score.gold_sql), **common),
         ]
         if causes := self._choice.causes.get(score.question.id):
-            found.append(Feedback("causes", causes, **common))
-        return found
+            assessments.append(Feedback("causes", causes, **common))
+        return assessments
 
     def _spans(
         self, span: QuestionSpan, trace_id: str, parent: str, place: str, start_ns: int

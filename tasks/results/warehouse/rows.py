@@ -80,9 +80,9 @@ def _question_row(score: QuestionScore) -> dict[str, Any]:
 
 
 def _candidate_rows(score: QuestionScore) -> Iterator[dict[str, Any]]:
-    given = {candidate.stage: candidate for candidate in score.outcome.candidates}
-    for place, stage in enumerate(dict.fromkeys([*given, *score.stages])):
-        candidate, verdict = given.get(stage), score.stages.get(stage)
+    candidates = {candidate.stage: candidate for candidate in score.outcome.candidates}
+    for place, stage in enumerate(dict.fromkeys([*candidates, *score.stages])):
+        candidate, verdict = candidates.get(stage), score.stages.get(stage)
         yield {
             **(_row(candidate) if candidate else {}),
             **(_verdict_row(verdict) if verdict else {}),
@@ -125,10 +125,10 @@ def _names(record: Any) -> tuple[str, ...]:
 
 
 def _by_question(rows: Iterable[Row]) -> defaultdict[str, list[Row]]:
-    found: defaultdict[str, list[Row]] = defaultdict(list)
+    rows_by_question: defaultdict[str, list[Row]] = defaultdict(list)
     for row in rows:
-        found[row["question_id"]].append(row)
-    return found
+        rows_by_question[row["question_id"]].append(row)
+    return rows_by_question
 
 
 def _score(row: Row, candidates: list[Row], stages: list[Row], calls: list[Row]) -> QuestionScore:
