@@ -15,7 +15,7 @@ BUDGETS = {
     "flows/cli": 4_160,
     "flows/evaluate": 7_168,
     "flows/matrix": 1_134,
-    "flows/pages": 1_518,
+    "flows/pages": 1_524,
     "flows/pipelines": 947,
     "flows/prefect": 2_614,
     "flows/runtime": 815,

@@ -237,8 +237,8 @@ class Crosscheck(Scores):
                 limit=limit,
             )
 
-        models, ways = ([str(each) for each in group] for group in (backbones, pipelines))
-        cells = plan_sweep(cell, models, ways, grid_axes(grid), sends_requests=not dry_run)
+        backbone_names, pipeline_names = ([str(name) for name in group] for group in (backbones, pipelines))
+        cells = plan_sweep(cell, backbone_names, pipeline_names, grid_axes(grid), sends_requests=not dry_run)
         check_budget([cell.settings for cell in cells], budget_usd)
         labels = {} if dry_run else self._labels()
         with restored_environment():

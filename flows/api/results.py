@@ -155,7 +155,7 @@ class Results(Folder):
 
         runs = self._warehouse.runs()
         parent = repeated_run(self._find(run), runs).run_id
-        return measure(self._read(parent), [self._read(each.run_id) for each in repeats_of(parent, runs)])
+        return measure(self._read(parent), [self._read(repeat.run_id) for repeat in repeats_of(parent, runs)])
 
     def plot(
         self,
@@ -267,11 +267,11 @@ class Scores(Results):
         """
         from tasks.settings.assemble import benchmark_settings
 
-        given = trajectories if predictions is None else predictions
-        if given is None or (predictions is not None and trajectories is not None):
+        file_or_answers = trajectories if predictions is None else predictions
+        if file_or_answers is None or (predictions is not None and trajectories is not None):
             raise ConfigurationError("Give one of predictions and trajectories.")
         chosen = benchmark_settings(str(benchmark), overrides(settings))
-        with as_file(given) as file, self._progress() as progress:
+        with as_file(file_or_answers) as file, self._progress() as progress:
             return self._score(
                 file, trajectories is not None, chosen, name or file.stem, questions, None, progress
             )

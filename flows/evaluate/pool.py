@@ -57,20 +57,20 @@ async def answer_all(
         restored: outcomes that have been restored already; None: they are looked for, in a task run.
     """
     answers = Answers(dict(given.outcomes), fatal=given.fatal) if given else Answers()
-    known = dict(answers.outcomes)
+    done = dict(answers.outcomes)
     outcomes = restored
     if outcomes is None:
         outcomes = await restore_answers(
-            [question for question in questions if question.id not in known], runner
+            [question for question in questions if question.id not in done], runner
         )
         answers.task_runs += 1
     answers.restored = sum(map(_is_restored, outcomes.values()))
     control.progress.questions(len(questions), answers.restored)
     async with _scoring(score) as scored:
         for question in questions:
-            if (outcome := known.get(question.id) or outcomes.get(question.id)) is not None:
+            if (outcome := done.get(question.id) or outcomes.get(question.id)) is not None:
                 answers.outcomes[question.id] = outcome
-                if question.id in known or not _is_restored(outcome):
+                if question.id in done or not _is_restored(outcome):
                     _show(control.progress, outcome)
                 scored(question, outcome)
         queue = [question for question in questions if question.id not in answers.outcomes]

@@ -143,12 +143,15 @@ def key_document(checked: CheckedKey) -> Document:
     )
 
 
-def _item(each: CheckedEntry, name: str) -> QuestionItem:
-    question, entry, kind = each.question, each.entry, _kind(each)
-    official, *further = each.golds or (None,)
-    own = each.sqls[0].sql if each.sqls else None
-    ran = f" ({_rows_in_words(each.gold)})" if each.gold else ""
-    more = (*(Code(sql, "sql") for sql in further if sql), *(_result_tables(each.gold) if each.gold else ()))
+def _item(checked: CheckedEntry, name: str) -> QuestionItem:
+    question, entry, kind = checked.question, checked.entry, _kind(checked)
+    official, *further = checked.golds or (None,)
+    own = checked.sqls[0].sql if checked.sqls else None
+    ran = f" ({_rows_in_words(checked.gold)})" if checked.gold else ""
+    more = (
+        *(Code(sql, "sql") for sql in further if sql),
+        *(_result_tables(checked.gold) if checked.gold else ()),
+    )
     return QuestionItem(
         question.id,
         Span(kind, KINDS[kind], "badge"),
@@ -158,15 +161,18 @@ def _item(each: CheckedEntry, name: str) -> QuestionItem:
         (
             AnswerBlock(f"official gold{ran}", official, own, blocks=more),
             AnswerBlock(
-                f"{name}: {entry.action}{_ran(each.sqls[:1])}", own, official, blocks=tuple(_blocks(each))
+                f"{name}: {entry.action}{_ran(checked.sqls[:1])}",
+                own,
+                official,
+                blocks=tuple(_blocks(checked)),
             ),
         ),
         {"result": kind, "action": entry.action, "database": question.database_id},
     )
 
 
-def _kind(each: CheckedEntry) -> str:
-    sqls = each.sqls
+def _kind(checked: CheckedEntry) -> str:
+    sqls = checked.sqls
     if not sqls:
         return "no SQL"
     if any(sql.execution is not None and not sql.execution.ok for sql in sqls):
@@ -182,17 +188,17 @@ def _ran(sqls: tuple[CheckedSql, ...]) -> str:
     )
 
 
-def _blocks(each: CheckedEntry) -> Iterator[Block]:
+def _blocks(checked: CheckedEntry) -> Iterator[Block]:
     """Yield what a page shows of a key's answer below its first SQL: why, its text, results and further SQL."""
-    entry = each.entry
+    entry = checked.entry
     if entry.reason or entry.source:
         yield Sentence(f"{entry.reason}{f' ({entry.source})' if entry.source else ''}".strip(), "note")
-    if each.other_text:
-        text = each.question.text if entry.question is None else entry.question
-        hint = each.question.evidence if entry.evidence is None else entry.evidence
+    if checked.other_text:
+        text = checked.question.text if entry.question is None else entry.question
+        hint = checked.question.evidence if entry.evidence is None else entry.evidence
         yield Sentence(f"its text: {text} {hint}".rstrip(), "note")
-    for place, sql in enumerate(each.sqls):
-        if place:
+    for number, sql in enumerate(checked.sqls):
+        if number:
             yield Sentence(f"also right{_ran((sql,))}", "note")
             yield Code(sql.sql, "sql")
         if sql.execution:

@@ -313,14 +313,14 @@ def _print_calls(console: Console, view: QuestionView, *, whole: bool) -> None:
     if records:
         console.print("\n[bold]Model calls[/]")
     for record in records:
-        only_one = len(record.calls) == 1 and not whole
-        console.print(_record(record), end=" " if only_one else "\n")
-        for call in record.calls[:only_one]:
+        inline_calls = record.calls if len(record.calls) == 1 and not whole else ()
+        console.print(_record(record), end=" " if inline_calls else "\n")
+        for call in inline_calls:
             _print_model_call(console, view, call, whole=whole)
         for note in (record.error, record.skipped and f"skipped: {record.skipped}", *record.notes):
             if note:
                 console.print(f"  [yellow]![/] {literal(note)}")
-        for call in record.calls[only_one:]:
+        for call in record.calls[len(inline_calls) :]:
             _print_model_call(console, view, call, whole=whole)
     if view.exchanges.problem:
         console.print(f"[yellow]![/] {literal(view.exchanges.problem)}")

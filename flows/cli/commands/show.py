@@ -77,9 +77,9 @@ def command(arguments: ShowOptions) -> None:
         from flows.pages.question import print_question
 
         score = find_question(stored, arguments.question)
-        (shown,) = view_questions(stored, [score], arguments.folders, rows=arguments.rows, compared=COMPARED)
-        document = QuestionDocument.model_validate(shown) if arguments.as_json else None
-        arguments.emit(document, lambda stream: print_question(shown, stream, whole=arguments.prompts))
+        (viewed,) = view_questions(stored, [score], arguments.folders, rows=arguments.rows, compared=COMPARED)
+        document = QuestionDocument.model_validate(viewed) if arguments.as_json else None
+        arguments.emit(document, lambda stream: print_question(viewed, stream, whole=arguments.prompts))
         return
     from flows.evaluate.run_view import ListedQuestion, view_run
     from flows.pages.question import print_lists
