@@ -25,7 +25,7 @@ BUDGETS = {
     "tasks/database": 5_894,
     "tasks/documents": 1_478,
     "tasks/pages": 3_100,
-    "tasks/results": 7_460,
+    "tasks/results": 7_478,
     "tasks/retrieval": 1_636,
     "tasks/scoring": 5_699,
     "tasks/settings": 2_187,

@@ -143,6 +143,17 @@ class RunHeader(BaseModel):
         return f"{self.backbone} | {self.pipeline}"
 
     @property
+    def label(self) -> str:
+        """The run's name in MLflow: the user's, else what was evaluated; of a nightly run, after the night's time.
+
+        A second one on one day has its time, too.
+        """
+        night = self.tags.get(NIGHT, "").replace("T", " ", 1).removesuffix("Z")
+        repeat = f"(repeat {self.tags[REPEAT]})" if REPEAT in self.tags else ""
+        rerun = "(re-run)" if "parent_run_id" in self.tags else ""
+        return " ".join(part for part in (night, self.tags.get("name") or self.name, repeat, rerun) if part)
+
+    @property
     def is_finished(self) -> bool:
         """Whether it came to its end, with or without an answer to every question."""
         return self.status in FINISHED
@@ -312,14 +323,6 @@ class RunRecord(RunHeader):
     def made_elsewhere(self) -> bool:
         """Whether its answers were read from a file of predictions; what they cost is then unknown."""
         return self.settings_of("pipeline").get("kind") == PREDICTIONS
-
-    @property
-    def label(self) -> str:
-        """The run's name in MLflow: the user's, else what was evaluated; of a nightly run, after the night's time."""
-        night = self.tags.get(NIGHT, "").replace("T", " ", 1).removesuffix("Z")
-        repeat = f"(repeat {self.tags[REPEAT]})" if REPEAT in self.tags else ""
-        rerun = "(re-run)" if "parent_run_id" in self.tags else ""
-        return " ".join(part for part in (night, self.tags.get("name") or self.name, repeat, rerun) if part)
 
     @property
     def why_unranked(self) -> str:

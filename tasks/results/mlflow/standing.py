@@ -27,6 +27,8 @@ SCORE, VERSUS_BEST = "score", "vs_best"
 """Tags of a run in MLflow: its score in words, and its verdict against the best run of the same questions."""
 BELOW_BEST = "ex_below_best"
 """Metric of a run in MLflow: by how much its execution accuracy is below the best run's, 0 to 1."""
+ALONE = "no other run"
+"""Verdict of a run whose questions no other run has."""
 MAX_UPDATED = 50
 """Most earlier runs whose verdict is renewed when a better run comes: the latest."""
 
@@ -82,9 +84,11 @@ def _verdicts(warehouse: Warehouse, record: RunRecord) -> dict[str, tuple[float,
     best = next(ranked, None)
     if best is None:
         return {}
-    runs: list[RunHeader] = [record]
+    if len(peers) == 1:
+        return {record.mlflow_run_id: (0.0, ALONE)} if record.mlflow_run_id else {}
+    runs: list[RunHeader] = [record, best]
     if best.run_id == record.run_id:
-        runs += [run for run in peers if run.run_id != record.run_id][:MAX_UPDATED]
+        runs = [record, *[run for run in peers if run.run_id != record.run_id][:MAX_UPDATED]]
     right = warehouse.right_answers({best.run_id, *(run.run_id for run in runs)}, record.rule)
     return {run.mlflow_run_id: _against(best, run, right) for run in runs if run.mlflow_run_id}
 

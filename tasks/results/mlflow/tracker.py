@@ -189,11 +189,22 @@ class Tracker:
         created = client.create_run(
             experiment_id,
             start_time=int(package.run.started.timestamp() * 1000),
-            run_name=package.run.label,
+            run_name=self._run_name(package.run),
             tags={**package.tags, "mlflow.runColor": colour},
         )
         self._tracked = Tracked(self.store.shown, created.info.run_id, experiment_id)
         self._made(created.info.run_id)
+
+    def _run_name(self, run: RunRecord) -> str:
+        """Return the name of a run in MLflow; with its time if a run of that day, in the working folder, has it."""
+        try:
+            others = [other for other in Warehouse(self._home.warehouse).runs() if other.run_id != run.run_id]
+        except CrosscheckError:  # whoever needs the warehouse says what is wrong with it
+            others = []
+        same = any(
+            other.label == run.label and other.started.date() == run.started.date() for other in others
+        )
+        return f"{run.label}, {run.started:%H:%M:%S}" if same else run.label
 
     def _send(self, client: "MlflowClient", package: Package, ending: Ending) -> None:
         if not self._opened:

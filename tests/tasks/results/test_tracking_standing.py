@@ -1,6 +1,7 @@
 """The verdict of a run against the best run of the same questions, as MLflow's list of runs shows it."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -38,13 +39,18 @@ class Runs:
 
 
 @pytest.fixture
-def runs(store: Store, warehouse: Warehouse) -> Runs:
-    return Runs(store, warehouse)
+def runs(store: Store) -> Runs:
+    assert store.sqlite_file is not None
+    return Runs(store, Warehouse(Home(store.sqlite_file.parent).warehouse))
 
 
-def test_the_first_run_of_some_questions_is_the_best(runs: Runs) -> None:
+def test_the_first_run_of_some_questions_is_the_best_once_there_is_another(runs: Runs) -> None:
     only = runs.add("r1", 8)
-    assert runs.standing(only) == ("best", 0)
+    assert runs.standing(only) == ("no other run", 0)
+    assert runs.standing(runs.add("r2", 7)) == ("tied with best, p = 1", 0.05) and runs.standing(only) == (
+        "best",
+        0,
+    )
     assert runs.client.get_run(str(only.mlflow_run_id)).data.tags["score"] == (
         "40.00 % (8 of 20), 21.9 to 61.3 %"
     )
@@ -75,7 +81,19 @@ def test_a_run_of_other_questions_or_one_that_must_not_be_ranked_is_not_the_best
     runs: Runs, changes: dict[str, object]
 ) -> None:
     runs.add("other", 20, **changes)
-    assert runs.standing(runs.add("r1", 8)) == ("best", 0)
+    assert runs.standing(runs.add("r1", 8))[0] in ("best", "no other run")
+
+
+def test_runs_of_one_day_have_names_of_their_own(runs: Runs) -> None:
+    def name(record: RunRecord) -> str | None:
+        name: str | None = runs.client.get_run(str(record.mlflow_run_id)).info.run_name
+        return name
+
+    first, second, third = runs.add("r1", 5), runs.add("r2", 5), runs.add("r3", 5, pipeline="dac")
+    assert name(first) == first.name and name(third) == third.name
+    assert name(second) == f"{second.name}, {second.started:%H:%M:%S}"
+    later = second.started + timedelta(days=1)
+    assert name(runs.add("r4", 5, started=later)) == first.name
 
 
 def test_a_verdict_that_cannot_be_written_is_logged_and_loses_nothing(
