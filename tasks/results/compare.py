@@ -31,7 +31,7 @@ from tasks.results.warehouse.run_names import run_before
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.build_report import DIFFICULTIES
 from tasks.scoring.candidates import is_candidate
-from tasks.scoring.cost import reported_cost, total_cost
+from tasks.scoring.cost import reported_cost, total, total_cost
 from tasks.scoring.report import UNGRADED, QuestionScore, flips, is_right
 from tasks.scoring.score import CONFIDENCE, Accuracy
 from tasks.scoring.significance import PairedTest, compare_runs, holm_of_known, mcnemar
@@ -175,13 +175,12 @@ def _side(
     )
     first, single = runs[0], len(runs) == 1
     records = [record for run_rows in rows for row in run_rows for record in row.outcome.stages]
-    unknown = reported_cost(records) if first.made_elsewhere else None
-    uncached = unknown or total_cost(
-        [
-            replace(record, restored=False, calls=tuple(replace(call, cached=False) for call in record.calls))
-            for record in records
-        ]
-    )
+    cost = (reported_cost if first.made_elsewhere else total_cost)(records)
+    calls = [call for record in records for call in record.calls]
+    if first.made_elsewhere:
+        tokens = cost.input_tokens, cost.output_tokens
+    else:
+        tokens = total([call.usage.input for call in calls]), total([call.usage.output for call in calls])
     return Side(
         letter,
         ",".join(run.run_id for run in side_runs),
@@ -192,9 +191,8 @@ def _side(
         first.started,
         first.engine,
         side_runs[0].ex if single else None,
-        unknown or total_cost(records),
-        uncached.input_tokens,
-        uncached.output_tokens,
+        cost,
+        *tokens,
         only,
         sum(not row.executable for run in runs for row in run.rows),
         side_runs,
