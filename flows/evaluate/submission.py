@@ -66,20 +66,20 @@ def export_submission(run: RunRecord, target: Path, folders: Folders, form: Form
     gold, made = _gold(written, target, benchmark)
     write_text(submission_text(predictions, written), target, "--submission", "file")
     return Exported(
-        str(target),
-        written,
-        len(predictions),
-        sum(bool(prediction.sql) for prediction in predictions),
-        changed_literals(predictions) if written == "lines" else (),
-        tuple(
+        file=str(target),
+        form=written,
+        questions=len(predictions),
+        answered=sum(bool(prediction.sql) for prediction in predictions),
+        changed=changed_literals(predictions) if written == "lines" else (),
+        rewritten=tuple(
             prediction.question_id
             for prediction in predictions
             if written == "lines" and "value" in (prediction.sql or "")
         ),
-        EVALUATORS[written],
-        _evaluator_command(written, target, benchmark, gold) if gold else "",
-        str(gold) if made else "",
-        _score_command(run, target, benchmark),
+        evaluator=EVALUATORS[written],
+        command=_evaluator_command(written, target, benchmark, gold) if gold else "",
+        gold_file=str(gold) if made else "",
+        score_command=_score_command(run, target, benchmark),
     )
 
 

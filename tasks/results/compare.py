@@ -176,27 +176,24 @@ def _side(
     first, single = runs[0], len(runs) == 1
     records = [record for run_rows in rows for row in run_rows for record in row.outcome.stages]
     cost = (reported_cost if first.made_elsewhere else total_cost)(records)
-    calls = [call for record in records for call in record.calls]
-    if first.made_elsewhere:
-        tokens = cost.input_tokens, cost.output_tokens
-    else:
-        tokens = total([call.usage.input for call in calls]), total([call.usage.output for call in calls])
+    usages = [call.usage for record in records for call in record.calls]
     return Side(
-        letter,
-        ",".join(run.run_id for run in side_runs),
-        first.backbone,
-        first.pipeline,
-        next((run.status for run in side_runs if run.status != "complete"), "complete"),
-        first.tags,
-        first.started,
-        first.engine,
-        side_runs[0].ex if single else None,
-        cost,
-        *tokens,
-        only,
-        sum(not row.executable for run in runs for row in run.rows),
-        side_runs,
-        None if single else stdev(run.ex.ex or 0.0 for run in side_runs),
+        letter=letter,
+        run_id=",".join(run.run_id for run in side_runs),
+        backbone=first.backbone,
+        pipeline=first.pipeline,
+        status=next((run.status for run in side_runs if run.status != "complete"), "complete"),
+        tags=first.tags,
+        started=first.started,
+        engine=first.engine,
+        ex=side_runs[0].ex if single else None,
+        cost=cost,
+        input_tokens=cost.input_tokens if first.made_elsewhere else total([use.input for use in usages]),
+        output_tokens=cost.output_tokens if first.made_elsewhere else total([use.output for use in usages]),
+        left_out=only,
+        not_executable=sum(not row.executable for run in runs for row in run.rows),
+        runs=side_runs,
+        sd=None if single else stdev(run.ex.ex or 0.0 for run in side_runs),
     )
 
 
@@ -398,29 +395,29 @@ def _flips(pairs: Sequence[Pair], rule: str) -> Iterator[Flip]:
         if pair.change:
             question = pair.a.question
             yield Flip(
-                question.id,
-                pair.change,
-                question.database_id,
-                question.difficulty,
-                question.text,
-                question.evidence,
-                pair.a.gold_sql,
-                _answered(pair.a, rule),
-                _answered(pair.b, rule),
+                question_id=question.id,
+                change=pair.change,
+                database=question.database_id,
+                difficulty=question.difficulty,
+                question=question.text,
+                evidence=question.evidence,
+                gold_sql=pair.a.gold_sql,
+                a=_answered(pair.a, rule),
+                b=_answered(pair.b, rule),
             )
 
 
 def _answered(score: QuestionScore, rule: str) -> Answered:
     final, failure = score.final, score.outcome.failure
     return Answered(
-        score.outcome.sql,
-        is_right(final, rule),
-        final.status,
-        final.error or None,
-        final.row_count,
-        failure.message if failure else None,
-        {stage: is_right(verdict, rule) for stage, verdict in score.stages.items()},
-        answer_in_words(score, rule),
+        sql=score.outcome.sql,
+        correct=is_right(final, rule),
+        status=final.status,
+        error=final.error or None,
+        row_count=final.row_count,
+        failure=failure.message if failure else None,
+        stages={stage: is_right(verdict, rule) for stage, verdict in score.stages.items()},
+        in_words=answer_in_words(score, rule),
     )
 
 

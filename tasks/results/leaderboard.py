@@ -152,17 +152,17 @@ def _board(newest_first: Sequence[RunRecord], warehouse: Warehouse, by: str) -> 
     run = newest_first[0]
     letters = _letters(ranked, run.rule, by, warehouse)
     return Board(
-        run.benchmark,
-        run.revision,
-        run.rule,
-        newest_first[0].questions or 0,
-        run.questions_in_benchmark,
-        tuple(
+        benchmark=run.benchmark,
+        revision=run.revision,
+        rule=run.rule,
+        questions=newest_first[0].questions or 0,
+        of=run.questions_in_benchmark,
+        ranked=tuple(
             replace(row, rank=1 + scores.index(_score(row)), letters=letters.get(row.run_id, ""))
             for row in ranked
         ),
-        tuple(_latest(row for row in rows if row.why_unranked)),
-        by,
+        not_ranked=tuple(_latest(row for row in rows if row.why_unranked)),
+        by=by,
     )
 
 
@@ -221,17 +221,17 @@ def _row(run: RunRecord, by: str) -> BoardRow:
     candidates = run.metrics.get("candidates") or {}
     passed = candidates.get(f"pass@{candidates.get('n')}")
     return BoardRow(
-        run.run_id,
-        run.backbone,
-        run.pipeline,
-        _file(run) if run.made_elsewhere else run.tags.get("changed", ""),
-        run.tags.get("name", ""),
-        run.started,
-        run.accuracy if run.total else None,
-        run.cost,
-        run.variants,
-        candidates.get("n"),
-        Ratio(passed["correct"], passed["total"]) if passed and passed.get("total") else None,
+        run_id=run.run_id,
+        backbone=run.backbone,
+        pipeline=run.pipeline,
+        changed=_file(run) if run.made_elsewhere else run.tags.get("changed", ""),
+        label=run.tags.get("name", ""),
+        started=run.started,
+        ex=run.accuracy if run.total else None,
+        cost=run.cost,
+        variants=run.variants,
+        candidates=candidates.get("n"),
+        pass_at_k=Ratio(passed["correct"], passed["total"]) if passed and passed.get("total") else None,
         why_unranked=_why_unranked(run, by),
         by=run.scores.get(by),
     )

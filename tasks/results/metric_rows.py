@@ -84,14 +84,14 @@ def metric_rows(a: RunRecord, b: RunRecord) -> tuple[MetricRow, ...]:
         values_a, values_b = (dict(_values(data)) for data in data_of_runs)
         rows += [
             MetricRow(
-                name,
-                part,
-                " ".join(words.get(key, key) for key in part.split(" ")),
-                title,
-                unit,
-                better,
-                values_a.get(part),
-                values_b.get(part),
+                name=name,
+                part=part,
+                words=" ".join(words.get(key, key) for key in part.split(" ")),
+                title=title,
+                unit=unit,
+                better=better,
+                a=values_a.get(part),
+                b=values_b.get(part),
             )
             for part in dict.fromkeys([*values_a, *values_b])
             if _counts(values_a.get(part)) or _counts(values_b.get(part))

@@ -145,13 +145,13 @@ def measure(parent: RunRecord, repeats: Sequence[RunRecord]) -> Noise:
     shares = [score.correct / total for score in scores]
     original = {row.question.id: is_right(row.final, rule) for row in parent.rows}
     return Noise(
-        parent.run_id,
-        parent.benchmark,
-        parent.revision,
-        parent.backbone,
-        parent.pipeline,
-        rule,
-        tuple(
+        run_id=parent.run_id,
+        benchmark=parent.benchmark,
+        revision=parent.revision,
+        backbone=parent.backbone,
+        pipeline=parent.pipeline,
+        rule=rule,
+        repeats=tuple(
             Repeat(
                 repeat.run_id,
                 repeat.started,
@@ -162,23 +162,23 @@ def measure(parent: RunRecord, repeats: Sequence[RunRecord]) -> Noise:
             )
             for repeat, score in zip(repeats, scores, strict=True)
         ),
-        total,
-        tuple(name for name in scored if name not in rights),
-        mean(shares),
-        stdev(shares),
-        sqrt(rate / 2 / total),
-        rate,
-        bound,
-        _text_rate([[table[name].outcome.sql for table in tables] for name in common]),
-        {k: statistics.pass_hat(counts, runs, k) for k in range(1, runs + 1)},
-        Accuracy(sum(2 * count > runs for count in counts), total),
-        sum(count == runs for count in counts),
-        sum(count == 0 for count in counts),
-        statistics.components(counts, runs),
-        tuple(_provable(total, rate, bound)),
-        Accuracy(sum(original.get(name, False) for name in common), total),
-        tuple(_warnings(repeats)),
-        _unstable([[table[name] for table in tables] for name in common], rights),
+        questions=total,
+        left_out=tuple(name for name in scored if name not in rights),
+        ex_mean=mean(shares),
+        ex_sd=stdev(shares),
+        expected_sd=sqrt(rate / 2 / total),
+        flip_rate=rate,
+        flip_bound=bound,
+        text_rate=_text_rate([[table[name].outcome.sql for table in tables] for name in common]),
+        pass_k={k: statistics.pass_hat(counts, runs, k) for k in range(1, runs + 1)},
+        majority=Accuracy(sum(2 * count > runs for count in counts), total),
+        always_right=sum(count == runs for count in counts),
+        always_wrong=sum(count == 0 for count in counts),
+        components=statistics.components(counts, runs),
+        provable=tuple(_provable(total, rate, bound)),
+        original=Accuracy(sum(original.get(name, False) for name in common), total),
+        warnings=tuple(_warnings(repeats)),
+        unstable=_unstable([[table[name] for table in tables] for name in common], rights),
     )
 
 
@@ -343,13 +343,13 @@ def measured_rate(run_id: str, counts: Sequence[int], runs: int, level: float) -
     """Return the flip rate of questions, given how many of the repeats of a run have each one right."""
     questions, rate, bound = len(counts), flip_rate(counts, runs), flip_bound(counts, runs)
     return MeasuredNoise(
-        run_id,
-        runs,
-        questions,
-        rate,
-        bound,
-        provable_by_noise(questions, rate, bound, level),
-        provable_loss(questions, rate, 1, level),
+        run_id=run_id,
+        runs=runs,
+        questions=questions,
+        flip_rate=rate,
+        flip_bound=bound,
+        by_rate=provable_by_noise(questions, rate, bound, level),
+        by_mcnemar=provable_loss(questions, rate, 1, level),
     )
 
 

@@ -83,15 +83,15 @@ def choose(
     failed_ids = {*failures, *wrong, *(name for name in names if name in flipped)}
     causes = report.measurements.get("errors")
     return TraceChoice(
-        tuple(row for row in rows if row.question.id in shown),
-        tuple(row for row in rows if row.question.id in others),
-        len(rows),
-        len(failed_ids),
-        len(shown & failed_ids),
-        len(shown & sampled),
-        flipped,
-        chosen - shown,
-        {name: str(why) for name, why in causes.by_question.items() if why} if causes else {},
+        whole=tuple(row for row in rows if row.question.id in shown),
+        brief=tuple(row for row in rows if row.question.id in others),
+        scored=len(rows),
+        failed=len(failed_ids),
+        failed_traced=len(shown & failed_ids),
+        sampled=len(shown & sampled),
+        flipped=flipped,
+        unchanged=chosen - shown,
+        causes={name: str(why) for name, why in causes.by_question.items() if why} if causes else {},
     )
 
 
