@@ -12,6 +12,8 @@ from tasks.scoring.score import CONFIDENCE
 
 LEVEL = 0.05
 """Level of tests where nothing else is asked for."""
+SAMPLES = 10_000
+"""Samples of the bootstrap, which are the same for the same numbers."""
 
 
 class Conclusion:
@@ -184,17 +186,11 @@ class PairedTest(Conclusion):
 
 
 def compare_runs(
-    a: Mapping[str, bool],
-    b: Mapping[str, bool],
-    *,
-    confidence: float = CONFIDENCE,
-    samples: int = 10_000,
-    seed: int = 0,
+    a: Mapping[str, bool], b: Mapping[str, bool], *, confidence: float = CONFIDENCE
 ) -> PairedTest:
     """Compare two runs question by question, given whether each question is right, by its id.
 
-    `confidence` is that of the interval, and 1 - the level of the test. The same samples and seed of the bootstrap give
-    the same interval.
+    `confidence` is that of the interval, and 1 - the level of the test.
     """
     common = [question for question in a if question in b]
     if not common:
@@ -204,9 +200,8 @@ def compare_runs(
         )
     fixed = tuple(question for question in common if b[question] and not a[question])
     broken = tuple(question for question in common if a[question] and not b[question])
-    low, high = bootstrap_interval(
-        len(fixed), len(broken), len(common), confidence=confidence, samples=samples, seed=seed
-    )
+    same = len(common) - len(fixed) - len(broken)
+    low, high = bootstrap_interval((1, -1, 0), (len(fixed), len(broken), same), confidence)
     return PairedTest(
         len(common),
         sum(a[question] for question in common),
@@ -278,14 +273,17 @@ def holm_of_known(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
 
 
 def bootstrap_interval(
-    fixed: int, broken: int, questions: int, *, confidence: float, samples: int, seed: int
+    differences: Sequence[int], counts: Sequence[int], confidence: float
 ) -> tuple[float, float]:
-    """Return the percentile interval of the difference when questions are drawn again with replacement."""
+    """Return the percentile interval of the mean difference when questions are drawn again with replacement.
+
+    `counts` says how many questions have each of the differences.
+    """
     import numpy as np
 
-    shares = [fixed / questions, broken / questions, (questions - fixed - broken) / questions]
-    drawn = np.random.default_rng(seed).multinomial(questions, shares, size=samples)
-    differences = (drawn[:, 0] - drawn[:, 1]) / questions
+    questions = sum(counts)
+    shares = [count / questions for count in counts]
+    drawn = np.random.default_rng(0).multinomial(questions, shares, size=SAMPLES)
     tail = (1 - confidence) / 2
-    low, high = np.quantile(differences, [tail, 1 - tail])
+    low, high = np.quantile(drawn @ np.array(differences) / questions, [tail, 1 - tail])
     return float(low), float(high)

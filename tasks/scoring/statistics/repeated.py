@@ -1,5 +1,6 @@
 """Is B better than A, where either was run several times: tests with questions as clusters."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import lcm, sqrt
@@ -8,7 +9,7 @@ from pydantic import computed_field
 
 from tasks.core.wording import p_value, points
 from tasks.scoring.score import CONFIDENCE
-from tasks.scoring.significance import LEVEL, Conclusion
+from tasks.scoring.significance import LEVEL, Conclusion, bootstrap_interval
 from tasks.scoring.statistics.noninferiority import NonInferiority
 
 
@@ -56,14 +57,7 @@ class RepeatedTest(Conclusion):
 
 
 def compare_repeated(
-    a: Mapping[str, int],
-    runs_a: int,
-    b: Mapping[str, int],
-    runs_b: int,
-    *,
-    confidence: float = CONFIDENCE,
-    samples: int = 10_000,
-    seed: int = 0,
+    a: Mapping[str, int], runs_a: int, b: Mapping[str, int], runs_b: int, *, confidence: float = CONFIDENCE
 ) -> RepeatedTest:
     """Compare several runs of A with several of B, given how often each question is right, by its id.
 
@@ -71,7 +65,9 @@ def compare_repeated(
     """
     scale = lcm(runs_a, runs_b)
     differences = [b[name] * (scale // runs_b) - a[name] * (scale // runs_a) for name in a]
-    low, high = _bootstrap(differences, confidence, samples, seed)
+    counts = Counter(differences)
+    distinct = sorted(counts)
+    low, high = bootstrap_interval(distinct, [counts[difference] for difference in distinct], confidence)
     questions = len(a)
     return RepeatedTest(
         questions,
@@ -139,14 +135,3 @@ def noninferiority_of_repeated(
     return NonInferiority(
         margin, p_of(margin), next((loss for loss in losses if p_of(loss) < LEVEL), None), method="t test"
     )
-
-
-def _bootstrap(differences: Sequence[int], confidence: float, samples: int, seed: int) -> tuple[float, float]:
-    """Return the percentile interval of the mean difference when questions are drawn again with replacement."""
-    import numpy as np
-
-    values, counts = np.unique(np.array(differences), return_counts=True)
-    drawn = np.random.default_rng(seed).multinomial(len(differences), counts / len(differences), size=samples)
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(drawn @ values / len(differences), [tail, 1 - tail])
-    return float(low), float(high)
