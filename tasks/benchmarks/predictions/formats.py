@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from tasks.benchmarks.rows import (
     DATABASE_NAMES,
@@ -41,8 +41,7 @@ class Reading:
     unwrap: bool = False  # whether SQL is taken out of Markdown fences and of `database | SQL`
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
+class Columns(NamedTuple):
     """Names of columns, as the file spells them."""
 
     identity: str | None  # the question id's; None where predictions belong to questions by position
@@ -284,7 +283,6 @@ def _rows(
     columns = find_columns(
         f"{path}, {rows[0][0] if header is None and rows else 'the header'}", objects, reading
     )
-    used = (columns.identity, columns.sql, columns.database)
     needed = (columns.sql,) if reading.by_position else (columns.identity, columns.sql)
     for place, row in rows:
         if absent := [name for name in needed if name and name not in row]:
@@ -297,7 +295,7 @@ def _rows(
             sql_or_none(_text(path, place, f'"{columns.sql}"', row[columns.sql])),
             (_text(path, place, f'"{columns.database}"', database) or "").strip() or None,
             columns.sql,
-            tuple(name for name, value in row.items() if isinstance(value, str) and name not in used),
+            tuple(name for name, value in row.items() if isinstance(value, str) and name not in columns),
         )
 
 

@@ -177,7 +177,7 @@ def _parts(when: str, rows: Sequence[_Row], answers: Sequence[_Answer]) -> dict[
     return {
         f"dac/{when}/skeleton": Ratio(skeletons, len(rows)),
         f"dac/{when}/right_of_right_parts": Ratio(right, whole),
-        **{f"dac/{when}/errors_{kind}": count for kind, count in asdict(errors).items()},
+        **{f"dac/{when}/errors_{kind}": count for kind, count in errors.items()},
     }
 
 

@@ -22,25 +22,12 @@ MAX_IDS, MAX_REASONS = 5, 2
 
 
 @dataclass(frozen=True, slots=True)
-class TurnCost:
-    """What a turn cost, as a run without a cache would pay it; None is unknown."""
-
-    input: int | None = None
-    output: int | None = None
-    usd: float | None = None
-
-    @property
-    def tokens(self) -> int | None:
-        """Tokens of prompts and replies."""
-        return total([self.input, self.output])
-
-
-@dataclass(frozen=True, slots=True)
 class Agent:
     """What an agent did about one question."""
 
     turns: tuple[Mapping[str, Any], ...]  # the value of each turn's record, a `Turn` as plain JSON
-    costs: tuple[TurnCost, ...]  # of each turn
+    # of each turn what a run without a cache would pay for it, by unit; None is unknown
+    costs: tuple[Mapping[str, float | None], ...]
     right: tuple[bool, ...]  # whether the SQL after each turn is right
     final: bool  # whether the final answer is right
     dialect: str  # SQL dialect of the database; "" (standard SQL) if its schema cannot be read
@@ -51,7 +38,7 @@ class Agent:
 
     def spent(self, turn: int, unit: str) -> float | None:
         """Return the cost up to a turn."""
-        return total([getattr(cost, unit) for cost in self.costs[:turn]])
+        return total([cost[unit] for cost in self.costs[:turn]])
 
     @property
     def lost(self) -> bool:
@@ -114,8 +101,8 @@ def turns(run: ScoredRun) -> Measurement | None:
         "tool_errors": None if unknown else asdict(Ratio(errors.total(), len(calls))),
         "tool_errors_by_kind": None if unknown else dict(errors.most_common()),
         "repeated_queries": asdict(Ratio(sum(agent.repeated for agent in every), queries)),
-        "input_tokens_per_turn": _mean([cost.input for cost in costs]),
-        "output_tokens_per_turn": _mean([cost.output for cost in costs]),
+        "input_tokens_per_turn": _mean([cost["input"] for cost in costs]),
+        "output_tokens_per_turn": _mean([cost["output"] for cost in costs]),
         "curve": [_point(every, turn) for turn in points],
     }
     series = {
@@ -210,15 +197,14 @@ def _agent(row: QuestionScore, run: ScoredRun) -> Agent:
     )
 
 
-def _cost(record: StageRecord) -> TurnCost:
+def _cost(record: StageRecord) -> dict[str, float | None]:
     calls = record.rounds
     if not calls:
-        return TurnCost()
-    return TurnCost(
-        total([call.usage.input for call in calls]),
-        total([call.usage.output for call in calls]),
-        total([call.uncached_cost_usd for call in calls]),
-    )
+        return dict.fromkeys(("input", "output", "tokens", "usd"))
+    sent = total([call.usage.input for call in calls])
+    received = total([call.usage.output for call in calls])
+    usd = total([call.uncached_cost_usd for call in calls])
+    return {"input": sent, "output": received, "tokens": total([sent, received]), "usd": usd}
 
 
 def _point(agents: Sequence[Agent], turn: int) -> dict[str, Any]:
@@ -264,7 +250,7 @@ def _share(values: Iterable[bool]) -> dict[str, Any]:
     return asdict(Ratio(sum(answers), len(answers)))
 
 
-def _mean(values: Sequence[int | None]) -> dict[str, Any] | None:
+def _mean(values: Sequence[float | None]) -> dict[str, Any] | None:
     tokens = total(values)
     return None if tokens is None else asdict(Ratio(tokens, len(values)))
 
