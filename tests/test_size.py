@@ -27,7 +27,7 @@ BUDGETS = {
     "tasks/pages": 3_095,
     "tasks/results": 7_437,
     "tasks/retrieval": 1_636,
-    "tasks/scoring": 5_527,
+    "tasks/scoring": 5_499,
     "tasks/settings": 2_187,
     "tasks/sql": 2_527,
     "tasks/stages": 3_380,
