@@ -22,6 +22,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
 
+from tasks.benchmarks.descriptions import one_line
 from tasks.benchmarks.expected_files import demand_questions, notes_on_revision
 from tasks.benchmarks.layouts.base import SearchPaths, Split, layout_of
 from tasks.benchmarks.rows import DATABASE_NAMES, ID_NAMES, files_digest, read_json, read_objects
@@ -65,7 +66,7 @@ class KeyEntry(Settings):
     def has_text_of(self, question: Question) -> bool:
         """Return whether a model that saw this question saw the text of the key, blanks aside."""
         pairs = ((self.question, question.text), (self.evidence, question.evidence))
-        return all(text is None or words(text) == words(seen) for text, seen in pairs)
+        return all(text is None or one_line(text) == one_line(seen) for text, seen in pairs)
 
 
 @dataclass(frozen=True)
@@ -106,11 +107,6 @@ class AnswerKey:
             + '\n"crosscheck benchmarks verify --key KEY" checks it; without benchmark.answer_keys there is only the '
             "official score."
         )
-
-
-def words(text: str) -> str:
-    """Return a text with single blanks."""
-    return " ".join(text.split())
 
 
 def same_sql(one: Sequence[str], other: Sequence[str], dialect: str) -> bool:

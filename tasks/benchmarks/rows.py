@@ -164,7 +164,9 @@ def parquet_columns(path: Path) -> tuple[str, ...]:
 
 
 def parquet_lookup(path: Path, key: str, value: str) -> dict[str, str]:
-    """Return one `value` for each distinct `key` of a Parquet file, both being columns of texts."""
+    """Return one `value` for each distinct `key` of a Parquet file, both columns of texts; {} where it lacks one."""
+    if not {key, value} <= set(parquet_columns(path)):
+        return {}
     rows = _query(path, f'SELECT "{key}", min("{value}") FROM read_parquet(?) GROUP BY 1 ORDER BY 1')[1]
     return {str(row[0]): str(row[1]) for row in rows if None not in row}
 

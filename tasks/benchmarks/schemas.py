@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tasks.benchmarks.rows import Row, json_rows, parquet_columns, parquet_lookup
+from tasks.benchmarks.rows import Row, json_rows
 from tasks.core.errors import DataError
 from tasks.database.dialects import SQLITE
 from tasks.database.schema import Column, ColumnDescription, ForeignKey, Schema, Table, united
@@ -57,12 +57,6 @@ def names_in_schema(schema: Schema) -> tuple[str, ...]:
     """Return the names of a schema's tables and columns."""
     columns = (column.column for column in schema.column_names)
     return (*(table.name for table in schema.tables), *columns)
-
-
-def read_ddl(path: Path) -> Mapping[str, str]:
-    """Read the DDL per database of a Parquet file of training questions; nothing where it has no such column."""
-    columns = parquet_columns(path)
-    return parquet_lookup(path, "db_id", "schema") if {"db_id", "schema"} <= set(columns) else {}
 
 
 def schema_from_tables_json(entry: Mapping[str, Any]) -> Schema:

@@ -150,8 +150,8 @@ def candidates(run: ScoredRun) -> Measurement | None:
         return None
     questions = tuple(scores.values())
     curve = [_point(questions, k, setup) for k in range(1, setup.n + 1)]
-    passed = [point["pass"] for point in curve]
-    voted = [point["majority"] for point in curve]
+    passed = [Ratio.of(point["pass"]) for point in curve]
+    voted = [Ratio.of(point["majority"]) for point in curve]
     differing = [question for question in questions if question.disagree]
     selection = Ratio(sum(question.selected for question in differing), len(differing))
     by_vote = Ratio(sum(question.voted(setup.n) for question in differing), len(differing))
@@ -163,7 +163,7 @@ def candidates(run: ScoredRun) -> Measurement | None:
         "selection": asdict(selection),
         "selection_by_vote": asdict(by_vote),
         "gain": _gain(questions, setup),
-        "curve": [_plain(point) for point in curve],
+        "curve": curve,
         "by_difficulty": _by_difficulty(run, scores, setup.n),
     }
     costs = {f"{unit}_at_k": [point[unit] for point in curve] for unit in UNITS}
@@ -241,10 +241,14 @@ def _point(scores: Sequence[CandidateScore], k: int, setup: CandidateSetup) -> d
     share = k / setup.n / len(scores)
     return {
         "k": k,
-        "pass": Ratio(sum(score.passed(k) for score in scores), len(scores)),
-        "majority": Ratio(sum(score.voted(k) for score in scores), len(scores)),
+        "pass": _with_interval(sum(score.passed(k) for score in scores), len(scores)),
+        "majority": _with_interval(sum(score.voted(k) for score in scores), len(scores)),
         **{unit: None if (value := getattr(total, unit)) is None else value * share for unit in UNITS},
     }
+
+
+def _with_interval(right: float, total: int) -> dict[str, Any]:
+    return asdict(Ratio(right, total)) | {"interval": list(wilson(right, total))}
 
 
 def _gain(scores: Sequence[CandidateScore], setup: CandidateSetup) -> dict[str, Any]:
@@ -287,14 +291,6 @@ def _by_difficulty(run: ScoredRun, scores: Mapping[str, CandidateScore], n: int)
         plain = {name: asdict(Ratio(right, len(own))) for name, right in shares.items()}
         rows.append({"difficulty": grade, "questions": len(own), **plain})
     return rows
-
-
-def _plain(point: dict[str, Any]) -> dict[str, Any]:
-    shares: dict[str, Ratio] = {name: point[name] for name in ("pass", "majority")}
-    return point | {
-        name: asdict(share) | {"interval": list(wilson(share.correct, share.total))}
-        for name, share in shares.items()
-    }
 
 
 def _lines(data: Mapping[str, Any], passed: Sequence[Ratio], voted: Ratio) -> tuple[str, ...]:

@@ -9,8 +9,7 @@ from pydantic import computed_field
 
 from tasks.core.wording import p_value, points
 from tasks.scoring.score import CONFIDENCE
-from tasks.scoring.significance import LEVEL, Conclusion, bootstrap_interval
-from tasks.scoring.statistics.noninferiority import NonInferiority
+from tasks.scoring.significance import LEVEL, Conclusion, NonInferiority, bootstrap_interval
 
 
 @dataclass(frozen=True, slots=True)
