@@ -87,7 +87,7 @@ def read_descriptions(path: Path) -> list[dict[str, str]]:
 def read_csv(path: Path, header: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
     """Yield the number of the last line and the fields of every row below the header."""
     text = read_text(path)
-    names, rows = read_csv_table(path, text, ",")
+    names, rows = read_csv_table(path, text)
     if names != list(header):
         raise DataError(f"{path}, line 1: must be {','.join(header)}.")
     yield from rows.items()

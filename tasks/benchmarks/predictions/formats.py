@@ -14,7 +14,6 @@ from typing import Any, Literal, NamedTuple
 from tasks.benchmarks.rows import (
     DATABASE_NAMES,
     ID_NAMES,
-    delimiter_of,
     files_digest,
     parse_json,
     plain_name,
@@ -204,8 +203,7 @@ def _read(path: Path, text: str, reading: Reading) -> tuple[Format, Iterator[Pre
     if ending in (".csv", ".tsv") or (
         re.search(r"\b(question|instance)_id\b", head) and ("," in head or "\t" in head)
     ):
-        delimiter = "\t" if ending == ".tsv" else delimiter_of(head)
-        header, lines = read_csv_table(path, text, delimiter)
+        header, lines = read_csv_table(path, text)
         rows = [(f"line {number}", dict(zip(header, line, strict=True))) for number, line in lines.items()]
         return "csv", _rows(path, rows, reading, header)
     return "lines", _lines(text)
