@@ -336,18 +336,12 @@ class Spider2Layout(Layout):
             evidence = read_text(path).strip() if document and path.is_file() else ""
             questions[name] = Question(name, row.text(["question"]), row.folder_name("db"), evidence)
         results = _accepted_results(folder / settings.results, folder / settings.evaluation, questions)
-        return Split(
-            tuple(questions.values()), {}, files_digest(files), results, tuple(_about_documents(missing))
-        )
-
-
-def _about_documents(missing: dict[str, Path]) -> Iterable[str]:
-    if missing:
-        first = next(iter(missing.values()))
-        yield (
+        about_missing = (
             f"{len(missing):,} questions need a document of external knowledge that is missing. Without it are sent: "
-            f"{', '.join(missing)}. The first would be {first}."
+            f"{', '.join(missing)}. The first would be {next(iter(missing.values()), None)}."
         )
+        notes = (about_missing,) if missing else ()
+        return Split(tuple(questions.values()), {}, files_digest(files), results, notes)
 
 
 def _accepted_results(folder: Path, evaluation: Path, questions: Iterable[str]) -> dict[str, GoldResults]:

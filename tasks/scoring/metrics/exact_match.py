@@ -57,7 +57,7 @@ def exact_match_official(run: ScoredRun) -> Measurement:
     there_only = [name for name, match in compared.items() if match.officially and not match.by_meaning]
     total = Ratio(sum(bool(match.officially) for match in compared.values()), len(run.scored))
     apart = "".join(
-        f"; {_matches(len(ids))} {why}: {shorten(ids, MAX_IDS)}"
+        f"; {len(ids):,} match{'' if len(ids) == 1 else 'es'} {why}: {shorten(ids, MAX_IDS)}"
         for ids, why in (
             (unread, f"here only, its parser does not read {'it' if len(unread) == 1 else 'them'}"),
             (here_only, "here only, it compares nested queries as they are written"),
@@ -84,10 +84,6 @@ def exact_match_official(run: ScoredRun) -> Measurement:
         },
         lines=(f"Exact set match, official parser: {percent(total)} ({counts(total)}){apart}",),
     )
-
-
-def _matches(count: int) -> str:
-    return f"{count:,} match" if count == 1 else f"{count:,} matches"
 
 
 class _Compared(NamedTuple):
