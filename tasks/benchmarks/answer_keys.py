@@ -209,8 +209,8 @@ def _read_corrections(name: str, file: Path, content: Mapping[str, Any], officia
     problems = [
         f'there is no key "{key}" beside "corrections"' for key in content if key not in KEYS_OF_CORRECTIONS
     ]
-    for place, item in enumerate(listed):
-        where = f"item {place} (from 0)"
+    for position, item in enumerate(listed):
+        where = f"item {position} (from 0)"
         if isinstance(item, dict) and "question_id" in item:
             where += f", question {item['question_id']}"
         try:

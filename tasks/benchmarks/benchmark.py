@@ -81,8 +81,8 @@ class Benchmark:
         """Fingerprints of the whole split's gold, translated or not, and of each key: all that the leak guard sees."""
         further = (sql for sqls in self.further_gold.values() for sql in sqls)
         of_keys = (sql for key in self.keys for entry in key.entries.values() for sql in entry.sql)
-        every = (*self.gold.values(), *self.written_gold.values(), *further, *of_keys)
-        return frozenset(sql_fingerprint(sql) for sql in every)
+        sqls = (*self.gold.values(), *self.written_gold.values(), *further, *of_keys)
+        return frozenset(map(sql_fingerprint, sqls))
 
     @cached_property
     def schema_names(self) -> Mapping[str, tuple[str, ...]]:
