@@ -20,7 +20,7 @@ BUDGETS = {
     "flows/prefect": 2_614,
     "flows/runtime": 828,
     "tasks/backbone": 8_330,
-    "tasks/benchmarks": 3_972,
+    "tasks/benchmarks": 3_968,
     "tasks/core": 1_299,
     "tasks/database": 5_894,
     "tasks/documents": 1_478,
