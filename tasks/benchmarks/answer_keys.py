@@ -22,9 +22,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
 
+from tasks.benchmarks.descriptions import one_line
 from tasks.benchmarks.expected_files import demand_questions, notes_on_revision
 from tasks.benchmarks.layouts.base import SearchPaths, Split, layout_of
-from tasks.benchmarks.rows import DATABASE_NAMES, ID_NAMES, Row, files_digest, read_json, read_objects
+from tasks.benchmarks.rows import DATABASE_NAMES, ID_NAMES, files_digest, read_json, read_objects
 from tasks.core.errors import ConfigurationError, DataError, did_you_mean
 from tasks.core.records import Question
 from tasks.core.wording import and_more, counted, shorten, storable
@@ -65,7 +66,7 @@ class KeyEntry(Settings):
     def has_text_of(self, question: Question) -> bool:
         """Return whether a model that saw this question saw the text of the key, blanks aside."""
         pairs = ((self.question, question.text), (self.evidence, question.evidence))
-        return all(text is None or words(text) == words(seen) for text, seen in pairs)
+        return all(text is None or one_line(text) == one_line(seen) for text, seen in pairs)
 
 
 @dataclass(frozen=True)
@@ -108,11 +109,6 @@ class AnswerKey:
         )
 
 
-def words(text: str) -> str:
-    """Return a text with single blanks."""
-    return " ".join(text.split())
-
-
 def same_sql(one: Sequence[str], other: Sequence[str], dialect: str) -> bool:
     """Return whether two lists of SQL are the same queries, in the same order."""
     return [query_key(sql, dialect) for sql in one] == [query_key(sql, dialect) for sql in other]
@@ -139,12 +135,10 @@ def read_keys(
         {name: (sql, *split.further_gold.get(name, ())) for name, sql in split.gold.items()},
         dialect,
     )
-    return tuple(read_key(item, official, settings, places, dialect) for item in settings.answer_keys)
+    return tuple(read_key(item, official, settings, places) for item in settings.answer_keys)
 
 
-def read_key(
-    item: str, official: Official, settings: BenchmarkSettings, places: SearchPaths, dialect: str
-) -> AnswerKey:
+def read_key(item: str, official: Official, settings: BenchmarkSettings, places: SearchPaths) -> AnswerKey:
     """Read one key: `name`, `file` or `name=file`, as in `benchmark.answer_keys`.
 
     What is wrong with its content is in its `problems`.
@@ -152,7 +146,7 @@ def read_key(
     name, reference = key_name(item), key_reference(item)
     if Path(reference).suffix.lower() in (*TABLES, ".json"):
         return read_key_file(name, Path(reference).expanduser(), official)
-    return _profile(name, reference, official, settings, places, dialect)
+    return _profile(name, reference, official, settings, places)
 
 
 def read_key_file(name: str, file: Path, official: Official) -> AnswerKey:
@@ -169,13 +163,9 @@ def read_key_file(name: str, file: Path, official: Official) -> AnswerKey:
 
 
 def _profile(
-    name: str,
-    reference: str,
-    official: Official,
-    settings: BenchmarkSettings,
-    places: SearchPaths,
-    dialect: str,
+    name: str, reference: str, official: Official, settings: BenchmarkSettings, places: SearchPaths
 ) -> AnswerKey:
+    """Return the key that another benchmark's questions and golds are."""
     try:
         profile = load_benchmark_settings(places.conf, reference)
     except ConfigurationError as error:
@@ -187,15 +177,28 @@ def _profile(
         ) from None
     if profile.has_dialects:
         profile = profile.model_copy(update={"dialect": settings.dialect or profile.dialect})
-    if dialect and profile.dialect and profile.dialect != dialect:
+    if official.dialect and profile.dialect and profile.dialect != official.dialect:
         raise ConfigurationError(
             f"benchmark.answer_keys: the key {name} is written in {profile.dialect}, the databases of {settings.name} "
-            f"are {dialect}. Name a key in that dialect."
+            f"are {official.dialect}. Name a key in that dialect."
         )
     layout = layout_of(profile.layout)
     folder = layout.folder(profile, places)
     files = demand_questions(profile, folder)
-    key = _read_split(name, files, layout.load(profile, folder, files), official)
+    split = layout.load(profile, folder, files)
+    reasons = dict(_reasons(files))
+    answers = {
+        question.id: KeyAnswer(
+            (split.gold[question.id], *split.further_gold.get(question.id, ())),
+            question.database_id,
+            question.text,
+            question.evidence,
+            reasons.get(question.id, ""),
+        )
+        for question in split.questions
+        if question.id in split.gold
+    }
+    key = _key(name, files, answers, official, unknown_allowed=True)
     return replace(key, notes=tuple(notes_on_revision(profile, folder)))
 
 
@@ -206,8 +209,8 @@ def _read_corrections(name: str, file: Path, content: Mapping[str, Any], officia
     problems = [
         f'there is no key "{key}" beside "corrections"' for key in content if key not in KEYS_OF_CORRECTIONS
     ]
-    for place, item in enumerate(listed):
-        where = f"item {place} (from 0)"
+    for position, item in enumerate(listed):
+        where = f"item {position} (from 0)"
         if isinstance(item, dict) and "question_id" in item:
             where += f", question {item['question_id']}"
         try:
@@ -275,39 +278,18 @@ def _read_file(name: str, file: Path, official: Official) -> AnswerKey:
             raise DataError(
                 f'{row.place}: corrections with an "action" stand in an object: {{"corrections": [...]}}.'
             )
-        answer = _answer(row)
+        answer = KeyAnswer(
+            row.texts(SQL_NAMES),
+            str(row.first(DATABASE_NAMES) or ""),
+            row.optional_text("question"),
+            row.optional_text("evidence"),
+            str(row.first(REASON_NAMES) or ""),
+        )
         if earlier := answers.get(str(value)):
             earlier.sqls = tuple(dict.fromkeys((*earlier.sqls, *answer.sqls)))
         else:
             answers[str(value)] = answer
     return _key(name, [file], answers, official, unknown_allowed=False)
-
-
-def _read_split(name: str, files: Sequence[Path], split: Split, official: Official) -> AnswerKey:
-    """Return the key that a benchmark's questions and golds are. It may have more questions than the benchmark."""
-    reasons = dict(_reasons(files))
-    answers = {
-        question.id: KeyAnswer(
-            (split.gold[question.id], *split.further_gold.get(question.id, ())),
-            question.database_id,
-            question.text,
-            question.evidence,
-            reasons.get(question.id, ""),
-        )
-        for question in split.questions
-        if question.id in split.gold
-    }
-    return _key(name, files, answers, official, unknown_allowed=True)
-
-
-def _answer(row: Row) -> KeyAnswer:
-    return KeyAnswer(
-        row.texts(SQL_NAMES),
-        str(row.first(DATABASE_NAMES) or ""),
-        row.optional_text("question"),
-        row.optional_text("evidence"),
-        str(row.first(REASON_NAMES) or ""),
-    )
 
 
 def _reasons(files: Sequence[Path]) -> Iterator[tuple[str, str]]:

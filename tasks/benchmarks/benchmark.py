@@ -15,7 +15,8 @@ from tasks.benchmarks.answer_keys import AnswerKey, read_keys
 from tasks.benchmarks.descriptions import Key, read_published
 from tasks.benchmarks.expected_files import demand_files, notes_on_descriptions, notes_on_revision, where_from
 from tasks.benchmarks.layouts.base import GoldResults, Layout, SearchPaths, layout_of
-from tasks.benchmarks.schemas import names_in_schema, read_ddl, schema_from_ddl
+from tasks.benchmarks.rows import parquet_lookup
+from tasks.benchmarks.schemas import names_in_schema, schema_from_ddl
 from tasks.core.errors import ConfigurationError, DataError
 from tasks.core.records import Demonstration, Question
 from tasks.database.database import dialect_named, locate
@@ -24,72 +25,6 @@ from tasks.database.location import Location
 from tasks.database.schema import ColumnDescription, Schema
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.sql.transpiling import transpile
-
-
-@dataclass(frozen=True, slots=True)
-class TranslatedGold:
-    """Gold SQL that sqlglot has translated."""
-
-    # the translated gold SQL by question id; one that cannot be translated is as it was
-    gold: Mapping[str, str] = field(repr=False)
-    note: str  # what was done, in sentences
-
-
-def gold_for(
-    settings: BenchmarkSettings,
-    engine: Engine,
-    gold: Mapping[str, str],
-    questions: tuple[Question, ...],
-    schemas: Mapping[str, Schema],
-) -> TranslatedGold | None:
-    """Translate the gold SQL if the settings ask for it; return None where it is used as it is.
-
-    Gold SQL is given by question id, schemas by database id.
-    """
-    if not gold:
-        return None
-    if settings.url and not settings.dialect:
-        raise ConfigurationError(
-            f"{settings.name}: benchmark.url names databases of {engine.name}; in which dialect is the gold SQL? Add "
-            f"`dialect: {engine.name}` to the benchmark's YAML file, or the dialect that it is in."
-        )
-    written = dialect_named(settings.dialect) if settings.dialect else engine.dialect
-    if written == engine.dialect:
-        return None
-    if not settings.transpile_gold:
-        raise ConfigurationError(
-            f"{settings.name}: its gold SQL is of the dialect {settings.dialect}, its databases are of {engine.name}. "
-            f"{_remedy(settings, engine)}"
-        )
-    of = {question.id: schemas.get(question.database_id) for question in questions}
-    translations = {name: transpile(sql, written, engine.dialect, of.get(name)) for name, sql in gold.items()}
-    changed = sum(translation.changed for translation in translations.values())
-    remarks = ""
-    if unread := [name for name, translation in translations.items() if translation.problem]:
-        remarks = f" {len(unread):,} could not be translated and are as they were: {', '.join(unread[:10])}."
-    if unknown := [name for name, translation in translations.items() if translation.unknown_division]:
-        remarks += (
-            f" {len(unknown):,} divide values of which the schema does not say whether they are integers, and may have "
-            f"another result: {', '.join(unknown[:10])}."
-        )
-    return TranslatedGold(
-        {name: translation.sql for name, translation in translations.items()},
-        f"The gold SQL was translated from {settings.dialect} to {engine.name} by sqlglot; {changed} of "
-        f"{len(translations)} with other text than before.{remarks} Scores against it are not the benchmark's and are "
-        "not ranked. Demonstrations are as they were written.",
-    )
-
-
-def _remedy(settings: BenchmarkSettings, engine: Engine) -> str:
-    translate = (
-        'With "--set benchmark.transpile_gold=true" sqlglot translates it; reports then say so, and such runs are '
-        "not ranked."
-    )
-    if settings.has_dialects:
-        return (
-            f'The benchmark may have it in that dialect: "--set benchmark.dialect={engine.name}". {translate}'
-        )
-    return f'Use databases of that dialect ("--set benchmark.url=..." or the files). {translate}'
 
 
 @dataclass(frozen=True)
@@ -146,8 +81,8 @@ class Benchmark:
         """Fingerprints of the whole split's gold, translated or not, and of each key: all that the leak guard sees."""
         further = (sql for sqls in self.further_gold.values() for sql in sqls)
         of_keys = (sql for key in self.keys for entry in key.entries.values() for sql in entry.sql)
-        every = (*self.gold.values(), *self.written_gold.values(), *further, *of_keys)
-        return frozenset(sql_fingerprint(sql) for sql in every)
+        sqls = (*self.gold.values(), *self.written_gold.values(), *further, *of_keys)
+        return frozenset(map(sql_fingerprint, sqls))
 
     @cached_property
     def schema_names(self) -> Mapping[str, tuple[str, ...]]:
@@ -175,7 +110,7 @@ class Benchmark:
     @cached_property
     def _training_ddl(self) -> Mapping[str, str]:
         files = [path for path in self.train_files if path.suffix.lower() == ".parquet" and path.is_file()]
-        return {name: ddl for path in files for name, ddl in read_ddl(path).items()}
+        return {name: ddl for path in files for name, ddl in parquet_lookup(path, "db_id", "schema").items()}
 
     @cached_property
     def published_descriptions(self) -> Mapping[str, Mapping[Key, ColumnDescription]]:
@@ -275,16 +210,7 @@ def load_benchmark(
     engine = engine_of(benchmark.location("x"))
     if settings.transpile_predictions:
         dialect_named(settings.transpile_predictions)
-    schemas = _schemas_with_types(benchmark) if settings.transpile_gold else benchmark.schemas
-    translated = gold_for(settings, engine, split.gold, split.questions, schemas)
-    if translated:
-        benchmark = replace(
-            benchmark,
-            gold=translated.gold,
-            written_gold=split.gold,
-            translated=translated.note,
-            notes=(translated.note, *benchmark.notes),
-        )
+    benchmark = translated(benchmark, engine)
     keys = read_keys(settings, split, places, engine.dialect)
     schemas = {name: replace(schema, dialect=engine.dialect) for name, schema in benchmark.schemas.items()}
     per_database = Counter(question.database_id for question in split.questions)
@@ -296,6 +222,67 @@ def load_benchmark(
         keys=keys,
         notes=(*benchmark.notes, *(note for key in keys for note in key.notes)),
     )
+
+
+def translated(benchmark: Benchmark, engine: Engine) -> Benchmark:
+    """Return a benchmark whose gold SQL sqlglot has translated to an engine, if its settings ask for it.
+
+    A gold SQL that cannot be translated is as it was.
+    """
+    settings, gold = benchmark.settings, benchmark.gold
+    if not gold:
+        return benchmark
+    if settings.url and not settings.dialect:
+        raise ConfigurationError(
+            f"{settings.name}: benchmark.url names databases of {engine.name}; in which dialect is the gold SQL? Add "
+            f"`dialect: {engine.name}` to the benchmark's YAML file, or the dialect that it is in."
+        )
+    written = dialect_named(settings.dialect) if settings.dialect else engine.dialect
+    if written == engine.dialect:
+        return benchmark
+    if not settings.transpile_gold:
+        raise ConfigurationError(
+            f"{settings.name}: its gold SQL is of the dialect {settings.dialect}, its databases are of {engine.name}. "
+            f"{_remedy(settings, engine)}"
+        )
+    schemas = _schemas_with_types(benchmark)
+    by_question = {question.id: schemas.get(question.database_id) for question in benchmark.questions}
+    translations = {
+        name: transpile(sql, written, engine.dialect, by_question.get(name)) for name, sql in gold.items()
+    }
+    changed = sum(translation.changed for translation in translations.values())
+    remarks = ""
+    if unread := [name for name, translation in translations.items() if translation.problem]:
+        remarks = f" {len(unread):,} could not be translated and are as they were: {', '.join(unread[:10])}."
+    if unknown := [name for name, translation in translations.items() if translation.unknown_division]:
+        remarks += (
+            f" {len(unknown):,} divide values of which the schema does not say whether they are integers, and may have "
+            f"another result: {', '.join(unknown[:10])}."
+        )
+    note = (
+        f"The gold SQL was translated from {settings.dialect} to {engine.name} by sqlglot; {changed} of "
+        f"{len(translations)} with other text than before.{remarks} Scores against it are not the benchmark's and are "
+        "not ranked. Demonstrations are as they were written."
+    )
+    return replace(
+        benchmark,
+        gold={name: translation.sql for name, translation in translations.items()},
+        written_gold=gold,
+        translated=note,
+        notes=(note, *benchmark.notes),
+    )
+
+
+def _remedy(settings: BenchmarkSettings, engine: Engine) -> str:
+    translate = (
+        'With "--set benchmark.transpile_gold=true" sqlglot translates it; reports then say so, and such runs are '
+        "not ranked."
+    )
+    if settings.has_dialects:
+        return (
+            f'The benchmark may have it in that dialect: "--set benchmark.dialect={engine.name}". {translate}'
+        )
+    return f'Use databases of that dialect ("--set benchmark.url=..." or the files). {translate}'
 
 
 def _schemas_with_types(benchmark: Benchmark) -> Mapping[str, Schema]:

@@ -11,7 +11,7 @@ from tasks.core.errors import DataError
 from tasks.core.wording import counted
 from tasks.database.database import Database, open_database
 from tasks.database.engine import engine_of
-from tasks.database.schema import ColumnDescription, Schema
+from tasks.database.schema import ColumnDescription
 
 
 def open_benchmark_database(
@@ -65,16 +65,6 @@ def schema_only_database(benchmark: Benchmark, database_id: str, home: Path | No
     return Database(database_id, benchmark.location(database_id), described, digest="")
 
 
-def _in_tables_file(schema: Schema | None) -> dict[Key, ColumnDescription]:
-    """Return the descriptions that the tables file gives to columns."""
-    return {
-        (table.name.lower(), column.name.lower()): texts
-        for table in (schema.tables if schema else ())
-        for column in table.columns
-        if (texts := ColumnDescription(column.description, column.value_description)) != ColumnDescription()
-    }
-
-
 def column_descriptions(
     benchmark: Benchmark, database_id: str, home: Path | None = None
 ) -> dict[Key, ColumnDescription]:
@@ -110,11 +100,17 @@ def generated_descriptions(benchmark: Benchmark, database_ids: Iterable[str], ho
 
 def _own(benchmark: Benchmark, database_id: str) -> dict[Key, ColumnDescription]:
     """Return the benchmark's own descriptions of a database."""
-    folder = benchmark.description_folder(database_id)
+    folder, schema = benchmark.description_folder(database_id), benchmark.schemas.get(database_id)
+    in_tables_file = {
+        (table.name.lower(), column.name.lower()): texts
+        for table in (schema.tables if schema else ())
+        for column in table.columns
+        if (texts := ColumnDescription(column.description, column.value_description)) != ColumnDescription()
+    }
     return merge(
         benchmark.published_descriptions.get(database_id.lower(), {}),
         read_description_files(folder) if folder else {},
-        _in_tables_file(benchmark.schemas.get(database_id)),
+        in_tables_file,
     )
 
 

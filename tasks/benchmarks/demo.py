@@ -87,7 +87,7 @@ def read_descriptions(path: Path) -> list[dict[str, str]]:
 def read_csv(path: Path, header: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
     """Yield the number of the last line and the fields of every row below the header."""
     text = read_text(path)
-    names, rows = read_csv_table(path, text, ",")
+    names, rows = read_csv_table(path, text)
     if names != list(header):
         raise DataError(f"{path}, line 1: must be {','.join(header)}.")
     yield from rows.items()
@@ -190,8 +190,8 @@ def _tables_entry(
     connection: sqlite3.Connection, name: str, columns: Columns, readable: Mapping[tuple[str, str], str]
 ) -> dict[str, Any]:
     tables = list(columns)
-    every = [(table, column["name"]) for table in tables for column in columns[table]]
-    position = {key: number for number, key in enumerate(every, 1)}
+    names = [(table, column["name"]) for table in tables for column in columns[table]]
+    position = {key: number for number, key in enumerate(names, 1)}
     keys = [
         [
             position[table, column["name"]]
@@ -205,9 +205,9 @@ def _tables_entry(
         "db_id": name,
         "table_names_original": tables,
         "table_names": [table.replace("_", " ") for table in tables],
-        "column_names_original": [(-1, "*"), *((tables.index(table), column) for table, column in every)],
+        "column_names_original": [(-1, "*"), *((tables.index(table), column) for table, column in names)],
         "column_names": [(-1, "*")]
-        + [(tables.index(key[0]), readable.get(key) or key[1].replace("_", " ")) for key in every],
+        + [(tables.index(key[0]), readable.get(key) or key[1].replace("_", " ")) for key in names],
         "column_types": ["text", *(column["type"].lower() for table in tables for column in columns[table])],
         "primary_keys": [key if len(key) > 1 else key[0] for key in keys if key],
         "foreign_keys": [

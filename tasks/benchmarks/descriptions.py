@@ -102,7 +102,9 @@ def _repair(run: re.Match[str]) -> str:
     try:
         return run[0].encode("latin-1").decode("utf-8")
     except UnicodeDecodeError:
-        return "".join(sign if sign > "\x9f" else _as_cp1252(sign.encode("latin-1")) for sign in run[0])
+        return "".join(
+            sign if sign > "\x9f" else sign.encode("latin-1").decode("cp1252", "replace") for sign in run[0]
+        )
 
 
 def _read_file(path: Path) -> Iterator[tuple[str, ColumnDescription]]:
@@ -151,13 +153,9 @@ def decode(content: bytes) -> str:
     return content.removeprefix(codecs.BOM_UTF8).decode("utf-8", "crosscheck-cp1252")
 
 
-def _as_cp1252(stray: bytes) -> str:
-    return stray.decode("cp1252", "replace")
-
-
 def _mend(error: UnicodeError) -> tuple[str, int]:
     assert isinstance(error, UnicodeDecodeError)
-    return _as_cp1252(error.object[error.start : error.end]), error.end
+    return error.object[error.start : error.end].decode("cp1252", "replace"), error.end
 
 
 codecs.register_error("crosscheck-cp1252", _mend)

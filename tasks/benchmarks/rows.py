@@ -164,7 +164,9 @@ def parquet_columns(path: Path) -> tuple[str, ...]:
 
 
 def parquet_lookup(path: Path, key: str, value: str) -> dict[str, str]:
-    """Return one `value` for each distinct `key` of a Parquet file, both being columns of texts."""
+    """Return one `value` for each distinct `key` of a Parquet file, both columns of texts; {} where it lacks one."""
+    if not {key, value} <= set(parquet_columns(path)):
+        return {}
     rows = _query(path, f'SELECT "{key}", min("{value}") FROM read_parquet(?) GROUP BY 1 ORDER BY 1')[1]
     return {str(row[0]): str(row[1]) for row in rows if None not in row}
 
@@ -200,9 +202,7 @@ def read_objects(path: Path) -> Iterator[Row]:
     """Yield the objects of a file, their keys made plain; the form follows from the file's ending."""
     ending = path.suffix.lower()
     if ending in (".csv", ".tsv"):
-        text = read_text(path)
-        delimiter = "\t" if ending == ".tsv" else delimiter_of(text.partition("\n")[0])
-        header, lines = read_csv_table(path, text, delimiter)
+        header, lines = read_csv_table(path, read_text(path))
         rows: Iterator[Row] = (
             Row(path, position, dict(zip(header, cells, strict=True)), line)
             for position, (line, cells) in enumerate(lines.items())
@@ -217,17 +217,13 @@ def read_objects(path: Path) -> Iterator[Row]:
         yield replace(row, content={plain_name(key): value for key, value in row.content.items()})
 
 
-def delimiter_of(header: str) -> str:
-    """Return what separates the columns of a CSV file's first line; spreadsheets write semicolons in many countries.
+def read_csv_table(path: Path, text: str) -> tuple[list[str], dict[int, list[str]]]:
+    """Return the header of a CSV file's text, and its rows by the number of their last line, without blank ones.
 
-    >>> delimiter_of("question;sql")
-    ';'
+    What separates columns follows from the header, except in TSV: spreadsheets write semicolons in many countries.
     """
-    return max(DELIMITERS, key=header.count)
-
-
-def read_csv_table(path: Path, text: str, delimiter: str) -> tuple[list[str], dict[int, list[str]]]:
-    """Return the header of a CSV file's text, and its rows by the number of their last line, without blank ones."""
+    header_line = text.partition("\n")[0]
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else max(DELIMITERS, key=header_line.count)
     csv.field_size_limit(max(len(text), 131_072))
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     rows: dict[int, list[str]] = {}

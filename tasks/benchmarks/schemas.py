@@ -7,11 +7,10 @@ An entry of a tables file (Spider's `tables.json`, BIRD's `dev_tables.json`) nam
 
 import logging
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tasks.benchmarks.rows import Row, json_rows, parquet_columns, parquet_lookup
+from tasks.benchmarks.rows import Row, json_rows
 from tasks.core.errors import DataError
 from tasks.database.dialects import SQLITE
 from tasks.database.schema import Column, ColumnDescription, ForeignKey, Schema, Table, united
@@ -57,12 +56,6 @@ def names_in_schema(schema: Schema) -> tuple[str, ...]:
     """Return the names of a schema's tables and columns."""
     columns = (column.column for column in schema.column_names)
     return (*(table.name for table in schema.tables), *columns)
-
-
-def read_ddl(path: Path) -> Mapping[str, str]:
-    """Read the DDL per database of a Parquet file of training questions; nothing where it has no such column."""
-    columns = parquet_columns(path)
-    return parquet_lookup(path, "db_id", "schema") if {"db_id", "schema"} <= set(columns) else {}
 
 
 def schema_from_tables_json(entry: Mapping[str, Any]) -> Schema:
@@ -113,76 +106,59 @@ def schema_from_ddl(database_id: str, ddl: str) -> Schema:
     >>> [table.name for table in schema.tables], schema.tables[0].primary_key, schema.foreign_keys[0].parent
     (['a', 'b'], ('i',), 'b')
     """
-    created: dict[str, exp.Schema] = {}
-    for definition in _created(ddl):
-        created.setdefault(definition.this.name.lower(), definition)
-    tables = tuple(map(_table, created.values()))
-    keys = [key for definition in created.values() for key in _foreign_keys(definition)]
-    return Schema(database_id, tables, united(tables, keys), dialect=SQLITE)
+    tables: dict[str, Table] = {}
+    keys: list[ForeignKey] = []
+    for definition in _definitions(ddl):
+        name = definition.this.name.lower()
+        if name not in tables:
+            tables[name] = _table(definition)
+            keys += _foreign_keys(definition)
+    return Schema(database_id, tuple(tables.values()), united(tuple(tables.values()), keys), dialect=SQLITE)
 
 
-def _table(created: "exp.Schema") -> Table:
-    from sqlglot import exp
-
-    columns = tuple(
-        Column(column.name, column.kind.sql(SQLITE) if column.kind else "") for column in _columns(created)
-    )
-    key = [column.name for column in _columns(created) if column.find(exp.PrimaryKeyColumnConstraint)]
-    for constraint in created.find_all(exp.PrimaryKey):
-        key = [part.name for part in constraint.expressions]
-    return Table(created.this.name, columns, tuple(key))
-
-
-def _foreign_keys(created: "exp.Schema") -> Iterator[ForeignKey]:
-    from sqlglot import exp
-
-    for column in _columns(created):
-        for reference in column.find_all(exp.Reference):
-            yield _foreign_key(created, [column.name], reference)
-    for key in created.find_all(exp.ForeignKey):
-        target = key.args.get("reference")
-        if isinstance(target, exp.Reference):
-            yield _foreign_key(created, [part.name for part in key.expressions], target)
-
-
-def _foreign_key(created: "exp.Schema", columns: list[str], reference: "exp.Reference") -> ForeignKey:
-    from sqlglot import exp
-
-    target = reference.this
-    if isinstance(target, exp.Schema):
-        parents = tuple(part.name for part in target.expressions)
-        return ForeignKey(created.this.name, tuple(columns), target.this.name, parents)
-    return ForeignKey(created.this.name, tuple(columns), target.name, ())
-
-
-def _columns(created: "exp.Schema") -> "list[exp.ColumnDef]":
-    from sqlglot import exp
-
-    return [part for part in created.expressions if isinstance(part, exp.ColumnDef)]
-
-
-def _created(ddl: str) -> "Iterator[exp.Schema]":
+def _definitions(ddl: str) -> "Iterator[exp.Schema]":
     """Yield what stands behind each CREATE TABLE: the table's name and the parts of its definition."""
     import sqlglot
     from sqlglot import exp
 
-    with _quiet():
-        try:
-            statements = sqlglot.parse(ddl, dialect=SQLITE, error_level=sqlglot.ErrorLevel.IGNORE)
-        except sqlglot.errors.SqlglotError:
-            return
+    logger = logging.getLogger("sqlglot")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)  # no warning about each statement that it passes over
+    try:
+        statements = sqlglot.parse(ddl, dialect=SQLITE, error_level=sqlglot.ErrorLevel.IGNORE)
+    except sqlglot.errors.SqlglotError:
+        return
+    finally:
+        logger.setLevel(level)
     for statement in statements:
         if isinstance(statement, exp.Create) and isinstance(statement.this, exp.Schema):
             yield statement.this
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep sqlglot from warning about every statement that it passes over."""
-    logger = logging.getLogger("sqlglot")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
+def _table(definition: "exp.Schema") -> Table:
+    from sqlglot import exp
+
+    defined = [part for part in definition.expressions if isinstance(part, exp.ColumnDef)]
+    columns = tuple(Column(column.name, column.kind.sql(SQLITE) if column.kind else "") for column in defined)
+    key = [column.name for column in defined if column.find(exp.PrimaryKeyColumnConstraint)]
+    for constraint in definition.find_all(exp.PrimaryKey):
+        key = [part.name for part in constraint.expressions]
+    return Table(definition.this.name, columns, tuple(key))
+
+
+def _foreign_keys(definition: "exp.Schema") -> Iterator[ForeignKey]:
+    from sqlglot import exp
+
+    columns = (part for part in definition.expressions if isinstance(part, exp.ColumnDef))
+    pairs: list[tuple[tuple[str, ...], Any]] = [
+        ((column.name,), reference) for column in columns for reference in column.find_all(exp.Reference)
+    ]
+    for key in definition.find_all(exp.ForeignKey):
+        pairs.append((tuple(part.name for part in key.expressions), key.args.get("reference")))
+    for own, reference in pairs:
+        parent = reference.this if isinstance(reference, exp.Reference) else None
+        if isinstance(parent, exp.Schema):
+            parents = tuple(part.name for part in parent.expressions)
+            yield ForeignKey(definition.this.name, own, parent.this.name, parents)
+        elif parent is not None:
+            yield ForeignKey(definition.this.name, own, parent.name, ())

@@ -14,8 +14,7 @@ from tasks.results.metric_rows import MetricRow
 from tasks.scoring.cost import Cost
 from tasks.scoring.report import QuestionScore
 from tasks.scoring.score import Accuracy, Score
-from tasks.scoring.significance import PairedTest, needed_net
-from tasks.scoring.statistics.noninferiority import NonInferiority
+from tasks.scoring.significance import NonInferiority, PairedTest, needed_net
 from tasks.scoring.statistics.repeated import RepeatedTest
 
 Change = Literal["fixed", "broken"]

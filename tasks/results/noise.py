@@ -19,8 +19,8 @@ from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.report import QuestionScore, is_right
 from tasks.scoring.score import Accuracy
 from tasks.scoring.significance import LEVEL
-from tasks.scoring.statistics import noise as statistics
-from tasks.scoring.statistics.noise import (
+from tasks.scoring.statistics import repeated as statistics
+from tasks.scoring.statistics.repeated import (
     Components,
     flip_bound,
     flip_rate,

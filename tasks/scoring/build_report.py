@@ -41,8 +41,13 @@ def build_report(
     rules = tuple(dict.fromkeys([rule, *(name for score in scored for name in score.final.correct)]))
     unanswered = [score for score in scored if score.outcome.sql is None]
     failures = [score.outcome.failure for score in unanswered]
-    missing = Counter(s.question.database_id for s in scores if not s.executable and not _no_gold(s))
+    without_gold = [score for score in scores if not score.executable and score.status == NO_GOLD]
+    missing = Counter(s.question.database_id for s in scores if not s.executable and s.status != NO_GOLD)
     stage_records = [record for score in scores for record in score.outcome.stages]
+    grades = by_grade(scored, rule, schemas)
+    by_database: dict[str, list[QuestionScore]] = defaultdict(list)
+    for score in scored:
+        by_database[score.question.database_id].append(score)
     by_label: dict[str, list[StageRecord]] = defaultdict(list)
     for record in stage_records:
         by_label[bill_line(record.label)].append(record)
@@ -52,10 +57,8 @@ def build_report(
         scored=len(scored),
         answered=sum(score.outcome.sql is not None for score in scores),
         scores=scores_of(scored, rules, benchmark),
-        by_difficulty={
-            grade: _share(group, rule) for grade, group in by_grade(scored, rule, schemas).items()
-        },
-        by_database=_by_database(scored, rule),
+        by_difficulty={grade: _share(group, rule) for grade, group in grades.items()},
+        by_database={name: _share(by_database[name], rule) for name in sorted(by_database)},
         stages=_stage_scores(scored, rule),
         links=score_links(scored, schemas),
         cost=total_cost(stage_records),
@@ -63,7 +66,7 @@ def build_report(
         failures=dict(Counter(failure.kind if failure else NO_ANSWER for failure in failures)),
         retryable=sum(failure.retryable for failure in failures if failure),
         missing_databases=dict(sorted(missing.items())),
-        without_gold=sum(_no_gold(score) for score in scores),
+        without_gold=len(without_gold),
         gold_faults={s.question.id: s.final.gold_status for s in scored if s.final.gold_status != "ok"},
         degradation=find_degradation(score.outcome for score in scores),
         rows=tuple(scores),
@@ -77,19 +80,8 @@ def as_reported(report: Report) -> Report:
     return replace(report, cost=cost, stage_costs={TURN: cost} if records else {})
 
 
-def _no_gold(score: QuestionScore) -> bool:
-    return not score.executable and score.final.gold_status == NO_GOLD
-
-
 def _share(scored: Sequence[QuestionScore], rule: str) -> Accuracy:
     return Accuracy(sum(is_right(score.final, rule) for score in scored), len(scored))
-
-
-def _by_database(scored: Sequence[QuestionScore], rule: str) -> dict[str, Accuracy]:
-    groups: dict[str, list[QuestionScore]] = defaultdict(list)
-    for score in scored:
-        groups[score.question.database_id].append(score)
-    return {name: _share(groups[name], rule) for name in sorted(groups)}
 
 
 def _stage_scores(scored: Sequence[QuestionScore], rule: str) -> tuple[StageScore, ...]:

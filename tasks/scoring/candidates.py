@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 
 from tasks.backbone.pricing import cost
@@ -116,20 +116,9 @@ class Bill:
         return Bill(self.calls + other.calls, tokens, total_of([self.usd, other.usd]))
 
 
-@dataclass(frozen=True, slots=True)
-class CandidateBill:
-    """The bill of candidates, and that of selecting."""
-
-    written: Bill = field(default_factory=Bill)
-    selected: Bill = field(default_factory=Bill)
-
-    def __add__(self, other: "CandidateBill") -> "CandidateBill":
-        return CandidateBill(self.written + other.written, self.selected + other.selected)
-
-
-def bill_of(records: Iterable[StageRecord], setup: CandidateSetup) -> CandidateBill:
-    """Return what the stages of a question cost, without failed attempts of a re-run."""
-    total = CandidateBill()
+def bills_of(records: Iterable[StageRecord], setup: CandidateSetup) -> tuple[Bill, Bill]:
+    """Return what writing the candidates of a question and what selecting cost, without failed attempts of a re-run."""
+    written, selecting = Bill(), Bill()
     for record in records:
         if record.stage == FAILED_ATTEMPT:
             continue
@@ -138,5 +127,8 @@ def bill_of(records: Iterable[StageRecord], setup: CandidateSetup) -> CandidateB
         for call in record.rounds:
             usd = call.cost_usd if call.cost_usd is not None and not call.cached else cost(call.usage, prices)
             bill = Bill(1, total_of([call.usage.input, call.usage.output]), usd)
-            total += CandidateBill(selected=bill) if candidate is None else CandidateBill(written=bill)
-    return total
+            if candidate is None:
+                selecting += bill
+            else:
+                written += bill
+    return written, selecting

@@ -69,7 +69,7 @@ def score_links(
 
     Questions whose database has no schema here, or that have no gold SQL, are left out.
     """
-    scored = _scored_for_links(scores, schemas)
+    scored = _with_gold(scores, schemas)
     names = dict.fromkeys(name for score in scored for name in score.outcome.links)
     return tuple(
         score_link(name, _linked(scored, schemas, name), gold_elements=gold_elements) for name in names
@@ -126,20 +126,18 @@ def printed_recall(
 
     `stage` is that whose SQL was made from the link, "" for the final answer; `rule` says which SQL is right.
     """
-    scored = _scored_for_links(scores, schemas)
+    scored = _with_gold(scores, schemas)
     correct = [is_right(s.stages.get(stage) if stage else s.final, rule) for s in scored]
     return strict_recall_or_correct(_linked(scored, schemas, link), correct)
 
 
-def _scored_for_links(
-    scores: Iterable[QuestionScore], schemas: Mapping[str, Schema]
-) -> tuple[QuestionScore, ...]:
-    return tuple(s for s in scores if s.question.database_id in schemas and s.gold_sql)
+def _with_gold(scores: Iterable[QuestionScore], schemas: Mapping[str, Schema]) -> list[QuestionScore]:
+    return [s for s in scores if s.question.database_id in schemas and s.gold_sql]
 
 
 def _linked(
     scored: Sequence[QuestionScore], schemas: Mapping[str, Schema], link: str
-) -> tuple[LinkedQuestion, ...]:
-    return tuple(
+) -> list[LinkedQuestion]:
+    return [
         LinkedQuestion(s.gold_sql, schemas[s.question.database_id], s.outcome.links.get(link)) for s in scored
-    )
+    ]

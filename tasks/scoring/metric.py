@@ -13,7 +13,7 @@ metric that applies. Imported by the sandboxed workers, so nothing heavy is impo
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from tasks.core.errors import ConfigurationError
 from tasks.core.registry import Registry, described
@@ -22,8 +22,6 @@ from tasks.scoring.report import Measurement, QuestionScore, Ratio, Report, Valu
 
 if TYPE_CHECKING:
     from tasks.database.schema import Schema
-
-T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -62,14 +60,6 @@ class ScoredRun:
     link_rows: Sequence[QuestionScore] | None = None  # that linking scores are about; None: the scored ones
     # what was measured by executing queries again, by the metric's name
     measured: Mapping[str, Any] = field(default_factory=dict)
-    _shared: dict[Callable[..., Any], Any] = field(default_factory=dict, repr=False, compare=False)
-
-    def once(self, compute: "Callable[[ScoredRun], T]") -> T:
-        """Return what a function computes from this run, computed at the first call only: for several metrics."""
-        if compute not in self._shared:
-            self._shared[compute] = compute(self)
-        result: T = self._shared[compute]
-        return result
 
     @property
     def rule(self) -> str:
@@ -190,15 +180,12 @@ def result_metric(
                 return _failed(title, failed[0])
             numbers = {key: value for key, value in values.items() if not isinstance(value, str)}
             total = Ratio(sum(numbers.get(row.question.id) or 0.0 for row in run.scored), len(run.scored))
-            mean = f"mean over {total.total:,g} questions"
-            text = f"{percent(total)} ({mean}{f'; {remark}' if remark else ''})"
-            told = {} if unit == SHARE else {"unit": unit, "better": better}
-            return Measurement(
-                total,
-                by_question=numbers,
-                data={"sum": total.correct, "total": total.total, "value": total.value, **told},
-                lines=(f"{title}: {text}",) if unit == SHARE else None,
-            )
+            data = {"sum": total.correct, "total": total.total, "value": total.value}
+            if unit != SHARE:
+                return Measurement(total, by_question=numbers, data=data | {"unit": unit, "better": better})
+            details = "; ".join(filter(None, (f"mean over {total.total:,g} questions", remark)))
+            line = f"{title}: {percent(total)} ({details})"
+            return Measurement(total, by_question=numbers, data=data, lines=(line,))
 
         return Metric(name, title, measure, unit, better, (f"measured:{name}",), order, compare)
 

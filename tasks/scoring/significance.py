@@ -1,8 +1,8 @@
-"""Is A better than B: two runs compared on the same questions (exact McNemar test, paired bootstrap)."""
+"""Two runs on the same questions: is one better (exact McNemar test, paired bootstrap), is B not worse by a margin."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import computed_field
 
@@ -10,8 +10,16 @@ from tasks.core.errors import ConfigurationError
 from tasks.core.wording import p_value, points
 from tasks.scoring.score import CONFIDENCE
 
+if TYPE_CHECKING:
+    import numpy as np
+
 LEVEL = 0.05
 """Level of tests where nothing else is asked for."""
+SAMPLES = 10_000
+"""Samples of the bootstrap, which are the same for the same numbers."""
+_GRID = 64
+"""Rates of fixed questions at which the maximum of the p-value is searched, and again around the highest."""
+_PRECISION = 1e-4
 
 
 class Conclusion:
@@ -184,17 +192,11 @@ class PairedTest(Conclusion):
 
 
 def compare_runs(
-    a: Mapping[str, bool],
-    b: Mapping[str, bool],
-    *,
-    confidence: float = CONFIDENCE,
-    samples: int = 10_000,
-    seed: int = 0,
+    a: Mapping[str, bool], b: Mapping[str, bool], *, confidence: float = CONFIDENCE
 ) -> PairedTest:
     """Compare two runs question by question, given whether each question is right, by its id.
 
-    `confidence` is that of the interval, and 1 - the level of the test. The same samples and seed of the bootstrap give
-    the same interval.
+    `confidence` is that of the interval, and 1 - the level of the test.
     """
     common = [question for question in a if question in b]
     if not common:
@@ -204,9 +206,8 @@ def compare_runs(
         )
     fixed = tuple(question for question in common if b[question] and not a[question])
     broken = tuple(question for question in common if a[question] and not b[question])
-    low, high = bootstrap_interval(
-        len(fixed), len(broken), len(common), confidence=confidence, samples=samples, seed=seed
-    )
+    same = len(common) - len(fixed) - len(broken)
+    low, high = bootstrap_interval((1, -1, 0), (len(fixed), len(broken), same), confidence)
     return PairedTest(
         len(common),
         sum(a[question] for question in common),
@@ -278,14 +279,133 @@ def holm_of_known(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
 
 
 def bootstrap_interval(
-    fixed: int, broken: int, questions: int, *, confidence: float, samples: int, seed: int
+    differences: Sequence[int], counts: Sequence[int], confidence: float
 ) -> tuple[float, float]:
-    """Return the percentile interval of the difference when questions are drawn again with replacement."""
+    """Return the percentile interval of the mean difference when questions are drawn again with replacement.
+
+    `counts` says how many questions have each of the differences.
+    """
     import numpy as np
 
-    shares = [fixed / questions, broken / questions, (questions - fixed - broken) / questions]
-    drawn = np.random.default_rng(seed).multinomial(questions, shares, size=samples)
-    differences = (drawn[:, 0] - drawn[:, 1]) / questions
+    questions = sum(counts)
+    shares = [count / questions for count in counts]
+    drawn = np.random.default_rng(0).multinomial(questions, shares, size=SAMPLES)
     tail = (1 - confidence) / 2
-    low, high = np.quantile(differences, [tail, 1 - tail])
+    low, high = np.quantile(drawn @ np.array(differences) / questions, [tail, 1 - tail])
     return float(low), float(high)
+
+
+@dataclass(frozen=True, slots=True)
+class NonInferiority:
+    """Test of the hypothesis that B is worse than A by the margin or more."""
+
+    margin: float  # the largest loss of execution accuracy that is accepted, as a share
+    p_value: float  # one-sided: how likely so good a result of B is if it is worse by the margin
+    # the smallest margin for which the test proves that B is not worse by more, as a share; None: none up to 1
+    largest_loss: float | None
+    level: float = LEVEL  # p-value below which it is proven
+    method: str = "exact"  # name of the test: "exact", of repeated runs "t test"
+
+    @computed_field
+    @property
+    def proven(self) -> bool:
+        """Whether it is proven that B is not worse than A by the margin or more."""
+        return self.p_value < self.level
+
+    @computed_field
+    @property
+    def verdict(self) -> str:
+        """Conclusion with its numbers."""
+        margin = f"{100 * self.margin:g} point{'' if self.margin == 0.01 else 's'}"
+        excluded = "excluded" if self.proven else "not excluded"
+        bound = ""
+        if self.largest_loss is not None:
+            bound = f" The largest loss that the data allow is {100 * self.largest_loss:.2f} points."
+        return (
+            f"B losing {margin} or more is {excluded}, p = {p_value(self.p_value)} (one-sided "
+            f"non-inferiority test, {self.method}, level {self.level:g}).{bound}"
+        )
+
+
+def noninferiority(fixed: int, broken: int, questions: int, margin: float) -> NonInferiority:
+    """Test whether B is not worse than A by a margin or more, from the questions on which they differ.
+
+    The test is exact and unconditional (Hsueh, Liu and Chen, Biometrics 57, 2001, 478-483): outcomes are ordered by
+    the score statistic of Tango (Statistics in Medicine 17, 1998, 891-908), and the p-value is the largest probability
+    of an outcome as good for B or better, over all rates of fixed questions at which B is worse by exactly the margin.
+    The maximum is searched on a grid of rates. `margin` is the largest loss of B that is accepted, as a share, above 0
+    and below 1.
+    """
+    p = exact_p(fixed, broken, questions, margin)
+    low, high = max(0.0, (broken - fixed) / questions), 1 - _PRECISION
+    if exact_p(fixed, broken, questions, high) >= LEVEL:
+        return NonInferiority(margin, p, None)
+    while high - low > _PRECISION:
+        middle = (low + high) / 2
+        if exact_p(fixed, broken, questions, middle) < LEVEL:
+            high = middle
+        else:
+            low = middle
+    return NonInferiority(margin, p, high)
+
+
+def exact_p(fixed: int, broken: int, questions: int, margin: float) -> float:
+    """Return the exact unconditional p-value of the hypothesis that B is worse than A by the margin."""
+    import numpy as np
+    from scipy.stats import binom
+
+    fixes = np.arange(questions + 1)
+    most = _most_broken(fixes, questions, margin, float(tango_score(fixed, broken, questions, margin)))
+    tested = fixes[most >= 0]
+
+    def probability(rate: float) -> float:
+        conditional = min(1.0, (rate + margin) / (1 - rate))
+        tail = binom.cdf(most[tested], questions - tested, conditional)
+        return float(binom.pmf(tested, questions, rate) @ tail)
+
+    end = (1 - margin) / 2
+    rates = np.sort(
+        np.concatenate([np.linspace(0.0, end, _GRID), np.geomspace(end / 1e5, end / _GRID, _GRID // 2)])
+    )
+    for _ in range(2):
+        p_values = np.array([probability(float(rate)) for rate in rates])
+        best = int(p_values.argmax())
+        rates = np.linspace(rates[max(0, best - 1)], rates[min(len(rates) - 1, best + 1)], _GRID // 4)
+    return min(1.0, float(p_values.max()))
+
+
+def tango_score(fixed: Any, broken: Any, questions: int, margin: float) -> "np.ndarray[Any, Any]":
+    """Return Tango's score statistic of a difference of minus the margin; numbers or arrays of them.
+
+    It is (fixed - broken + n margin) / sqrt(n (2 q - margin (1 + margin))), with the maximum likelihood estimate q of
+    the rate of broken questions if B is worse by exactly the margin.
+    """
+    import numpy as np
+
+    difference = -margin
+    a = 2 * questions
+    b = -fixed - broken + (2 * questions - fixed + broken) * difference
+    c = -broken * difference * (1 - difference)
+    q = (np.sqrt(np.maximum(b * b - 4 * a * c, 0.0)) - b) / (2 * a)
+    variance = questions * (2 * q + difference * (1 - difference))
+    deviation = np.sqrt(np.maximum(variance, 1e-300))
+    statistic: np.ndarray[Any, Any] = (fixed - broken - questions * difference) / deviation
+    return statistic
+
+
+def _most_broken(
+    fixes: "np.ndarray[Any, Any]", questions: int, margin: float, observed: float
+) -> "np.ndarray[Any, Any]":
+    """Return for each number of fixed questions the most broken ones whose statistic reaches the observed; -1: none.
+
+    The statistic falls with each broken question, so the number is found by bisection.
+    """
+    import numpy as np
+
+    low, high = np.full_like(fixes, -1), questions - fixes
+    tolerance = 1e-9 * max(1.0, abs(observed))
+    while (low < high).any():
+        middle = (low + high + 1) // 2
+        reached = tango_score(fixes, np.maximum(middle, 0), questions, margin) >= observed - tolerance
+        low, high = np.where(reached, middle, low), np.where(reached, high, middle - 1)
+    return low

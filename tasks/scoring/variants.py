@@ -1,9 +1,8 @@
 """Score variants: execution accuracy of the same answers, judged in another way, beside the official score.
 
-A variant is one function of this module. It is in the summary, MLflow, the warehouse, comparisons, the leaderboard and
-nightly runs as soon as it is registered. It yields one variant, or several as the answer keys do:
+A function of this module that `FINDERS` names yields one variant, or several as the answer keys do. They are in the
+summary, MLflow, the warehouse, comparisons, the leaderboard and nightly runs:
 
-    @variants
     def without_ties(benchmark: Mapping[str, Any], rows: Sequence[QuestionScore]) -> Iterator[Variant]:
         def judge(row: QuestionScore, rule: str) -> bool | None:
             return None if "LIMIT" in row.gold_sql else is_right(row.final, rule)
@@ -38,21 +37,6 @@ class Variant:
     basis: Callable[[QuestionScore], object] = lambda row: None
 
 
-Find = Callable[[Mapping[str, Any], Sequence[QuestionScore]], Iterator[Variant]]
-FINDERS: list[Find] = []
-"""The functions that yield variants, in the order of the displays."""
-
-
-def variants(find: Find) -> Find:
-    """Register a function that yields the variants that apply.
-
-    It is called with the settings of a benchmark, as plain JSON, and the scored questions of a run.
-    """
-    FINDERS.append(find)
-    return find
-
-
-@variants
 def answer_keys(benchmark: Mapping[str, Any], rows: Sequence[QuestionScore]) -> Iterator[Variant]:
     """Judge by each answer key of `benchmark.answer_keys`; a question that it does not answer is not counted."""
     for item in benchmark.get("answer_keys") or ():
@@ -78,7 +62,6 @@ def key_variant(name: str) -> Variant:
     return Variant(name, f"By the key {name}", judge, change, basis)
 
 
-@variants
 def without_quarantine(benchmark: Mapping[str, Any], rows: Sequence[QuestionScore]) -> Iterator[Variant]:
     """Leave out the questions of `benchmark.quarantine`, whose gold is known to be wrong."""
     listed = {str(name) for name in benchmark.get("quarantine") or ()}
@@ -90,7 +73,6 @@ def without_quarantine(benchmark: Mapping[str, Any], rows: Sequence[QuestionScor
         yield Variant("without_quarantine", "Without quarantined golds", judge)
 
 
-@variants
 def decided(benchmark: Mapping[str, Any], rows: Sequence[QuestionScore]) -> Iterator[Variant]:
     """Leave out the questions whose gold's result the data do not decide, where `benchmark.find_undecided` looks."""
 
@@ -101,6 +83,17 @@ def decided(benchmark: Mapping[str, Any], rows: Sequence[QuestionScore]) -> Iter
         yield Variant(
             DECIDED, "Without golds that the data do not decide", judge, basis=lambda row: row.undecided
         )
+
+
+FINDERS: tuple[Callable[[Mapping[str, Any], Sequence[QuestionScore]], Iterator[Variant]], ...] = (
+    answer_keys,
+    without_quarantine,
+    decided,
+)
+"""Functions that yield the variants that apply, in the order of the displays.
+
+Each is called with the settings of a benchmark, as plain JSON, and the scored questions of a run.
+"""
 
 
 def find_variants(benchmark: Mapping[str, Any], rows: Iterable[QuestionScore]) -> dict[str, Variant]:

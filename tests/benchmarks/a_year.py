@@ -40,8 +40,7 @@ from tasks.results.night_baseline import Baselines, compared
 from tasks.results.night_entry import NightEntry
 from tasks.results.run_record import RunRecord
 from tasks.results.warehouse.runs import Warehouse
-from tasks.scoring.execution.accuracy import VerdictKey
-from tasks.scoring.execution.verdict_cache import VerdictCache
+from tasks.scoring.execution.verdict_cache import VerdictCache, VerdictKey
 from tasks.scoring.report import Verdict
 from tasks.scoring.score import Accuracy
 from tasks.settings.evaluation import Gate

@@ -104,9 +104,7 @@ class Evaluation:
         self.tonight = {str(place): bool(right) for place, right in enumerate(answers)}
         self.scores.append(float(answers.mean()))
         found = (
-            compare_runs(self.baseline, self.tonight, confidence=1 - GATE.level, samples=10)
-            if self.baseline
-            else None
+            compare_runs(self.baseline, self.tonight, confidence=1 - GATE.level) if self.baseline else None
         )
         return NightEntry(
             "b",

@@ -27,8 +27,7 @@ from tasks.results.night import write as write_night
 from tasks.results.warehouse.runs import Warehouse
 from tasks.retrieval.encoder_files import VectorCache
 from tasks.retrieval.value_index import DatabaseValues
-from tasks.scoring.execution.accuracy import VerdictKey
-from tasks.scoring.execution.verdict_cache import VerdictCache
+from tasks.scoring.execution.verdict_cache import VerdictCache, VerdictKey
 from tasks.scoring.report import Verdict
 from tasks.settings.home import Home
 from tests.support.counting import Count

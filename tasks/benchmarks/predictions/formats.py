@@ -9,12 +9,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from tasks.benchmarks.rows import (
     DATABASE_NAMES,
     ID_NAMES,
-    delimiter_of,
     files_digest,
     parse_json,
     plain_name,
@@ -41,8 +40,7 @@ class Reading:
     unwrap: bool = False  # whether SQL is taken out of Markdown fences and of `database | SQL`
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
+class Columns(NamedTuple):
     """Names of columns, as the file spells them."""
 
     identity: str | None  # the question id's; None where predictions belong to questions by position
@@ -205,8 +203,7 @@ def _read(path: Path, text: str, reading: Reading) -> tuple[Format, Iterator[Pre
     if ending in (".csv", ".tsv") or (
         re.search(r"\b(question|instance)_id\b", head) and ("," in head or "\t" in head)
     ):
-        delimiter = "\t" if ending == ".tsv" else delimiter_of(head)
-        header, lines = read_csv_table(path, text, delimiter)
+        header, lines = read_csv_table(path, text)
         rows = [(f"line {number}", dict(zip(header, line, strict=True))) for number, line in lines.items()]
         return "csv", _rows(path, rows, reading, header)
     return "lines", _lines(text)
@@ -284,7 +281,6 @@ def _rows(
     columns = find_columns(
         f"{path}, {rows[0][0] if header is None and rows else 'the header'}", objects, reading
     )
-    used = (columns.identity, columns.sql, columns.database)
     needed = (columns.sql,) if reading.by_position else (columns.identity, columns.sql)
     for place, row in rows:
         if absent := [name for name in needed if name and name not in row]:
@@ -297,7 +293,7 @@ def _rows(
             sql_or_none(_text(path, place, f'"{columns.sql}"', row[columns.sql])),
             (_text(path, place, f'"{columns.database}"', database) or "").strip() or None,
             columns.sql,
-            tuple(name for name, value in row.items() if isinstance(value, str) and name not in used),
+            tuple(name for name, value in row.items() if isinstance(value, str) and name not in columns),
         )
 
 

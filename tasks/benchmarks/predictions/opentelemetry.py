@@ -13,6 +13,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from tasks.benchmarks.predictions.trajectory import (
@@ -102,8 +103,8 @@ def _turns(spans: Sequence[_Span]) -> Iterator[AgentTurn]:
         for span in models
         for part in _parts(span, "gen_ai.input.messages", "tool_call_response")
     }
-    for place, span in enumerate(models):
-        end = models[place + 1].start if place + 1 < len(models) else float("inf")
+    for span, following in zip_longest(models, models[1:]):
+        end = following.start if following else float("inf")
         requested = _parts(span, "gen_ai.output.messages", "tool_call")
         if requested:
             calls = tuple(_requested(part, by_id, responses) for part in requested)
@@ -155,9 +156,9 @@ def _parts(span: _Span, name: str, kind: str) -> list[Mapping[str, Any]]:
         except (ValueError, RecursionError):
             raise DataError(f"{span.place}: the attribute {name} is not JSON.") from None
     messages = value if isinstance(value, list) else []
-    parts = (message.get("parts") for message in messages if isinstance(message, dict))
-    every = (part for listed in parts if isinstance(listed, list) for part in listed)
-    return [part for part in every if isinstance(part, dict) and part.get("type") == kind]
+    lists = (message.get("parts") for message in messages if isinstance(message, dict))
+    parts = (part for listed in lists if isinstance(listed, list) for part in listed)
+    return [part for part in parts if isinstance(part, dict) and part.get("type") == kind]
 
 
 def _spans(place: str, content: dict[str, Any]) -> Iterator[_Span]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from tasks.backbone.replies.sql_text import read_sql
 from tasks.benchmarks.benchmark import Benchmark
@@ -48,8 +48,8 @@ def about_fit(file: PredictionFile, sqls: Mapping[str, str], benchmark: Benchmar
 def _texts_by_position(file: PredictionFile, benchmark: Benchmark) -> dict[str, str]:
     """Pair by place in the file; where all keys are numbers from 0, by these."""
     entries = {entry.question_id: entry for entry in file.entries}
-    places = [str(place) for place in range(len(benchmark.questions))]
-    ordered = [entries[place] for place in places] if entries.keys() == set(places) else file.entries
+    positions = [str(position) for position in range(len(benchmark.questions))]
+    ordered = [entries[name] for name in positions] if entries.keys() == set(positions) else file.entries
     if len(ordered) != len(benchmark.questions):
         return {}
     pairs = zip(benchmark.questions, ordered, strict=True)
@@ -111,14 +111,18 @@ def pair(file: PredictionFile, benchmark: Benchmark) -> Predictions:
     gold = benchmark.gold
     copies = sum(" ".join(sql.split()) == " ".join(gold.get(name, "").split()) for name, sql in sqls.items())
     _refuse_gold(file, copies, len(sqls))
-    about_gold = _about_gold(copies, len(sqls))
+    copies_gold = len(sqls) >= MIN_PREDICTIONS and copies > MAX_GOLD_SHARE * len(sqls)
+    about_gold = (
+        f"{copies:,} of {len(sqls):,} predictions are the text of the gold SQL. Does the file hold the gold in the "
+        "place of predictions? --sql-column names another column. The run is not ranked."
+    )
     notes = (
         *paired.notes,
         *about_wrapping(paired.sqls.values(), how),
-        *about_gold,
+        *([about_gold] if copies_gold else []),
         *about_fit(file, sqls, benchmark),
     )
-    return Predictions(file, sqls, notes, copies_gold=bool(about_gold))
+    return Predictions(file, sqls, notes, copies_gold)
 
 
 def _keys_are_positions(file: PredictionFile, benchmark: Benchmark) -> bool:
@@ -173,16 +177,6 @@ def _refuse_gold(file: PredictionFile, copies: int, predictions: int) -> None:
         f'{file.path}: the column "{column}" holds the gold SQL of {copies:,} of {predictions:,} questions, and not '
         f"predictions. The file also has {listed}. Name the column of the predictions with --sql-column (a.b for a key "
         f"within an object), or give --sql-column {column!r} if these are the predictions."
-    )
-
-
-def _about_gold(copies: int, predictions: int) -> tuple[str, ...]:
-    """Warn where most predictions are the gold's text."""
-    if predictions < MIN_PREDICTIONS or copies <= MAX_GOLD_SHARE * predictions:
-        return ()
-    return (
-        f"{copies:,} of {predictions:,} predictions are the text of the gold SQL. Does the file hold the gold in the "
-        "place of predictions? --sql-column names another column. The run is not ranked.",
     )
 
 
@@ -307,8 +301,7 @@ def about_wrapping(sqls: Iterable[str], how: str) -> tuple[str, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class LinkNames:
+class LinkNames(NamedTuple):
     """What was linked for one question, as it was written: not yet matched against the schema."""
 
     tables: tuple[str, ...]

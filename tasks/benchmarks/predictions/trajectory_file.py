@@ -63,12 +63,8 @@ class TrajectoryFile:
         return PredictionFile(self.path, self.format, self.sha256, tuple(entries))
 
 
-@dataclass(frozen=True, slots=True)
-class _Object:
-    """An object of a file."""
-
-    place: str
-    content: dict[str, Any]
+_Object = tuple[str, dict[str, Any]]
+"""An object of a file, and where it stands."""
 
 
 def read_trajectories(path: Path) -> TrajectoryFile:
@@ -81,8 +77,8 @@ def read_trajectories(path: Path) -> TrajectoryFile:
         objects = _objects(path)
         if (first := next(objects, None)) is None:
             raise DataError(f"{path} holds no trajectory. {_valid()}")
-        file_format = _format(first)
-        rows = ((item.place, item.content) for item in chain([first], objects))
+        file_format = _format(*first)
+        rows = chain([first], objects)
         if file_format == "opentelemetry":
             trajectories = tuple(opentelemetry.read(str(path), rows))
         else:
@@ -101,16 +97,13 @@ def _last(trajectories: Iterable[Trajectory]) -> Iterator[Trajectory]:
     return chain.from_iterable(by_id.values())
 
 
-def _format(first: _Object) -> Format:
-    content = first.content
+def _format(place: str, content: dict[str, Any]) -> Format:
     if opentelemetry.is_span(content):
         return "opentelemetry"
     if "turns" in content or "messages" in content:
         return "trajectories"
     named = ", ".join(map(str, content)) or "nothing"
-    raise DataError(
-        f"{first.place}: the object has {named[:200]}, but neither turns nor messages. {_valid()}"
-    )
+    raise DataError(f"{place}: the object has {named[:200]}, but neither turns nor messages. {_valid()}")
 
 
 def _objects(path: Path) -> Iterator[_Object]:
@@ -150,7 +143,7 @@ def _parsed(path: Path, number: int, content: bytes) -> Iterator[_Object]:
         where = f"{path}, line {number}" + (f", item {position} (from 0)" if listed else "")
         if not isinstance(item, dict):
             raise DataError(f"{where}: must be an object, not {type(item).__name__}. {_valid()}")
-        yield _Object(where, item)
+        yield where, item
 
 
 def _valid() -> str:

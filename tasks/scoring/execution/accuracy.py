@@ -1,13 +1,13 @@
 """Execution accuracy: whether a SQL returns what the gold returns, executed in sandboxed workers."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
 
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers, WorkerLost
 from tasks.scoring.execution.judge_job import Compared, JudgeJob, Query, compare
 from tasks.scoring.execution.rules import GoldOrder, SubsetGold
+from tasks.scoring.execution.verdict_cache import VerdictCache, VerdictKey
 from tasks.scoring.report import Verdict
 from tasks.sql.rewriting import as_spider_executes, ordering
 
@@ -15,29 +15,6 @@ REPEATABLE = frozenset({"ok", "error"})
 """Statuses that a repetition on the same database would give again."""
 COMPARING_S = 15.0
 """Seconds beyond those of its queries that a worker may take to compare; a million rows take a few."""
-
-
-class VerdictKey(NamedTuple):
-    """What a verdict depends on; `database` and `accepted` are digests of the file and of accepted results."""
-
-    database: str
-    gold_sql: str
-    sql: str
-    rules: tuple[str, ...]
-    timeout_s: float
-    accepted: str = ""
-
-
-class Verdicts(Protocol):
-    """Known verdicts: a dict will do, and `VerdictCache` keeps them in a file."""
-
-    def get(self, key: VerdictKey, /) -> Verdict | None:
-        """Return a verdict; None when it is not known."""
-        ...
-
-    def __setitem__(self, key: VerdictKey, verdict: Verdict, /) -> None:
-        """Keep a verdict."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +25,7 @@ class Judge:
     rules: tuple[str, ...]  # names of the rules to judge by
     timeout_s: float  # limit per query, in seconds
     # verdicts known already; verdicts that a repetition could change are not put into it
-    cache: Verdicts | None = None
+    cache: VerdictCache | dict[VerdictKey, Verdict] | None = None
 
     async def verdicts(
         self,
@@ -67,7 +44,7 @@ class Judge:
         No SQL, or a blank one, is "no_answer". The gold is "" where there are accepted results only; these count as
         right under "subset" in the place of the gold's.
         """
-        stored: Verdicts = {} if self.cache is None else self.cache
+        stored = {} if self.cache is None else self.cache
         nothing = VerdictKey(
             database.digest, gold_sql, "", self.rules, self.timeout_s, accepted.digest if accepted else ""
         )
@@ -79,12 +56,11 @@ class Judge:
         if not (to_judge or gold_status) and (without := stored.get(nothing)) is not None:
             gold_status = without.gold_status
         if to_judge or not gold_status:
-            compared = await _compare(
-                self.workers, database, self._job(database, gold_sql, to_judge, accepted)
-            )
+            job = self._job(database, gold_sql, to_judge, accepted)
+            compared = await _compare(self.workers, database, job)
             gold_status = compared.gold_status
             verdicts.update(zip(to_judge, compared.verdicts, strict=True))
-        missing = Verdict(_all_wrong(self.rules), "no_answer", gold_status=gold_status)
+        missing = Verdict(dict.fromkeys(self.rules, False), "no_answer", gold_status=gold_status)
         if gold_status in REPEATABLE:
             for sql in to_judge:
                 if verdicts[sql].status in REPEATABLE:
@@ -96,15 +72,15 @@ class Judge:
     def _job(
         self, database: Database, gold_sql: str, sqls: Sequence[str], accepted: SubsetGold | None
     ) -> JudgeJob:
-        def query(sql: str) -> Query:
-            return Query(sql, as_spider_executes(sql, database.dialect))
-
-        order = ordering(gold_sql, database.dialect) if gold_sql else None
+        gold, *predicted = (
+            Query(sql, as_spider_executes(sql, database.dialect)) for sql in (gold_sql, *sqls)
+        )
+        order = ordering(gold_sql, database.dialect)
         return JudgeJob(
-            query(gold_sql) if gold_sql else None,
-            tuple(query(sql) for sql in sqls),
+            gold if gold_sql else None,
+            tuple(predicted),
             self.rules,
-            GoldOrder(order.anywhere, order.outermost) if order else GoldOrder(),
+            GoldOrder(order.anywhere, order.outermost),
             self.timeout_s,
             accepted,
         )
@@ -125,7 +101,7 @@ async def _compare(workers: SqlWorkers, database: Database, job: JudgeJob) -> Co
             compared = await _call(workers, database, job._replace(gold=gold, predicted=(query,)))
             verdicts.append(replace(compared.verdicts[0], gold_status=alone.gold_status))
         except WorkerLost as lost:
-            wrong = _all_wrong(job.rules)
+            wrong = dict.fromkeys(job.rules, False)
             verdicts.append(Verdict(wrong, lost.status, str(lost), gold_status=alone.gold_status))
     return Compared(alone.gold_status, tuple(verdicts))
 
@@ -134,7 +110,3 @@ async def _call(workers: SqlWorkers, database: Database, job: JudgeJob) -> Compa
     budget = job.timeout_s * job.executions + COMPARING_S
     compared: Compared = await workers.together.call(compare, database, job, timeout_s=budget)
     return compared
-
-
-def _all_wrong(rules: Iterable[str]) -> dict[str, bool]:
-    return dict.fromkeys(rules, False)

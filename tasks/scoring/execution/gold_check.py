@@ -53,7 +53,7 @@ class GoldReport:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """How many there are of each class; they add up to all."""
+        """How many there are of each class."""
         return {name: len(checks) for name, checks in self.by_class.items()}
 
     @property
@@ -102,8 +102,8 @@ async def check_golds(
             check = GoldCheck(gold.id, gold.database_id, gold.sql, "missing_database")
             if gold.database_id in suites:
                 check = await _run_on_all(workers, suites[gold.database_id], check, timeout_s)
-            elif gold.database_id in unreadable:
-                check = replace(check, found="unreadable_database", error=unreadable[gold.database_id])
+            elif error := unreadable.get(gold.database_id):
+                check = replace(check, found="unreadable_database", error=error)
             if on_check:
                 on_check(check)
             checks[number] = check

@@ -4,7 +4,6 @@ Imported by every worker, so it imports nothing heavy; what needs a parser was w
 """
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from tasks.scoring.execution.rules import RULES, GoldOrder, SubsetGold
@@ -135,26 +134,14 @@ def _is_right(name: str, job: JudgeJob, gold: "Result | None", predicted: "Resul
     return gold.rows == predicted.rows or rule.matches(gold.rows, predicted.rows, job.order)
 
 
-@dataclass(frozen=True, slots=True)
-class Grouped:
+class Grouped(NamedTuple):
     """One SQL of several."""
 
     status: str  # "ok", "empty", "error", "timeout" or "too_large"
     leader: int  # index of the first SQL with an equal result; its own where it has none
 
 
-@dataclass(frozen=True, slots=True)
-class GroupJob:
-    """What a worker is asked to group."""
-
-    queries: tuple[Query, ...]  # the SQLs, each once
-    orders: tuple[GoldOrder, ...]  # where each has ORDER BY
-    rule: str  # name of the rule
-    timeout_s: float  # limit per query, in seconds
-
-
-@dataclass(frozen=True, slots=True)
-class _Results:
+class _Results(NamedTuple):
     """Results of one SQL: as written, and without the DISTINCT that the rule strips; None where that does not run."""
 
     result: "Result"
@@ -162,19 +149,22 @@ class _Results:
     order: GoldOrder
 
 
-def group_results(session: "Session", job: GroupJob) -> list[Grouped]:
-    """Run every SQL once and group those with equal results, in their order."""
+def group_results(
+    session: "Session", queries: tuple[Query, ...], orders: tuple[GoldOrder, ...], rule: str, timeout_s: float
+) -> list[Grouped]:
+    """Run every SQL once and group those with equal results, in their order; `timeout_s` is the limit per query."""
     leaders: dict[int, _Results] = {}
     grouped = []
-    for number, (query, order) in enumerate(zip(job.queries, job.orders, strict=True)):
-        result = session.run(query.sql, timeout_s=job.timeout_s)
+    for number, (query, order) in enumerate(zip(queries, orders, strict=True)):
+        result = session.run(query.sql, timeout_s=timeout_s)
         status = "empty" if result.ok and not result.row_count else result.status
         leader = number
         if result.ok:
             same = query.plain == query.sql
-            plain = result if same else session.run(query.plain, timeout_s=job.timeout_s)
+            plain = result if same else session.run(query.plain, timeout_s=timeout_s)
             results = _Results(result, plain if plain.ok else None, order)
-            leader = next((at for at, other in leaders.items() if _same(job.rule, other, results)), number)
+            equal = (index for index, earlier in leaders.items() if _same(rule, earlier, results))
+            leader = next(equal, number)
             leaders.setdefault(leader, results)
         grouped.append(Grouped(status, leader))
     return grouped

@@ -6,7 +6,7 @@ from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.sandbox.workers import WorkerLost
 from tasks.scoring.candidates import Ballot
 from tasks.scoring.execution.accuracy import COMPARING_S
-from tasks.scoring.execution.judge_job import Grouped, GroupJob, Query, group_results
+from tasks.scoring.execution.judge_job import Grouped, Query, group_results
 from tasks.scoring.execution.rules import RULES, GoldOrder
 from tasks.sql.rewriting import as_spider_executes, ordering
 
@@ -66,9 +66,9 @@ async def _group(sqls: Sequence[str], rule: str, runner: DatabaseRunner) -> list
     queries = tuple(Query(sql, as_spider_executes(sql, dialect) if strips else sql) for sql in sqls)
     orderings = [ordering(sql, dialect) for sql in sqls]
     orders = tuple(GoldOrder(order.anywhere, order.outermost) for order in orderings)
-    job = GroupJob(queries, orders, rule, runner.timeout_s)
-    executions = sum(1 + (query.plain != query.sql) for query in queries)
+    limit = runner.timeout_s
+    budget = limit * sum(1 + (query.plain != query.sql) for query in queries) + COMPARING_S
     grouped: list[Grouped] = await runner.workers.call(
-        group_results, runner.database, job, timeout_s=runner.timeout_s * executions + COMPARING_S
+        group_results, runner.database, queries, orders, rule, limit, timeout_s=budget
     )
     return grouped

@@ -5,10 +5,9 @@ The worker imports a metric by the place of its function; one of a user's file i
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tasks.core.registry import USER_FILES, described, import_file
 from tasks.scoring.metric import Compare, Metric, QuestionValue, Rows
@@ -19,27 +18,25 @@ if TYPE_CHECKING:
     from tasks.database.sandbox.workers import SqlWorkers
 
 
-@dataclass(frozen=True, slots=True)
-class MetricReference:
+class MetricReference(NamedTuple):
     """Where a worker finds a metric: its module, the file where the module is a user's, and its attribute."""
 
     module: str
     file: str
     attribute: str
 
-    @classmethod
-    def of(cls, metric: Metric) -> "MetricReference":
-        """Return the reference of a metric that compares results."""
-        module = metric.compare.__module__ if metric.compare else ""
-        file = str(sys.modules[module].__file__) if module.startswith(f"{USER_FILES}.") else ""
-        return cls(module, file, metric.name)
 
-    def load(self) -> Compare:
-        """Return the metric's function."""
-        module = import_file(Path(self.file), "metric") if self.file else import_module(self.module)
-        metric: Metric = getattr(module, self.attribute)
-        assert metric.compare is not None, f"{self.attribute} compares no results"
-        return metric.compare
+def _reference(metric: Metric) -> MetricReference:
+    module = metric.compare.__module__ if metric.compare else ""
+    file = str(sys.modules[module].__file__) if module.startswith(f"{USER_FILES}.") else ""
+    return MetricReference(module, file, metric.name)
+
+
+def _load(reference: MetricReference) -> Compare:
+    by_file = import_file(Path(reference.file), "metric") if reference.file else None
+    metric: Metric = getattr(by_file or import_module(reference.module), reference.attribute)
+    assert metric.compare is not None, f"{reference.attribute} compares no results"
+    return metric.compare
 
 
 def compare_results(
@@ -56,7 +53,7 @@ def compare_results(
 def _value(reference: MetricReference, gold: Rows, predicted: Rows) -> QuestionValue:
     try:
         # copies: a user's function may sort what it is given, and the worker may keep the result
-        return reference.load()(list(gold), list(predicted))
+        return _load(reference)(list(gold), list(predicted))
     except Exception as error:
         return described(error)
 
@@ -80,7 +77,7 @@ async def measure_results(
     names = [metric.name for metric in metrics]
     if not metrics or not sql or sql.isspace():
         return dict.fromkeys(names, 0.0)
-    references = tuple(MetricReference.of(metric) for metric in metrics)
+    references = tuple(map(_reference, metrics))
     try:
         values = await workers.call(
             compare_results, database, gold_sql, sql, references, timeout_s, timeout_s=2 * timeout_s

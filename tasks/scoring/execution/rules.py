@@ -8,20 +8,15 @@
 | subset | each column a multiset, numbers within 0.01 | ignored | the gold's among the predicted ones |
 
 Runs inside the sandboxed workers, so it imports nothing heavy. Rows are tuples, all of one width per result. No rule
-raises on any pair of results.
+raises on any pair of results. Cells are compared as Python does, without tolerance, and NaN equals itself: 1 == 1.0 ==
+True, NULL == NULL, '1' != 1.
 
-Cells of results as rules compare them: as Python does, without tolerance, and NaN equal to itself.
-
-1 == 1.0 == True, NULL == NULL, '1' != 1.
-
-The rule "subset" of Spider 2.0-lite: the gold's columns must be among the predicted ones.
-
-As published, each column is compared as a
-vector of its own, several gold results may be accepted, and further predicted columns do no harm. A gold SQL
-is one accepted result whose row order is ignored. A CSV file does not tell a number from the text of a number, nor NULL
-from the empty text, so predicted cells are read as the file's are (published: through a CSV file, too). NULL and NaN
-equal 0, as published: a SUM over no rows may be either. A deviation: numbers are sorted as numbers where the order is
-ignored (published: as text, so that 9.999 and 10 are no pair).
+Rule "subset" (Spider 2.0-lite): as published, each column is compared as a vector of its own, several gold results may
+be accepted, and further predicted columns do no harm. A gold SQL is one accepted result whose row order is ignored. A
+CSV file does not tell a number from the text of a number, nor NULL from the empty text, so predicted cells are read as
+the file's are (published: through a CSV file, too). NULL and NaN equal 0, as published: a SUM over no rows may be
+either. A deviation: numbers are sorted as numbers where the order is ignored (published: as text, so that 9.999 and 10
+are no pair).
 """
 
 import csv
@@ -241,23 +236,18 @@ def spider(gold: Sequence[Row], predicted: Sequence[Row], *, ordered: bool) -> b
         return Counter(columns) == Counter(others)
     if Counter(one) == Counter(other):
         return True
-    return _permutable(columns, others)
+    return _permutable(columns, others, [0] * len(columns), [0] * len(others))
 
 
-def _permutable(gold: list[Cells], predicted: list[Cells]) -> bool:
-    """Whether some order of the predicted columns gives the gold's multiset of rows.
+def _permutable(
+    gold: list[Cells], predicted: list[Cells], gold_colours: Colours, predicted_colours: Colours
+) -> bool:
+    """Whether some order of the predicted columns, within those of a colour, gives the gold's multiset of rows.
 
     Trying all permutations would be factorial. Instead columns are distinguished by their values, then rows by
     their cells in such columns, then columns by such rows, until nothing more can be distinguished (colour
     refinement). Whatever then still looks alike is tried, one pair of columns at a time.
     """
-    return _match(gold, predicted, [0] * len(gold), [0] * len(predicted))
-
-
-def _match(
-    gold: list[Cells], predicted: list[Cells], gold_colours: Colours, predicted_colours: Colours
-) -> bool:
-    """Match the columns under a colouring: only columns of one colour may be matched."""
     gold_rows, predicted_rows = [0] * len(gold[0]), [0] * len(gold[0])
     distinguished = 0
     while True:
@@ -288,7 +278,7 @@ def _match(
     first = gold_colours.index(colour)
     alike = {predicted[i]: i for i, c in enumerate(predicted_colours) if c == colour}
     return any(
-        _match(gold, predicted, _single_out(gold_colours, first), _single_out(predicted_colours, choice))
+        _permutable(gold, predicted, _single_out(gold_colours, first), _single_out(predicted_colours, choice))
         for choice in alike.values()
     )
 

@@ -101,28 +101,27 @@ async def measure_efficiency(
     Nothing else should run on the pool meanwhile. `on_measured` is called with the number of measured answers, over all
     trials.
     """
-    trialled: dict[str, list[Timings]] = {answer.question_id: [] for answer in answers}
+    by_question: dict[str, list[Timings]] = {answer.question_id: [] for answer in answers}
     load, done = _load(), 0
     for _ in range(trials):
         for answer in answers:
             timing = await _measure(workers, answer, repeats, timeout_s)
             if timing is not None:
-                trialled[answer.question_id].append(timing)
+                by_question[answer.question_id].append(timing)
             done += 1
             if on_measured:
                 on_measured(done)
         load = max(filter(None, (load, _load())), default=None)
-    return Measured(
-        {
-            name: Timings(
-                tuple(timing.fetched[0] for timing in timings),
-                tuple(timing.executed[0] for timing in timings),
-                timings[0].step_ratio,
-            )
-            for name, timings in trialled.items()
-            if len(timings) == trials
-        },
-        load,
+    complete = {name: timings for name, timings in by_question.items() if len(timings) == trials}
+    return Measured({name: _joined(timings) for name, timings in complete.items()}, load)
+
+
+def _joined(timings: Sequence[Timings]) -> Timings:
+    """Return the trials of one answer together."""
+    return Timings(
+        tuple(timing.fetched[0] for timing in timings),
+        tuple(timing.executed[0] for timing in timings),
+        timings[0].step_ratio,
     )
 
 

@@ -64,12 +64,12 @@ async def decide(judge: Judge, database: Database, gold_sql: str, *, rows: int =
     alternatives = find_alternatives(gold_sql, database.dialect)
     if alternatives is None:
         return Decision(unchecked="it cannot be parsed")
-    if not any(True for _ in alternatives.pairs(1, [True] * len(alternatives.probes))):
+    if next(iter(alternatives.pairs(1, [True] * len(alternatives.probes))), None) is None:
         return Decision()
     gold = await judge.workers.execute(database, gold_sql, rows=0, timeout_s=judge.timeout_s)
     if not gold.ok:
         return Decision()
-    if not _right(await judge.verdicts(database, gold_sql, {"same": alternatives.same}), "same", judge):
+    if not await _is_right(judge, database, gold_sql, alternatives.same):
         return Decision(unchecked="it cannot be rewritten with the same result")
     numbers = [await _has_text_numbers(judge, database, probe) for probe in alternatives.probes]
     return await _compared(judge, database, gold_sql, rows, alternatives, len(gold.columns), numbers)
@@ -94,19 +94,17 @@ async def _compared(
         only_order = pair.kind == "limit_without_order" and verdict.difference == "row_order"
         if is_right(verdict, judge.rules[0]) or only_order:  # the gold asks for no order
             continue
-        if pair.kind in ("null_order", "float_sum") and not any(
-            finding.pair.kind in TIES for finding in findings
-        ):
-            own = await judge.verdicts(database, gold_sql, {"one": pair.one})
-            if not _right(own, "one", judge):
-                unchecked.append(f"{pair.kind} (the rewritten gold has another result)")
-                continue
+        tied = any(finding.pair.kind in TIES for finding in findings)
+        rewritten = pair.kind in ("null_order", "float_sum") and not tied
+        if rewritten and not await _is_right(judge, database, gold_sql, pair.one):
+            unchecked.append(f"{pair.kind} (the rewritten gold has another result)")
+            continue
         findings.append(await _with_rows(judge, database, pair, rows))
     return Decision(tuple(findings), "; ".join(unchecked))
 
 
-def _right(verdicts: Any, name: str, judge: Judge) -> bool:
-    return is_right(verdicts[name], judge.rules[0])
+async def _is_right(judge: Judge, database: Database, gold_sql: str, sql: str) -> bool:
+    return is_right((await judge.verdicts(database, gold_sql, {"": sql}))[""], judge.rules[0])
 
 
 async def _has_text_numbers(judge: Judge, database: Database, probe: str) -> bool:

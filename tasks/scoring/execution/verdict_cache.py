@@ -12,15 +12,13 @@ from dataclasses import asdict, fields
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from tasks.core.errors import CrosscheckError
 from tasks.core.wording import counted
 from tasks.database.limits import Limits
 from tasks.database.sandbox.session import is_volatile
 from tasks.database.sqlite.keyed_store import KeyedStore
-from tasks.scoring.execution.accuracy import VerdictKey
 from tasks.scoring.report import Verdict
 
 log = logging.getLogger(__name__)
@@ -32,11 +30,20 @@ ROOT = Path(__file__).resolve().parents[3]
 DECISIVE = ("tasks/scoring/execution", "tasks/sql", "tasks/database")
 """Folders whose code decides verdicts: after a change of any file in them, no earlier verdict is found."""
 
-_FIELDS = tuple(field.name for field in fields(Verdict))
+
+class VerdictKey(NamedTuple):
+    """What a verdict depends on; `database` and `accepted` are digests of the file and of accepted results."""
+
+    database: str
+    gold_sql: str
+    sql: str
+    rules: tuple[str, ...]
+    timeout_s: float
+    accepted: str = ""
 
 
 class VerdictCache:
-    """Verdicts by what they depend on, for `judge(..., cache=...)`.
+    """Verdicts by what they depend on.
 
     Queries that ask for the time or for random numbers are never kept. Calls are made inline: they take
     microseconds. A write that fails is logged and no more; a killed process loses the verdicts of half a second at
@@ -68,9 +75,7 @@ class VerdictCache:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -96,7 +101,7 @@ class VerdictCache:
         """Keep a verdict, unless the next execution may give another."""
         if _volatile(key):
             return
-        content = {name: getattr(verdict, name) for name in _FIELDS}
+        content = {field.name: getattr(verdict, field.name) for field in fields(verdict)}
         text = json.dumps(content, ensure_ascii=False).encode("utf-8", "replace").decode()
         try:
             self._store.put(self._digest(key), text)

@@ -17,7 +17,7 @@ from typing import Any
 from tasks.core.wording import DASH, counts, interval, percent, points
 from tasks.documents.model import Table
 from tasks.scoring.build_report import by_grade
-from tasks.scoring.candidates import UNITS, VOTING, Ballot, CandidateBill, CandidateSetup, bill_of, step_of
+from tasks.scoring.candidates import UNITS, VOTING, Ballot, Bill, CandidateSetup, bills_of, step_of
 from tasks.scoring.metric import METRICS, ScoredRun, metric
 from tasks.scoring.report import Measurement, QuestionScore, Ratio, is_right
 from tasks.scoring.score import wilson
@@ -118,7 +118,8 @@ class CandidateScore:
     right: tuple[bool, ...]  # whether each is right
     ballot: Ballot | None  # their results; None where the question failed before the vote
     selected: bool  # whether the final answer is right
-    bill: CandidateBill  # what they cost
+    written: Bill  # what writing them cost
+    selecting: Bill  # what selecting cost
 
     @property
     def disagree(self) -> bool:
@@ -149,8 +150,8 @@ def candidates(run: ScoredRun) -> Measurement | None:
         return None
     questions = tuple(scores.values())
     curve = [_point(questions, k, setup) for k in range(1, setup.n + 1)]
-    passed = [point["pass"] for point in curve]
-    voted = [point["majority"] for point in curve]
+    passed = [Ratio.of(point["pass"]) for point in curve]
+    voted = [Ratio.of(point["majority"]) for point in curve]
     differing = [question for question in questions if question.disagree]
     selection = Ratio(sum(question.selected for question in differing), len(differing))
     by_vote = Ratio(sum(question.voted(setup.n) for question in differing), len(differing))
@@ -162,7 +163,7 @@ def candidates(run: ScoredRun) -> Measurement | None:
         "selection": asdict(selection),
         "selection_by_vote": asdict(by_vote),
         "gain": _gain(questions, setup),
-        "curve": [_plain(point) for point in curve],
+        "curve": curve,
         "by_difficulty": _by_difficulty(run, scores, setup.n),
     }
     costs = {f"{unit}_at_k": [point[unit] for point in curve] for unit in UNITS}
@@ -231,19 +232,23 @@ def _score(row: QuestionScore, rule: str, setup: CandidateSetup) -> CandidateSco
         (record.value for record in row.outcome.stages if record.stage == VOTE and record.value), None
     )
     ballot = Ballot(tuple(value["statuses"]), tuple(value["leaders"])) if value else None
-    return CandidateScore(right, ballot, is_right(row.final, rule), bill_of(row.outcome.stages, setup))
+    return CandidateScore(right, ballot, is_right(row.final, rule), *bills_of(row.outcome.stages, setup))
 
 
 def _point(scores: Sequence[CandidateScore], k: int, setup: CandidateSetup) -> dict[str, Any]:
     """Return what k candidates are worth and cost, as the mean over all choices of k."""
-    total = sum((score.bill for score in scores), CandidateBill()).written
+    total = sum((score.written for score in scores), Bill())
     share = k / setup.n / len(scores)
     return {
         "k": k,
-        "pass": Ratio(sum(score.passed(k) for score in scores), len(scores)),
-        "majority": Ratio(sum(score.voted(k) for score in scores), len(scores)),
+        "pass": _with_interval(sum(score.passed(k) for score in scores), len(scores)),
+        "majority": _with_interval(sum(score.voted(k) for score in scores), len(scores)),
         **{unit: None if (value := getattr(total, unit)) is None else value * share for unit in UNITS},
     }
+
+
+def _with_interval(right: float, total: int) -> dict[str, Any]:
+    return asdict(Ratio(right, total)) | {"interval": list(wilson(right, total))}
 
 
 def _gain(scores: Sequence[CandidateScore], setup: CandidateSetup) -> dict[str, Any]:
@@ -255,13 +260,13 @@ def _gain(scores: Sequence[CandidateScore], setup: CandidateSetup) -> dict[str, 
     differences = [score.selected - score.passed(1) for score in scores]
     mean = fmean(differences)
     half = NormalDist().inv_cdf(0.975) * pstdev(differences) / sqrt(len(differences))
-    bill = sum((score.bill for score in scores), CandidateBill())
+    written = sum((score.written for score in scores), Bill())
+    selecting = sum((score.selecting for score in scores), Bill())
     extra: dict[str, float | None] = {}
     for unit in UNITS:
-        written = getattr(bill.written, unit)
-        selected = getattr(bill.selected, unit)
-        unknown = written is None or selected is None
-        extra[unit] = None if unknown else (written * (setup.n - 1) / setup.n + selected) / len(scores)
+        of_writing, of_selecting = getattr(written, unit), getattr(selecting, unit)
+        unknown = of_writing is None or of_selecting is None
+        extra[unit] = None if unknown else (of_writing * (setup.n - 1) / setup.n + of_selecting) / len(scores)
     usd = None if extra["usd"] is None else 1000 * extra["usd"]
     return {
         "points": 100 * mean,
@@ -286,14 +291,6 @@ def _by_difficulty(run: ScoredRun, scores: Mapping[str, CandidateScore], n: int)
         plain = {name: asdict(Ratio(right, len(own))) for name, right in shares.items()}
         rows.append({"difficulty": grade, "questions": len(own), **plain})
     return rows
-
-
-def _plain(point: dict[str, Any]) -> dict[str, Any]:
-    shares: dict[str, Ratio] = {name: point[name] for name in ("pass", "majority")}
-    return point | {
-        name: asdict(share) | {"interval": list(wilson(share.correct, share.total))}
-        for name, share in shares.items()
-    }
 
 
 def _lines(data: Mapping[str, Any], passed: Sequence[Ratio], voted: Ratio) -> tuple[str, ...]:

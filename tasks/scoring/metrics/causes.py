@@ -2,8 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
 from typing import Literal, get_args
 
 from tasks.core.outcome import Failure
@@ -61,16 +60,6 @@ _DID_NOT_END: frozenset[ErrorClass] = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class DacCounts:
-    """Wrong answers by DAC's kinds of error; one answer can count in several."""
-
-    table: int  # a table wrong or missing
-    column: int  # a column wrong or missing
-    skeleton: int  # another structure than the gold's
-    execution: int  # did not run to its end
-
-
 def classify(score: QuestionScore, rule: str, schema: Schema) -> tuple[ErrorClass, ...]:
     """Return the causes why a question's final SQL is wrong under a rule, in the order of the list.
 
@@ -101,19 +90,13 @@ def classify_sql(
     return tuple(name for name in ERROR_CLASSES if name in causes)
 
 
-def dac_counts(errors: Iterable[tuple[ErrorClass, ...]]) -> DacCounts:
-    """Count answers by DAC's four kinds of error."""
+def dac_counts(errors: Iterable[tuple[ErrorClass, ...]]) -> dict[str, int]:
+    """Count wrong answers by DAC's four kinds of error; one answer can count in several."""
     by_answer = [frozenset(causes) for causes in errors]
-
-    def count(*causes: ErrorClass) -> int:
-        return sum(not answer.isdisjoint(causes) for answer in by_answer)
-
-    return DacCounts(
-        count("wrong_table", "missing_table"),
-        count("wrong_column", "missing_column"),
-        count("wrong_skeleton"),
-        count("execution_error", "timeout", "too_many_rows"),
-    )
+    return {
+        kind: sum(not answer.isdisjoint(causes) for answer in by_answer)
+        for kind, (_, causes) in DAC_KINDS.items()
+    }
 
 
 def _from_execution(verdict: Verdict) -> set[ErrorClass]:
@@ -141,13 +124,13 @@ def _from_text(predicted: QueryParts, gold: QueryParts) -> set[ErrorClass]:
     return {cause for cause, is_wrong in wrong.items() if is_wrong}
 
 
-DAC_ROWS = {
-    "table": "table, wrong or missing",
-    "column": "column, wrong or missing",
-    "skeleton": "skeleton",
-    "execution": "execution, any that did not end",
+DAC_KINDS: Mapping[str, tuple[str, tuple[ErrorClass, ...]]] = {
+    "table": ("table, wrong or missing", ("wrong_table", "missing_table")),
+    "column": ("column, wrong or missing", ("wrong_column", "missing_column")),
+    "skeleton": ("skeleton", ("wrong_skeleton",)),
+    "execution": ("execution, any that did not end", ("execution_error", "timeout", "too_many_rows")),
 }
-"""DAC's kinds of error, which join causes of the closed list, as rows of the table."""
+"""DAC's kinds of error: how the table calls each, and which causes of the closed list it joins."""
 
 
 def causes(run: ScoredRun) -> dict[str, tuple[ErrorClass, ...]]:
@@ -166,11 +149,6 @@ def wrong_in_words(score: Accuracy) -> str:
     return f"{wrong:,} of {score.total:,} questions are wrong; one may have several causes"
 
 
-def unanswered_questions(run: ScoredRun) -> tuple[str, ...]:
-    """Return the ids of questions that were asked, or handed in, without a SQL."""
-    return tuple(row.question.id for row in run.report.rows if is_unanswered(row))
-
-
 def is_unanswered(row: QuestionScore) -> bool:
     """Return whether a question that was asked has no SQL."""
     failure = row.outcome.failure
@@ -181,7 +159,7 @@ def is_unanswered(row: QuestionScore) -> bool:
 @metric("Causes of wrong answers", unit="questions", better="lower", order=10)
 def errors(run: ScoredRun) -> Measurement:
     """Count the wrong questions of each cause of the closed list; one question may have several."""
-    by_question = run.once(causes)
+    by_question = causes(run)
     counter = Counter(name for names in by_question.values() for name in names)
     counted_causes = {name: counter[name] for name in ERROR_CLASSES}
     return Measurement(
@@ -200,8 +178,8 @@ def errors_dac(run: ScoredRun) -> Measurement | None:
     """Count the wrong questions by DAC's kinds: table, column, skeleton, execution; None where no gold is a SQL."""
     if run.scored and not any(row.gold_sql for row in run.scored):
         return None
-    kinds = asdict(dac_counts(run.once(causes).values()))
-    rows = tuple((DAC_ROWS[kind], f"{count:,}") for kind, count in kinds.items())
+    kinds = dac_counts(causes(run).values())
+    rows = tuple((DAC_KINDS[kind][0], f"{count:,}") for kind, count in kinds.items())
     return Measurement(
         further={f"ex_errors_dac/{kind}": count for kind, count in kinds.items()},
         data=kinds,
@@ -216,5 +194,5 @@ def errors_dac(run: ScoredRun) -> Measurement | None:
 @metric("Questions without SQL", unit="questions", better="lower", order=900)
 def unanswered(run: ScoredRun) -> Measurement:
     """Count the questions that were asked, or handed in, without a SQL; `run_problems` says them."""
-    ids = unanswered_questions(run)
-    return Measurement(further={"questions/unanswered": len(ids)}, data=list(ids), lines=())
+    ids = [row.question.id for row in run.report.rows if is_unanswered(row)]
+    return Measurement(further={"questions/unanswered": len(ids)}, data=ids, lines=())

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -37,8 +37,7 @@ class _Row:
     parsed: ParsedSkeleton | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
+class _Answer(NamedTuple):
     """The SQL of a question at one point of the correction; `causes` are those of a wrong one."""
 
     sql: str | None
@@ -79,9 +78,18 @@ def dac_figures(
     if parsed:
         figures["dac/parsed_skeleton"] = Ratio(sum(map(_right_skeleton, rows)), len(rows))
     if linked and parsed:
-        figures["dac/right_of_right_subtasks"] = _subtasks(rows, rule)
+        solved = [
+            is_right(row.score.final, rule)
+            for row in rows
+            if _right_skeleton(row) and row.alignment and row.alignment.entities == row.entities
+        ]
+        figures["dac/right_of_right_subtasks"] = Ratio(sum(solved), len(solved))
     figures |= _parts("before", rows, [_before(row, rule) for row in rows])
-    figures |= _parts("after", rows, [_after(row, rule) for row in rows])
+    answers = [
+        _Answer(row.score.outcome.sql, is_right(row.score.final, rule), classify(row.score, rule, row.schema))
+        for row in rows
+    ]
+    figures |= _parts("after", rows, answers)
     corrections = Counter(
         (revision.kind, revision.outcome)
         for row in rows
@@ -132,15 +140,6 @@ def _right_skeleton(row: _Row) -> bool:
     return row.skeleton is not None and row.parsed is not None and row.parsed.skeleton == row.skeleton
 
 
-def _subtasks(rows: Sequence[_Row], rule: str) -> Ratio:
-    chosen = [
-        row
-        for row in rows
-        if _right_skeleton(row) and row.alignment and row.alignment.entities == row.entities
-    ]
-    return Ratio(sum(is_right(row.score.final, rule) for row in chosen), len(chosen))
-
-
 def _first_correction(score: QuestionScore) -> int | None:
     """Return the index of the first candidate of the correction; None where it was not reached."""
     names = [candidate.stage.partition("_")[2] for candidate in score.outcome.candidates]
@@ -150,18 +149,11 @@ def _first_correction(score: QuestionScore) -> int | None:
 def _before(row: _Row, rule: str) -> _Answer:
     """Return the SQL that came in; of a question that failed on the way there, the last that stood."""
     earlier = row.score.outcome.candidates[: _first_correction(row.score)]
-    last = earlier[-1] if earlier else None
-    sql = last.sql if last else None
-    verdict = row.score.stages.get(last.stage) if last else None
+    sql = earlier[-1].sql if earlier else None
+    verdict = row.score.stages.get(earlier[-1].stage) if earlier else None
     verdict = verdict or Verdict({}, "no_answer", gold_status=row.score.final.gold_status)
     right = is_right(verdict, rule)
     return _Answer(sql, right, () if right else classify_sql(sql, row.score.gold_sql, verdict, row.schema))
-
-
-def _after(row: _Row, rule: str) -> _Answer:
-    """Return the SQL that went out."""
-    score = row.score
-    return _Answer(score.outcome.sql, is_right(score.final, rule), classify(score, rule, row.schema))
 
 
 def _parts(when: str, rows: Sequence[_Row], answers: Sequence[_Answer]) -> dict[str, Value]:
@@ -177,7 +169,7 @@ def _parts(when: str, rows: Sequence[_Row], answers: Sequence[_Answer]) -> dict[
     return {
         f"dac/{when}/skeleton": Ratio(skeletons, len(rows)),
         f"dac/{when}/right_of_right_parts": Ratio(right, whole),
-        **{f"dac/{when}/errors_{kind}": count for kind, count in asdict(errors).items()},
+        **{f"dac/{when}/errors_{kind}": count for kind, count in errors.items()},
     }
 
 

@@ -1,8 +1,9 @@
 """Exact set match of Spider: two queries clause by clause, without values (Yu et al., 2018, section 4)."""
 
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import lru_cache
+from typing import NamedTuple
 
 from tasks.core.wording import counts, percent, shorten
 from tasks.database.schema import Schema
@@ -34,10 +35,7 @@ def exact_match(run: ScoredRun) -> Measurement:
         total,
         by_question={name: match.by_meaning for name, match in compared.items()},
         further={f"exact_match_by_hardness/{name}": ratio for name, ratio in by_hardness.items()},
-        data={
-            **asdict(total),
-            "by_hardness": {name: asdict(ratio) for name, ratio in by_hardness.items()},
-        },
+        data=asdict(total) | {"by_hardness": {name: asdict(ratio) for name, ratio in by_hardness.items()}},
         tables=(
             Table(
                 "Exact set match",
@@ -59,7 +57,7 @@ def exact_match_official(run: ScoredRun) -> Measurement:
     there_only = [name for name, match in compared.items() if match.officially and not match.by_meaning]
     total = Ratio(sum(bool(match.officially) for match in compared.values()), len(run.scored))
     apart = "".join(
-        f"; {_matches(len(ids))} {why}: {shorten(ids, MAX_IDS)}"
+        f"; {len(ids):,} match{'' if len(ids) == 1 else 'es'} {why}: {shorten(ids, MAX_IDS)}"
         for ids, why in (
             (unread, f"here only, its parser does not read {'it' if len(unread) == 1 else 'them'}"),
             (here_only, "here only, it compares nested queries as they are written"),
@@ -88,30 +86,19 @@ def exact_match_official(run: ScoredRun) -> Measurement:
     )
 
 
-def _matches(count: int) -> str:
-    return f"{count:,} match" if count == 1 else f"{count:,} matches"
+class _Compared(NamedTuple):
+    """A predicted SQL and its gold."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Compared:
-    """A predicted SQL and its gold: the gold's hardness, whether they match by meaning, and the official verdict.
-
-    The last is None where the official parser cannot read them.
-    """
-
-    hardness: str
-    by_meaning: bool
-    officially: bool | None
-
-
-_NOT_COMPARED = _Compared(UNGRADED, by_meaning=False, officially=None)
+    hardness: str = UNGRADED  # of the gold
+    by_meaning: bool = False  # whether they match by meaning
+    officially: bool | None = None  # the official verdict; None where the official parser cannot read them
 
 
 def _compare_all(run: ScoredRun) -> dict[str, _Compared]:
     """Compare the final SQL of every scored question with its gold, by the question's id."""
     schemas = ((row, run.schemas.get(row.question.database_id)) for row in run.scored)
     return {
-        row.question.id: _compared(row.outcome.sql, row.gold_sql, schema) if schema else _NOT_COMPARED
+        row.question.id: _compared(row.outcome.sql, row.gold_sql, schema) if schema else _Compared()
         for row, schema in schemas
     }
 
@@ -135,9 +122,9 @@ def match_by_meaning(predicted: str | None, gold: str, schema: Schema) -> bool:
     """
     predicted_clauses = clauses(predicted or "", schema)
     gold_clauses = clauses(gold, schema)
-    return (
-        predicted_clauses is not None and gold_clauses is not None and _match(predicted_clauses, gold_clauses)
-    )
+    if predicted_clauses is None or gold_clauses is None:
+        return False
+    return _match(predicted_clauses, gold_clauses)
 
 
 def _match(predicted: Clauses, gold: Clauses) -> bool:
@@ -151,16 +138,10 @@ def _match(predicted: Clauses, gold: Clauses) -> bool:
         and (not gold.group or predicted.having == gold.having)
         and predicted.order == gold.order
         and (not gold.order or predicted.limited == gold.limited)
-        and _operations_match(predicted, gold)
+        and [operation.kind for operation in predicted.operations] == [o.kind for o in gold.operations]
+        and all(_match(p.query, g.query) for p, g in zip(predicted.operations, gold.operations, strict=True))
         and _keywords(predicted) == _keywords(gold)
     )
-
-
-def _operations_match(predicted: Clauses, gold: Clauses) -> bool:
-    if [o.kind for o in predicted.operations] != [o.kind for o in gold.operations]:
-        return False
-    pairs = zip(predicted.operations, gold.operations, strict=True)
-    return all(_match(one.query, other.query) for one, other in pairs)
 
 
 def _keywords(query: Clauses) -> frozenset[str]:

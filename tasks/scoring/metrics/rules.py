@@ -6,69 +6,47 @@ Runs inside the sandboxed workers, so it imports nothing heavy. Rows are de-dupl
 position: the same rows in another order can score 0.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from tasks.core.wording import and_more, counted, counts, percent, shorten
 from tasks.documents.model import Table
 from tasks.scoring.execution.rules import Cells, Row, comparable
 from tasks.scoring.metric import METRICS, ScoredRun, metric, result_metric
-from tasks.scoring.report import Measurement, QuestionScore, Ratio
+from tasks.scoring.report import Measurement, Ratio
 from tasks.sql.rewriting import SPIDER_OPERATORS, postprocessed
 
 MAX_IDS = 10
 MAX_ROWS = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Disagreement:
-    """One question whose final SQL is right under some rules and wrong under others."""
-
-    question_id: str
-    right: tuple[str, ...]
-    wrong: tuple[str, ...]
-
-
-def find_disagreements(scores: Iterable[QuestionScore]) -> tuple[Disagreement, ...]:
-    """Return the questions on which the rules disagree, in the order given."""
-    disagreements = []
-    for score in scores:
-        correct = score.final.correct
-        right = tuple(rule for rule in correct if correct[rule])
-        wrong = tuple(rule for rule in correct if not correct[rule])
-        if right and wrong:
-            disagreements.append(Disagreement(score.question.id, right, wrong))
-    return tuple(disagreements)
-
-
 @METRICS.register("disagreements")
 @metric("The rules disagree", unit="questions", better=None, order=20)
 def disagreements(run: ScoredRun) -> Measurement:
-    """List the questions on which the comparison rules disagree."""
-    found = find_disagreements(run.scored)
-    ids = [question.question_id for question in found]
+    """List the questions whose final SQL is right under some comparison rules and wrong under others."""
+    differing: list[dict[str, Any]] = []
+    for row in run.scored:
+        right = [rule for rule, is_right in row.final.correct.items() if is_right]
+        wrong = [rule for rule, is_right in row.final.correct.items() if not is_right]
+        if right and wrong:
+            differing.append({"question_id": row.question.id, "right": right, "wrong": wrong})
+    ids = [question["question_id"] for question in differing]
     line = f"The rules disagree on {counted(len(ids), 'question')}: {shorten(ids, MAX_IDS)}"
     table = Table(
         "Where the rules disagree",
         ("question", "right under", "wrong under"),
         tuple(
-            (question.question_id, ", ".join(question.right), ", ".join(question.wrong))
-            for question in found[:MAX_ROWS]
+            (question["question_id"], ", ".join(question["right"]), ", ".join(question["wrong"]))
+            for question in differing[:MAX_ROWS]
         ),
-        f"{rest}: `--json` lists all" if (rest := and_more(found, MAX_ROWS)) else "",
+        f"{rest}: `--json` lists all" if (rest := and_more(differing, MAX_ROWS)) else "",
     )
     return Measurement(
-        further={"questions/rules_disagree": len(found)},
-        data=[
-            {
-                "question_id": question.question_id,
-                "right": list(question.right),
-                "wrong": list(question.wrong),
-            }
-            for question in found
-        ],
-        lines=(line,) if found else (),
-        tables=(table,) if found else (),
+        further={"questions/rules_disagree": len(differing)},
+        data=differing,
+        lines=(line,) if differing else (),
+        tables=(table,) if differing else (),
     )
 
 

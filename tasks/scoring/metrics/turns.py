@@ -22,25 +22,12 @@ MAX_IDS, MAX_REASONS = 5, 2
 
 
 @dataclass(frozen=True, slots=True)
-class TurnCost:
-    """What a turn cost, as a run without a cache would pay it; None is unknown."""
-
-    input: int | None = None
-    output: int | None = None
-    usd: float | None = None
-
-    @property
-    def tokens(self) -> int | None:
-        """Tokens of prompts and replies."""
-        return total([self.input, self.output])
-
-
-@dataclass(frozen=True, slots=True)
 class Agent:
     """What an agent did about one question."""
 
     turns: tuple[Mapping[str, Any], ...]  # the value of each turn's record, a `Turn` as plain JSON
-    costs: tuple[TurnCost, ...]  # of each turn
+    # of each turn what a run without a cache would pay for it, by unit; None is unknown
+    costs: tuple[Mapping[str, float | None], ...]
     right: tuple[bool, ...]  # whether the SQL after each turn is right
     final: bool  # whether the final answer is right
     dialect: str  # SQL dialect of the database; "" (standard SQL) if its schema cannot be read
@@ -51,7 +38,7 @@ class Agent:
 
     def spent(self, turn: int, unit: str) -> float | None:
         """Return the cost up to a turn."""
-        return total([getattr(cost, unit) for cost in self.costs[:turn]])
+        return total([cost[unit] for cost in self.costs[:turn]])
 
     @property
     def lost(self) -> bool:
@@ -88,18 +75,18 @@ def turns(run: ScoredRun) -> Measurement | None:
     A question that ends before a turn has its last SQL there. `fixed` and `broken` are against the turn before. Cost up
     to a turn is the mean over the questions that have a turn, and unknown (None) if it is unknown of any turn.
     """
-    agents = {row.question.id: _agent(row, run) for row in run.scored}
-    lost = [id_ for id_, agent in agents.items() if agent.lost]
-    every = tuple(agents.values())
-    lengths = [len(agent.turns) for agent in every]
+    by_question = {row.question.id: _agent(row, run) for row in run.scored}
+    lost = [id_ for id_, agent in by_question.items() if agent.lost]
+    agents = tuple(by_question.values())
+    lengths = [len(agent.turns) for agent in agents]
     longest = max(lengths, default=0)
     if not longest:  # every first turn failed
         return None
-    mean_turns = Ratio(sum(lengths), len(every))
+    mean_turns = Ratio(sum(lengths), len(agents))
     notes = (note for row in run.scored for note in row.outcome.notes if note.startswith(NOT_SUBMITTED))
     reasons = (note.removeprefix(NOT_SUBMITTED) for note in notes)  # a trajectory does not say
-    calls = [call for agent in every for call in agent.calls]
-    costs = [cost for agent in every for cost in agent.costs]
+    calls = [call for agent in agents for call in agent.calls]
+    costs = [cost for agent in agents for cost in agent.costs]
     unknown = any(call["error"] is None for call in calls)
     errors = Counter(call["error"] for call in calls if call["error"])
     queries = sum(bool(call["sql"]) for call in calls)
@@ -107,33 +94,30 @@ def turns(run: ScoredRun) -> Measurement | None:
     data: dict[str, Any] = {
         "turns": asdict(mean_turns),
         "most": longest,
-        "submitted": _share(any(turn["submitted"] for turn in agent.turns) for agent in every),
+        "submitted": _share(any(turn["submitted"] for turn in agent.turns) for agent in agents),
         "not_submitted": dict(Counter(reasons).most_common()),
-        "lost": _share(agent.lost for agent in every) | {"questions": lost},
+        "lost": _share(agent.lost for agent in agents) | {"questions": lost},
         "tool_calls": len(calls),
         "tool_errors": None if unknown else asdict(Ratio(errors.total(), len(calls))),
         "tool_errors_by_kind": None if unknown else dict(errors.most_common()),
-        "repeated_queries": asdict(Ratio(sum(agent.repeated for agent in every), queries)),
-        "input_tokens_per_turn": _mean([cost.input for cost in costs]),
-        "output_tokens_per_turn": _mean([cost.output for cost in costs]),
-        "curve": [_point(every, turn) for turn in points],
+        "repeated_queries": asdict(Ratio(sum(agent.repeated for agent in agents), queries)),
+        "input_tokens_per_turn": _mean([cost["input"] for cost in costs]),
+        "output_tokens_per_turn": _mean([cost["output"] for cost in costs]),
+        "curve": [_point(agents, turn) for turn in points],
     }
-    series = {
-        "turns/ex_after": [point["value"] for point in data["curve"]],
-        "turns/usd_after": [point["usd"] for point in data["curve"]],
-        "turns/tokens_after": [point["tokens"] for point in data["curve"]],
-    }
+    stepped = {"ex_after": "value", "usd_after": "usd", "tokens_after": "tokens"}
+    series = {f"turns/{name}": [point[key] for point in data["curve"]] for name, key in stepped.items()}
     further: dict[str, Value] = {
         "turns/mean": mean_turns,
         "turns/most": longest,
-        "turns/lost": Ratio(len(lost), len(every)),
+        "turns/lost": Ratio(len(lost), len(agents)),
         "turns/submitted": Ratio.of(data["submitted"]),
         "turns/tool_calls": len(calls),
         "turns/repeated_queries": Ratio.of(data["repeated_queries"]),
         **({"turns/tool_errors": Ratio.of(data["tool_errors"])} if data["tool_errors"] else {}),
     }
     return Measurement(
-        by_question={id_: len(agent.turns) for id_, agent in agents.items()},
+        by_question={id_: len(agent.turns) for id_, agent in by_question.items()},
         further=further,
         series={name: values for name, values in series.items() if None not in values},
         data=data,
@@ -210,15 +194,14 @@ def _agent(row: QuestionScore, run: ScoredRun) -> Agent:
     )
 
 
-def _cost(record: StageRecord) -> TurnCost:
+def _cost(record: StageRecord) -> dict[str, float | None]:
     calls = record.rounds
     if not calls:
-        return TurnCost()
-    return TurnCost(
-        total([call.usage.input for call in calls]),
-        total([call.usage.output for call in calls]),
-        total([call.uncached_cost_usd for call in calls]),
-    )
+        return dict.fromkeys(("input", "output", "tokens", "usd"))
+    sent = total([call.usage.input for call in calls])
+    received = total([call.usage.output for call in calls])
+    usd = total([call.uncached_cost_usd for call in calls])
+    return {"input": sent, "output": received, "tokens": total([sent, received]), "usd": usd}
 
 
 def _point(agents: Sequence[Agent], turn: int) -> dict[str, Any]:
@@ -264,7 +247,7 @@ def _share(values: Iterable[bool]) -> dict[str, Any]:
     return asdict(Ratio(sum(answers), len(answers)))
 
 
-def _mean(values: Sequence[int | None]) -> dict[str, Any] | None:
+def _mean(values: Sequence[float | None]) -> dict[str, Any] | None:
     tokens = total(values)
     return None if tokens is None else asdict(Ratio(tokens, len(values)))
 

@@ -1,15 +1,25 @@
-"""Is B better than A, where either was run several times: tests with questions as clusters."""
+"""Repeated runs: tests of B against A where either was run several times, and how much identical runs differ.
 
+Questions are clusters. Flip rate, variance components, pass^k and what a comparison can prove beside the noise are
+computed from the number of right answers of each question in k identical runs.
+"""
+
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import lcm, sqrt
+from math import comb, exp, lcm, log, sqrt
+from statistics import NormalDist
 
 from pydantic import computed_field
 
 from tasks.core.wording import p_value, points
 from tasks.scoring.score import CONFIDENCE
-from tasks.scoring.significance import LEVEL, Conclusion
-from tasks.scoring.statistics.noninferiority import NonInferiority
+from tasks.scoring.significance import LEVEL, Conclusion, NonInferiority, bootstrap_interval
+
+POWER = 0.8
+"""Share of the cases in which a provable loss is proven."""
+UNCERTAINTY = 0.001
+"""Part of a level that is spent on the uncertainty of a measured flip rate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,23 +57,16 @@ class RepeatedTest(Conclusion):
     @property
     def reason(self) -> str:
         """Reason of the conclusion, with its numbers."""
-        found = (
+        numbers = (
             f"{points(self.difference)} points ({100 * self.confidence:g} % interval {points(self.low)} to "
             f"{points(self.high)}), {self.better_on:,} questions more often right in B and {self.worse_on:,} less "
             f"often, of {self.questions:,}; p = {p_value(self.p_value)} (sign-flip test over questions)."
         )
-        return f"{self.not_ranked} {found}".strip()
+        return f"{self.not_ranked} {numbers}".strip()
 
 
 def compare_repeated(
-    a: Mapping[str, int],
-    runs_a: int,
-    b: Mapping[str, int],
-    runs_b: int,
-    *,
-    confidence: float = CONFIDENCE,
-    samples: int = 10_000,
-    seed: int = 0,
+    a: Mapping[str, int], runs_a: int, b: Mapping[str, int], runs_b: int, *, confidence: float = CONFIDENCE
 ) -> RepeatedTest:
     """Compare several runs of A with several of B, given how often each question is right, by its id.
 
@@ -71,7 +74,9 @@ def compare_repeated(
     """
     scale = lcm(runs_a, runs_b)
     differences = [b[name] * (scale // runs_b) - a[name] * (scale // runs_a) for name in a]
-    low, high = _bootstrap(differences, confidence, samples, seed)
+    counts = Counter(differences)
+    distinct = sorted(counts)
+    low, high = bootstrap_interval(distinct, [counts[difference] for difference in distinct], confidence)
     questions = len(a)
     return RepeatedTest(
         questions,
@@ -141,12 +146,141 @@ def noninferiority_of_repeated(
     )
 
 
-def _bootstrap(differences: Sequence[int], confidence: float, samples: int, seed: int) -> tuple[float, float]:
-    """Return the percentile interval of the mean difference when questions are drawn again with replacement."""
-    import numpy as np
+@dataclass(frozen=True, slots=True)
+class Components:
+    """Variance of single verdicts (1 right, 0 wrong), and what it consists of.
 
-    values, counts = np.unique(np.array(differences), return_counts=True)
-    drawn = np.random.default_rng(seed).multinomial(len(differences), counts / len(differences), size=samples)
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(drawn @ values / len(differences), [tail, 1 - tail])
-    return float(low), float(high)
+    The estimator is that of the one-way random-effects analysis of variance with questions as groups (Searle, Casella
+    and McCulloch, Variance Components, 1992, section 3.6): the mean square within questions is the model's variance,
+    and the questions' variance is (mean square between - mean square within) / k, at least 0.
+    """
+
+    model: float  # between identical runs on the same question
+    questions: float  # between questions
+
+    @property
+    def model_share(self) -> float | None:
+        """The model's share of the variance; None where all verdicts are equal."""
+        whole = self.model + self.questions
+        return self.model / whole if whole else None
+
+
+def flip_rate(counts: Sequence[int], runs: int) -> float:
+    """Return the share of questions whose verdict differs between two of the identical runs, over all pairs of runs.
+
+    >>> flip_rate([3, 0, 2, 1], 3)
+    0.3333333333333333
+    """
+    return sum(2 * right * (runs - right) for right in counts) / (runs * (runs - 1) * len(counts))
+
+
+def components(counts: Sequence[int], runs: int) -> Components:
+    """Return the variance components of the verdicts; the questions' is 0 for a single question."""
+    model, questions = flip_rate(counts, runs) / 2, len(counts)
+    mean = sum(counts) / (questions * runs)
+    if questions < 2:
+        return Components(model, 0.0)
+    between = sum((right / runs - mean) ** 2 for right in counts) / (questions - 1)
+    return Components(model, max(0.0, between - model / runs))
+
+
+def pass_hat(counts: Sequence[int], runs: int, k: int) -> float:
+    """Return pass^k: the mean probability that k runs are all right (Yao et al., tau-bench, arXiv 2406.12045).
+
+    C(right, k) / C(runs, k) of a question is its estimate without bias.
+
+    >>> pass_hat([3, 0, 2, 1], 3, 1), pass_hat([3, 0, 2, 1], 3, 3)
+    (0.5, 0.25)
+    """
+    return sum(comb(right, k) for right in counts) / (comb(runs, k) * len(counts))
+
+
+def flip_bound(counts: Sequence[int], runs: int, uncertainty: float = UNCERTAINTY) -> float:
+    """Return an upper bound of the flip rate of these questions, wrong with at most the given probability.
+
+    Each question's estimate is a bounded variable, and they are independent, so that the lower tail of their sum has
+    Chernoff's bound (Mitzenmacher and Upfal, Probability and Computing, 2005, theorem 4.5): a mean m has a sum of s or
+    less with probability exp(s - m - s log(s / m)) at most. The bound is the largest m with that probability.
+    """
+    max_flips = (runs // 2) * (runs - runs // 2)  # of right * wrong answers to a question
+    observed = sum(right * (runs - right) for right in counts) / max_flips
+    low, high = observed, observed + 10 * (sqrt(observed) + 1) * (1 - log(uncertainty))
+    while high - low > 1e-9 * high:
+        middle = (low + high) / 2
+        excess = observed - middle + (observed * log(middle / observed) if observed else 0.0)
+        low, high = (middle, high) if exp(excess) > uncertainty else (low, middle)
+    return min(0.5, 2 * high * max_flips / (runs * (runs - 1) * len(counts)))
+
+
+def noise_p(fixed: int, broken: int, questions: int, bound: float) -> float:
+    """Return the two-sided p-value of a difference between two runs if their answers flip at the measured rate at most.
+
+    Without a change, fixed and broken questions are as many on average, at most half the flips each; their difference
+    is at most as variable as that of two Poisson variables (the Skellam distribution). The p-value includes
+    `UNCERTAINTY`, the probability that the bound of the flip rate is too low (Berger and Boos, JASA 89, 1994,
+    1012-1016). If more questions changed in the better direction than the bound explains, their number is used instead:
+    the noise has then grown. `bound` is the upper bound of the flip rate that `flip_bound` returns.
+    """
+    expected = max(questions * bound / 2, float(min(fixed, broken)))
+    return min(1.0, 2 * _tail(abs(broken - fixed), expected) + UNCERTAINTY)
+
+
+def _tail(difference: int, expected: float) -> float:
+    """Return the probability that two Poisson variables with this mean differ by so much or more, in one direction."""
+    import numpy as np
+    from scipy.stats import poisson
+
+    counts = np.arange(int(expected + 12 * sqrt(expected) + 60))
+    return float(poisson.pmf(counts, expected) @ poisson.sf(counts + difference - 1, expected))
+
+
+def least_difference(questions: int, bound: float, level: float) -> int:
+    """Return the smallest difference of fixed and broken questions for which `noise_p` is below a level."""
+    difference = 1
+    while difference <= questions and noise_p(0, difference, questions, bound) >= level:
+        difference += 1
+    return difference
+
+
+def provable_by_noise(questions: int, rate: float, bound: float, level: float) -> float:
+    """Return the loss that one run against another proves by a measured flip rate in `POWER` of the cases, as a share.
+
+    It is the smallest difference that is proven, and what noise hides of a loss in that share of the cases.
+    """
+    hidden = NormalDist().inv_cdf(POWER) * sqrt(questions * rate)
+    return min(1.0, (least_difference(questions, bound, level) + hidden) / questions)
+
+
+def provable_by_mcnemar(questions: int, rate: float, level: float) -> float:
+    """Return the loss that a run against another proves by the exact McNemar test in `POWER` of the cases, as a share.
+
+    The loss is of questions that were always right and are always wrong. Each other question flips with the
+    probability `rate`, as often in one direction as in the other. The power is computed exactly.
+    """
+    import numpy as np
+    from scipy.stats import binom
+
+    for lost in range(1, questions + 1):
+        flips = np.arange(questions - lost + 1)
+        most_fixed = binom.ppf(level / 2, flips + lost, 0.5) - 1  # with which the loss is still proven
+        if binom.pmf(flips, questions - lost, rate) @ binom.cdf(most_fixed, flips, 0.5) >= POWER:
+            return lost / questions
+    return 1.0
+
+
+def provable_loss(questions: int, rate: float, runs: int, level: float) -> float:
+    """Return the loss that a comparison of runs with as many runs proves in `POWER` of the cases, as a share.
+
+    The loss is of questions that were always right and are always wrong. Of single runs the test is the exact McNemar
+    test. Of several it is that of `sign_flip_p`, in its normal approximation: a loss of x questions has the statistic
+    x / sqrt(n f / runs + x), where f is the flip rate (`rate`) of n questions. At least as many questions must be lost
+    as the exact test needs. `level` is that of the two-sided test.
+    """
+    if runs == 1:
+        return provable_by_mcnemar(questions, rate, level)
+    noise = questions * rate / runs
+    critical, hidden = NormalDist().inv_cdf(1 - level / 2), NormalDist().inv_cdf(POWER) * sqrt(noise)
+    lost = float(next(count for count in range(1, 1_000) if 2 * 0.5**count < level))
+    while lost < questions and lost - critical * sqrt(noise + lost) < hidden:
+        lost += 0.25
+    return min(1.0, lost / questions)

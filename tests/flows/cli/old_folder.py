@@ -18,8 +18,7 @@ from tasks.results.mlflow.package import Completion
 from tasks.results.mlflow.trace_choice import choose
 from tasks.results.mlflow.tracker import Tracker
 from tasks.results.warehouse.runs import Warehouse
-from tasks.scoring.execution.accuracy import VerdictKey
-from tasks.scoring.execution.verdict_cache import VerdictCache
+from tasks.scoring.execution.verdict_cache import VerdictCache, VerdictKey
 from tasks.scoring.report import Verdict
 from tasks.settings.home import Home
 from tests.tasks.results.samples import make_report, make_run

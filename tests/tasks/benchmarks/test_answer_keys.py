@@ -195,7 +195,7 @@ def test_arcwises_key_changes_three_sqls_and_five_texts_of_superhero(
     golds = {str(each["question_id"]): (each["SQL"],) for each in questions}
     settings = load_benchmark_settings(find_conf(), "bird-dev")
     places = SearchPaths(shared_data, tmp_path, find_conf())
-    key = read_key("arcwise", Official("bird-dev", hero, golds), settings, places, "sqlite")
+    key = read_key("arcwise", Official("bird-dev", hero, golds, "sqlite"), settings, places)
     assert (key.problems, key.notes, len(key.absent)) == ((), (), 1534 - 498)
     ours = {name: each for name, each in key.entries.items() if hero[name].database_id == "superhero"}
     assert [name for name, each in ours.items() if each.sql != golds[name]] == ["743", "751", "788"]
@@ -205,7 +205,7 @@ def test_arcwises_key_changes_three_sqls_and_five_texts_of_superhero(
     with pytest.raises(
         ConfigurationError, match="is written in sqlite, the databases of bird-dev are postgres"
     ):
-        read_key("arcwise", Official("bird-dev", hero, golds), settings, places, "postgres")
+        read_key("arcwise", Official("bird-dev", hero, golds, "postgres"), settings, places)
 
 
 def test_several_files_of_training_questions_are_read_one_after_the_other(bird: Any) -> None:

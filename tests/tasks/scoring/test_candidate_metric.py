@@ -11,7 +11,7 @@ import pytest
 
 from tasks.core.outcome import Call, StageRecord, Usage
 from tasks.scoring.build_report import build_report
-from tasks.scoring.candidates import Ballot, CandidateSetup, bill_of, step_of
+from tasks.scoring.candidates import Ballot, CandidateSetup, bills_of, step_of
 from tasks.scoring.metric import ScoredRun
 from tasks.scoring.metrics.candidates import candidates
 from tasks.scoring.report import QuestionScore, Ratio
@@ -133,12 +133,12 @@ def test_candidates_are_no_stages_and_are_billed_as_one() -> None:
 def test_a_failed_attempt_of_a_re_run_is_no_cost_of_candidates() -> None:
     records = [written("initial_sql (candidate 1)"), written("failed_attempt 2")]
     setup = CandidateSetup(2, "vote", (PRICES,), PRICES)
-    assert bill_of(records, setup) == bill_of(records[:1], setup)
+    assert bills_of(records, setup) == bills_of(records[:1], setup)
 
 
 def test_the_backbones_prices_are_taken_in_their_turns() -> None:
     dear = PRICES.model_copy(update={"input": 20.0, "output": 40.0})
     records = [written(f"initial_sql (candidate {number})", cached=True) for number in (1, 2, 3)]
-    bill = bill_of(records, CandidateSetup(3, "vote", (PRICES, dear)))
-    assert bill.written.usd == pytest.approx(2 * 0.0006 + 0.006)
-    assert bill.selected.calls == 0
+    writing, selecting = bills_of(records, CandidateSetup(3, "vote", (PRICES, dear)))
+    assert writing.usd == pytest.approx(2 * 0.0006 + 0.006)
+    assert selecting.calls == 0

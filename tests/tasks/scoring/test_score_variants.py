@@ -8,7 +8,7 @@ import pytest
 
 from tasks.scoring.report import KeyVerdict, QuestionScore, is_right
 from tasks.scoring.score import Accuracy, Differs, wilson
-from tasks.scoring.variants import FINDERS, Variant, find_variants, scores, variants
+from tasks.scoring.variants import FINDERS, Variant, find_variants, scores
 from tests.tasks.scoring.samples import score
 
 RIGHT, WRONG = "bird strict", ""
@@ -62,15 +62,13 @@ def test_a_score_of_nothing_is_unknown() -> None:
 
 
 def test_a_variant_is_one_function(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.scoring.variants.FINDERS", list(FINDERS))
-
-    @variants
     def only_first(benchmark: Mapping[str, Any], rows: Sequence[QuestionScore]) -> Iterator[Variant]:
         def judge(row: QuestionScore, rule: str) -> bool | None:
             return is_right(row.final, rule) if row is rows[0] else None
 
         yield Variant("only_first", "Of the first question", judge)
 
+    monkeypatch.setattr("tasks.scoring.variants.FINDERS", (*FINDERS, only_first))
     found = scores([score("1", RIGHT), score("2", WRONG)], ["bird"], {})
     assert (found["only_first"].correct, found["only_first"].total) == (1, 1)
     assert found["only_first"].title == "Of the first question"

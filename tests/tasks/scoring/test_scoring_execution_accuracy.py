@@ -11,8 +11,9 @@ from tasks.database.limits import Limits
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.schema import Schema
 from tasks.scoring.execution import accuracy as execution_accuracy
-from tasks.scoring.execution.accuracy import Judge, VerdictKey
+from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.rules import DEFAULT_RULES as RULES
+from tasks.scoring.execution.verdict_cache import VerdictKey
 from tasks.scoring.report import Verdict
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"

@@ -7,8 +7,9 @@ from tasks.core.records import ColumnName, Link
 from tasks.database.schema import Column, Schema, Table
 from tasks.scoring.build_report import build_report
 from tasks.scoring.metric import METRICS, ScoredRun
-from tasks.scoring.metrics.causes import ERROR_CLASSES, causes, unanswered_questions
-from tasks.scoring.metrics.resolved_links import recall_or_correct, resolved_linking
+from tasks.scoring.metrics.causes import ERROR_CLASSES, causes, unanswered
+from tasks.scoring.metrics.resolved_links import links_resolved, strict_recall_or_correct
+from tasks.scoring.metrics.rules import disagreements
 from tasks.scoring.report import QuestionScore, Ratio
 from tests.tasks.scoring.samples import score
 
@@ -88,12 +89,14 @@ def test_causes_are_counted_for_wrong_answers_only_and_all_kinds_are_named() -> 
         ("skeleton", "0"),
         ("execution, any that did not end", "0"),
     )
-    assert unanswered_questions(run) == ("3",)
+    found = unanswered.of(run)
+    assert found is not None and found.data == ["3"]
 
 
 def test_questions_that_nobody_asked_are_not_called_unanswered() -> None:
     absent = score("1", sql=None, executable=False, failure=Failure("missing_database", "", "absent", False))
-    assert unanswered_questions(run_of(absent, score("2", "bird"))) == ()
+    found = unanswered.of(run_of(absent, score("2", "bird")))
+    assert found is not None and found.data == []
 
 
 def test_exact_match_is_counted_by_hardness_over_all_scored_questions() -> None:
@@ -118,6 +121,16 @@ def test_exact_match_is_counted_by_hardness_over_all_scored_questions() -> None:
     assert METRICS.get("exact_match").of(run_of(score("1"))) is None, "other layouts have no exact match"
 
 
+def test_only_questions_on_which_rules_disagree_are_listed() -> None:
+    rows = [score("0", "bird spider strict"), score("1", "bird"), score("2", ""), score("3", "spider strict")]
+    found = disagreements.of(run_of(*rows, score("4", sql=None, executable=False)))
+    assert found is not None
+    assert found.data == [
+        {"question_id": "1", "right": ["bird"], "wrong": ["spider", "strict"]},
+        {"question_id": "3", "right": ["spider", "strict"], "wrong": ["bird"]},
+    ]
+
+
 def test_soft_f1_counts_what_has_no_score_as_nothing() -> None:
     values = {"1": 1.0, "2": 0.5, "3": None}
     found = METRICS.get("soft_f1").of(
@@ -137,22 +150,22 @@ def test_strict_recall_or_correct_looks_at_the_sql_that_was_made_from_the_link()
         score("2", stages={FIRST: "", SECOND: "bird"}, gold_sql=gold, links={"both": part, "forward": part}),
         score("3", stages={FIRST: "bird", SECOND: ""}, gold_sql=gold, links={"both": part, "forward": full}),
     ]
-    found = recall_or_correct(run_of(*rows))
+    found = strict_recall_or_correct.of(run_of(*rows))
     assert found is not None
-    assert (found.link, found.stage, found.ratio) == ("both", SECOND, Ratio(2, 3))
-    final = recall_or_correct(run_of(*(replace(row, stages={}) for row in rows)))
+    assert found.data == {"link": "both", "stage": SECOND, "correct": 2, "total": 3, "value": 2 / 3}
+    final = strict_recall_or_correct.of(run_of(*(replace(row, stages={}) for row in rows)))
     assert final is not None
-    assert (final.stage, final.ratio) == ("", Ratio(1, 3))
+    assert (final.data["stage"], Ratio.of(final.data)) == ("", Ratio(1, 3))
 
 
 def test_a_question_without_gold_sql_is_in_no_recall_of_links() -> None:
     part = Link(("item",), (ColumnName("item", "name"),))
     accepted = [score(name, gold_sql="", links={"both": part}) for name in ("1", "2")]
     run = run_of(*accepted, score("3", gold_sql="SELECT price FROM item", links={"both": part}))
-    found = recall_or_correct(run)
+    found = strict_recall_or_correct.of(run)
     assert found is not None
     assert run.report.links[0].strict_recall == Ratio(0, 1)
-    assert found.ratio == Ratio(0, 1)
+    assert Ratio.of(found.data) == Ratio(0, 1)
 
 
 def test_links_are_scored_against_resolved_gold_as_well() -> None:
@@ -161,9 +174,10 @@ def test_links_are_scored_against_resolved_gold_as_well() -> None:
     )
     row = score("1", gold_sql="SELECT t.x FROM a JOIN b AS t ON a.id = t.x", links={"both": Link()})
     report = build_report([row], rule="bird", schemas={"shop": schema})
-    found = resolved_linking(ScoredRun(report, {"shop": schema}))
+    found = links_resolved.of(ScoredRun(report, {"shop": schema}))
+    assert found is not None
     assert report.links[0].nsr.total == 3  # a.id, b.id, b.x: names crossed with tables
-    assert found[0].nsr.total == 2  # a.id, b.x
+    assert found.data["both"]["nsr"]["total"] == 2  # a.id, b.x
 
 
 def test_the_two_counts_of_exact_match_add_up_by_what_matches_in_one_of_them_only() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import f_oneway, skellam
 
 from tasks.scoring.significance import mcnemar
-from tasks.scoring.statistics.noise import (
+from tasks.scoring.statistics.repeated import (
     POWER,
     UNCERTAINTY,
     components,
@@ -21,8 +21,8 @@ from tasks.scoring.statistics.noise import (
     pass_hat,
     provable_by_noise,
     provable_loss,
+    sign_flip_p,
 )
-from tasks.scoring.statistics.repeated import sign_flip_p
 
 VERDICTS = st.integers(2, 6).flatmap(
     lambda runs: st.lists(st.lists(st.booleans(), min_size=runs, max_size=runs), min_size=2, max_size=30)

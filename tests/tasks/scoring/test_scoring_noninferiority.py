@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 from scipy.stats import multinomial, norm
 
-from tasks.scoring.statistics.noninferiority import exact_p, noninferiority, score
+from tasks.scoring.significance import exact_p, noninferiority, tango_score
 
 
 def log_likelihood(fixed: int, broken: int, questions: int, rate: float, margin: float) -> float:
@@ -32,7 +32,7 @@ def test_the_statistic_has_the_rate_of_the_highest_likelihood(
     ).x
     variance = questions * (2 * best + margin - margin**2)
     expected = (fixed - broken + questions * margin) / np.sqrt(variance)
-    assert float(score(fixed, broken, questions, margin)) == pytest.approx(expected, rel=1e-3, abs=1e-3)
+    assert float(tango_score(fixed, broken, questions, margin)) == pytest.approx(expected, rel=1e-3, abs=1e-3)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -42,11 +42,11 @@ def test_the_p_value_is_the_largest_sum_over_all_outcomes_as_good(seed: int) -> 
     fixed = int(random.integers(0, questions // 2 + 1))
     broken = int(random.integers(0, questions - fixed + 1))
     margin = float(random.choice([0.02, 0.05, 0.1, 0.2]))
-    observed = score(fixed, broken, questions, margin)
+    observed = tango_score(fixed, broken, questions, margin)
     as_good = [
         (more, less, questions - more - less)
         for more, less in product(range(questions + 1), repeat=2)
-        if more + less <= questions and score(more, less, questions, margin) >= observed - 1e-9
+        if more + less <= questions and tango_score(more, less, questions, margin) >= observed - 1e-9
     ]
     rates = np.linspace(0, (1 - margin) / 2, 800)
     sums = [
@@ -63,7 +63,7 @@ def test_runs_that_are_worse_by_the_margin_pass_at_the_level_at_most(questions: 
         (fixed, broken) for fixed, broken in product(range(questions + 1), repeat=2) if fixed + broken <= 30
     ]
     likely = [
-        pair for pair in grid if score(*pair, questions, margin) > 1.2
+        pair for pair in grid if tango_score(*pair, questions, margin) > 1.2
     ]  # others have a p-value above 0.1
     passing = [pair for pair in likely if exact_p(*pair, questions, margin) < 0.05]
     for rate in (0.0, 0.01, 0.03, 0.06):
@@ -74,7 +74,7 @@ def test_runs_that_are_worse_by_the_margin_pass_at_the_level_at_most(questions: 
 
 def test_in_large_samples_it_is_the_score_test() -> None:
     found = noninferiority(40, 52, 1534, 0.02)
-    assert found.p_value == pytest.approx(norm.sf(score(40, 52, 1534, 0.02)), abs=0.002)
+    assert found.p_value == pytest.approx(norm.sf(tango_score(40, 52, 1534, 0.02)), abs=0.002)
     assert found.proven and "B losing 2 points or more is excluded, p = 0.03" in found.verdict
 
 

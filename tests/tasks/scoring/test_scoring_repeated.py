@@ -55,7 +55,7 @@ def test_equal_systems_differ_at_the_level_at_most(runs_a: int, runs_b: int) -> 
         a, b = (
             dict(zip(names, map(int, random.binomial(runs, rates)), strict=True)) for runs in (runs_a, runs_b)
         )
-        found += compare_repeated(a, runs_a, b, runs_b, samples=10).significant
+        found += compare_repeated(a, runs_a, b, runs_b).significant
     assert found / 300 <= 0.075  # 0.05 and three standard errors of 300 trials
 
 

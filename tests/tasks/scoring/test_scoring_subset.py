@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.scoring.execution.accuracy import Judge, VerdictKey
+from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.rules import (
     AcceptedResult,
     SubsetGold,
@@ -20,6 +20,7 @@ from tasks.scoring.execution.rules import (
     subset_of_csv,
     vectors_match,
 )
+from tasks.scoring.execution.verdict_cache import VerdictKey
 from tasks.scoring.report import Verdict
 
 CELLS = st.sampled_from([0, 1, 1.005, 1.02, 9.995, 10, "a", "b", None])

@@ -12,9 +12,9 @@ from tasks.database.limits import Limits
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.sqlite import keyed_store
 from tasks.scoring.execution import verdict_cache
-from tasks.scoring.execution.accuracy import Judge, VerdictKey
+from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.rules import DEFAULT_RULES as RULES
-from tasks.scoring.execution.verdict_cache import VerdictCache
+from tasks.scoring.execution.verdict_cache import VerdictCache, VerdictKey
 from tasks.scoring.report import Verdict
 
 KEY = VerdictKey("0a" * 32, "SELECT 1", "SELECT 'é\ud800'", ("bird", "strict"), 30.0)

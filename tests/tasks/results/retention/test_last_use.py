@@ -9,8 +9,7 @@ from pathlib import Path
 
 from flows.prefect.stage_results import StageDatabase
 from tasks.results.retention import Retention, UsedRows
-from tasks.scoring.execution.accuracy import VerdictKey
-from tasks.scoring.execution.verdict_cache import VerdictCache
+from tasks.scoring.execution.verdict_cache import VerdictCache, VerdictKey
 from tasks.scoring.report import Verdict
 
 KEY = VerdictKey("database", "SELECT 1", "SELECT 2", ("bird",), 30.0)
