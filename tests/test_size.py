@@ -27,7 +27,7 @@ BUDGETS = {
     "tasks/pages": 3_099,
     "tasks/results": 7_471,
     "tasks/retrieval": 1_636,
-    "tasks/scoring": 5_465,
+    "tasks/scoring": 5_475,
     "tasks/settings": 2_187,
     "tasks/sql": 2_527,
     "tasks/stages": 3_380,

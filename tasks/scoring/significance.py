@@ -209,17 +209,17 @@ def compare_runs(
     same = len(common) - len(fixed) - len(broken)
     low, high = bootstrap_interval((1, -1, 0), (len(fixed), len(broken), same), confidence)
     return PairedTest(
-        len(common),
-        sum(a[question] for question in common),
-        sum(b[question] for question in common),
-        fixed,
-        broken,
-        mcnemar(len(fixed), len(broken)),
-        low,
-        high,
-        confidence,
-        tuple(question for question in a if question not in b),
-        tuple(question for question in b if question not in a),
+        questions=len(common),
+        right_a=sum(a[question] for question in common),
+        right_b=sum(b[question] for question in common),
+        fixed=fixed,
+        broken=broken,
+        p_value=mcnemar(len(fixed), len(broken)),
+        low=low,
+        high=high,
+        confidence=confidence,
+        only_a=tuple(question for question in a if question not in b),
+        only_b=tuple(question for question in b if question not in a),
     )
 
 

@@ -144,7 +144,17 @@ def score_efficiency(timings: Sequence[Timings], questions: int) -> Efficiency:
     if not timings or not questions:
         zero = Spread(0.0, 0.0, 0.0) if questions else None
         nothing = 0.0 if questions else None
-        return Efficiency(questions, 0, zero, zero, zero, nothing, nothing, nothing, nothing)
+        return Efficiency(
+            questions=questions,
+            measured=0,
+            ves=zero,
+            ves_fetched=zero,
+            r_ves=zero,
+            ves_steps=nothing,
+            ves_median=nothing,
+            ves_fetched_median=nothing,
+            r_ves_median=nothing,
+        )
 
     def spread(measured: Sequence[Trials], score: Callable[[Sequence[float]], float]) -> Spread:
         """Score each trial of all answers."""
@@ -157,15 +167,15 @@ def score_efficiency(timings: Sequence[Timings], questions: int) -> Efficiency:
     executed, fetched = [t.executed for t in timings], [t.fetched for t in timings]
     steps = [timing.step_ratio for timing in timings if timing.step_ratio is not None]
     return Efficiency(
-        questions,
-        len(timings),
-        spread(executed, ves_of),
-        spread(fetched, ves_of),
-        spread(fetched, r_ves_of),
-        100 * sum(map(sqrt, steps)) / questions if len(steps) == len(timings) else None,
-        of_medians(executed, ves_of),
-        of_medians(fetched, ves_of),
-        of_medians(fetched, r_ves_of),
+        questions=questions,
+        measured=len(timings),
+        ves=spread(executed, ves_of),
+        ves_fetched=spread(fetched, ves_of),
+        r_ves=spread(fetched, r_ves_of),
+        ves_steps=100 * sum(map(sqrt, steps)) / questions if len(steps) == len(timings) else None,
+        ves_median=of_medians(executed, ves_of),
+        ves_fetched_median=of_medians(fetched, ves_of),
+        r_ves_median=of_medians(fetched, r_ves_of),
     )
 
 

@@ -79,17 +79,17 @@ def compare_repeated(
     low, high = bootstrap_interval(distinct, [counts[difference] for difference in distinct], confidence)
     questions = len(a)
     return RepeatedTest(
-        questions,
-        runs_a,
-        runs_b,
-        sum(a.values()) / (runs_a * questions),
-        sum(b.values()) / (runs_b * questions),
-        sum(difference > 0 for difference in differences),
-        sum(difference < 0 for difference in differences),
-        sign_flip_p(differences),
-        low / scale,
-        high / scale,
-        confidence,
+        questions=questions,
+        runs_a=runs_a,
+        runs_b=runs_b,
+        mean_a=sum(a.values()) / (runs_a * questions),
+        mean_b=sum(b.values()) / (runs_b * questions),
+        better_on=sum(difference > 0 for difference in differences),
+        worse_on=sum(difference < 0 for difference in differences),
+        p_value=sign_flip_p(differences),
+        low=low / scale,
+        high=high / scale,
+        confidence=confidence,
     )
 
 
