@@ -234,17 +234,14 @@ class RecordedBackbone:
     def __init__(self, recording: Recording, match: Match = "stage") -> None:
         self.recording = recording
         self.match = match
+        # independent of the file's path
+        self.identity: Mapping[str, Any] = {"kind": "replay", "recording": recording.digest, "match": match}
         self.served = Served()
         self._at: dict[ReplyPosition, RecordedReply] = {reply.place: reply for reply in recording.replies}
         self._to: dict[str, RecordedReply] = {}
         for reply in recording.replies:
             if reply.request:
                 self._to.setdefault(reply.request, reply)
-
-    @property
-    def identity(self) -> Mapping[str, Any]:
-        """Digest of the recording and how it is matched; independent of the file's path."""
-        return {"kind": "replay", "recording": self.recording.digest, "match": self.match}
 
     async def complete(self, request: Request) -> Reply:
         """Answer one request from the recording."""

@@ -4,9 +4,9 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from tasks.backbone.batches.providers import BatchState, Item, RefusedError, Result, provider_of
 from tasks.backbone.batches.store import BatchStore, KeptBatch
@@ -63,6 +63,7 @@ class BatchBackbone:
         report: Callable[[str], object] = bool,
     ) -> None:
         self.inner = inner
+        self.identity = inner.identity
         self._settings = settings
         self._provider = provider_of(inner, settings)
         self._store = store
@@ -79,11 +80,6 @@ class BatchBackbone:
         self._watched: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._collecting: asyncio.Task[None] | None = None
-
-    @property
-    def identity(self) -> Mapping[str, Any]:
-        """The inner backbone's."""
-        return self.inner.identity
 
     async def __aenter__(self) -> "BatchBackbone":
         return self

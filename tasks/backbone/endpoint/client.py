@@ -14,8 +14,6 @@ from tasks.backbone.endpoint.connection import (
     HttpAnswer,
     TooLongAnswerError,
     Upload,
-    answer_in,
-    cause_of,
     deadline,
 )
 from tasks.backbone.endpoint.failures import Refusal, failed_generation, lacks_capacity, refusal_of
@@ -60,7 +58,6 @@ def loss_of(error: Exception, clean: Callable[[str], str], timeout_s: float) -> 
     """Classify an error of the network, whose secrets `clean` removes; raise any other error again."""
     import aiohttp
 
-    error = cause_of(error)
     message = clean(" ".join(str(error).split()))[:200] or type(error).__name__
     match error:
         case TooLongAnswerError():
@@ -112,7 +109,7 @@ class EndpointBackbone:
         self._settings = settings
         self._format = format_of(settings)
         self._access = Access.of(settings)
-        self._identity = identity_of(settings)
+        self.identity: Mapping[str, Any] = identity_of(settings)
         self._connections: Connections | None = None
         self._limit = AdaptiveLimit(settings.concurrency, settings.name)
         self._retry_policy = RetryPolicy(settings)
@@ -121,11 +118,6 @@ class EndpointBackbone:
         self._probe = Probe(self._access.base.netloc, self._ask_for_models, settings.timeout_s)
         self._pilot = Pilot()
         self._queue = Queue(settings.timeout_s)
-
-    @property
-    def identity(self) -> Mapping[str, Any]:
-        """Model, endpoint and sampling, without secrets."""
-        return self._identity
 
     async def __aenter__(self) -> Self:
         # One more than requests, for the probe.
@@ -159,19 +151,7 @@ class EndpointBackbone:
         body = self._format.body(request, self._settings) | ({"n": 1 + len(samples)} if samples else {})
         while True:
             async with self._turn(call) as refusal:
-                outcome: WireReply | Refusal
-                if refusal is not None:
-                    outcome = refusal
-                else:
-                    try:
-                        async with self._queue.turn():
-                            http_request = await self._open.request(self._format.path, body)
-                            response = await self._open.client.send(http_request, stream=True)
-                            answer = await answer_in(response)
-                    except Exception as error:
-                        outcome = self._lost(error)
-                    else:
-                        outcome = self._outcome_of(answer)
+                outcome = refusal or await self._send(body)
                 if isinstance(outcome, WireReply):
                     return self._replied(call, outcome)
                 pause = self._pause_or_raise(call, outcome)
@@ -203,7 +183,7 @@ class EndpointBackbone:
         requests = (call.request, *call.samples)
         tier = answer.tier or call.request.tier
         reply, *further = [
-            self.reply(part, request_key(self._identity, sample), tier, seconds, call.requests - 1)
+            self.reply(part, request_key(self.identity, sample), tier, seconds, call.requests - 1)
             for part, sample in zip(answer.split(len(requests)), requests, strict=False)
         ]
         return replace(reply, further=tuple(further))
@@ -230,27 +210,24 @@ class EndpointBackbone:
         except TooLongAnswerError:
             return
 
-    def _outcome_of(self, answer: HttpAnswer) -> WireReply | Refusal:
-        """Return what an answer to a request for a reply is."""
+    async def _send(self, body: Mapping[str, Any]) -> WireReply | Refusal:
+        """Send a request for a reply once, and read its answer."""
+        try:
+            async with self._queue.turn():
+                answer = await self._open.send(self._format.path, body)
+        except Exception as error:
+            return self._lost(error)
         self._probe.answered()
         if (refusal := self._refused(answer)) is not None:
             written = failed_generation(answer.status, answer.text)
             return refusal if written is None else WireReply(storable(written), "", Usage(), truncated=False)
         return self.read(answer.text)
 
-    async def ask_once(self, body: Mapping[str, Any], tries: int = 2) -> WireReply | Refusal:
+    async def ask_once(self, body: Mapping[str, Any]) -> WireReply | Refusal:
         """Send a request and read its answer, without retries: again only if the server has closed the connection."""
-        try:
-            async with self._queue.turn():
-                answer = await self._open.send(self._format.path, body)
-        except Exception as error:
-            refusal = self._lost(error)
-            return (
-                await self.ask_once(body, tries - 1)
-                if refusal.kind == "connection" and tries > 1
-                else refusal
-            )
-        return self._outcome_of(answer)
+        outcome = await self._send(body)
+        lost = isinstance(outcome, Refusal) and outcome.kind == "connection"
+        return await self._send(body) if lost else outcome
 
     async def models(self, path: str = "models") -> HttpAnswer | Refusal:
         """Request the list of models, which costs nothing."""
@@ -323,7 +300,7 @@ class EndpointBackbone:
         now = asyncio.get_running_loop().time()
         if call.request.tier != STANDARD and lacks_capacity(refusal):
             refusal = replace(refusal, kind="capacity")
-        self._retry_policy.failed(refusal, request_key(self._identity, call.request), now)
+        self._retry_policy.failed(refusal, request_key(self.identity, call.request), now)
         if refusal.kind == "rate_limit":
             self._limit.rate_limited(call.granted_at, refusal.retry_after_s)
         self._raise_if_over()
@@ -379,14 +356,10 @@ class SampledBackbone:
     def __init__(self, inner: EndpointBackbone, max_samples: int) -> None:
         """Wrap a client; `max_samples` is the highest number of samples in one request."""
         self.inner = inner
+        self.identity = inner.identity
         self._max_samples = max_samples
         self._groups: dict[str, _Group] = {}
         self._sending: set[asyncio.Task[None]] = set()
-
-    @property
-    def identity(self) -> Mapping[str, Any]:
-        """The inner backbone's: how many samples share a request changes no request."""
-        return self.inner.identity
 
     def wind_down(self) -> None:
         """Send no further requests."""

@@ -22,10 +22,10 @@ class GarbledAnswerError(ValueError):
 class RefusedInBodyError(ValueError):
     """Response with status 200 whose body is an `error` object, or whose reply was interrupted."""
 
-    def __init__(self, error: Any, body: str, status: int = 502) -> None:
+    def __init__(self, error: Any, status: int = 502) -> None:
         code = error.get("code") if isinstance(error, dict) else None
         self.status = code if isinstance(code, int) and 400 <= code < 600 else status
-        self.body = body
+        self.body = json.dumps({"error": error})
         super().__init__(self.status)
 
 
@@ -33,15 +33,6 @@ FILTERED = "The content filter stopped the reply."
 """Text of a reply that a filter left empty."""
 STANDARD_NAMES = ("default", "on_demand", "standard")
 """Names of the standard tier in an answer: of OpenAI, of Groq, of Anthropic."""
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A further reply in an answer: as the fields of `WireReply`."""
-
-    text: str
-    truncated: bool
-    calls: tuple[ToolCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +45,7 @@ class WireReply:
     usage: Usage  # None for a count that is missing or implausible
     truncated: bool  # whether the model stopped at its token limit
     cost_usd: float | None = None  # cost that the endpoint reports, as gateways do
-    further: tuple[Choice, ...] = ()  # the replies behind the first one, where several were requested
+    further: "tuple[WireReply, ...]" = ()  # the replies behind the first one, where several were requested
     calls: tuple[ToolCall, ...] = ()  # tools that the model calls, without results
     tier: str | None = None  # service tier in which it was answered; None if the endpoint does not report it
 
@@ -68,18 +59,15 @@ class WireReply:
 
         The input counts for the first one, and output and a reported cost are divided: the sum is what was paid.
         """
-        choices = [Choice(self.text, self.truncated, self.calls), *self.further][:count]
+        replies = [self, *self.further][:count]
         return [
             replace(
-                self,
-                text=choice.text,
-                truncated=choice.truncated,
-                calls=choice.calls,
+                reply,
                 further=(),
-                usage=_share(self.usage, index, len(choices)),
-                cost_usd=None if self.cost_usd is None else self.cost_usd / len(choices),
+                usage=_share(self.usage, index, len(replies)),
+                cost_usd=None if self.cost_usd is None else self.cost_usd / len(replies),
             )
-            for index, choice in enumerate(choices)
+            for index, reply in enumerate(replies)
         ]
 
 
