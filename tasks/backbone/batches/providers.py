@@ -7,25 +7,20 @@ reference "Message Batches" (types of the anthropic SDK 2.12).
 import datetime
 import json
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 from urllib.parse import quote
 
 from tasks.backbone.endpoint.client import EndpointBackbone, format_of
-from tasks.backbone.endpoint.connection import Upload
+from tasks.backbone.endpoint.connection import HttpAnswer, Upload
 from tasks.backbone.endpoint.failures import Refusal
 from tasks.backbone.endpoint.wire import part
 from tasks.core.errors import CrosscheckError
 from tasks.settings.backbone import BackboneSettings
 
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One request of a batch."""
-
-    key: str  # the request's key in the reply cache, 64 hexadecimal digits
-    body: Mapping[str, Any]
+Bodies = Mapping[str, Mapping[str, Any]]
+"""Bodies of requests by their keys in the reply cache, 64 hexadecimal digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +33,6 @@ class BatchState:
     results: tuple[str, ...] = ()  # paths of files with answers; () before the end, and where there are none
     refused: str = ""  # why the batch was refused as a whole; "" if it was not
     queue_full: bool = False  # whether that was because too many tokens wait in the provider's queue
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """Answer to one request of a batch."""
-
-    key: str
-    status: int  # as of an HTTP answer; 0: not answered, since the batch expired or was cancelled
-    text: str  # body of the answer
 
 
 class RefusedError(CrosscheckError):
@@ -76,7 +62,7 @@ class BatchProvider:
         self._request_url = f"/v1/{request_path}"
 
     @abstractmethod
-    async def submit(self, items: Sequence[Item], token: str) -> str:
+    async def submit(self, bodies: Bodies, token: str) -> str:
         """Submit a batch under a token of our own, and return its id."""
 
     @abstractmethod
@@ -87,22 +73,23 @@ class BatchProvider:
     def _state(self, batch: Mapping[str, Any]) -> BatchState: ...
 
     @abstractmethod
-    def _result(self, line: Mapping[str, Any]) -> Result: ...
+    def _answer(self, line: Mapping[str, Any]) -> HttpAnswer | None: ...
 
     async def state(self, batch_id: str) -> BatchState:
         """Return the state of a batch."""
         return self._state(await self._json(f"{self.path}/{quote(batch_id, safe='')}"))
 
-    async def results(self, state: BatchState) -> Sequence[Result]:
-        """Return the answers of an ended batch. A line that is no object with an id is no answer."""
-        results = []
+    async def answers(self, state: BatchState) -> dict[str, HttpAnswer]:
+        """Return the answers of an ended batch by key, without requests that expired or were cancelled."""
+        answers = {}
         for path in state.results:
             # not `splitlines`, which also splits at separators such as U+2028 inside of a reply
             for line in (await self._text(path)).split("\n"):
                 content = _object_in(line)
-                if isinstance(content.get("custom_id"), str):
-                    results.append(self._result(content))
-        return results
+                key = content.get("custom_id")
+                if isinstance(key, str) and (answer := self._answer(content)) is not None:
+                    answers[key] = answer
+        return answers
 
     async def _json(
         self, path: str, body: Mapping[str, Any] | None = None, upload: Upload | None = None
@@ -130,11 +117,11 @@ class OpenAIBatches(BatchProvider):
     _TOKEN = "crosscheck"  # noqa: S105 - the key of our token in a batch's metadata
     _PAGES = 20  # pages of batches that are searched for one, 100 each, the newest first
 
-    async def submit(self, items: Sequence[Item], token: str) -> str:
+    async def submit(self, bodies: Bodies, token: str) -> str:
         """Upload the requests as a file, and create a batch of it whose metadata have the token."""
         lines = [
-            json.dumps({"custom_id": item.key, "method": "POST", "url": self._request_url, "body": item.body})
-            for item in items
+            json.dumps({"custom_id": key, "method": "POST", "url": self._request_url, "body": body})
+            for key, body in bodies.items()
         ]
         upload = Upload(f"{token}.jsonl", "".join(f"{line}\n" for line in lines).encode())
         file = await self._json("files", {"purpose": "batch"}, upload)
@@ -177,11 +164,10 @@ class OpenAIBatches(BatchProvider):
             any(error.get("code") == "token_limit_exceeded" for error in errors),
         )
 
-    def _result(self, line: Mapping[str, Any]) -> Result:
+    def _answer(self, line: Mapping[str, Any]) -> HttpAnswer | None:
         response = part(line, "response")
-        if isinstance(response.get("status_code"), int):
-            return Result(line["custom_id"], response["status_code"], json.dumps(response.get("body")))
-        return Result(line["custom_id"], 0, json.dumps(line.get("error")))
+        status = response.get("status_code")
+        return HttpAnswer(status, {}, json.dumps(response.get("body"))) if isinstance(status, int) else None
 
 
 class AnthropicBatches(BatchProvider):
@@ -203,9 +189,9 @@ class AnthropicBatches(BatchProvider):
         "overloaded_error": 529,
     }  # HTTP statuses of the types of errors (API reference "Errors")
 
-    async def submit(self, items: Sequence[Item], token: str) -> str:
+    async def submit(self, bodies: Bodies, token: str) -> str:
         """Create a batch of the requests."""
-        requests = [{"custom_id": item.key, "params": item.body} for item in items]
+        requests = [{"custom_id": key, "params": body} for key, body in bodies.items()]
         return _id_of(await self._json(self.path, {"requests": requests}))
 
     async def find(self, token: str, since: float, requests: int) -> str | None:
@@ -234,16 +220,16 @@ class AnthropicBatches(BatchProvider):
             (results,) if ended else (),
         )
 
-    def _result(self, line: Mapping[str, Any]) -> Result:
+    def _answer(self, line: Mapping[str, Any]) -> HttpAnswer | None:
         result = part(line, "result")
         match result.get("type"):
             case "succeeded":
-                return Result(line["custom_id"], 200, json.dumps(result.get("message")))
+                return HttpAnswer(200, {}, json.dumps(result.get("message")))
             case "errored":
                 error = part(result, "error")
                 kind = str(part(error, "error").get("type"))
-                return Result(line["custom_id"], self._STATUSES.get(kind, 500), json.dumps(error))
-        return Result(line["custom_id"], 0, json.dumps({"type": result.get("type")}))
+                return HttpAnswer(self._STATUSES.get(kind, 500), {}, json.dumps(error))
+        return None
 
 
 def provider_of(endpoint: EndpointBackbone, settings: BackboneSettings) -> BatchProvider:

@@ -2,29 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from tasks.backbone.endpoint.access import Access
 from tasks.backbone.endpoint.chat import CHAT
-from tasks.backbone.endpoint.connection import (
-    Connections,
-    HttpAnswer,
-    TooLongAnswerError,
-    Upload,
-    deadline,
-)
+from tasks.backbone.endpoint.connection import Connections, HttpAnswer, TooLongAnswerError, Upload, deadline
 from tasks.backbone.endpoint.failures import Refusal, failed_generation, lacks_capacity, refusal_of
-from tasks.backbone.endpoint.limiter import (
-    PROBE_S,
-    AdaptiveLimit,
-    Pilot,
-    Probe,
-    Queue,
-    SilentError,
-)
+from tasks.backbone.endpoint.limiter import PROBE_S, AdaptiveLimit, Pilot, Probe, Queue, SilentError
 from tasks.backbone.endpoint.messages import MESSAGES
 from tasks.backbone.endpoint.responses import RESPONSES
 from tasks.backbone.endpoint.retry_policy import CONNECT_S, KEPT, RetryPolicy
@@ -218,10 +205,12 @@ class EndpointBackbone:
         except Exception as error:
             return self._lost(error)
         self._probe.answered()
-        if (refusal := self._refused(answer)) is not None:
-            written = failed_generation(answer.status, answer.text)
-            return refusal if written is None else WireReply(storable(written), "", Usage(), truncated=False)
-        return self.read(answer.text)
+        written = failed_generation(answer.status, answer.text)
+        return (
+            self.read(answer)
+            if written is None
+            else WireReply(storable(written), "", Usage(), truncated=False)
+        )
 
     async def ask_once(self, body: Mapping[str, Any]) -> WireReply | Refusal:
         """Send a request and read its answer, without retries: again only if the server has closed the connection."""
@@ -251,16 +240,16 @@ class EndpointBackbone:
 
     def _refused(self, answer: HttpAnswer) -> Refusal | None:
         """Return the refusal that an answer is; None for an answer with a status of success."""
-        return (
-            None if 200 <= answer.status < 300 else self.refusal(answer.status, answer.headers, answer.text)
-        )
+        return None if 200 <= answer.status < 300 else self._refusal(answer)
 
-    def read(self, text: str) -> WireReply | Refusal:
-        """Read the body of an answer."""
+    def read(self, answer: HttpAnswer) -> WireReply | Refusal:
+        """Read an answer to a request for a reply."""
+        if (refusal := self._refused(answer)) is not None:
+            return refusal
         try:
-            return self._access.without_secrets(self._format.answer(text))
+            return self._access.without_secrets(self._format.answer(answer.text))
         except RefusedInBodyError as error:
-            return self.refusal(error.status, {}, error.body)
+            return self._refusal(HttpAnswer(error.status, {}, error.body))
         except GarbledAnswerError as error:
             hint = "If this happens every time, check base_url: it usually ends in /v1."
             return Refusal("garbled", self._access.clean(str(error)), hint)
@@ -268,11 +257,12 @@ class EndpointBackbone:
     def _lost(self, error: Exception) -> Refusal:
         return loss_of(error, self._access.clean, self._settings.timeout_s)
 
-    def refusal(self, status: int, headers: Mapping[str, str], text: str) -> Refusal:
+    def _refusal(self, answer: HttpAnswer) -> Refusal:
         """Classify an answer that is no reply."""
         extra = {name: f'take "{name}" out of backbone.extra_body' for name in self._settings.extra_body}
         changes = self._format.changes(self._settings) | extra
-        return refusal_of(status, headers, self._access.clean(text), self._settings.key_place, changes)
+        text = self._access.clean(answer.text)
+        return refusal_of(answer.status, answer.headers, text, self._settings.key_place, changes)
 
     def reply(self, answer: WireReply, key: str, tier: str, seconds: float, retries: int) -> Reply:
         """Return the reply in an answer to the request with a key, and its price in a tier."""
@@ -338,12 +328,13 @@ WINDOW_S = 0.02
 """Seconds that the first of a request's samples waits for others."""
 
 
-@dataclass
+@dataclass(eq=False)
 class _Group:
-    """Samples of one request that are sent together, each with the future of its reply."""
+    """Samples of one request that are sent together."""
 
-    timer: asyncio.TimerHandle
-    members: list[tuple[Request, "asyncio.Future[Reply | None]"]] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
+    is_full: asyncio.Event = field(default_factory=asyncio.Event)
+    replies: "asyncio.Task[list[Reply]] | None" = None  # fewer than requests if the endpoint leaves some out
 
 
 class SampledBackbone:
@@ -359,7 +350,6 @@ class SampledBackbone:
         self.identity = inner.identity
         self._max_samples = max_samples
         self._groups: dict[str, _Group] = {}
-        self._sending: set[asyncio.Task[None]] = set()
 
     def wind_down(self) -> None:
         """Send no further requests."""
@@ -369,38 +359,25 @@ class SampledBackbone:
         """Answer one sample."""
         if self._max_samples == 1:
             return await self.inner.complete(request)
-        loop = asyncio.get_running_loop()
         key = f"{request_digest(replace(request, sample=0))} {request.tier}"
-        if key not in self._groups:
-            self._groups[key] = _Group(loop.call_later(WINDOW_S, self._send, key))
-        members = self._groups[key].members
-        waiting: asyncio.Future[Reply | None] = loop.create_future()
-        members.append((request, waiting))
-        if len(members) >= self._max_samples:
-            self._send(key)
-        return await waiting or await self.inner.complete(request)
+        group = self._groups.setdefault(key, _Group())
+        index = len(group.requests)
+        group.requests.append(request)
+        if group.replies is None:
+            group.replies = asyncio.create_task(self._answer(key, group))
+        if len(group.requests) == self._max_samples:
+            del self._groups[key]
+            group.is_full.set()
+        replies = await asyncio.shield(group.replies)
+        return replies[index] if index < len(replies) else await self.inner.complete(request)
 
-    def _send(self, key: str) -> None:
-        group = self._groups.pop(key)
-        group.timer.cancel()
-        sending = asyncio.get_running_loop().create_task(self._answer(group.members))
-        self._sending.add(sending)
-        sending.add_done_callback(self._sending.discard)
-
-    async def _answer(self, members: Sequence[tuple[Request, "asyncio.Future[Reply | None]"]]) -> None:
-        try:
-            reply = await self.inner.complete(*(request for request, _ in members))
-        except BaseException as error:
-            for _, waiting in members:
-                if not waiting.done():
-                    waiting.set_exception(error)
-            if not isinstance(error, Exception):
-                raise
-            return
+    async def _answer(self, key: str, group: _Group) -> list[Reply]:
+        """Send the samples that are requested within a moment, and return their replies."""
+        if not await stopped_within(WINDOW_S, group.is_full) and self._groups.get(key) is group:
+            del self._groups[key]
+        reply = await self.inner.complete(*group.requests)
         replies = [replace(reply, further=()), *reply.further]
-        if len(replies) == 1 < len(members) and self._max_samples > 1:
+        if len(replies) == 1 < len(group.requests) and self._max_samples > 1:
             log.info("the endpoint ignores n: each sample is requested by itself")
             self._max_samples = 1
-        for index, (_, waiting) in enumerate(members):
-            if not waiting.done():
-                waiting.set_result(replies[index] if index < len(replies) else None)
+        return replies

@@ -152,6 +152,8 @@ async def _answer_in(response: "httpx2.Response", max_bytes: int) -> HttpAnswer:
 
 async def _content(response: "httpx2.Response", max_bytes: int) -> bytes:
     """Return the body, decompressed."""
+    import aiohttp
+
     packed = bytearray()
     if int(response.headers.get("content-length") or 0) > max_bytes:
         raise TooLongAnswerError
@@ -167,18 +169,12 @@ async def _content(response: "httpx2.Response", max_bytes: int) -> bytes:
     except zlib.error as error:
         if packed.lstrip().startswith((b"{", b"[", b"data:")):
             return bytes(packed)  # not compressed, though the header says so
-        raise _damaged(str(error)) from error
+        raise aiohttp.ClientPayloadError(str(error)) from error
     if len(content) > max_bytes:
         raise TooLongAnswerError
     if not unpacking.eof:
-        raise _damaged("its compressed body is cut off")
+        raise aiohttp.ClientPayloadError("its compressed body is cut off")
     return content
-
-
-def _damaged(why: str) -> Exception:
-    import aiohttp
-
-    return aiohttp.ClientPayloadError(why)
 
 
 def _cause_of(error: Exception) -> Exception:

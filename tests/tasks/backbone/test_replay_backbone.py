@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from tasks.backbone.kinds.kind import check_backbone
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.offline import OfflineBackbone
-from tasks.backbone.opening import RunResources, backbone_of, open_backbone, source_of
+from tasks.backbone.opening import RunResources, backbone_of, open_backbone
 from tasks.backbone.protocol import (
     Message,
     Origin,
@@ -212,7 +212,7 @@ async def test_settings_open_a_recording_and_say_what_is_missing(tmp_path: Path)
     write_recording(path, [RECORDED])
     check_backbone(settings)
     async with open_backbone(settings) as backbone:
-        source = source_of(backbone)
+        source = backbone.source
         assert isinstance(source, RecordedBackbone)
         assert source.match == "request"
         assert (await backbone.complete(ASK)).text == "first"
