@@ -208,6 +208,15 @@ def _said(message: Message) -> list[Any]:
     return [message.role, message.content, calls] if calls else [message.role, message.content]
 
 
+def json_object(text: str) -> dict[str, Any] | None:
+    """Return the JSON object that a text is; None if it is none."""
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
 def _canonical(content: Mapping[str, Any]) -> str:
     return json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 

@@ -16,6 +16,7 @@ from tasks.backbone.endpoint.client import EndpointBackbone, format_of
 from tasks.backbone.endpoint.connection import HttpAnswer, Upload
 from tasks.backbone.endpoint.failures import Refusal
 from tasks.backbone.endpoint.wire import part
+from tasks.backbone.protocol import json_object
 from tasks.core.errors import CrosscheckError
 from tasks.settings.backbone import BackboneSettings
 
@@ -85,7 +86,7 @@ class BatchProvider:
         for path in state.results:
             # not `splitlines`, which also splits at separators such as U+2028 inside of a reply
             for line in (await self._text(path)).split("\n"):
-                content = _object_in(line)
+                content = json_object(line) or {}
                 key = content.get("custom_id")
                 if isinstance(key, str) and (answer := self._answer(content)) is not None:
                     answers[key] = answer
@@ -94,7 +95,7 @@ class BatchProvider:
     async def _json(
         self, path: str, body: Mapping[str, Any] | None = None, upload: Upload | None = None
     ) -> dict[str, Any]:
-        content = _object_in(await self._text(path, body, upload))
+        content = json_object(await self._text(path, body, upload))
         if not content:
             raise RefusedError(Refusal("garbled", f"the answer to {path} is no JSON object"))
         return content
@@ -236,14 +237,6 @@ def provider_of(endpoint: EndpointBackbone, settings: BackboneSettings) -> Batch
     """Return the interface for batches of an endpoint."""
     wire = format_of(settings)
     return (AnthropicBatches if wire.sdk == "anthropic" else OpenAIBatches)(endpoint, wire.path)
-
-
-def _object_in(text: str) -> dict[str, Any]:
-    try:
-        content = json.loads(text)
-    except ValueError:
-        return {}
-    return content if isinstance(content, dict) else {}
 
 
 def _id_of(content: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from tasks.backbone.endpoint.connection import HttpAnswer
 from tasks.backbone.endpoint.failures import Refusal, is_out_of_tokens
 from tasks.backbone.endpoint.wire import OPENAI_URL, WireReply, address_of, public_url
 from tasks.backbone.pricing import cost, prices_for
-from tasks.backbone.protocol import Message, Request
+from tasks.backbone.protocol import Message, Request, json_object
 from tasks.backbone.replies.json_text import reply_schema
 from tasks.backbone.replies.reading import read_reply
 from tasks.backbone.replies.thoughts import without_thoughts
@@ -356,10 +356,6 @@ def _total(numbers: Iterable[Number | None]) -> Number | None:
 
 def _fits(text: str, mode: str, reply_type: type[BaseModel]) -> bool:
     """Return whether a reply has the form that its mode requests."""
-    if mode != "text":
-        try:
-            if not isinstance(json.loads(text), dict):
-                return False
-        except ValueError:
-            return False
+    if mode != "text" and json_object(text) is None:
+        return False
     return mode == "json_object" or read_reply(text, reply_type).value is not None

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, Literal
 from urllib.parse import urlsplit, urlunsplit
 
-from tasks.backbone.protocol import Request, Tool, shared_prefix_digest
+from tasks.backbone.protocol import Request, Tool, json_object, shared_prefix_digest
 from tasks.backbone.replies.json_text import is_strict
 from tasks.core.outcome import STANDARD, ToolCall, Usage
 from tasks.core.wording import storable
@@ -129,11 +129,8 @@ def arguments_object(arguments: str) -> dict[str, Any]:
     >>> arguments_object('{"sql": "SELECT 1"}'), arguments_object("SELECT 1")
     ({'sql': 'SELECT 1'}, {'malformed': 'SELECT 1'})
     """
-    try:
-        content = json.loads(arguments)
-    except (ValueError, RecursionError):
-        content = None
-    return content if isinstance(content, dict) else {"malformed": arguments}
+    content = json_object(arguments)
+    return {"malformed": arguments} if content is None else content
 
 
 @lru_cache(maxsize=4096)

@@ -34,9 +34,8 @@ _CLOSING = {"{": "}", "[": "]"}
 class Reading(Generic[T]):
     """What was read in a reply."""
 
-    value: (
-        T | None
-    )  # an object or a list, or an object of the type asked for; None when nothing could be read
+    # an object or a list, or an object of the type asked for; None when nothing could be read
+    value: T | None
     # how: "json" the text is JSON; "fenced" it is in a code fence; "text" it is within prose; "repaired" it was
     # broken; "failed" there is none
     path: Path

@@ -180,10 +180,10 @@ async def test_an_observed_backbone_keeps_what_a_recording_needs() -> None:
     first = await backbone.complete(ASK)
     await backbone.complete(replace(ASK, origin=replace(ORIGIN, question="718")))
     kept.drop("717")
-    seen = {observation.place: observation for observation in kept}
+    seen = {exchange.position: exchange for exchange in kept}
     assert set(seen) == {ReplyPosition("717", "forward_link", 0), ReplyPosition("718", "forward_link", 0)}
     own = seen[ReplyPosition("717", "forward_link", 0)]
-    assert (own.exchange.reply, own.digest, own.key) == ("1", request_digest(ASK), first.call.request)
+    assert (own.reply, own.digest, own.key) == ("1", request_digest(ASK), first.call.request)
     assert kept.exchange("717", own.key) is None, "messages are for traces"
 
 
