@@ -23,23 +23,11 @@ RESERVED_TAGS = frozenset(
 )
 """Tags that Crosscheck writes itself."""
 HARMLESS = (
-    "backbone.api_key_command",
-    "backbone.api_key_env",
-    "backbone.batch_poll_s",
-    "backbone.batch_quiet_s",
-    "backbone.concurrency",
-    "backbone.finish_by",
-    "backbone.flex_wait_s",
-    "backbone.headers_env",
-    "backbone.max_wait_s",
-    "backbone.retries",
-    "backbone.tier",
-    "backbone.timeout_s",
-    "tracking.brief_traces",
-    "tracking.failed_traces",
-    "tracking.genai_evaluation",
-    "tracking.sample_traces",
-)
+    "backbone.api_key_command", "backbone.api_key_env", "backbone.batch_poll_s", "backbone.batch_quiet_s",
+    "backbone.concurrency", "backbone.finish_by", "backbone.flex_wait_s", "backbone.headers_env", "backbone.max_wait_s",
+    "backbone.retries", "backbone.tier", "backbone.timeout_s", "tracking.brief_traces", "tracking.failed_traces",
+    "tracking.genai_evaluation", "tracking.sample_traces",
+)  # fmt: skip
 """Settings that a re-run or a repeat may change: they influence whether an answer arrives, but not its content."""
 Only = Literal["errors", "wrong", "empty", "timeouts"]
 

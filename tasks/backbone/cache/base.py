@@ -129,14 +129,11 @@ class ReplyCache(ABC):
     request at the same time both pay for it and use their own reply; later lookups return the one saved first.
 
     Thread-safe. In an event loop use `aget` and `aput`, which do not block it.
-
-    Attributes:
-        place: its file or address without a password.
     """
 
     def __init__(self, place: str, engine: sa.Engine) -> None:
         """Create the tables where they are missing."""
-        self.place = place
+        self.place = place  # its file, or its address without a password
         self._engine = engine
         self._at_once = engine.execution_options(isolation_level="AUTOCOMMIT")
         self._put, self._put_prompt = insert_new(reply, engine), insert_new(reply_prompt, engine)

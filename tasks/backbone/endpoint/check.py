@@ -36,14 +36,9 @@ CONTEXT_SHARE = 4
 """Divisor of the context length that gives the longest reply: many servers refuse a prompt that exceeds the context
 together with the longest reply."""
 CONTEXT_FIELDS = (
-    "max_model_len",
-    "context_length",
-    "context_window",
-    "max_context_length",
-    "n_ctx",
-    "n_ctx_train",
+    "max_model_len", "context_length", "context_window", "max_context_length", "n_ctx", "n_ctx_train",
     "max_input_tokens",
-)
+)  # fmt: skip
 """Names of the context length in /models: of vLLM, OpenRouter, Groq, LM Studio, llama.cpp and LiteLLM."""
 TOOLS = "tools"
 """Name of the finding whether a reply can be requested as the arguments of a tool."""

@@ -10,17 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Kind = Literal[
-    "rate_limit",
-    "capacity",
-    "server",
-    "connection",
-    "timeout",
-    "garbled",
-    "quota",
-    "access",
-    "settings",
-    "request",
-]
+    "rate_limit", "capacity", "server", "connection", "timeout", "garbled", "quota", "access", "settings", "request",
+]  # fmt: skip
 
 TRANSIENT: frozenset[Kind] = frozenset(
     {"rate_limit", "capacity", "server", "connection", "timeout", "garbled"}

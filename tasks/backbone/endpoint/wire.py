@@ -262,25 +262,10 @@ def merged(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
 
 OPENAI_URL = "https://api.openai.com/v1"
 
-SENT_ONLY = frozenset(
-    {
-        "cache_control",
-        "metadata",
-        "priority",
-        "prompt_cache_key",
-        "prompt_cache_options",
-        "prompt_cache_retention",
-        "provider",
-        "request_id",
-        "route",
-        "safety_identifier",
-        "service_tier",
-        "store",
-        "tags",
-        "usage",
-        "user",
-    }
-)
+SENT_ONLY = frozenset({
+    "cache_control", "metadata", "priority", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention",
+    "provider", "request_id", "route", "safety_identifier", "service_tier", "store", "tags", "usage", "user",
+})  # fmt: skip
 """Fields of the body that change the price, routing or accounting of a call, but not its reply. They are sent, but are
 not part of the identity of a request: replies are reused when they change."""
 
