@@ -19,7 +19,7 @@ BUDGETS = {
     "flows/pipelines": 947,
     "flows/prefect": 2_614,
     "flows/runtime": 828,
-    "tasks/backbone": 7_982,
+    "tasks/backbone": 7_975,
     "tasks/benchmarks": 4_058,
     "tasks/core": 1_299,
     "tasks/database": 5_894,
@@ -28,7 +28,7 @@ BUDGETS = {
     "tasks/results": 7_437,
     "tasks/retrieval": 1_636,
     "tasks/scoring": 5_699,
-    "tasks/settings": 2_165,
+    "tasks/settings": 2_154,
     "tasks/sql": 2_527,
     "tasks/stages": 3_380,
 }

@@ -85,22 +85,20 @@ def read_recording(path: Path) -> Recording:
             f"The recording {path} cannot be read: {error.strerror}. Make one with "
             '"crosscheck evaluate --record FILE", or name another with "--set backbone.recording=FILE".'
         ) from None
-    replies: dict[ReplyPosition, RecordedReply] = {}
-    lines: dict[ReplyPosition, int] = {}
+    lines: dict[ReplyPosition, tuple[int, RecordedReply]] = {}
     for number, line in enumerate(content.split(b"\n"), 1):
         if not line.strip():
             continue
         reply = _read(line, path, number)
-        earlier = replies.get(reply.position)
-        if earlier is None:
-            replies[reply.position] = reply
-            lines[reply.position] = number
-        elif earlier.reply != reply.reply:
+        earlier, kept = lines.setdefault(reply.position, (number, reply))
+        if kept.reply != reply.reply:
             raise DataError(
-                f"{path}: lines {lines[reply.position]} and {number} give different replies for {reply.position}. "
+                f"{path}: lines {earlier} and {number} give different replies for {reply.position}. "
                 "Take one of them out."
             )
-    return Recording(Path(path), hashlib.sha256(content).hexdigest(), tuple(replies.values()))
+    return Recording(
+        Path(path), hashlib.sha256(content).hexdigest(), tuple(kept for _, kept in lines.values())
+    )
 
 
 def write_recording(
