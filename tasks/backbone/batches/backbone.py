@@ -5,7 +5,7 @@ import logging
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from tasks.backbone.batches.providers import BatchState, Bodies, RefusedError, provider_of
@@ -170,25 +170,26 @@ class BatchBackbone:
                 self._watch(kept)
         if not owned:
             return
+        kept = KeptBatch(token, None, began, len(owned))
         try:
-            batch_id = await self._submit_once({key: bodies[key] for key in owned}, token, began)
+            batch_id = await self._submit_once({key: bodies[key] for key in owned}, kept)
         except RefusedError as error:
             await asyncio.to_thread(self._store.release, token, owned)
             raise self._failure(error.refusal) from None
         await asyncio.to_thread(self._store.submitted, token, batch_id)
         log.info("%s: batch %s has %s", self._settings.name, batch_id, counted(len(owned), "request"))
-        self._watch(KeptBatch(token, batch_id, began, len(owned)))
+        self._watch(replace(kept, batch_id=batch_id))
 
-    async def _submit_once(self, bodies: Bodies, token: str, began: float) -> str:
+    async def _submit_once(self, bodies: Bodies, kept: KeptBatch) -> str:
         """Submit a batch in up to `retries` + 1 attempts, and return its id."""
         for tries in range(1, self._settings.retries + 2):
             try:
-                return await self._provider.submit(bodies, token)
+                return await self._provider.submit(bodies, kept.token)
             except RefusedError as error:
                 if not error.refusal.transient or tries > self._settings.retries:
                     raise
                 await self._pause(error.refusal, tries)
-            if (batch_id := await self._find(token, began, len(bodies))) is not None:
+            if (batch_id := await self._find(kept)) is not None:
                 return batch_id
         raise AssertionError("the last attempt returns or raises")
 
@@ -284,7 +285,7 @@ class BatchBackbone:
             now = await asyncio.to_thread(self._store.batch_of, key)
             if now is None or now.token != kept.token:
                 return None
-            batch_id = now.batch_id or await self._find(kept.token, kept.submitted_at, kept.requests)
+            batch_id = now.batch_id or await self._find(kept)
             if batch_id is not None:
                 return batch_id
             if max(waited_s, time.time() - kept.submitted_at) >= SUBMISSION_S:
@@ -301,8 +302,8 @@ class BatchBackbone:
                 return state
             await self._sleep(self._settings.batch_poll_s)
 
-    async def _find(self, token: str, since: float, requests: int) -> str | None:
-        return await self._patiently(lambda: self._provider.find(token, since, requests))
+    async def _find(self, kept: KeptBatch) -> str | None:
+        return await self._patiently(lambda: self._provider.find(kept))
 
     # Repeat and fail
 

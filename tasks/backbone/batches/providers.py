@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 from urllib.parse import quote
 
+from tasks.backbone.batches.store import KeptBatch
 from tasks.backbone.endpoint.client import EndpointBackbone, format_of
 from tasks.backbone.endpoint.connection import HttpAnswer, Upload
 from tasks.backbone.endpoint.failures import Refusal
@@ -67,8 +68,8 @@ class BatchProvider:
         """Submit a batch under a token of our own, and return its id."""
 
     @abstractmethod
-    async def find(self, token: str, since: float, requests: int) -> str | None:
-        """Return the id of a batch of so many requests that was submitted under a token since a time; None for none."""
+    async def find(self, kept: KeptBatch) -> str | None:
+        """Return the id of a batch that was submitted, or was about to be; None if the provider does not have it."""
 
     @abstractmethod
     def _state(self, batch: Mapping[str, Any]) -> BatchState: ...
@@ -134,17 +135,17 @@ class OpenAIBatches(BatchProvider):
         }
         return _id_of(await self._json(self.path, batch))
 
-    async def find(self, token: str, since: float, requests: int) -> str | None:
+    async def find(self, kept: KeptBatch) -> str | None:
         """Return the id of the batch whose metadata have the token."""
         path = f"{self.path}?limit=100"
         for _ in range(self._PAGES):
             page = await self._json(path)
             batches = [batch for batch in page.get("data") or () if isinstance(batch, dict)]
             for batch in batches:
-                if (batch.get("metadata") or {}).get(self._TOKEN) == token:
+                if (batch.get("metadata") or {}).get(self._TOKEN) == kept.token:
                     return _id_of(batch)
             oldest = min((batch.get("created_at") or 0 for batch in batches), default=0)
-            if not batches or not page.get("has_more") or oldest < since:
+            if not batches or not page.get("has_more") or oldest < kept.submitted_at:
                 break
             path = f"{self.path}?limit=100&after={quote(_id_of(batches[-1]), safe='')}"
         return None
@@ -195,7 +196,7 @@ class AnthropicBatches(BatchProvider):
         requests = [{"custom_id": key, "params": body} for key, body in bodies.items()]
         return _id_of(await self._json(self.path, {"requests": requests}))
 
-    async def find(self, token: str, since: float, requests: int) -> str | None:
+    async def find(self, kept: KeptBatch) -> str | None:
         """Return the id of the first batch of this size since that time.
 
         If it is another program's, its answers have other ids: the requests then count as not answered, and are sent
@@ -204,7 +205,8 @@ class AnthropicBatches(BatchProvider):
         page = await self._json(f"{self.path}?limit=100")
         for batch in reversed([batch for batch in page.get("data") or () if isinstance(batch, dict)]):
             counts = batch.get("request_counts") or {}
-            if _created_at(batch) >= since - self._CLOCKS_S and sum(counts.values()) == requests:
+            in_time = _created_at(batch) >= kept.submitted_at - self._CLOCKS_S
+            if in_time and sum(counts.values()) == kept.requests:
                 return _id_of(batch)
         return None
 

@@ -88,7 +88,7 @@ def _limit_field(settings: BackboneSettings) -> str:
     OpenAI deprecates `max_tokens`, and its reasoning models refuse it; Ollama, DeepSeek and older servers know no other
     and ignore `max_completion_tokens`.
     """
-    at_openai = wire.public_url(settings.base_url or wire.OPENAI_URL) == wire.OPENAI_URL
+    at_openai = wire.public_url(settings) == wire.OPENAI_URL
     return "max_completion_tokens" if at_openai or settings.max_completion_tokens else "max_tokens"
 
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tasks.backbone.endpoint.client import EndpointBackbone, format_of
 from tasks.backbone.endpoint.connection import HttpAnswer
 from tasks.backbone.endpoint.failures import Refusal, is_out_of_tokens
-from tasks.backbone.endpoint.wire import OPENAI_URL, WireReply, address_of, public_url
+from tasks.backbone.endpoint.wire import WireReply, address_of, public_url
 from tasks.backbone.pricing import cost, prices_for
 from tasks.backbone.protocol import Message, Request, json_object
 from tasks.backbone.replies.json_text import reply_schema
@@ -137,7 +137,7 @@ class EndpointCheck:
         self._step = step
         self._limits: tuple[str, ...] = ()
         self._answers: list[WireReply] = []
-        url = public_url(settings.base_url or OPENAI_URL)
+        url = public_url(settings)
         self.report = EndpointReport(url=url, model=settings.model)
 
     async def run(self, reply_type: type[BaseModel], max_parallel: int) -> EndpointReport:

@@ -16,7 +16,6 @@ from tasks.backbone.endpoint.messages import MESSAGES
 from tasks.backbone.endpoint.responses import RESPONSES
 from tasks.backbone.endpoint.retry_policy import CONNECT_S, KEPT, RetryPolicy
 from tasks.backbone.endpoint.wire import (
-    OPENAI_URL,
     GarbledAnswerError,
     RefusedInBodyError,
     WireFormat,
@@ -309,7 +308,7 @@ class EndpointBackbone:
 
     def message(self, text: str) -> str:
         """Return a message about the endpoint."""
-        endpoint = public_url(self._settings.base_url or OPENAI_URL)
+        endpoint = public_url(self._settings)
         return f'Backbone "{self._settings.name}" ({self._settings.model} at {endpoint}): {text}'
 
     def _end(self, error: BackboneError) -> None:

@@ -241,7 +241,7 @@ def cache_key_fields(request: Request, settings: BackboneSettings) -> dict[str, 
     Other endpoints with this protocol may refuse the field.
     """
     digest = shared_prefix_digest(request)
-    if digest is None or public_url(settings.base_url or OPENAI_URL) != OPENAI_URL:
+    if digest is None or public_url(settings) != OPENAI_URL:
         return {}
     return {"prompt_cache_key": digest}
 
@@ -270,13 +270,9 @@ SENT_ONLY = frozenset({
 not part of the identity of a request: replies are reused when they change."""
 
 
-def public_url(url: str) -> str:
-    """Return the URL without user, password, query and trailing slash.
-
-    >>> public_url("https://me:secret@host:8000/v1/?key=secret")
-    'https://host:8000/v1'
-    """
-    parts = urlsplit(url)
+def public_url(settings: BackboneSettings) -> str:
+    """Return the endpoint's URL without user, password, query and trailing slash."""
+    parts = urlsplit(settings.base_url or OPENAI_URL)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
 
 
@@ -307,7 +303,7 @@ def identity_of(settings: BackboneSettings) -> dict[str, Any]:
 def address_of(settings: BackboneSettings) -> str:
     """Return the endpoint's URL; its query is part of it, which may name a deployment or a version, and no secret."""
     query = urlsplit(settings.base_url or "").query
-    return public_url(settings.base_url or OPENAI_URL) + (f"?{query}" if query else "")
+    return public_url(settings) + (f"?{query}" if query else "")
 
 
 def response_mode_of(settings: BackboneSettings) -> str:
