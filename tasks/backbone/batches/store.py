@@ -67,10 +67,10 @@ class BatchStore:
     looked up there first.
     """
 
-    def __init__(self, engine: sa.Engine, place: str, endpoint: str) -> None:
+    def __init__(self, engine: sa.Engine, location: str, endpoint: str) -> None:
         """Create the tables where they are missing; batches of other endpoints are not seen."""
         self._engine = engine
-        self._place = place
+        self._location = location
         self._endpoint = endpoint
         with self._transaction() as connection:
             if engine.dialect.name == "postgresql":
@@ -147,6 +147,6 @@ class BatchStore:
                 connection.commit()
         except DBAPIError as error:
             raise StoreError(
-                f"The batches in {self._place} cannot be read or written ({reason_of(error)}), so no batch is "
+                f"The batches in {self._location} cannot be read or written ({reason_of(error)}), so no batch is "
                 "submitted. The same command continues once the database can be used."
             ) from None

@@ -131,9 +131,9 @@ class ReplyCache(ABC):
     Thread-safe. In an event loop use `aget` and `aput`, which do not block it.
     """
 
-    def __init__(self, place: str, engine: sa.Engine) -> None:
+    def __init__(self, location: str, engine: sa.Engine) -> None:
         """Create the tables where they are missing."""
-        self.place = place  # its file, or its address without a password
+        self.location = location  # its file, or its address without a password
         self._engine = engine
         self._at_once = engine.execution_options(isolation_level="AUTOCOMMIT")
         self._put, self._put_prompt = insert_new(reply, engine), insert_new(reply_prompt, engine)
@@ -211,7 +211,7 @@ class ReplyCache(ABC):
             lost.warning(
                 "The replies to %s could not be stored in %s (%s): the same command pays for them again.",
                 counted(len(self._unsaved), "paid request"),
-                self.place,
+                self.location,
                 reason_of(error),
             )
         self._engine.dispose()
@@ -227,7 +227,7 @@ class ReplyCache(ABC):
 
     def batches(self, endpoint: str) -> BatchStore:
         """Return the store of the batches of an endpoint, in the same database."""
-        return BatchStore(self._engine, self.place, endpoint)
+        return BatchStore(self._engine, self.location, endpoint)
 
     # Look up and store
 
@@ -241,7 +241,7 @@ class ReplyCache(ABC):
             raise self._unusable(error) from None
         stored = None if row is None else reply_of(row)
         if isinstance(stored, DamagedEntry):
-            raise DamagedEntriesError(self.place, [stored])
+            raise DamagedEntriesError(self.location, [stored])
         return stored
 
     async def aget(self, key: str) -> Reply | None:
@@ -290,7 +290,7 @@ class ReplyCache(ABC):
                 log.warning(
                     "The reply cache %s cannot be written (%s). Replies are kept in memory and saved as soon as it "
                     "can be; if the run ends before, they have to be paid for again.",
-                    self.place,
+                    self.location,
                     error.orig,
                 )
 
@@ -348,7 +348,7 @@ class ReplyCache(ABC):
         """Return the entry of a request, with the request's text; None if there is none, or a damaged one (logged)."""
         entry = next(self._entries(_WHOLE.where(reply.c.key == key)), None)
         if isinstance(entry, DamagedEntry):
-            log.warning("%s", DamagedEntriesError(self.place, [entry]))
+            log.warning("%s", DamagedEntriesError(self.location, [entry]))
             return None
         return entry
 

@@ -322,7 +322,7 @@ NO_UTF8_BUT_TEXT = {"text": cast(literal(b"SELE\xffCT"), Text)}
 def test_a_damaged_reply_is_named_and_removed_and_the_others_are_read(
     cache: ReplyCache, values: dict[str, object], caplog: pytest.LogCaptureFixture
 ) -> None:
-    if values is NO_UTF8_BUT_TEXT and cache.place.startswith("postgres"):
+    if values is NO_UTF8_BUT_TEXT and cache.location.startswith("postgres"):
         pytest.skip("the column holds bytes there")
     replies = [put(cache, text) for text in ("first", "second", "third")]
     key = damage(cache, replies[1], **values)
