@@ -18,7 +18,7 @@ from flows.runtime.folders import Folders
 from tasks.backbone.cache.entry import LENGTH
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
 from tasks.backbone.kinds.kind import check_backbone, kind_of
-from tasks.backbone.protocol import TOOL_CALLS, digest_of_canonical, messages_of, shown
+from tasks.backbone.protocol import TOOL_CALLS, as_texts, digest_of_canonical, messages_of
 from tasks.backbone.recordings import Exchange, RecordedReply, ReplyPosition, write_recording
 from tasks.benchmarks.databases import open_benchmark_database
 from tasks.core.errors import ConfigurationError, CrosscheckError
@@ -95,7 +95,7 @@ def cached_exchange(cache: ReplyCache, key: str) -> Exchange | None:
     if entry is None:
         return None
     return Exchange(
-        tuple(shown(messages_of(entry.request))),
+        tuple(as_texts(messages_of(entry.request))),
         entry.text,
         key,
         digest_of_canonical(entry.request),

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 from tasks.core.outcome import STANDARD, Call, ToolCall
 
 Role = Literal["system", "user", "assistant", "tool"]
-"""Who speaks; "tool" only where a conversation is shown (`shown`): a request has results in the assistant's message."""
+"""Who speaks; "tool" only where a conversation is shown (`as_texts`): a request has results in the message before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +141,11 @@ def sent_texts(request: Request) -> Iterator[str]:
         yield from (tool.description, json.dumps(tool.parameters))
 
 
-def shown(messages: Iterable[Message]) -> Iterator[Message]:
+def as_texts(messages: Iterable[Message]) -> Iterator[Message]:
     r"""Yield messages as texts: tool calls as lines of the assistant's message, results as messages of the tool.
 
     >>> call = ToolCall("tables", "{}", "museum(id)")
-    >>> [(text.role, text.content) for text in shown([Message("assistant", "I look.", calls=(call,))])]
+    >>> [(text.role, text.content) for text in as_texts([Message("assistant", "I look.", calls=(call,))])]
     [('assistant', 'I look.\ntables {}'), ('tool', 'museum(id)')]
     """
     for message in messages:

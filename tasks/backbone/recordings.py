@@ -16,9 +16,9 @@ from tasks.backbone.protocol import (
     Origin,
     Reply,
     Request,
+    as_texts,
     request_digest,
     request_key,
-    shown,
     stored_text,
     with_calls,
 )
@@ -164,7 +164,7 @@ class Observations:
         """Keep a request and its reply."""
         origin = request.origin
         exchange = Exchange(
-            tuple(shown(request.messages[request.known :])) if self._traced else (),
+            tuple(as_texts(request.messages[request.known :])) if self._traced else (),
             stored_text(reply),
             reply.call.request,
             request_digest(request) if self._recorded else "",

@@ -240,7 +240,7 @@ class Gate(Settings):
     """Largest share of questions without an answer after a retryable failure that does not fail the nightly run."""
 
 
-def age(text: str, option: str = "--keep") -> datetime.timedelta:
+def age(text: str) -> datetime.timedelta:
     """Return an age.
 
     >>> age("90d"), age("12h")
@@ -248,7 +248,7 @@ def age(text: str, option: str = "--keep") -> datetime.timedelta:
     """
     match = re.fullmatch(r"(\d{1,6})([dhm])", text.strip())
     if not match:
-        raise ConfigurationError(f"{option} {text}: write a number and d, h or m, for example 90d.")
+        raise ConfigurationError(f"--keep {text}: write a number and d, h or m, for example 90d.")
     return datetime.timedelta(**{_UNITS[match[2]]: int(match[1])})
 
 
