@@ -19,7 +19,7 @@ BUDGETS = {
     "flows/pipelines": 947,
     "flows/prefect": 2_614,
     "flows/runtime": 828,
-    "tasks/backbone": 7_969,
+    "tasks/backbone": 7_956,
     "tasks/benchmarks": 4_058,
     "tasks/core": 1_299,
     "tasks/database": 5_894,

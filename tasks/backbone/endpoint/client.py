@@ -96,7 +96,6 @@ class EndpointBackbone:
         self._format = format_of(settings)
         self._access = Access.of(settings)
         self.identity: Mapping[str, Any] = identity_of(settings)
-        self._connections: Connections | None = None
         self._limit = AdaptiveLimit(settings.concurrency, settings.name)
         self._retry_policy = RetryPolicy(settings)
         self._over: BackboneError | None = None
@@ -117,9 +116,7 @@ class EndpointBackbone:
         """Close the connections. Requests in flight fail."""
         self.wind_down()
         self._probe.close()
-        if self._connections is not None:
-            await self._connections.close()
-            self._connections = None
+        await self._connections.close()
 
     def wind_down(self) -> None:
         """Send no further requests: those in flight may finish, those that wait fail."""
@@ -185,14 +182,9 @@ class EndpointBackbone:
             self._end(BackboneError(self.message(message), transient=True, fatal=True, retried=True))
         return None if error is None or self._over else self._lost(error)
 
-    @property
-    def _open(self) -> Connections:
-        assert self._connections is not None, "used outside of `async with`"
-        return self._connections
-
     async def _ask_for_models(self) -> None:
         try:
-            await self._open.send("models")
+            await self._connections.send("models")
         except TooLongAnswerError:
             return
 
@@ -200,7 +192,7 @@ class EndpointBackbone:
         """Send a request for a reply once, and read its answer."""
         try:
             async with self._queue.turn():
-                answer = await self._open.send(self._format.path, body)
+                answer = await self._connections.send(self._format.path, body)
         except Exception as error:
             return self._lost(error)
         self._probe.answered()
@@ -232,7 +224,7 @@ class EndpointBackbone:
         """Send a request that is none for a reply, without retries; without a body it is a GET."""
         try:
             async with deadline(self._settings.timeout_s):
-                answer = await self._open.send(path, body, upload)
+                answer = await self._connections.send(path, body, upload)
         except Exception as error:
             return self._lost(error)
         return self._refused(answer) or answer

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from weakref import WeakValueDictionary
 
 from tasks.backbone.endpoint.connection import Deadline, deadline
@@ -133,19 +133,14 @@ class Pilot:
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
         """Wait until a request may be sent; the block sends it."""
-        alone = False
-        if not self._answered:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(ALONE_S):
-                    alone = await self._alone.acquire()
-        if alone and self._answered:
-            self._alone.release()
-            alone = False
-        try:
+        async with AsyncExitStack() as stack:
+            if not self._answered:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(ALONE_S):
+                        await stack.enter_async_context(self._alone)
+            if self._answered:
+                await stack.aclose()
             yield
-        finally:
-            if alone:
-                self._alone.release()
 
     def answered(self) -> None:
         """Note that a request was answered."""
