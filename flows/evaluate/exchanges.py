@@ -18,17 +18,11 @@ from flows.runtime.folders import Folders
 from tasks.backbone.cache.entry import LENGTH
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
 from tasks.backbone.kinds.kind import check_backbone, kind_of
-from tasks.backbone.protocol import TOOL_CALLS, digest_of_canonical, messages_of, shown
-from tasks.backbone.recordings import (
-    Exchange,
-    Observation,
-    RecordedReply,
-    ReplyPosition,
-    write_recording,
-)
+from tasks.backbone.protocol import TOOL_CALLS, as_texts, digest_of_canonical, messages_of
+from tasks.backbone.recordings import Exchange, RecordedReply, ReplyPosition, write_recording
 from tasks.benchmarks.databases import open_benchmark_database
 from tasks.core.errors import ConfigurationError, CrosscheckError
-from tasks.core.outcome import Call, Outcome
+from tasks.core.outcome import Outcome
 from tasks.core.records import Question
 from tasks.results.run_record import RunRecord
 from tasks.scoring.report import QuestionScore
@@ -96,9 +90,18 @@ def _requests(score: QuestionScore) -> Iterator[str]:
 
 
 def cached_exchange(cache: ReplyCache, key: str) -> Exchange | None:
-    """Return the messages of a cached request and the reply to them; None if it is not cached, or damaged."""
+    """Return a cached request and the reply to it; None if it is not cached, or damaged."""
     entry = cache.entry(key)
-    return None if entry is None else Exchange(tuple(shown(messages_of(entry.request))), entry.text)
+    if entry is None:
+        return None
+    return Exchange(
+        tuple(as_texts(messages_of(entry.request))),
+        entry.text,
+        key,
+        digest_of_canonical(entry.request),
+        truncated=LENGTH in entry.finish,
+        tool_calls=entry.finish.startswith(TOOL_CALLS),
+    )
 
 
 def _settings(run: RunRecord, scores: Sequence[QuestionScore], folders: Folders) -> EvaluationSettings:
@@ -138,14 +141,14 @@ async def _ask_again(
         for question in questions:
             await runner.run(QuestionRun(question))
         assert resources.observed is not None
-        return {seen.key: seen.exchange for seen in resources.observed}
+        return {exchange.key: exchange for exchange in resources.observed}
 
 
 def record(
     path: Path,
     questions: Sequence[Question],
     outcomes: Mapping[str, Outcome],
-    observed: Iterable[Observation],
+    observed: Iterable[Exchange],
     cache: ReplyCache,
     note: Callable[[Mapping[str, Any]], None],
 ) -> str:
@@ -177,18 +180,19 @@ def _recorded_replies(
     outcomes: Mapping[str, Outcome],
     cache: ReplyCache,
     lost: list[ReplyPosition],
-    observed: Iterable[Observation],
+    observed: Iterable[Exchange],
 ) -> Iterator[RecordedReply]:
     """Yield the replies to questions as lines of a recording; `lost` receives the places of those that are gone."""
-    by_place, by_key = {}, {}
-    for observation in observed:
-        by_place[observation.place] = by_key[observation.key] = observation
+    by_position, by_key = {}, {}
+    for exchange in observed:
+        by_position[exchange.position] = by_key[exchange.key] = exchange
     for question in questions:
         for record in outcomes[question.id].stages:
             for call in record.rounds:
                 position = ReplyPosition(question.id, record.label, call.round)
-                reply = by_place.get(position) or by_key.get(call.request) or _cached_observation(cache, call)
-                if reply is None:
+                exchanged = by_position.get(position) or by_key.get(call.request)
+                exchanged = exchanged or cached_exchange(cache, call.request)
+                if exchanged is None:
                     lost.append(position)
                     continue
                 yield RecordedReply(
@@ -196,26 +200,10 @@ def _recorded_replies(
                     database=question.database_id,
                     stage=record.label,
                     round=call.round,
-                    reply=reply.exchange.reply,
-                    request=reply.digest,
+                    reply=exchanged.reply,
+                    request=exchanged.digest,
                     model=call.model,
                     usage=call.usage,
-                    truncated=reply.truncated,
-                    tool_calls=reply.tool_calls,
+                    truncated=exchanged.truncated,
+                    tool_calls=exchanged.tool_calls,
                 )
-
-
-def _cached_observation(cache: ReplyCache, call: Call) -> Observation | None:
-    entry = cache.entry(call.request)
-    return (
-        None
-        if entry is None
-        else Observation(
-            None,
-            call.request,
-            digest_of_canonical(entry.request),
-            Exchange((), entry.text),
-            truncated=LENGTH in entry.finish,
-            tool_calls=entry.finish.startswith(TOOL_CALLS),
-        )
-    )

@@ -27,7 +27,7 @@ from tasks.backbone.cache.store import ReplyCache, open_reply_cache
 from tasks.backbone.endpoint.auto_mode import KnownEndpoints, find_response_mode
 from tasks.backbone.kinds.kind import kind_of
 from tasks.backbone.metered import MeteredBackbone
-from tasks.backbone.opening import RunResources, open_backbone, source_of
+from tasks.backbone.opening import RunResources, open_backbone
 from tasks.backbone.recordings import Observations, RecordedBackbone, Served
 from tasks.backbone.tiers import BATCH, Pace
 from tasks.core.errors import BackboneError, ConfigurationError, DatabaseUnavailableError, StoreError
@@ -306,7 +306,7 @@ class Resources:
                 check_different(
                     configured.writers, writers
                 )  # again, with the response modes that stand for "auto"
-                source = source_of(own)
+                source = own.source
                 yield cls(
                     settings=settings,
                     control=control,

@@ -62,7 +62,7 @@ class Replies(Store):
             return Holding(self.name, self._location, counts={"replies": 0})
         try:
             with open_reply_cache(self._location) as cache:
-                stats, location = cache.stats(), Path(cache.place)
+                stats, location = cache.stats(), Path(cache.location)
                 removable = self._count_removable(cache, stats)
                 batches = cache.batches("").under_way()
         except ConfigurationError:

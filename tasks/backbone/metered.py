@@ -33,7 +33,7 @@ FAILED = "failed"
 class UnreadableReplies:
     """Counts of a run's replies by stage; the run stops if the first `limit` replies of a stage are all unreadable."""
 
-    def __init__(self, limit: int = 0) -> None:
+    def __init__(self, limit: int) -> None:
         self._limit = limit
         self._failed: Counter[str] = Counter()
         self._truncated: Counter[str] = Counter()
@@ -91,7 +91,7 @@ UNSENT_S = 0.2
 """Seconds in which the requests that were not sent fail, so that they do not count as calls in flight."""
 
 _JSON = ReplyFormats()
-_WITHOUT_NAME = BackboneSettings(name="")
+_WITHOUT_NAME = BackboneSettings(name="", unreadable_limit=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,15 +117,6 @@ class MeteredBackbone:
 
     A call in flight outlives its caller: cancelled (Ctrl-C, a question's deadline), its reply still goes into the cache
     when it comes, but in no stage's cost. `drain` waits for such replies.
-
-    Args:
-        source: what answers.
-        formats: in which form it answers.
-        guard: ends the run when the first replies of a stage all cannot be read; None: never.
-        settings: of the backbone; their epoch is part of the identity.
-        cache: where replies are kept; None: nowhere.
-        budget: limit on the cost; None: there is none.
-        observations: takes every request with its reply.
     """
 
     def __init__(
@@ -133,7 +124,6 @@ class MeteredBackbone:
         source: Backbone,
         formats: ReplyFormats = _JSON,
         *,
-        guard: UnreadableReplies | None = None,
         settings: BackboneSettings = _WITHOUT_NAME,
         cache: "ReplyCache | None" = None,
         budget: "Budget | None" = None,
@@ -141,7 +131,7 @@ class MeteredBackbone:
     ) -> None:
         self.source = source
         self._formats = formats
-        self._guard = guard or UnreadableReplies()
+        self._unreadable_replies = UnreadableReplies(settings.unreadable_limit)
         self._settings = settings
         self._cache = cache
         self._budget = budget
@@ -217,7 +207,7 @@ class MeteredBackbone:
 
     def count_restored(self, calls: Sequence[Call]) -> None:
         """Count the replies of the stage's restored result for the limit of unreadable ones."""
-        self._guard.count(self._stage, calls)
+        self._unreadable_replies.count(self._stage, calls)
 
     def count_unusable(self, why: str) -> None:
         """Count the last reply as unreadable: its form was right, but the stage could not use it."""
@@ -236,15 +226,13 @@ class MeteredBackbone:
 
         return self.ask([request], read)
 
-    def ask_text(
-        self, messages: Sequence[Message], *, sample: int = 0, temperature: float | None = None
-    ) -> Coroutine[Any, Any, str]:
+    def ask_text(self, messages: Sequence[Message]) -> Coroutine[Any, Any, str]:
         """Ask for free text; "" for an empty reply. The model's thoughts are left out."""
 
         def read(reply: Reply) -> ReplyContent[str]:
             return ReplyContent(without_thoughts(reply.text), reply.call.parse)
 
-        return self.ask([Request(tuple(messages), temperature=temperature, sample=sample)], read)
+        return self.ask([Request(tuple(messages))], read)
 
     def ask_sql(
         self, messages: Sequence[Message], read: Callable[[str], str | None]
@@ -279,15 +267,7 @@ class MeteredBackbone:
         Each asking is a request of its own, with the index `sample * READINGS + attempt`, so that the second
         one is not served the first one's reply from the cache, nor another sample's.
 
-        Args:
-            messages: the conversation so far.
-            reply_type: a pydantic model; it is also where the JSON schema comes from.
-            sample: index among repeated samples.
-            temperature: None for the backbone's own.
-            otherwise: what the stage uses when no reply can be read, as for `fall_back`.
-
-        Returns:
-            The object; None when no reply could be read, which is noted.
+        None, and a note, when no reply could be read; `otherwise` is what the stage then uses, as for `fall_back`.
         """
         reply_format = self._formats.format(self._stage)
 
@@ -314,16 +294,13 @@ class MeteredBackbone:
     async def ask(
         self, requests: Iterable[Request], read: Callable[[Reply], ReplyContent[T]], otherwise: str = ""
     ) -> T:
-        """Send requests one after another until a reply can be read; return what was read in the last one.
+        """Send a request, and those that repeat it, until a reply can be read; return what was read in the last one.
 
-        Args:
-            requests: the request, and those that repeat it; at least one.
-            read: reads a reply; never raises.
-            otherwise: what the stage uses when no reply can be read, as for `fall_back`.
+        `read` never raises; `otherwise` is what the stage uses when no reply can be read, as for `fall_back`.
         """
         for request in requests:
             # 1. Number the request; a run whose replies cannot be read sends no more.
-            self._guard.check()
+            self._unreadable_replies.check()
             request = self._numbered(request)
             # 2. An equal request in flight is shared. It goes on if its callers are cancelled.
             if self._cache is None:
@@ -388,7 +365,7 @@ class MeteredBackbone:
     def _count_call(self, request: Request, reply: Reply, parse: str) -> None:
         round = request.origin.round if request.origin else 0
         self.calls.append(replace(reply.call, parse=parse, round=round))
-        self._guard.count(self._stage, self.calls[-1:], truncated=reply.truncated)
+        self._unreadable_replies.count(self._stage, self.calls[-1:], truncated=reply.truncated)
         if reply.truncated:
             self.notes.append("reply cut off at the token limit")
 

@@ -11,7 +11,7 @@ from tasks.backbone.endpoint.auto_mode import KnownEndpoints, find_response_mode
 from tasks.backbone.endpoint.client import EndpointBackbone, SampledBackbone
 from tasks.backbone.endpoint.wire import address_of
 from tasks.backbone.kinds.kind import kind_of
-from tasks.backbone.metered import MeteredBackbone, UnreadableReplies
+from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.pricing import Budget
 from tasks.backbone.protocol import Backbone
 from tasks.backbone.recordings import Observations
@@ -53,7 +53,6 @@ def backbone_of(
     return MeteredBackbone(
         source,
         ReplyFormats.of(settings),
-        guard=UnreadableReplies(settings.unreadable_limit),
         settings=settings.model_copy(update={"epoch": None}) if kind.replays else settings,
         cache=resources.cache if kind.paid else None,
         budget=resources.budget,
@@ -77,7 +76,7 @@ async def open_backbone(
         if isinstance(source, EndpointBackbone):
             source = _tiered(source, settings, resources)
             if isinstance(source, BatchBackbone):
-                await stack.enter_async_context(source)
+                stack.push_async_callback(source.close)
         backbone = backbone_of(source, settings, resources)
         try:
             yield backbone
@@ -98,11 +97,3 @@ def _tiered(endpoint: EndpointBackbone, settings: BackboneSettings, resources: R
         raise ConfigurationError(f"backbone.tier={settings.tier}: batches are kept beside the reply cache.")
     store = resources.cache.batches(address_of(settings))
     return BatchBackbone(endpoint, settings, store, resources.pace, resources.report)
-
-
-def source_of(backbone: Backbone | MeteredBackbone) -> Backbone:
-    """Return what answers in the end: the endpoint, the recording or the offline model."""
-    while inner := getattr(backbone, "inner", getattr(backbone, "source", None)):
-        backbone = inner
-    assert not isinstance(backbone, MeteredBackbone)
-    return backbone

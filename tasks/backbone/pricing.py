@@ -64,12 +64,12 @@ def price_of(usage: Usage, settings: BackboneSettings, tier: str = STANDARD) -> 
     return CallPrice(cost(usage, prices, tier), full, saved)
 
 
-def prices_for(settings: BackboneSettings, day: datetime.date | None = None) -> Prices | None:
-    """Return the prices that hold for the model of these settings on a day in UTC; None when there are none for it.
+def prices_for(settings: BackboneSettings) -> Prices | None:
+    """Return the prices that hold for the model of these settings today; None when there are none for it.
 
     Prices that name their model do not follow a `--set backbone.model=...` to another one.
     """
-    return None if why_unpriced(settings, day) else settings.prices
+    return None if why_unpriced(settings) else settings.prices
 
 
 def why_unpriced(settings: BackboneSettings, day: datetime.date | None = None) -> str:

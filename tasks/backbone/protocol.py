@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 from tasks.core.outcome import STANDARD, Call, ToolCall
 
 Role = Literal["system", "user", "assistant", "tool"]
-"""Who speaks; "tool" only where a conversation is shown (`shown`): a request has results in the assistant's message."""
+"""Who speaks; "tool" only where a conversation is shown (`as_texts`): a request has results in the message before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,47 +48,33 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Request of a stage, independent of the backbone.
+    """Request of a stage, independent of the backbone."""
 
-    Attributes:
-        messages: the conversation so far, at least one message.
-        schema: JSON schema of the reply object; None for a free-text reply.
-        temperature: None for the backbone's own setting.
-        sample: index among repeated samples of one request; 0 is the first. Part of the cache key, so that
-            asking again (after an unreadable reply, or a `--fresh` re-run) is a different request.
-        tools: tools that the model may call, instead of or beside a text; () for none.
-        known: how many of the first messages an earlier request of the conversation had. Keys and stored requests have
-            their digest in place of them, so that a conversation is stored once and not once per turn.
-        origin: who asks; None outside of a question's path. No part of the request: in no key, never sent.
-        tier: service tier in which it is sent; in no key.
-    """
-
-    messages: tuple[Message, ...]
+    messages: tuple[Message, ...]  # the conversation so far, at least one message
+    # JSON schema of the reply object; None for a free-text reply
     schema: Mapping[str, Any] | None = field(default=None, hash=False)
-    temperature: float | None = None
+    temperature: float | None = None  # None for the backbone's own setting
+    # index among repeated samples of one request; part of the key, so that asking again (after an unreadable reply, or
+    # a `--fresh` re-run) is a different request
     sample: int = 0
+    # who asks; None outside of a question's path. It is in no key, and never sent
     origin: Origin | None = field(default=None, compare=False)
-    tools: tuple[Tool, ...] = ()
+    tools: tuple[Tool, ...] = ()  # that the model may call, instead of or beside a text
+    # how many of the first messages an earlier request of the conversation had; keys and stored requests have their
+    # digest in place of them, so that a conversation is stored once and not once per turn
     known: int = 0
-    tier: str = field(default=STANDARD, compare=False)
+    tier: str = field(default=STANDARD, compare=False)  # service tier in which it is sent; in no key
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Reply to a request.
+    """Reply to a request."""
 
-    Attributes:
-        text: the reply's text, never None ("" for an empty reply).
-        call: the bill of the request.
-        truncated: True when the model stopped at its token limit.
-        calls: tools that the model calls, without results; () for none.
-        further: replies to further samples of the request that came in the same answer of an endpoint.
-    """
-
-    text: str
-    call: Call
-    truncated: bool = False
-    calls: tuple[ToolCall, ...] = ()
+    text: str  # "" for an empty reply
+    call: Call  # the bill of the request
+    truncated: bool = False  # whether the model stopped at its token limit
+    calls: tuple[ToolCall, ...] = ()  # tools that the model calls, without results
+    # replies to further samples of the request that came in the same answer of an endpoint
     further: "tuple[Reply, ...]" = ()
 
 
@@ -101,11 +87,7 @@ class Backbone(Protocol):
         ...
 
     async def complete(self, request: Request) -> Reply:
-        """Answer one request.
-
-        Raises:
-            BackboneError: the request failed; `transient` if a later retry can succeed.
-        """
+        """Answer one request; BackboneError if it failed, `transient` if a later retry can succeed."""
         ...
 
 
@@ -159,11 +141,11 @@ def sent_texts(request: Request) -> Iterator[str]:
         yield from (tool.description, json.dumps(tool.parameters))
 
 
-def shown(messages: Iterable[Message]) -> Iterator[Message]:
+def as_texts(messages: Iterable[Message]) -> Iterator[Message]:
     r"""Yield messages as texts: tool calls as lines of the assistant's message, results as messages of the tool.
 
     >>> call = ToolCall("tables", "{}", "museum(id)")
-    >>> [(text.role, text.content) for text in shown([Message("assistant", "I look.", calls=(call,))])]
+    >>> [(text.role, text.content) for text in as_texts([Message("assistant", "I look.", calls=(call,))])]
     [('assistant', 'I look.\ntables {}'), ('tool', 'museum(id)')]
     """
     for message in messages:
@@ -206,6 +188,15 @@ def _said(message: Message) -> list[Any]:
     """Return a message without the ids of its tool calls, which a model draws at random."""
     calls = [[call.name, call.arguments, call.result] for call in message.calls]
     return [message.role, message.content, calls] if calls else [message.role, message.content]
+
+
+def json_object(text: str) -> dict[str, Any] | None:
+    """Return the JSON object that a text is; None if it is none."""
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) else None
 
 
 def _canonical(content: Mapping[str, Any]) -> str:

@@ -9,16 +9,16 @@ from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from tasks.backbone.protocol import (
     Message,
     Origin,
     Reply,
     Request,
+    as_texts,
     request_digest,
     request_key,
-    shown,
     stored_text,
     with_calls,
 )
@@ -26,8 +26,7 @@ from tasks.core.errors import BackboneError, ConfigurationError, CrosscheckError
 from tasks.core.files import atomic_write, file_digest, read_file
 from tasks.core.outcome import Call, Usage
 from tasks.settings.backbone import BackboneSettings
-
-QuestionId = Annotated[str, BeforeValidator(lambda id: str(id) if type(id) is int else id)]
+from tasks.settings.benchmark import QuestionId
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ class RecordedReply:
     tool_calls: bool = False
 
     @property
-    def place(self) -> ReplyPosition:
+    def position(self) -> ReplyPosition:
         """Its position in a run."""
         return ReplyPosition(self.question, self.stage, self.round)
 
@@ -71,7 +70,7 @@ class Recording:
 
     path: Path  # its file
     digest: str  # sha256 of the file
-    replies: tuple[RecordedReply, ...]  # its lines, in order, no two for one place
+    replies: tuple[RecordedReply, ...]  # its lines, in order, no two for one position
 
 
 _line: TypeAdapter[RecordedReply] = TypeAdapter(RecordedReply)
@@ -86,22 +85,20 @@ def read_recording(path: Path) -> Recording:
             f"The recording {path} cannot be read: {error.strerror}. Make one with "
             '"crosscheck evaluate --record FILE", or name another with "--set backbone.recording=FILE".'
         ) from None
-    replies: dict[ReplyPosition, RecordedReply] = {}
-    lines: dict[ReplyPosition, int] = {}
+    lines: dict[ReplyPosition, tuple[int, RecordedReply]] = {}
     for number, line in enumerate(content.split(b"\n"), 1):
         if not line.strip():
             continue
         reply = _read(line, path, number)
-        earlier = replies.get(reply.place)
-        if earlier is None:
-            replies[reply.place] = reply
-            lines[reply.place] = number
-        elif earlier.reply != reply.reply:
+        earlier, kept = lines.setdefault(reply.position, (number, reply))
+        if kept.reply != reply.reply:
             raise DataError(
-                f"{path}: lines {lines[reply.place]} and {number} give different replies for {reply.place}. "
+                f"{path}: lines {earlier} and {number} give different replies for {reply.position}. "
                 "Take one of them out."
             )
-    return Recording(Path(path), hashlib.sha256(content).hexdigest(), tuple(replies.values()))
+    return Recording(
+        Path(path), hashlib.sha256(content).hexdigest(), tuple(kept for _, kept in lines.values())
+    )
 
 
 def write_recording(
@@ -140,22 +137,16 @@ def _read(line: bytes, path: Path, number: int) -> RecordedReply:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A request's messages, those that an earlier one of the conversation had left out, and the reply to them."""
+    """A request and the reply to it."""
 
+    # those that an earlier request of the conversation did not have; () where only replies are kept
     messages: tuple[Message, ...]
     reply: str  # as it is stored (`tasks.backbone.protocol`)
-
-
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """One request and its reply."""
-
-    place: ReplyPosition | None  # where in the run it was asked; None outside of a question's path
-    key: str  # the request's key in the reply cache (`Call.request`)
-    digest: str  # the request's `request_digest`, by which recordings know it
-    exchange: Exchange  # messages and reply; without messages where only replies are kept
-    truncated: bool  # whether the model stopped at its token limit
-    tool_calls: bool = False  # whether it called tools
+    key: str = ""  # the request's key in the reply cache (`Call.request`)
+    digest: str = ""  # the request's `request_digest`, by which recordings know it
+    position: ReplyPosition | None = None  # where in the run it was asked; None outside of a question's path
+    truncated: bool = False  # whether the model stopped at its token limit
+    tool_calls: bool = False  # whether the reply called tools
 
 
 class Observations:
@@ -167,42 +158,36 @@ class Observations:
     def __init__(self, *, recorded: bool = False, traced: bool = False) -> None:
         self._recorded = recorded
         self._traced = traced
-        self._observed: dict[str, list[Observation]] = {}
+        self._observed: dict[str, list[Exchange]] = {}
 
     def add(self, request: Request, reply: Reply) -> None:
         """Keep a request and its reply."""
         origin = request.origin
-        observation = Observation(
-            place=_place(origin) if origin else None,
-            key=reply.call.request,
-            digest=request_digest(request) if self._recorded else "",
-            exchange=Exchange(
-                tuple(shown(request.messages[request.known :])) if self._traced else (), stored_text(reply)
-            ),
-            truncated=reply.truncated,
-            tool_calls=bool(reply.calls),
+        exchange = Exchange(
+            tuple(as_texts(request.messages[request.known :])) if self._traced else (),
+            stored_text(reply),
+            reply.call.request,
+            request_digest(request) if self._recorded else "",
+            _position(origin) if origin else None,
+            reply.truncated,
+            bool(reply.calls),
         )
-        self._observed.setdefault(origin.question if origin else "", []).append(observation)
+        self._observed.setdefault(origin.question if origin else "", []).append(exchange)
 
     def exchange(self, question: str, key: str) -> Exchange | None:
-        """Return the messages and the reply of a question's request by its key; None if they are not kept."""
-        for observation in reversed(self._observed.get(question, [])):
-            if observation.key == key and observation.exchange.messages:
-                return observation.exchange
-        return None
+        """Return the exchange of a question's request by its key; None if its messages are not kept."""
+        exchanges = reversed(self._observed.get(question, []))
+        return next((exchange for exchange in exchanges if exchange.key == key and exchange.messages), None)
 
-    def __iter__(self) -> Iterator[Observation]:
-        """Yield all observations by question, in the order of their requests."""
+    def __iter__(self) -> Iterator[Exchange]:
+        """Yield all exchanges by question, in the order of their requests."""
         return chain.from_iterable(self._observed.values())
 
     def drop(self, question: str) -> None:
         """Drop the messages of a question that is not traced, and its replies too where nothing is recorded."""
-        observations = self._observed.pop(question, [])
+        exchanges = self._observed.pop(question, [])
         if self._recorded:
-            self._observed[question] = [
-                replace(observation, exchange=replace(observation.exchange, messages=()))
-                for observation in observations
-            ]
+            self._observed[question] = [replace(exchange, messages=()) for exchange in exchanges]
 
 
 Match = Literal["request", "stage"]
@@ -234,23 +219,22 @@ class RecordedBackbone:
     def __init__(self, recording: Recording, match: Match = "stage") -> None:
         self.recording = recording
         self.match = match
+        # independent of the file's path
+        self.identity: Mapping[str, Any] = {"kind": "replay", "recording": recording.digest, "match": match}
         self.served = Served()
-        self._at: dict[ReplyPosition, RecordedReply] = {reply.place: reply for reply in recording.replies}
+        self._at: dict[ReplyPosition, RecordedReply] = {reply.position: reply for reply in recording.replies}
         self._to: dict[str, RecordedReply] = {}
         for reply in recording.replies:
             if reply.request:
                 self._to.setdefault(reply.request, reply)
 
-    @property
-    def identity(self) -> Mapping[str, Any]:
-        """Digest of the recording and how it is matched; independent of the file's path."""
-        return {"kind": "replay", "recording": self.recording.digest, "match": self.match}
-
     async def complete(self, request: Request) -> Reply:
         """Answer one request from the recording."""
         digest = request_digest(request)
         # Two questions may have sent the same request and received different replies: prefer the question's own.
-        own = self._by_stage(request.origin)
+        own = self._at.get(_position(request.origin)) if request.origin else None
+        if own and request.origin and own.database != request.origin.database:
+            own = None
         recorded = own if own and own.request == digest else self._to.get(digest)
         if recorded is not None:
             self.served.by_request += 1
@@ -273,18 +257,14 @@ class RecordedBackbone:
             return with_calls(reply) if recorded.tool_calls else reply
         except ValueError as error:
             raise BackboneError(
-                f"{recorded.place} in {self.recording.path}: {error}", transient=False
+                f"{recorded.position} in {self.recording.path}: {error}", transient=False
             ) from None
-
-    def _by_stage(self, origin: Origin | None) -> RecordedReply | None:
-        recorded = self._at.get(_place(origin)) if origin else None
-        return recorded if origin and recorded and recorded.database == origin.database else None
 
     def _missing(self, origin: Origin | None) -> str:
         if origin is None:
             return f"no recorded reply to this request in {self.recording.path}"
-        missing = f"no recorded reply for {_place(origin)} in {self.recording.path}"
-        other = self._at.get(_place(origin))
+        missing = f"no recorded reply for {_position(origin)} in {self.recording.path}"
+        other = self._at.get(_position(origin))
         if other and other.database != origin.database:
             return f"{missing}: the one there is about the database {other.database}, not {origin.database}"
         if other:
@@ -302,5 +282,5 @@ def open_recording(settings: BackboneSettings) -> RecordedBackbone:
     return RecordedBackbone(read_recording(Path(settings.recording).expanduser()), settings.match)
 
 
-def _place(origin: Origin) -> ReplyPosition:
+def _position(origin: Origin) -> ReplyPosition:
     return ReplyPosition(origin.question, origin.stage, origin.round)

@@ -5,9 +5,8 @@ import datetime
 import logging
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from tasks.backbone.protocol import Backbone, Reply, Request
 from tasks.core.errors import BackboneError
@@ -80,14 +79,10 @@ class FlexBackbone:
 
     def __init__(self, inner: Backbone, wait_s: float, pace: Pace) -> None:
         self.inner = inner
+        self.identity = inner.identity
         self._wait_s = wait_s
         self._pace = pace
         self._stop = asyncio.Event()
-
-    @property
-    def identity(self) -> Mapping[str, Any]:
-        """The inner backbone's."""
-        return self.inner.identity
 
     async def complete(self, request: Request) -> Reply:
         """Answer one request."""

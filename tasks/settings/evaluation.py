@@ -23,23 +23,11 @@ RESERVED_TAGS = frozenset(
 )
 """Tags that Crosscheck writes itself."""
 HARMLESS = (
-    "backbone.api_key_command",
-    "backbone.api_key_env",
-    "backbone.batch_poll_s",
-    "backbone.batch_quiet_s",
-    "backbone.concurrency",
-    "backbone.finish_by",
-    "backbone.flex_wait_s",
-    "backbone.headers_env",
-    "backbone.max_wait_s",
-    "backbone.retries",
-    "backbone.tier",
-    "backbone.timeout_s",
-    "tracking.brief_traces",
-    "tracking.failed_traces",
-    "tracking.genai_evaluation",
-    "tracking.sample_traces",
-)
+    "backbone.api_key_command", "backbone.api_key_env", "backbone.batch_poll_s", "backbone.batch_quiet_s",
+    "backbone.concurrency", "backbone.finish_by", "backbone.flex_wait_s", "backbone.headers_env", "backbone.max_wait_s",
+    "backbone.retries", "backbone.tier", "backbone.timeout_s", "tracking.brief_traces", "tracking.failed_traces",
+    "tracking.genai_evaluation", "tracking.sample_traces",
+)  # fmt: skip
 """Settings that a re-run or a repeat may change: they influence whether an answer arrives, but not its content."""
 Only = Literal["errors", "wrong", "empty", "timeouts"]
 
@@ -252,7 +240,7 @@ class Gate(Settings):
     """Largest share of questions without an answer after a retryable failure that does not fail the nightly run."""
 
 
-def age(text: str, option: str = "--keep") -> datetime.timedelta:
+def age(text: str) -> datetime.timedelta:
     """Return an age.
 
     >>> age("90d"), age("12h")
@@ -260,7 +248,7 @@ def age(text: str, option: str = "--keep") -> datetime.timedelta:
     """
     match = re.fullmatch(r"(\d{1,6})([dhm])", text.strip())
     if not match:
-        raise ConfigurationError(f"{option} {text}: write a number and d, h or m, for example 90d.")
+        raise ConfigurationError(f"--keep {text}: write a number and d, h or m, for example 90d.")
     return datetime.timedelta(**{_UNITS[match[2]]: int(match[1])})
 
 

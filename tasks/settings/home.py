@@ -78,8 +78,7 @@ def find_home(option: str | None = None, *, make: bool = True) -> Home:
     """
     named = Path(option or os.environ.get("CROSSCHECK_HOME") or ".crosscheck").expanduser()
     try:
-        path = named.resolve()
-        _require_utf8(path)
+        path = _resolved(named)
         existing = next(folder for folder in (path, *path.parents) if folder.exists())
     except (OSError, RuntimeError) as error:  # RuntimeError: a loop of symbolic links
         reason = error.strerror if isinstance(error, OSError) else "a loop of symbolic links"
@@ -113,25 +112,24 @@ def find_data(option: str | None = None) -> Path:
 
     The loader checks whether the files are there: it knows which ones a benchmark needs.
     """
-    path = Path(option or os.environ.get("CROSSCHECK_DATA") or "data").expanduser().resolve()
-    _require_utf8(path)
-    return path
+    return _resolved(option or os.environ.get("CROSSCHECK_DATA") or "data")
 
 
-def _require_utf8(path: Path) -> None:
+def _resolved(named: Path | str) -> Path:
+    path = Path(named).expanduser().resolve()
     try:
         str(path).encode()
     except UnicodeEncodeError:
         raise ConfigurationError(
             f"The path {path} has bytes that are not UTF-8, which no store can hold. Name another folder, or rename it."
         ) from None
+    return path
 
 
 def find_conf() -> Path:
     """Return the folder of benchmarks, backbones, pipelines and prompts: CROSSCHECK_CONF, else `SHIPPED_CONF`."""
     named = os.environ.get("CROSSCHECK_CONF")
-    path = Path(named).expanduser().resolve() if named else SHIPPED_CONF
-    _require_utf8(path)
+    path = _resolved(named or SHIPPED_CONF)
     if not path.is_dir():
         raise ConfigurationError(
             f"There is no configuration folder {path}. Set CROSSCHECK_CONF to a folder with benchmarks/, backbones/, "
@@ -176,9 +174,7 @@ def find_replies(home: Home) -> Path | str:
             f"{REPLIES} starts with {named.partition('://')[0]}://, and replies are kept in PostgreSQL "
             "(postgresql://user@host/database) or in a SQLite file (its path, without a scheme)."
         )
-    path = Path(named).expanduser().resolve()
-    _require_utf8(path)
-    return path
+    return _resolved(named)
 
 
 def find_stages(home: Home) -> Path | StorageUrl | StorageBlock:
@@ -193,9 +189,7 @@ def find_stages(home: Home) -> Path | StorageUrl | StorageBlock:
     if "://" not in named:
         if _SLUG.fullmatch(named):
             return StorageBlock(named)
-        path = Path(named).expanduser().resolve()
-        _require_utf8(path)
-        return path
+        return _resolved(named)
     parts = urlsplit(named)
     if parts.scheme in ("file", "local"):
         return Path(unquote(parts.path)).resolve()

@@ -29,10 +29,6 @@ STAGES: set[str] = set()
 """Names of the stages that have been imported."""
 
 
-def _settings(implementation: Any) -> Any:
-    return getattr(implementation, "settings", None)
-
-
 @dataclass(frozen=True)
 class Kind:
     """One kind of settings whose model follows from a name."""
@@ -44,10 +40,11 @@ class Kind:
     def in_file(self, file: Path) -> tuple[str, ...]:
         """Return the names of the implementations that a Python file defines."""
         module = import_file(file, self.registry.kind)
-        return tuple(name for name in defined_in(module) if self._is_model(_settings(getattr(module, name))))
+        return tuple(name for name in defined_in(module) if self._model_of(getattr(module, name)))
 
-    def _is_model(self, model: Any) -> bool:
-        return isinstance(model, type) and issubclass(model, self.base)
+    def _model_of(self, implementation: Any) -> type[Settings] | None:
+        model = getattr(implementation, "settings", None)
+        return model if isinstance(model, type) and issubclass(model, self.base) else None
 
     def model(self, content: Mapping[str, Any]) -> type[Settings]:
         """Return the model for the content of a file; the base where the content names no implementation."""
@@ -57,14 +54,13 @@ class Kind:
             name = default if name is None and isinstance(default, str) else None
         if name is None:
             return self.base
-        model = _settings(self.registry.get(name))
-        if not self._is_model(model):
+        model = self._model_of(self.registry.get(name))
+        if model is None:
             raise ConfigurationError(
                 f'"{name}" cannot be configured: what it names has no attribute `settings` that is '
                 f"{self.base.__name__} or a subclass. CONTRIBUTING.md shows how each kind is written."
             )
-        settings: type[Settings] = model
-        return settings
+        return model
 
     def validate(self, value: Any, info: ValidationInfo) -> Any:
         """Validate keys and values with the model of the implementation that they name; pass on what is a model."""

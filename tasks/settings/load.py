@@ -262,7 +262,7 @@ def located_name(name: str, folder: Path) -> str:
 def located_override(text: str, folder: Path) -> str:
     """Return an override with absolute paths where it names files in a folder; any other as it is."""
     kind, keys, value = parse_override(text)
-    located = _absolute(_located(kind, ".".join(keys), value, folder), folder)
+    located = _located(kind, ".".join(keys), value, folder)
     return text if located == value else f"{kind}.{'.'.join(keys)}={json.dumps(located)}"
 
 
@@ -289,32 +289,27 @@ def _validated(kind: str, path: Path, content: dict[str, Any], overrides: Iterab
     for override in overrides:
         target, keys, value = parse_override(override)
         if target == kind:
-            value = _located(kind, ".".join(keys), value, Path.cwd())
-            _put(content, keys, _absolute(value, Path.cwd()), override)
+            _put(content, keys, _located(kind, ".".join(keys), value, Path.cwd()), override)
             where[".".join(keys)] = f"--set {override}"
-    content = {key: _absolute(value, path.resolve().parent) for key, value in content.items()}
-    content = {key: _located(kind, key, value, path.resolve().parent) for key, value in content.items()}
-    model = _model(KINDS[kind], path, content, where)
+    folder = path.resolve().parent
+    content = {key: _located(kind, key, value, folder) for key, value in content.items()}
+    return _of_model(_model(KINDS[kind], path, content, where), content, path, where)
+
+
+def read_settings(model: type[T], path: Path) -> T:
+    """Read a YAML file as settings of a model."""
+    return _of_model(model, read_yaml(path), path, {})
+
+
+def _of_model(model: type[T], content: Mapping[str, Any], path: Path, where: Mapping[str, str]) -> T:
     try:
         return model.model_validate(content)
     except ValidationError as error:
         raise ConfigurationError(_explain(error, model, path, where)) from None
 
 
-def read_settings(model: type[T], path: Path) -> T:
-    """Read a YAML file as settings of a model."""
-    content = read_yaml(path)
-    try:
-        return model.model_validate(content)
-    except ValidationError as error:
-        raise ConfigurationError(_explain(error, model, path, {})) from None
-
-
 def _absolute(value: Any, folder: Path) -> Any:
-    """Return `path/to/file.py:attribute`, also in a list or a mapping, with an absolute path; all else as it is.
-
-    A path in a YAML file is relative to that file, one in `--set` to the working directory.
-    """
+    """Return `path/to/file.py:attribute`, also in a list or a mapping, with an absolute path; all else as it is."""
     if isinstance(value, list):
         return [_absolute(item, folder) for item in value]
     if isinstance(value, dict):
@@ -325,7 +320,8 @@ def _absolute(value: Any, folder: Path) -> Any:
 def _located(kind: str, key: str, value: Any, folder: Path) -> Any:
     """Return a setting that names files or a folder of the user with absolute paths; any other as it is.
 
-    These are the answer keys of a benchmark, and its folder where `./` before it says so.
+    These are `file.py:attribute`, the answer keys of a benchmark, and its folder where `./` before it says so. A path
+    in a YAML file is relative to that file, one in `--set` to the working directory.
     """
     if (kind, key) == ("benchmark", "answer_keys"):
         items = [value] if isinstance(value, str) else value
@@ -333,7 +329,7 @@ def _located(kind: str, key: str, value: Any, folder: Path) -> Any:
         return [key_in_folder(item, folder) for item in items] if named else value
     if (kind, key) == ("benchmark", "folder") and isinstance(value, str) and value.startswith("./"):
         return str((folder / Path(value).expanduser()).resolve())
-    return value
+    return _absolute(value, folder)
 
 
 def _model(

@@ -6,8 +6,6 @@ from pydantic import Field
 
 from tasks.settings.base import Settings
 
-OracleParts = Literal["none", "entities", "skeleton", "both"]
-FeedbackStyle = Literal["advisory", "strict"]
 Names = Literal["all", "unlisted"]
 
 
@@ -34,7 +32,7 @@ class DacCorrectionSettings(Settings):
     """Write the SQL once more on the schema of the linked entities, before it is corrected (released code)."""
     consistency: int = Field(1, ge=1, le=100)
     """SQLs written per generation; the one whose result most of them return goes on. Released code: 5."""
-    feedback: FeedbackStyle = "advisory"
+    feedback: Literal["advisory", "strict"] = "advisory"
     """"strict" words feedback as a demand, rejects a revision whose skeleton is longer than the SQL's, and goes on to
     another round only while less is missing than before (released code)."""
     rounds: int = Field(3, ge=1, le=100)
@@ -52,7 +50,7 @@ class DacCorrectionSettings(Settings):
     values: int = Field(3, ge=0, le=1000)
     """Values per column in the schema, those that the question mentions first; 0: the pipeline's sample rows.
     Without effect where the pipeline's prompt shows retrieved values."""
-    oracle: OracleParts = "none"
+    oracle: Literal["none", "entities", "skeleton", "both"] = "none"
     """Take entities or skeleton from the gold SQL: an analysis, tagged "oracle" and never ranked."""
 
     @property
@@ -87,8 +85,6 @@ class DacCorrectionSettings(Settings):
 
 
 HintSource = Literal["evidence", "question", "both", "none"]
-
-
 Match = Literal["substring", "word", "parsed"]
 
 
@@ -148,9 +144,6 @@ class AugmentationSettings(Settings):
         return tuple(part for part in wanted if getattr(self, part))
 
 
-Shortcut = Literal["none", "identical", "result"]
-
-
 class SelectionSettings(Settings):
     """Binary selection (RSL-SQL, section 3.3)."""
 
@@ -165,7 +158,7 @@ class SelectionSettings(Settings):
     both_orders: bool = False
     """Where the results of SQL1 and SQL2 differ, ask a second time with the queries in the other order, and keep SQL2
     if the choices differ. Not in the paper: a choice may depend on the order."""
-    shortcut: Shortcut = "identical"
+    shortcut: Literal["none", "identical", "result"] = "identical"
     """When selection needs no call. "none": never, as in v1 and its code. "identical": where SQL1 and SQL2 are the same
     query, apart from white space, case and quotes. "result": also where the results decide (acl)."""
 

@@ -116,7 +116,8 @@ class Shards:
         self.server.requests.clear()
         self.server.latency = LATENCY_OF_SHARDS
         with open_reply_cache(self.replies) as cache:
-            cache.prune(all=True)
+            for model in cache.stats().models:
+                cache.prune(model.model)
         shutil.rmtree(self.team.stores["CROSSCHECK_STAGES"], ignore_errors=True)
         return Deaths(self.team.shell("parent"), self.server, self.words, self.replies, QUESTIONS_OF_SHARDS)
 

@@ -5,12 +5,13 @@ import logging
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from tasks.backbone.batches.providers import BatchState, Item, RefusedError, Result, provider_of
+from tasks.backbone.batches.providers import BatchState, Bodies, RefusedError, provider_of
 from tasks.backbone.batches.store import BatchStore, KeptBatch
 from tasks.backbone.endpoint.client import EndpointBackbone, format_of
+from tasks.backbone.endpoint.connection import HttpAnswer
 from tasks.backbone.endpoint.failures import Refusal
 from tasks.backbone.endpoint.wire import WireReply
 from tasks.backbone.protocol import Reply, Request, request_key
@@ -63,6 +64,7 @@ class BatchBackbone:
         report: Callable[[str], object] = bool,
     ) -> None:
         self.inner = inner
+        self.identity = inner.identity
         self._settings = settings
         self._provider = provider_of(inner, settings)
         self._store = store
@@ -80,15 +82,8 @@ class BatchBackbone:
         self._tasks: set[asyncio.Task[None]] = set()
         self._collecting: asyncio.Task[None] | None = None
 
-    @property
-    def identity(self) -> Mapping[str, Any]:
-        """The inner backbone's."""
-        return self.inner.identity
-
-    async def __aenter__(self) -> "BatchBackbone":
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
+    async def close(self) -> None:
+        """Submit nothing more, and wait for no batch."""
         self.wind_down()
         for task in self._tasks:
             task.cancel()
@@ -134,22 +129,22 @@ class BatchBackbone:
                     continue
             except TimeoutError:
                 pass
-            items = self._next_items()
-            self._spawn(self._submit(items), [item.key for item in items])
+            bodies = self._next_bodies()
+            self._spawn(self._submit(bodies), bodies)
 
-    def _next_items(self) -> list[Item]:
-        items: list[Item] = []
+    def _next_bodies(self) -> Bodies:
+        bodies: dict[str, Mapping[str, Any]] = {}
         size = 0
-        while self._queue and len(items) < self._max_requests:
+        while self._queue and len(bodies) < self._max_requests:
             key = self._queue[0]
             if key in self._waiting:
                 body = self._format.body(self._waiting[key].request, self._settings)
                 size += len(repr(body))
-                if items and size > self._max_bytes:
+                if bodies and size > self._max_bytes:
                     break
-                items.append(Item(key, body))
+                bodies[key] = body
             self._queue.pop(0)
-        return items
+        return bodies
 
     def _spawn(self, work: Awaitable[None], keys: Iterable[str]) -> asyncio.Task[None]:
         """Run work in a task; its failure is that of the requests with these keys."""
@@ -165,36 +160,36 @@ class BatchBackbone:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _submit(self, items: Sequence[Item]) -> None:
+    async def _submit(self, bodies: Bodies) -> None:
         """Submit a batch, once, whatever happens to the answer of the provider."""
         token, began = uuid.uuid4().hex, time.time()
-        owned = set(await asyncio.to_thread(self._store.begin, token, [item.key for item in items]))
-        for item in items:
+        owned = await asyncio.to_thread(self._store.begin, token, list(bodies))
+        for key in bodies.keys() - owned:
             # Another process has submitted it since it was looked up.
-            if item.key not in owned and (kept := await asyncio.to_thread(self._store.batch_of, item.key)):
+            if kept := await asyncio.to_thread(self._store.batch_of, key):
                 self._watch(kept)
-        own_items = [item for item in items if item.key in owned]
-        if not own_items:
+        if not owned:
             return
+        kept = KeptBatch(token, None, began, len(owned))
         try:
-            batch_id = await self._submit_once(own_items, token, began)
+            batch_id = await self._submit_once({key: bodies[key] for key in owned}, kept)
         except RefusedError as error:
             await asyncio.to_thread(self._store.release, token, owned)
             raise self._failure(error.refusal) from None
         await asyncio.to_thread(self._store.submitted, token, batch_id)
-        log.info("%s: batch %s has %s", self._settings.name, batch_id, counted(len(own_items), "request"))
-        self._watch(KeptBatch(token, batch_id, began, len(own_items)))
+        log.info("%s: batch %s has %s", self._settings.name, batch_id, counted(len(owned), "request"))
+        self._watch(replace(kept, batch_id=batch_id))
 
-    async def _submit_once(self, items: Sequence[Item], token: str, began: float) -> str:
+    async def _submit_once(self, bodies: Bodies, kept: KeptBatch) -> str:
         """Submit a batch in up to `retries` + 1 attempts, and return its id."""
         for tries in range(1, self._settings.retries + 2):
             try:
-                return await self._provider.submit(items, token)
+                return await self._provider.submit(bodies, kept.token)
             except RefusedError as error:
                 if not error.refusal.transient or tries > self._settings.retries:
                     raise
                 await self._pause(error.refusal, tries)
-            if (batch_id := await self._find(token, began, len(items))) is not None:
+            if (batch_id := await self._find(kept)) is not None:
                 return batch_id
         raise AssertionError("the last attempt returns or raises")
 
@@ -243,11 +238,10 @@ class BatchBackbone:
 
     async def _read(self, token: str, batch_id: str, state: BatchState, keys: Sequence[str]) -> None:
         """Give the answers of an ended batch to the requests that wait for them; the others fail retryably."""
-        results = await self._patiently(lambda: self._provider.results(state))
-        answered = {result.key: result for result in results if result.status}
-        for result in sorted(answered.values(), key=lambda result: result.status):  # answers first
-            await self._settle(token, result)
-        if unanswered := [key for key in keys if key not in answered]:
+        answers = await self._patiently(lambda: self._provider.answers(state))
+        for key in sorted(answers, key=lambda key: answers[key].status):  # replies first
+            await self._settle(token, key, answers[key])
+        if unanswered := [key for key in keys if key not in answers]:
             await asyncio.to_thread(self._store.release, token, unanswered)
             message = (
                 f"the batch {batch_id} ended ({state.status}) without an answer to {len(unanswered):,} of "
@@ -256,32 +250,28 @@ class BatchBackbone:
             )
             self._fail(unanswered, BackboneError(self.inner.message(message), transient=True, retried=True))
 
-    async def _settle(self, token: str, result: Result) -> None:
+    async def _settle(self, token: str, key: str, answer: HttpAnswer) -> None:
         """Give an answer to the request that waits for it, or send the request again."""
-        waiting = self._waiting.get(result.key)
+        waiting = self._waiting.get(key)
         if waiting is None:
             return  # the provider keeps it until it is needed
-        outcome = (
-            self.inner.read(result.text)
-            if 200 <= result.status < 300
-            else self.inner.refusal(result.status, {}, result.text)
-        )
+        outcome = self.inner.read(answer)
         if isinstance(outcome, WireReply):
             self._worked = True
-            self._waiting.pop(result.key)
+            self._waiting.pop(key)
             seconds = time.monotonic() - waiting.began
             if not waiting.future.done():
-                reply = self.inner.reply(outcome, result.key, BATCH, seconds, waiting.tries)
+                reply = self.inner.reply(outcome, key, BATCH, seconds, waiting.tries)
                 waiting.future.set_result(reply)
             return
-        await asyncio.to_thread(self._store.release, token, [result.key])
+        await asyncio.to_thread(self._store.release, token, [key])
         waiting.tries += 1
         if outcome.transient and waiting.tries <= self._settings.retries and not self._stop.is_set():
-            self._enqueue([result.key])
+            self._enqueue([key])
         else:
             failure = self._failure(outcome)
             failure.fatal = failure.fatal and not self._worked
-            self._fail([result.key], failure)
+            self._fail([key], failure)
 
     async def _submit_again(self, token: str, keys: Sequence[str]) -> None:
         """Submit the requests of a batch in another one, those that wait for an answer."""
@@ -295,7 +285,7 @@ class BatchBackbone:
             now = await asyncio.to_thread(self._store.batch_of, key)
             if now is None or now.token != kept.token:
                 return None
-            batch_id = now.batch_id or await self._find(kept.token, kept.submitted_at, kept.requests)
+            batch_id = now.batch_id or await self._find(kept)
             if batch_id is not None:
                 return batch_id
             if max(waited_s, time.time() - kept.submitted_at) >= SUBMISSION_S:
@@ -312,8 +302,8 @@ class BatchBackbone:
                 return state
             await self._sleep(self._settings.batch_poll_s)
 
-    async def _find(self, token: str, since: float, requests: int) -> str | None:
-        return await self._patiently(lambda: self._provider.find(token, since, requests))
+    async def _find(self, kept: KeptBatch) -> str | None:
+        return await self._patiently(lambda: self._provider.find(kept))
 
     # Repeat and fail
 

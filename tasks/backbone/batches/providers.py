@@ -7,25 +7,22 @@ reference "Message Batches" (types of the anthropic SDK 2.12).
 import datetime
 import json
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 from urllib.parse import quote
 
+from tasks.backbone.batches.store import KeptBatch
 from tasks.backbone.endpoint.client import EndpointBackbone, format_of
-from tasks.backbone.endpoint.connection import Upload
+from tasks.backbone.endpoint.connection import HttpAnswer, Upload
 from tasks.backbone.endpoint.failures import Refusal
 from tasks.backbone.endpoint.wire import part
+from tasks.backbone.protocol import json_object
 from tasks.core.errors import CrosscheckError
 from tasks.settings.backbone import BackboneSettings
 
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One request of a batch."""
-
-    key: str  # the request's key in the reply cache, 64 hexadecimal digits
-    body: Mapping[str, Any]
+Bodies = Mapping[str, Mapping[str, Any]]
+"""Bodies of requests by their keys in the reply cache, 64 hexadecimal digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +35,6 @@ class BatchState:
     results: tuple[str, ...] = ()  # paths of files with answers; () before the end, and where there are none
     refused: str = ""  # why the batch was refused as a whole; "" if it was not
     queue_full: bool = False  # whether that was because too many tokens wait in the provider's queue
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """Answer to one request of a batch."""
-
-    key: str
-    status: int  # as of an HTTP answer; 0: not answered, since the batch expired or was cancelled
-    text: str  # body of the answer
 
 
 class RefusedError(CrosscheckError):
@@ -76,38 +64,39 @@ class BatchProvider:
         self._request_url = f"/v1/{request_path}"
 
     @abstractmethod
-    async def submit(self, items: Sequence[Item], token: str) -> str:
+    async def submit(self, bodies: Bodies, token: str) -> str:
         """Submit a batch under a token of our own, and return its id."""
 
     @abstractmethod
-    async def find(self, token: str, since: float, requests: int) -> str | None:
-        """Return the id of a batch of so many requests that was submitted under a token since a time; None for none."""
+    async def find(self, kept: KeptBatch) -> str | None:
+        """Return the id of a batch that was submitted, or was about to be; None if the provider does not have it."""
 
     @abstractmethod
     def _state(self, batch: Mapping[str, Any]) -> BatchState: ...
 
     @abstractmethod
-    def _result(self, line: Mapping[str, Any]) -> Result: ...
+    def _answer(self, line: Mapping[str, Any]) -> HttpAnswer | None: ...
 
     async def state(self, batch_id: str) -> BatchState:
         """Return the state of a batch."""
         return self._state(await self._json(f"{self.path}/{quote(batch_id, safe='')}"))
 
-    async def results(self, state: BatchState) -> Sequence[Result]:
-        """Return the answers of an ended batch. A line that is no object with an id is no answer."""
-        results = []
+    async def answers(self, state: BatchState) -> dict[str, HttpAnswer]:
+        """Return the answers of an ended batch by key, without requests that expired or were cancelled."""
+        answers = {}
         for path in state.results:
             # not `splitlines`, which also splits at separators such as U+2028 inside of a reply
             for line in (await self._text(path)).split("\n"):
-                content = _object_in(line)
-                if isinstance(content.get("custom_id"), str):
-                    results.append(self._result(content))
-        return results
+                content = json_object(line) or {}
+                key = content.get("custom_id")
+                if isinstance(key, str) and (answer := self._answer(content)) is not None:
+                    answers[key] = answer
+        return answers
 
     async def _json(
         self, path: str, body: Mapping[str, Any] | None = None, upload: Upload | None = None
     ) -> dict[str, Any]:
-        content = _object_in(await self._text(path, body, upload))
+        content = json_object(await self._text(path, body, upload))
         if not content:
             raise RefusedError(Refusal("garbled", f"the answer to {path} is no JSON object"))
         return content
@@ -130,11 +119,11 @@ class OpenAIBatches(BatchProvider):
     _TOKEN = "crosscheck"  # noqa: S105 - the key of our token in a batch's metadata
     _PAGES = 20  # pages of batches that are searched for one, 100 each, the newest first
 
-    async def submit(self, items: Sequence[Item], token: str) -> str:
+    async def submit(self, bodies: Bodies, token: str) -> str:
         """Upload the requests as a file, and create a batch of it whose metadata have the token."""
         lines = [
-            json.dumps({"custom_id": item.key, "method": "POST", "url": self._request_url, "body": item.body})
-            for item in items
+            json.dumps({"custom_id": key, "method": "POST", "url": self._request_url, "body": body})
+            for key, body in bodies.items()
         ]
         upload = Upload(f"{token}.jsonl", "".join(f"{line}\n" for line in lines).encode())
         file = await self._json("files", {"purpose": "batch"}, upload)
@@ -146,17 +135,17 @@ class OpenAIBatches(BatchProvider):
         }
         return _id_of(await self._json(self.path, batch))
 
-    async def find(self, token: str, since: float, requests: int) -> str | None:
+    async def find(self, kept: KeptBatch) -> str | None:
         """Return the id of the batch whose metadata have the token."""
         path = f"{self.path}?limit=100"
         for _ in range(self._PAGES):
             page = await self._json(path)
             batches = [batch for batch in page.get("data") or () if isinstance(batch, dict)]
             for batch in batches:
-                if (batch.get("metadata") or {}).get(self._TOKEN) == token:
+                if (batch.get("metadata") or {}).get(self._TOKEN) == kept.token:
                     return _id_of(batch)
             oldest = min((batch.get("created_at") or 0 for batch in batches), default=0)
-            if not batches or not page.get("has_more") or oldest < since:
+            if not batches or not page.get("has_more") or oldest < kept.submitted_at:
                 break
             path = f"{self.path}?limit=100&after={quote(_id_of(batches[-1]), safe='')}"
         return None
@@ -177,11 +166,10 @@ class OpenAIBatches(BatchProvider):
             any(error.get("code") == "token_limit_exceeded" for error in errors),
         )
 
-    def _result(self, line: Mapping[str, Any]) -> Result:
+    def _answer(self, line: Mapping[str, Any]) -> HttpAnswer | None:
         response = part(line, "response")
-        if isinstance(response.get("status_code"), int):
-            return Result(line["custom_id"], response["status_code"], json.dumps(response.get("body")))
-        return Result(line["custom_id"], 0, json.dumps(line.get("error")))
+        status = response.get("status_code")
+        return HttpAnswer(status, {}, json.dumps(response.get("body"))) if isinstance(status, int) else None
 
 
 class AnthropicBatches(BatchProvider):
@@ -203,12 +191,12 @@ class AnthropicBatches(BatchProvider):
         "overloaded_error": 529,
     }  # HTTP statuses of the types of errors (API reference "Errors")
 
-    async def submit(self, items: Sequence[Item], token: str) -> str:
+    async def submit(self, bodies: Bodies, token: str) -> str:
         """Create a batch of the requests."""
-        requests = [{"custom_id": item.key, "params": item.body} for item in items]
+        requests = [{"custom_id": key, "params": body} for key, body in bodies.items()]
         return _id_of(await self._json(self.path, {"requests": requests}))
 
-    async def find(self, token: str, since: float, requests: int) -> str | None:
+    async def find(self, kept: KeptBatch) -> str | None:
         """Return the id of the first batch of this size since that time.
 
         If it is another program's, its answers have other ids: the requests then count as not answered, and are sent
@@ -217,7 +205,8 @@ class AnthropicBatches(BatchProvider):
         page = await self._json(f"{self.path}?limit=100")
         for batch in reversed([batch for batch in page.get("data") or () if isinstance(batch, dict)]):
             counts = batch.get("request_counts") or {}
-            if _created_at(batch) >= since - self._CLOCKS_S and sum(counts.values()) == requests:
+            in_time = _created_at(batch) >= kept.submitted_at - self._CLOCKS_S
+            if in_time and sum(counts.values()) == kept.requests:
                 return _id_of(batch)
         return None
 
@@ -234,30 +223,22 @@ class AnthropicBatches(BatchProvider):
             (results,) if ended else (),
         )
 
-    def _result(self, line: Mapping[str, Any]) -> Result:
+    def _answer(self, line: Mapping[str, Any]) -> HttpAnswer | None:
         result = part(line, "result")
         match result.get("type"):
             case "succeeded":
-                return Result(line["custom_id"], 200, json.dumps(result.get("message")))
+                return HttpAnswer(200, {}, json.dumps(result.get("message")))
             case "errored":
                 error = part(result, "error")
                 kind = str(part(error, "error").get("type"))
-                return Result(line["custom_id"], self._STATUSES.get(kind, 500), json.dumps(error))
-        return Result(line["custom_id"], 0, json.dumps({"type": result.get("type")}))
+                return HttpAnswer(self._STATUSES.get(kind, 500), {}, json.dumps(error))
+        return None
 
 
 def provider_of(endpoint: EndpointBackbone, settings: BackboneSettings) -> BatchProvider:
     """Return the interface for batches of an endpoint."""
     wire = format_of(settings)
     return (AnthropicBatches if wire.sdk == "anthropic" else OpenAIBatches)(endpoint, wire.path)
-
-
-def _object_in(text: str) -> dict[str, Any]:
-    try:
-        content = json.loads(text)
-    except ValueError:
-        return {}
-    return content if isinstance(content, dict) else {}
 
 
 def _id_of(content: Mapping[str, Any]) -> str:

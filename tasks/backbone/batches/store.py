@@ -6,61 +6,43 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import (
-    Column,
-    Connection,
-    Double,
-    Engine,
-    Insert,
-    Integer,
-    MetaData,
-    Table,
-    Text,
-    delete,
-    func,
-    insert,
-    inspect,
-    select,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from tasks.core.errors import StoreError
 
-_TABLES = MetaData()
-_BATCH = Table(
+_TABLES = sa.MetaData()
+_BATCH = sa.Table(
     "batch",
     _TABLES,
-    Column("token", Text, primary_key=True),
-    Column("endpoint", Text, nullable=False),
-    Column("batch_id", Text),
-    Column("submitted_at", Double, nullable=False),
-    Column("requests", Integer, nullable=False),
-    Column("seconds", Double),
+    sa.Column("token", sa.Text, primary_key=True),
+    sa.Column("endpoint", sa.Text, nullable=False),
+    sa.Column("batch_id", sa.Text),
+    sa.Column("submitted_at", sa.Double, nullable=False),
+    sa.Column("requests", sa.Integer, nullable=False),
+    sa.Column("seconds", sa.Double),
     comment="Crosscheck's batches: the token, the provider's id, when it was submitted, its size, and how long it took",
 )
-_REQUEST = Table(
+_REQUEST = sa.Table(
     "batch_request",
     _TABLES,
-    Column("key", Text, primary_key=True),
-    Column("token", Text, nullable=False, index=True),
+    sa.Column("key", sa.Text, primary_key=True),
+    sa.Column("token", sa.Text, nullable=False, index=True),
     comment="The batch of each request that Crosscheck has submitted in one",
 )
-_KEPT = select(_BATCH.c.token, _BATCH.c.batch_id, _BATCH.c.submitted_at, _BATCH.c.requests)
+_KEPT = sa.select(_BATCH.c.token, _BATCH.c.batch_id, _BATCH.c.submitted_at, _BATCH.c.requests)
 _CREATION_LOCK = 0x63726F7373626174
 """Key of the lock under which PostgreSQL's tables are created: two processes may begin at the same time."""
-_MAX_KEYS = 500
-"""Keys of one statement; SQLite allows 32,766 variables."""
 
 
-def insert_new(into: Table, engine: Engine) -> Insert:
+def insert_new(into: sa.Table, engine: sa.Engine) -> sa.Insert:
     """Return the statement that adds rows whose key is not there yet."""
     # `on_conflict_do_nothing` only for PostgreSQL: SQLAlchemy compiles it on each call, slower than SQLite's write.
     if engine.dialect.name == "postgresql":
         return postgresql.insert(into).on_conflict_do_nothing()
-    return insert(into).prefix_with("OR IGNORE")
+    return sa.insert(into).prefix_with("OR IGNORE")
 
 
 def reason_of(error: DBAPIError) -> str:
@@ -85,19 +67,19 @@ class BatchStore:
     looked up there first.
     """
 
-    def __init__(self, engine: Engine, place: str, endpoint: str) -> None:
+    def __init__(self, engine: sa.Engine, location: str, endpoint: str) -> None:
         """Create the tables where they are missing; batches of other endpoints are not seen."""
         self._engine = engine
-        self._place = place
+        self._location = location
         self._endpoint = endpoint
         with self._transaction() as connection:
             if engine.dialect.name == "postgresql":
-                connection.execute(select(func.pg_advisory_xact_lock(_CREATION_LOCK)))
+                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_CREATION_LOCK)))
             for table in _TABLES.sorted_tables:
                 connection.execute(CreateTable(table, if_not_exists=True))
                 for index in table.indexes:
                     connection.execute(CreateIndex(index, if_not_exists=True))
-            if "beats" in {column["name"] for column in inspect(connection).get_columns("batch")}:
+            if "beats" in {column["name"] for column in sa.inspect(connection).get_columns("batch")}:
                 connection.exec_driver_sql("ALTER TABLE batch DROP COLUMN beats")  # of an earlier layout
 
     def batch_of(self, key: str) -> KeptBatch | None:
@@ -120,10 +102,10 @@ class BatchStore:
             connection.execute(
                 insert_new(_REQUEST, self._engine), [{"key": key, "token": token} for key in sorted(keys)]
             )
-            ours = select(_REQUEST.c.key).where(_REQUEST.c.token == token)
+            ours = sa.select(_REQUEST.c.key).where(_REQUEST.c.token == token)
             owned = set(connection.execute(ours).scalars())
             row = {"token": token, "endpoint": self._endpoint, "submitted_at": time.time()}
-            connection.execute(insert(_BATCH), row | {"requests": len(owned)})
+            connection.execute(sa.insert(_BATCH), row | {"requests": len(owned)})
         return [key for key in keys if key in owned]
 
     def submitted(self, token: str, batch_id: str) -> None:
@@ -136,25 +118,26 @@ class BatchStore:
 
     def release(self, token: str, keys: Iterable[str]) -> None:
         """Take requests out of their batch, which has no answer to them: they may be submitted in another one."""
-        released = sorted(keys)
-        with self._transaction() as connection:
-            for first in range(0, len(released), _MAX_KEYS):
-                part = released[first : first + _MAX_KEYS]
-                connection.execute(
-                    delete(_REQUEST).where(_REQUEST.c.token == token, _REQUEST.c.key.in_(part))
-                )
+        released = sa.delete(_REQUEST).where(
+            _REQUEST.c.token == token, _REQUEST.c.key == sa.bindparam("released")
+        )
+        if rows := [{"released": key} for key in sorted(keys)]:
+            with self._transaction() as connection:
+                connection.execute(released, rows)
 
     def keys_of(self, token: str) -> list[str]:
         """Return the requests of a batch."""
         with self._transaction() as connection:
-            return list(connection.execute(select(_REQUEST.c.key).where(_REQUEST.c.token == token)).scalars())
+            return list(
+                connection.execute(sa.select(_REQUEST.c.key).where(_REQUEST.c.token == token)).scalars()
+            )
 
     def _update(self, token: str, **values: Any) -> None:
         with self._transaction() as connection:
-            connection.execute(update(_BATCH).where(_BATCH.c.token == token).values(**values))
+            connection.execute(sa.update(_BATCH).where(_BATCH.c.token == token).values(**values))
 
     @contextmanager
-    def _transaction(self) -> Iterator[Connection]:
+    def _transaction(self) -> Iterator[sa.Connection]:
         """Open a transaction that survives a crash of the machine; an error of the database is a StoreError."""
         try:
             with self._engine.connect() as connection:
@@ -164,6 +147,6 @@ class BatchStore:
                 connection.commit()
         except DBAPIError as error:
             raise StoreError(
-                f"The batches in {self._place} cannot be read or written ({reason_of(error)}), so no batch is "
+                f"The batches in {self._location} cannot be read or written ({reason_of(error)}), so no batch is "
                 "submitted. The same command continues once the database can be used."
             ) from None

@@ -8,25 +8,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Self, TypeVar
 
-from sqlalchemy import (
-    Column,
-    Connection,
-    Delete,
-    Dialect,
-    Double,
-    Engine,
-    Integer,
-    LargeBinary,
-    MetaData,
-    Select,
-    Table,
-    Text,
-    bindparam,
-    delete,
-    except_,
-    func,
-    select,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import BYTEA
 from sqlalchemy.exc import DBAPIError, StatementError
 from sqlalchemy.types import TypeDecorator, TypeEngine
@@ -45,7 +27,7 @@ from tasks.backbone.cache.entry import (
 )
 from tasks.backbone.cache.room import NoRoomError, lost
 from tasks.backbone.protocol import Reply, Request
-from tasks.core.errors import ConfigurationError, CrosscheckError
+from tasks.core.errors import CrosscheckError
 from tasks.core.wording import counted
 
 LAYOUT = 2
@@ -59,14 +41,14 @@ class ReplyText(TypeDecorator[str]):
     PostgreSQL's text type rejects NUL, and both databases reject lone surrogates (SQLite then stores bytes).
     """
 
-    impl = Text
+    impl = sa.Text
     cache_ok = True
 
-    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+    def load_dialect_impl(self, dialect: sa.Dialect) -> TypeEngine[Any]:
         """Return the column's type."""
-        return dialect.type_descriptor(BYTEA() if dialect.name == "postgresql" else Text())
+        return dialect.type_descriptor(BYTEA() if dialect.name == "postgresql" else sa.Text())
 
-    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | bytes | None:
+    def process_bind_param(self, value: str | None, dialect: sa.Dialect) -> str | bytes | None:
         """Return the stored form of a text."""
         if value is None:
             return None
@@ -74,7 +56,7 @@ class ReplyText(TypeDecorator[str]):
         readable = dialect.name == "sqlite" and content == value.encode("utf-8", "replace")
         return value if readable else content
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
+    def process_result_value(self, value: Any, dialect: sa.Dialect) -> Any:
         """Return the text of a stored value; its bytes where they are damaged."""
         if not isinstance(value, bytes | memoryview):
             return value
@@ -84,34 +66,34 @@ class ReplyText(TypeDecorator[str]):
             return bytes(value)
 
 
-_tables = MetaData()
+_tables = sa.MetaData()
 
-reply_prompt = Table(
+reply_prompt = sa.Table(
     "reply_prompt",
     _tables,
-    Column("digest", Text, primary_key=True),
-    Column("content", LargeBinary, nullable=False),
+    sa.Column("digest", sa.Text, primary_key=True),
+    sa.Column("content", sa.LargeBinary, nullable=False),
 )
 """One row per prompt, compressed. A prompt that is sent every night is stored once."""
 
-reply = Table(
+reply = sa.Table(
     "reply",
     _tables,
-    Column("key", Text, primary_key=True),
-    Column("model", Text, nullable=False),
-    Column("backbone", Text, nullable=False),
-    Column("created_at", Text, nullable=False),
-    Column("input_tokens", Integer),
-    Column("cached_input_tokens", Integer),
-    Column("output_tokens", Integer),
-    Column("reasoning_tokens", Integer),
-    Column("text", ReplyText, nullable=False),
-    Column("finish", Text, nullable=False),
-    Column("seconds", Double, nullable=False),
-    Column("retries", Integer, nullable=False),
-    Column("cost_usd", Double),
-    Column("request", LargeBinary, nullable=False),
-    Column("prompt", Text),
+    sa.Column("key", sa.Text, primary_key=True),
+    sa.Column("model", sa.Text, nullable=False),
+    sa.Column("backbone", sa.Text, nullable=False),
+    sa.Column("created_at", sa.Text, nullable=False),
+    sa.Column("input_tokens", sa.Integer),
+    sa.Column("cached_input_tokens", sa.Integer),
+    sa.Column("output_tokens", sa.Integer),
+    sa.Column("reasoning_tokens", sa.Integer),
+    sa.Column("text", ReplyText, nullable=False),
+    sa.Column("finish", sa.Text, nullable=False),
+    sa.Column("seconds", sa.Double, nullable=False),
+    sa.Column("retries", sa.Integer, nullable=False),
+    sa.Column("cost_usd", sa.Double),
+    sa.Column("request", sa.LargeBinary, nullable=False),
+    sa.Column("prompt", sa.Text),
     comment=f"{COMMENT}{LAYOUT}",
 )
 """One row per paid reply. The request is compressed, and has no prompt if `prompt` is the digest of one.
@@ -126,13 +108,13 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_GET = select(reply).where(reply.c.key == bindparam("wanted"))
-_WHOLE = select(reply, reply_prompt.c.content).join_from(
+_GET = sa.select(reply).where(reply.c.key == sa.bindparam("wanted"))
+_WHOLE = sa.select(reply, reply_prompt.c.content).join_from(
     reply, reply_prompt, reply.c.prompt == reply_prompt.c.digest, isouter=True
 )
 """Replies, each with its prompt."""
-_DELETE_UNUSED = delete(reply_prompt).where(
-    reply_prompt.c.digest.in_(except_(select(reply_prompt.c.digest), select(reply.c.prompt)))
+_DELETE_UNUSED = sa.delete(reply_prompt).where(
+    reply_prompt.c.digest.in_(sa.except_(sa.select(reply_prompt.c.digest), sa.select(reply.c.prompt)))
 )
 """Deletes the prompts of no reply. PostgreSQL would compare every prompt with every reply for a NOT IN."""
 _STREAMED = 200
@@ -147,14 +129,11 @@ class ReplyCache(ABC):
     request at the same time both pay for it and use their own reply; later lookups return the one saved first.
 
     Thread-safe. In an event loop use `aget` and `aput`, which do not block it.
-
-    Attributes:
-        place: its file or address without a password.
     """
 
-    def __init__(self, place: str, engine: Engine) -> None:
+    def __init__(self, location: str, engine: sa.Engine) -> None:
         """Create the tables where they are missing."""
-        self.place = place
+        self.location = location  # its file, or its address without a password
         self._engine = engine
         self._at_once = engine.execution_options(isolation_level="AUTOCOMMIT")
         self._put, self._put_prompt = insert_new(reply, engine), insert_new(reply_prompt, engine)
@@ -190,7 +169,7 @@ class ReplyCache(ABC):
     def _bytes(self) -> int:
         """Return the size of the stored replies in bytes."""
 
-    def _keep_others_from_adding(self, connection: Connection) -> None:  # noqa: B027 - optional
+    def _keep_others_from_adding(self, connection: sa.Connection) -> None:  # noqa: B027 - optional
         """Let other processes wait, until the transaction ends, with adding replies."""
 
     def _reclaim_space(self) -> None:  # noqa: B027 - optional
@@ -204,11 +183,11 @@ class ReplyCache(ABC):
         """Run a database operation without blocking the event loop for long."""
         return work()
 
-    def _connection(self) -> AbstractContextManager[Connection]:
+    def _connection(self) -> AbstractContextManager[sa.Connection]:
         """Return a connection for one statement, which is committed at once."""
         return self._at_once.connect()
 
-    def _transaction(self) -> AbstractContextManager[Connection]:
+    def _transaction(self) -> AbstractContextManager[sa.Connection]:
         """Return a connection whose statements are committed together."""
         return self._engine.begin()
 
@@ -232,7 +211,7 @@ class ReplyCache(ABC):
             lost.warning(
                 "The replies to %s could not be stored in %s (%s): the same command pays for them again.",
                 counted(len(self._unsaved), "paid request"),
-                self.place,
+                self.location,
                 reason_of(error),
             )
         self._engine.dispose()
@@ -248,7 +227,7 @@ class ReplyCache(ABC):
 
     def batches(self, endpoint: str) -> BatchStore:
         """Return the store of the batches of an endpoint, in the same database."""
-        return BatchStore(self._engine, self.place, endpoint)
+        return BatchStore(self._engine, self.location, endpoint)
 
     # Look up and store
 
@@ -262,7 +241,7 @@ class ReplyCache(ABC):
             raise self._unusable(error) from None
         stored = None if row is None else reply_of(row)
         if isinstance(stored, DamagedEntry):
-            raise DamagedEntriesError(self.place, [stored])
+            raise DamagedEntriesError(self.location, [stored])
         return stored
 
     async def aget(self, key: str) -> Reply | None:
@@ -311,7 +290,7 @@ class ReplyCache(ABC):
                 log.warning(
                     "The reply cache %s cannot be written (%s). Replies are kept in memory and saved as soon as it "
                     "can be; if the run ends before, they have to be paid for again.",
-                    self.place,
+                    self.location,
                     error.orig,
                 )
 
@@ -350,11 +329,11 @@ class ReplyCache(ABC):
 
     def stats(self) -> CacheStats:
         """Count what is there, by model."""
-        count = func.count()
-        size = func.sum(func.length(reply.c.text) + func.length(reply.c.request))
-        unpriced = count - func.count(reply.c.cost_usd)
+        count = sa.func.count()
+        size = sa.func.sum(sa.func.length(reply.c.text) + sa.func.length(reply.c.request))
+        unpriced = count - sa.func.count(reply.c.cost_usd)
         by_model = (
-            select(reply.c.model, count, size, func.sum(reply.c.cost_usd), unpriced)
+            sa.select(reply.c.model, count, size, sa.func.sum(reply.c.cost_usd), unpriced)
             .group_by(reply.c.model)
             .order_by(count.desc(), reply.c.model)
         )
@@ -369,7 +348,7 @@ class ReplyCache(ABC):
         """Return the entry of a request, with the request's text; None if there is none, or a damaged one (logged)."""
         entry = next(self._entries(_WHOLE.where(reply.c.key == key)), None)
         if isinstance(entry, DamagedEntry):
-            log.warning("%s", DamagedEntriesError(self.place, [entry]))
+            log.warning("%s", DamagedEntriesError(self.location, [entry]))
             return None
         return entry
 
@@ -381,34 +360,30 @@ class ReplyCache(ABC):
         """Return the entries that cannot be read."""
         return [entry for entry in self.entries() if isinstance(entry, DamagedEntry)]
 
-    def prune(self, model: str | None = None, all: bool = False) -> int:
-        """Delete the entries of a model, or all; return how many."""
-        if model is None and not all:
-            raise ConfigurationError(
-                "Say which replies to delete: those of a model, or all of them. Deleted replies have to be paid for "
-                "again."
-            )
-        return self._delete(delete(reply) if model is None else delete(reply).where(reply.c.model == model))
+    def prune(self, model: str) -> int:
+        """Delete the entries of a model; return how many."""
+        return self._delete(reply.c.model, [model])
 
     def remove(self, entries: Sequence[DamagedEntry]) -> int:
         """Delete damaged entries; return how many were still there."""
-        if not entries:
-            return 0
-        statement = delete(reply).where(reply.c.key == bindparam("damaged"))
-        return self._delete(statement, [{"damaged": entry.key} for entry in entries])
+        return self._delete(reply.c.key, [entry.key for entry in entries])
 
-    def _delete(self, statement: Delete, parameters: list[dict[str, str]] | None = None) -> int:
+    def _delete(self, column: sa.Column[str], values: Sequence[str]) -> int:
+        """Delete the replies that have one of these values in a column, and the prompts of no reply."""
+        if not values:
+            return 0
+        statement = sa.delete(reply).where(column == sa.bindparam("value"))
         try:
             with self._engine.begin() as connection:
                 self._keep_others_from_adding(connection)
-                deleted = connection.execute(statement, parameters).rowcount
+                deleted = connection.execute(statement, [{"value": value} for value in values]).rowcount
                 connection.execute(_DELETE_UNUSED)
         except DBAPIError as error:
             raise self._unusable(error) from None
         self._reclaim_space()
         return deleted
 
-    def _entries(self, query: Select[Any]) -> Iterator[Entry | DamagedEntry]:
+    def _entries(self, query: sa.Select[Any]) -> Iterator[Entry | DamagedEntry]:
         try:
             with self._engine.connect().execution_options(yield_per=_STREAMED) as connection:
                 for row in connection.execute(query):

@@ -57,10 +57,10 @@ class DamagedEntry:
 class DamagedEntriesError(StoreError):
     """Entries of a reply cache that cannot be read."""
 
-    def __init__(self, place: str, entries: Sequence[DamagedEntry]) -> None:
+    def __init__(self, location: str, entries: Sequence[DamagedEntry]) -> None:
         named = shorten([f"{entry.key} ({entry.what})" for entry in entries], 5)
         super().__init__(
-            f"The reply cache {place} is damaged in {len(entries):,} of its entries: {named}. "
+            f"The reply cache {location} is damaged in {len(entries):,} of its entries: {named}. "
             "`crosscheck clean --replies damaged` removes them; what is removed is paid for again when it is needed."
         )
 

@@ -93,12 +93,12 @@ class PostgresReplyCache(ReplyCache):
         layout = comment.removeprefix(COMMENT)
         if not comment.startswith(COMMENT) or not layout.isdecimal():
             raise ConfigurationError(
-                f"The database {self.place} ({REPLIES}) has a table {table.name} that is not Crosscheck's. Name a "
+                f"The database {self.location} ({REPLIES}) has a table {table.name} that is not Crosscheck's. Name a "
                 "database that is made for the replies: `createdb NAME`."
             )
         if int(layout) > LAYOUT:
             raise ConfigurationError(
-                f"The reply cache {self.place} was made by a newer version of Crosscheck (layout {layout}, this one "
+                f"The reply cache {self.location} was made by a newer version of Crosscheck (layout {layout}, this one "
                 f"knows {LAYOUT}). Update Crosscheck, or name another database in {REPLIES}."
             )
         return int(layout)
@@ -118,8 +118,8 @@ class PostgresReplyCache(ReplyCache):
         state = getattr(error.orig, "sqlstate", None) or PASSING[0]
         if not state.startswith(PASSING):
             self._unwritable = (
-                f"The reply cache {self.place} cannot be written ({reason_of(error)}), so no further request is sent. "
-                f"Let this role write the tables {_TABLES}, on a disk with room; then run the same command again "
+                f"The reply cache {self.location} cannot be written ({reason_of(error)}), so no further request is "
+                f"sent. Let this role write the tables {_TABLES}, on a disk with room; then run the same command again "
                 "to continue."
             )
         return False
@@ -136,11 +136,11 @@ class PostgresReplyCache(ReplyCache):
         message = reason_of(error)
         if not self._opened:
             return ConfigurationError(
-                f"The reply cache {self.place} ({REPLIES}) cannot be opened: {message}. {_advice(message)}"
+                f"The reply cache {self.location} ({REPLIES}) cannot be opened: {message}. {_advice(message)}"
             )
         return StoreError(
-            f"The reply cache {self.place} cannot be used: {message}. No further request is sent, since its reply may "
-            "be paid for already. When the database is reachable again, run the same command again to continue."
+            f"The reply cache {self.location} cannot be used: {message}. No further request is sent, since its reply "
+            "may be paid for already. When the database is reachable again, run the same command again to continue."
         )
 
 

@@ -47,10 +47,10 @@ class Reserve:
             self._file.close()
 
 
-def no_room(place: Path, why: str | None) -> str:
+def no_room(path: Path, why: str | None) -> str:
     """Return the message for a disk that takes nothing more."""
     return (
-        f"{place} cannot be written ({why}), so no further request is sent; stored replies are kept. Make the "
+        f"{path} cannot be written ({why}), so no further request is sent; stored replies are kept. Make the "
         f"disk writable, with {NEEDED // MB} MB free; then run the same command again to continue."
     )
 

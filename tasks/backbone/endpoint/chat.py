@@ -2,34 +2,12 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from tasks.backbone.endpoint.wire import (
-    FILTERED,
-    NO_TOOLS,
-    OPENAI_URL,
-    Choice,
-    GarbledAnswerError,
-    RefusedInBodyError,
-    WireFormat,
-    WireReply,
-    arguments_text,
-    cache_key_fields,
-    count,
-    function_of,
-    object_in,
-    part,
-    parts,
-    public_url,
-    response_format,
-    response_mode_of,
-    temperature_of,
-    tier_fields,
-    tier_of,
-    tool_call,
-    tool_name,
-)
+from tasks.backbone.endpoint import wire
+from tasks.backbone.endpoint.wire import WireFormat, WireReply
 from tasks.backbone.protocol import Message, Request
 from tasks.backbone.replies.thoughts import with_thoughts
 from tasks.core.outcome import STANDARD, ToolCall, Usage
@@ -52,7 +30,7 @@ def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
         system, user, *others = messages
         messages = [user | {"content": f"{system['content']}\n\n{user['content']}"}, *others]
     body: dict[str, Any] = {"model": settings.model, "messages": messages, "stream": False}
-    if (temperature := temperature_of(request, settings)) is not None:
+    if (temperature := wire.temperature_of(request, settings)) is not None:
         body["temperature"] = temperature
     if settings.seed is not None:
         body["seed"] = settings.seed + request.sample
@@ -62,10 +40,10 @@ def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
     if limit is not None:
         body[_limit_field(settings)] = limit
     if request.tools:
-        body["tools"] = [{"type": "function", "function": function_of(tool)} for tool in request.tools]
-    if (reply_format := response_format(request, settings)) is not None:
+        body["tools"] = [{"type": "function", "function": wire.function_of(tool)} for tool in request.tools]
+    if (reply_format := wire.response_format(request, settings)) is not None:
         body["response_format"] = reply_format
-    return body | tier_fields(request) | cache_key_fields(request, settings) | settings.extra_body
+    return body | wire.tier_fields(request) | wire.cache_key_fields(request, settings) | settings.extra_body
 
 
 def _sent(message: Message) -> Iterator[dict[str, Any]]:
@@ -77,7 +55,7 @@ def _sent(message: Message) -> Iterator[dict[str, Any]]:
         {
             "id": call.id,
             "type": "function",
-            "function": {"name": tool_name(call.name), "arguments": arguments_text(call.arguments)},
+            "function": {"name": wire.tool_name(call.name), "arguments": wire.arguments_text(call.arguments)},
         }
         for call in message.calls
     ]
@@ -91,14 +69,14 @@ def changes_of(settings: BackboneSettings) -> dict[str, str]:
     limit = _limit_field(settings)
     other = "max_completion_tokens" if settings.max_tokens else "max_tokens"
     own = "max_tokens" if settings.max_tokens else "max_completion_tokens"
-    other_mode = "text" if response_mode_of(settings) == "json_object" else "json_object (or text)"
+    other_mode = "text" if wire.response_mode_of(settings) == "json_object" else "json_object (or text)"
     return {
         "temperature": "set backbone.temperature=null",
         "seed": "set backbone.seed=null",
         "reasoning_effort": "set backbone.reasoning_effort to a value that it takes, or to null",
         "response_format": f"set backbone.response_mode={other_mode}",
         "n": "set backbone.samples_per_request=1",
-        **dict.fromkeys(("tools", "tool_choice", "tool choice"), NO_TOOLS),
+        **dict.fromkeys(("tools", "tool_choice", "tool choice"), wire.NO_TOOLS),
         "service_tier": f"set backbone.tier={STANDARD}",
         limit: f"lower backbone.{own}, or set it to null and backbone.{other} instead",
     }
@@ -110,36 +88,38 @@ def _limit_field(settings: BackboneSettings) -> str:
     OpenAI deprecates `max_tokens`, and its reasoning models refuse it; Ollama, DeepSeek and older servers know no other
     and ignore `max_completion_tokens`.
     """
-    at_openai = public_url(settings.base_url or OPENAI_URL) == OPENAI_URL
+    at_openai = wire.public_url(settings) == wire.OPENAI_URL
     return "max_completion_tokens" if at_openai or settings.max_completion_tokens else "max_tokens"
 
 
 def answer_of(text: str) -> WireReply:
     """Read a chat completion."""
-    content = _streamed(text) if text.lstrip().startswith("data:") else object_in(text, "chat completion")
+    content = (
+        _streamed(text) if text.lstrip().startswith("data:") else wire.object_in(text, "chat completion")
+    )
     choices = content.get("choices")
     if not choices and (error := _error_in(content)):
-        raise RefusedInBodyError(error, json.dumps({"error": error}))
+        raise wire.RefusedInBodyError(error)
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        raise GarbledAnswerError("the answer holds no choice")
+        raise wire.GarbledAnswerError("the answer holds no choice")
     finish = choices[0].get("finish_reason")
     if finish in INTERRUPTED:
         error = choices[0].get("error") or {"message": f"the reply was interrupted (finish_reason {finish})"}
-        raise RefusedInBodyError(error, json.dumps({"error": error}))
+        raise wire.RefusedInBodyError(error)
     message = choices[0].get("message")
     if not isinstance(message, dict):
-        raise GarbledAnswerError("the answer's choice holds no message")
-    filtered = FILTERED if finish == "content_filter" and not _joined(message.get("content")) else ""
-    return WireReply(
+        raise wire.GarbledAnswerError("the answer's choice holds no message")
+    filtered = wire.FILTERED if finish == "content_filter" and not _joined(message.get("content")) else ""
+    reply = WireReply(
         text=storable(_content(message) + filtered),
         model=storable(str(content.get("model") or "")),
         usage=usage_of(content.get("usage")),
         truncated=finish == "length",
         cost_usd=_cost(content.get("usage")),
-        further=tuple(_further(choices[1:])),
         calls=_calls(message),
-        tier=tier_of(content),
+        tier=wire.tier_of(content),
     )
+    return replace(reply, further=tuple(_further(reply, choices[1:])))
 
 
 def _streamed(text: str) -> dict[str, Any]:
@@ -151,15 +131,15 @@ def _streamed(text: str) -> dict[str, Any]:
         data = line.removeprefix("data:").strip()
         if not line.startswith("data:") or data == "[DONE]":
             continue
-        event = object_in(data, "event of a chat completion")
+        event = wire.object_in(data, "event of a chat completion")
         completion |= {
             name: value for name, value in event.items() if value is not None and name != "choices"
         }
-        for choice in parts(event, "choices"):
+        for choice in wire.parts(event, "choices"):
             finish = choice.get("finish_reason") or finish
-            _append(message, part(choice, "delta"))
+            _append(message, wire.part(choice, "delta"))
     if message and finish is None:
-        raise GarbledAnswerError("the answer is an event stream that was cut off")
+        raise wire.GarbledAnswerError("the answer is an event stream that was cut off")
     return completion | ({"choices": [{"message": message, "finish_reason": finish}]} if message else {})
 
 
@@ -168,7 +148,7 @@ def _append(message: dict[str, Any], delta: Mapping[str, Any]) -> None:
     for name, value in delta.items():
         if name == "tool_calls":
             calls = message.setdefault(name, [])
-            for piece in parts(delta, name):
+            for piece in wire.parts(delta, name):
                 index = piece.get("index") or 0
                 calls.extend({} for _ in range(index + 1 - len(calls)))
                 _append(calls[index], {"id": piece.get("id"), "function": piece.get("function")})
@@ -185,24 +165,26 @@ def _error_in(content: Mapping[str, Any]) -> Any:
     """
     if content.get("error"):
         return content["error"]
-    message = part(content, "base_resp").get("status_msg") or content.get("detail") or content.get("message")
+    message = (
+        wire.part(content, "base_resp").get("status_msg") or content.get("detail") or content.get("message")
+    )
     return {"message": message if isinstance(message, str) else json.dumps(message)} if message else None
 
 
-def _further(choices: Iterable[Any]) -> Iterator[Choice]:
+def _further(reply: WireReply, choices: Iterable[Any]) -> Iterator[WireReply]:
     """Read the choices behind the first one, up to one that the endpoint could not complete."""
     for choice in choices:
-        message = part(choice, "message")
+        message = wire.part(choice, "message")
         if not message or choice.get("finish_reason") in INTERRUPTED:
             return
         truncated = choice.get("finish_reason") == "length"
-        yield Choice(storable(_content(message)), truncated, _calls(message))
+        yield replace(reply, text=storable(_content(message)), truncated=truncated, calls=_calls(message))
 
 
 def _calls(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
-    called = ((call.get("id"), part(call, "function")) for call in parts(message, "tool_calls"))
+    called = ((call.get("id"), wire.part(call, "function")) for call in wire.parts(message, "tool_calls"))
     return tuple(
-        tool_call(function.get("name"), function.get("arguments", ""), id) for id, function in called
+        wire.tool_call(function.get("name"), function.get("arguments", ""), id) for id, function in called
     )
 
 
@@ -223,21 +205,21 @@ def usage_of(usage: Any) -> Usage:
     """Return the token counts in an answer's `usage`."""
     if not isinstance(usage, dict):
         return Usage()
-    read, written, total = (count(usage, f"{name}_tokens") for name in ("prompt", "completion", "total"))
+    read, written, total = (wire.count(usage, f"{name}_tokens") for name in ("prompt", "completion", "total"))
     if read is not None and written is not None and total is not None:
         # Some endpoints (Gemini, xAI) count a model's thoughts in the total only.
         written = max(written, total - read)
-    cached = count(usage.get("prompt_tokens_details"), "cached_tokens")
+    cached = wire.count(usage.get("prompt_tokens_details"), "cached_tokens")
     if cached is None:
-        cached = count(usage, "prompt_cache_hit_tokens")  # DeepSeek's own name for it
-    to_cache = count(usage.get("prompt_tokens_details"), "cache_write_tokens")
+        cached = wire.count(usage, "prompt_cache_hit_tokens")  # DeepSeek's own name for it
+    to_cache = wire.count(usage.get("prompt_tokens_details"), "cache_write_tokens")
     if to_cache is None:
-        to_cache = count(usage, "cache_creation_input_tokens")  # Anthropic's
+        to_cache = wire.count(usage, "cache_creation_input_tokens")  # Anthropic's
     return Usage(
         input=read,
         cached_input=cached if cached is None or read is None or cached <= read else None,
         output=written,
-        reasoning=count(usage.get("completion_tokens_details"), "reasoning_tokens"),
+        reasoning=wire.count(usage.get("completion_tokens_details"), "reasoning_tokens"),
         cache_write=to_cache,
     )
 
@@ -247,7 +229,7 @@ def _cost(usage: Any) -> float | None:
     cost = usage.get("cost") if isinstance(usage, dict) else None
     if not cost and usage and usage.get("is_byok"):
         # With a key of the user's own at the provider, the provider sends the bill: 0 is not what the call cost.
-        cost = part(usage, "cost_details").get("upstream_inference_cost") or None
+        cost = wire.part(usage, "cost_details").get("upstream_inference_cost") or None
     if not isinstance(cost, int | float) or isinstance(cost, bool) or not 0 <= cost <= MAX_CALL_USD:
         return None
     return float(cost)

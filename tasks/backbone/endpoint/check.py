@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from tasks.backbone.endpoint.client import EndpointBackbone, format_of
 from tasks.backbone.endpoint.connection import HttpAnswer
 from tasks.backbone.endpoint.failures import Refusal, is_out_of_tokens
-from tasks.backbone.endpoint.wire import OPENAI_URL, WireReply, address_of, public_url
+from tasks.backbone.endpoint.wire import WireReply, address_of, public_url
 from tasks.backbone.pricing import cost, prices_for
-from tasks.backbone.protocol import Message, Request
+from tasks.backbone.protocol import Message, Request, json_object
 from tasks.backbone.replies.json_text import reply_schema
 from tasks.backbone.replies.reading import read_reply
 from tasks.backbone.replies.thoughts import without_thoughts
@@ -36,14 +36,9 @@ CONTEXT_SHARE = 4
 """Divisor of the context length that gives the longest reply: many servers refuse a prompt that exceeds the context
 together with the longest reply."""
 CONTEXT_FIELDS = (
-    "max_model_len",
-    "context_length",
-    "context_window",
-    "max_context_length",
-    "n_ctx",
-    "n_ctx_train",
+    "max_model_len", "context_length", "context_window", "max_context_length", "n_ctx", "n_ctx_train",
     "max_input_tokens",
-)
+)  # fmt: skip
 """Names of the context length in /models: of vLLM, OpenRouter, Groq, LM Studio, llama.cpp and LiteLLM."""
 TOOLS = "tools"
 """Name of the finding whether a reply can be requested as the arguments of a tool."""
@@ -142,7 +137,7 @@ class EndpointCheck:
         self._step = step
         self._limits: tuple[str, ...] = ()
         self._answers: list[WireReply] = []
-        url = public_url(settings.base_url or OPENAI_URL)
+        url = public_url(settings)
         self.report = EndpointReport(url=url, model=settings.model)
 
     async def run(self, reply_type: type[BaseModel], max_parallel: int) -> EndpointReport:
@@ -356,10 +351,6 @@ def _total(numbers: Iterable[Number | None]) -> Number | None:
 
 def _fits(text: str, mode: str, reply_type: type[BaseModel]) -> bool:
     """Return whether a reply has the form that its mode requests."""
-    if mode != "text":
-        try:
-            if not isinstance(json.loads(text), dict):
-                return False
-        except ValueError:
-            return False
+    if mode != "text" and json_object(text) is None:
+        return False
     return mode == "json_object" or read_reply(text, reply_type).value is not None

@@ -2,36 +2,20 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from tasks.backbone.endpoint.access import Access
 from tasks.backbone.endpoint.chat import CHAT
-from tasks.backbone.endpoint.connection import (
-    Connections,
-    HttpAnswer,
-    TooLongAnswerError,
-    Upload,
-    answer_in,
-    cause_of,
-    deadline,
-)
+from tasks.backbone.endpoint.connection import Connections, HttpAnswer, TooLongAnswerError, Upload, deadline
 from tasks.backbone.endpoint.failures import Refusal, failed_generation, lacks_capacity, refusal_of
-from tasks.backbone.endpoint.limiter import (
-    PROBE_S,
-    AdaptiveLimit,
-    Pilot,
-    Probe,
-    Queue,
-    SilentError,
-)
+from tasks.backbone.endpoint.limiter import PROBE_S, AdaptiveLimit, Pilot, Probe, Queue, SilentError
 from tasks.backbone.endpoint.messages import MESSAGES
 from tasks.backbone.endpoint.responses import RESPONSES
 from tasks.backbone.endpoint.retry_policy import CONNECT_S, KEPT, RetryPolicy
 from tasks.backbone.endpoint.wire import (
-    OPENAI_URL,
     GarbledAnswerError,
     RefusedInBodyError,
     WireFormat,
@@ -60,7 +44,6 @@ def loss_of(error: Exception, clean: Callable[[str], str], timeout_s: float) -> 
     """Classify an error of the network, whose secrets `clean` removes; raise any other error again."""
     import aiohttp
 
-    error = cause_of(error)
     message = clean(" ".join(str(error).split()))[:200] or type(error).__name__
     match error:
         case TooLongAnswerError():
@@ -112,8 +95,7 @@ class EndpointBackbone:
         self._settings = settings
         self._format = format_of(settings)
         self._access = Access.of(settings)
-        self._identity = identity_of(settings)
-        self._connections: Connections | None = None
+        self.identity: Mapping[str, Any] = identity_of(settings)
         self._limit = AdaptiveLimit(settings.concurrency, settings.name)
         self._retry_policy = RetryPolicy(settings)
         self._over: BackboneError | None = None
@@ -121,11 +103,6 @@ class EndpointBackbone:
         self._probe = Probe(self._access.base.netloc, self._ask_for_models, settings.timeout_s)
         self._pilot = Pilot()
         self._queue = Queue(settings.timeout_s)
-
-    @property
-    def identity(self) -> Mapping[str, Any]:
-        """Model, endpoint and sampling, without secrets."""
-        return self._identity
 
     async def __aenter__(self) -> Self:
         # One more than requests, for the probe.
@@ -139,9 +116,7 @@ class EndpointBackbone:
         """Close the connections. Requests in flight fail."""
         self.wind_down()
         self._probe.close()
-        if self._connections is not None:
-            await self._connections.close()
-            self._connections = None
+        await self._connections.close()
 
     def wind_down(self) -> None:
         """Send no further requests: those in flight may finish, those that wait fail."""
@@ -159,19 +134,7 @@ class EndpointBackbone:
         body = self._format.body(request, self._settings) | ({"n": 1 + len(samples)} if samples else {})
         while True:
             async with self._turn(call) as refusal:
-                outcome: WireReply | Refusal
-                if refusal is not None:
-                    outcome = refusal
-                else:
-                    try:
-                        async with self._queue.turn():
-                            http_request = await self._open.request(self._format.path, body)
-                            response = await self._open.client.send(http_request, stream=True)
-                            answer = await answer_in(response)
-                    except Exception as error:
-                        outcome = self._lost(error)
-                    else:
-                        outcome = self._outcome_of(answer)
+                outcome = refusal or await self._send(body)
                 if isinstance(outcome, WireReply):
                     return self._replied(call, outcome)
                 pause = self._pause_or_raise(call, outcome)
@@ -203,7 +166,7 @@ class EndpointBackbone:
         requests = (call.request, *call.samples)
         tier = answer.tier or call.request.tier
         reply, *further = [
-            self.reply(part, request_key(self._identity, sample), tier, seconds, call.requests - 1)
+            self.reply(part, request_key(self.identity, sample), tier, seconds, call.requests - 1)
             for part, sample in zip(answer.split(len(requests)), requests, strict=False)
         ]
         return replace(reply, further=tuple(further))
@@ -219,38 +182,32 @@ class EndpointBackbone:
             self._end(BackboneError(self.message(message), transient=True, fatal=True, retried=True))
         return None if error is None or self._over else self._lost(error)
 
-    @property
-    def _open(self) -> Connections:
-        assert self._connections is not None, "used outside of `async with`"
-        return self._connections
-
     async def _ask_for_models(self) -> None:
         try:
-            await self._open.send("models")
+            await self._connections.send("models")
         except TooLongAnswerError:
             return
 
-    def _outcome_of(self, answer: HttpAnswer) -> WireReply | Refusal:
-        """Return what an answer to a request for a reply is."""
-        self._probe.answered()
-        if (refusal := self._refused(answer)) is not None:
-            written = failed_generation(answer.status, answer.text)
-            return refusal if written is None else WireReply(storable(written), "", Usage(), truncated=False)
-        return self.read(answer.text)
-
-    async def ask_once(self, body: Mapping[str, Any], tries: int = 2) -> WireReply | Refusal:
-        """Send a request and read its answer, without retries: again only if the server has closed the connection."""
+    async def _send(self, body: Mapping[str, Any]) -> WireReply | Refusal:
+        """Send a request for a reply once, and read its answer."""
         try:
             async with self._queue.turn():
-                answer = await self._open.send(self._format.path, body)
+                answer = await self._connections.send(self._format.path, body)
         except Exception as error:
-            refusal = self._lost(error)
-            return (
-                await self.ask_once(body, tries - 1)
-                if refusal.kind == "connection" and tries > 1
-                else refusal
-            )
-        return self._outcome_of(answer)
+            return self._lost(error)
+        self._probe.answered()
+        written = failed_generation(answer.status, answer.text)
+        return (
+            self.read(answer)
+            if written is None
+            else WireReply(storable(written), "", Usage(), truncated=False)
+        )
+
+    async def ask_once(self, body: Mapping[str, Any]) -> WireReply | Refusal:
+        """Send a request and read its answer, without retries: again only if the server has closed the connection."""
+        outcome = await self._send(body)
+        lost = isinstance(outcome, Refusal) and outcome.kind == "connection"
+        return await self._send(body) if lost else outcome
 
     async def models(self, path: str = "models") -> HttpAnswer | Refusal:
         """Request the list of models, which costs nothing."""
@@ -267,23 +224,23 @@ class EndpointBackbone:
         """Send a request that is none for a reply, without retries; without a body it is a GET."""
         try:
             async with deadline(self._settings.timeout_s):
-                answer = await self._open.send(path, body, upload)
+                answer = await self._connections.send(path, body, upload)
         except Exception as error:
             return self._lost(error)
         return self._refused(answer) or answer
 
     def _refused(self, answer: HttpAnswer) -> Refusal | None:
         """Return the refusal that an answer is; None for an answer with a status of success."""
-        return (
-            None if 200 <= answer.status < 300 else self.refusal(answer.status, answer.headers, answer.text)
-        )
+        return None if 200 <= answer.status < 300 else self._refusal(answer)
 
-    def read(self, text: str) -> WireReply | Refusal:
-        """Read the body of an answer."""
+    def read(self, answer: HttpAnswer) -> WireReply | Refusal:
+        """Read an answer to a request for a reply."""
+        if (refusal := self._refused(answer)) is not None:
+            return refusal
         try:
-            return self._access.without_secrets(self._format.answer(text))
+            return self._access.without_secrets(self._format.answer(answer.text))
         except RefusedInBodyError as error:
-            return self.refusal(error.status, {}, error.body)
+            return self._refusal(HttpAnswer(error.status, {}, error.body))
         except GarbledAnswerError as error:
             hint = "If this happens every time, check base_url: it usually ends in /v1."
             return Refusal("garbled", self._access.clean(str(error)), hint)
@@ -291,11 +248,12 @@ class EndpointBackbone:
     def _lost(self, error: Exception) -> Refusal:
         return loss_of(error, self._access.clean, self._settings.timeout_s)
 
-    def refusal(self, status: int, headers: Mapping[str, str], text: str) -> Refusal:
+    def _refusal(self, answer: HttpAnswer) -> Refusal:
         """Classify an answer that is no reply."""
         extra = {name: f'take "{name}" out of backbone.extra_body' for name in self._settings.extra_body}
         changes = self._format.changes(self._settings) | extra
-        return refusal_of(status, headers, self._access.clean(text), self._settings.key_place, changes)
+        text = self._access.clean(answer.text)
+        return refusal_of(answer.status, answer.headers, text, self._settings.key_place, changes)
 
     def reply(self, answer: WireReply, key: str, tier: str, seconds: float, retries: int) -> Reply:
         """Return the reply in an answer to the request with a key, and its price in a tier."""
@@ -323,7 +281,7 @@ class EndpointBackbone:
         now = asyncio.get_running_loop().time()
         if call.request.tier != STANDARD and lacks_capacity(refusal):
             refusal = replace(refusal, kind="capacity")
-        self._retry_policy.failed(refusal, request_key(self._identity, call.request), now)
+        self._retry_policy.failed(refusal, request_key(self.identity, call.request), now)
         if refusal.kind == "rate_limit":
             self._limit.rate_limited(call.granted_at, refusal.retry_after_s)
         self._raise_if_over()
@@ -342,7 +300,7 @@ class EndpointBackbone:
 
     def message(self, text: str) -> str:
         """Return a message about the endpoint."""
-        endpoint = public_url(self._settings.base_url or OPENAI_URL)
+        endpoint = public_url(self._settings)
         return f'Backbone "{self._settings.name}" ({self._settings.model} at {endpoint}): {text}'
 
     def _end(self, error: BackboneError) -> None:
@@ -361,12 +319,13 @@ WINDOW_S = 0.02
 """Seconds that the first of a request's samples waits for others."""
 
 
-@dataclass
+@dataclass(eq=False)
 class _Group:
-    """Samples of one request that are sent together, each with the future of its reply."""
+    """Samples of one request that are sent together."""
 
-    timer: asyncio.TimerHandle
-    members: list[tuple[Request, "asyncio.Future[Reply | None]"]] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
+    is_full: asyncio.Event = field(default_factory=asyncio.Event)
+    replies: "asyncio.Task[list[Reply]] | None" = None  # fewer than requests if the endpoint leaves some out
 
 
 class SampledBackbone:
@@ -379,14 +338,9 @@ class SampledBackbone:
     def __init__(self, inner: EndpointBackbone, max_samples: int) -> None:
         """Wrap a client; `max_samples` is the highest number of samples in one request."""
         self.inner = inner
+        self.identity = inner.identity
         self._max_samples = max_samples
         self._groups: dict[str, _Group] = {}
-        self._sending: set[asyncio.Task[None]] = set()
-
-    @property
-    def identity(self) -> Mapping[str, Any]:
-        """The inner backbone's: how many samples share a request changes no request."""
-        return self.inner.identity
 
     def wind_down(self) -> None:
         """Send no further requests."""
@@ -396,38 +350,25 @@ class SampledBackbone:
         """Answer one sample."""
         if self._max_samples == 1:
             return await self.inner.complete(request)
-        loop = asyncio.get_running_loop()
         key = f"{request_digest(replace(request, sample=0))} {request.tier}"
-        if key not in self._groups:
-            self._groups[key] = _Group(loop.call_later(WINDOW_S, self._send, key))
-        members = self._groups[key].members
-        waiting: asyncio.Future[Reply | None] = loop.create_future()
-        members.append((request, waiting))
-        if len(members) >= self._max_samples:
-            self._send(key)
-        return await waiting or await self.inner.complete(request)
+        group = self._groups.setdefault(key, _Group())
+        index = len(group.requests)
+        group.requests.append(request)
+        if group.replies is None:
+            group.replies = asyncio.create_task(self._answer(key, group))
+        if len(group.requests) == self._max_samples:
+            del self._groups[key]
+            group.is_full.set()
+        replies = await asyncio.shield(group.replies)
+        return replies[index] if index < len(replies) else await self.inner.complete(request)
 
-    def _send(self, key: str) -> None:
-        group = self._groups.pop(key)
-        group.timer.cancel()
-        sending = asyncio.get_running_loop().create_task(self._answer(group.members))
-        self._sending.add(sending)
-        sending.add_done_callback(self._sending.discard)
-
-    async def _answer(self, members: Sequence[tuple[Request, "asyncio.Future[Reply | None]"]]) -> None:
-        try:
-            reply = await self.inner.complete(*(request for request, _ in members))
-        except BaseException as error:
-            for _, waiting in members:
-                if not waiting.done():
-                    waiting.set_exception(error)
-            if not isinstance(error, Exception):
-                raise
-            return
+    async def _answer(self, key: str, group: _Group) -> list[Reply]:
+        """Send the samples that are requested within a moment, and return their replies."""
+        if not await stopped_within(WINDOW_S, group.is_full) and self._groups.get(key) is group:
+            del self._groups[key]
+        reply = await self.inner.complete(*group.requests)
         replies = [replace(reply, further=()), *reply.further]
-        if len(replies) == 1 < len(members) and self._max_samples > 1:
+        if len(replies) == 1 < len(group.requests) and self._max_samples > 1:
             log.info("the endpoint ignores n: each sample is requested by itself")
             self._max_samples = 1
-        for index, (_, waiting) in enumerate(members):
-            if not waiting.done():
-                waiting.set_result(replies[index] if index < len(replies) else None)
+        return replies

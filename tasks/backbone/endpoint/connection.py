@@ -88,10 +88,16 @@ class Connections:
             api_key="none", base_url=access.url(""), http_client=self.client
         )
 
-    async def request(
+    async def send(
         self, path: str, body: Mapping[str, Any] | None = None, upload: Upload | None = None
-    ) -> "httpx2.Request":
-        """Return a request to send; without a body it is a GET, with an upload its body is a form."""
+    ) -> HttpAnswer:
+        """Send one request and read its answer; without a body it is a GET, with an upload its body is a form.
+
+        Redirects are not followed: the key goes to the endpoint alone. Raises aiohttp.ClientError, OSError or
+        TimeoutError if the connection failed or the answer is damaged, and TooLongAnswerError.
+        """
+        import httpx2
+
         headers = await self._headers()
         content: dict[str, Any] = {}
         if upload is not None:
@@ -99,28 +105,16 @@ class Connections:
         elif body is not None:
             headers["content-type"] = "application/json"
             content = {"content": json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()}
-        method = "GET" if body is None else "POST"
-        return self.client.build_request(method, self._access.url(path), headers=headers, **content)
-
-    async def send(
-        self, path: str, body: Mapping[str, Any] | None = None, upload: Upload | None = None
-    ) -> HttpAnswer:
-        """Send one request, as `request` returns it, and read its answer.
-
-        Redirects are not followed: the key goes to the endpoint alone. Raises aiohttp.ClientError, OSError or
-        TimeoutError if the connection failed or the answer is damaged, and TooLongAnswerError.
-        """
-        import httpx2
-
-        request = await self.request(path, body, upload)
         # Some servers close the connection after an error without saying so, and lose the request that follows:
         # a GET has a connection of its own.
         client = self._new_client() if body is None else self.client
+        method = "GET" if body is None else "POST"
+        request = client.build_request(method, self._access.url(path), headers=headers, **content)
         try:
             response = await client.send(request, stream=True)
-            return await answer_in(response, MAX_FILE_BYTES if body is None else None)
+            return await _answer_in(response, MAX_FILE_BYTES if body is None else MAX_BYTES)
         except httpx2.HTTPError as error:
-            raise cause_of(error) from error
+            raise _cause_of(error) from error
         finally:
             if client is not self.client:
                 await client.aclose()
@@ -146,10 +140,10 @@ class Connections:
         await self.client.aclose()
 
 
-async def answer_in(response: "httpx2.Response", max_bytes: int | None = None) -> HttpAnswer:
-    """Read the body of a response, and close it; TooLongAnswerError beyond `max_bytes`, by default `MAX_BYTES`."""
+async def _answer_in(response: "httpx2.Response", max_bytes: int) -> HttpAnswer:
+    """Read the body of a response, and close it; TooLongAnswerError beyond `max_bytes`."""
     try:
-        content = await _content(response, max_bytes or MAX_BYTES)
+        content = await _content(response, max_bytes)
     finally:
         await response.aclose()
     # UTF-8, which JSON always is, whatever charset the header names.
@@ -158,6 +152,8 @@ async def answer_in(response: "httpx2.Response", max_bytes: int | None = None) -
 
 async def _content(response: "httpx2.Response", max_bytes: int) -> bytes:
     """Return the body, decompressed."""
+    import aiohttp
+
     packed = bytearray()
     if int(response.headers.get("content-length") or 0) > max_bytes:
         raise TooLongAnswerError
@@ -173,30 +169,18 @@ async def _content(response: "httpx2.Response", max_bytes: int) -> bytes:
     except zlib.error as error:
         if packed.lstrip().startswith((b"{", b"[", b"data:")):
             return bytes(packed)  # not compressed, though the header says so
-        raise _damaged(str(error)) from error
+        raise aiohttp.ClientPayloadError(str(error)) from error
     if len(content) > max_bytes:
         raise TooLongAnswerError
     if not unpacking.eof:
-        raise _damaged("its compressed body is cut off")
+        raise aiohttp.ClientPayloadError("its compressed body is cut off")
     return content
 
 
-def _damaged(why: str) -> Exception:
+def _cause_of(error: Exception) -> Exception:
+    """Return aiohttp's error behind an error of the HTTP client, which reports a lost connection as a timeout."""
     import aiohttp
 
-    return aiohttp.ClientPayloadError(why)
-
-
-def cause_of(error: Exception) -> Exception:
-    """Return aiohttp's error behind an error of the HTTP client, which reports a lost connection as a timeout.
-
-    Any other error is returned unchanged.
-    """
-    import aiohttp
-    import httpx2
-
-    if not isinstance(error, httpx2.HTTPError):
-        return error
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, aiohttp.ClientError | TimeoutError | OSError):

@@ -10,17 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Kind = Literal[
-    "rate_limit",
-    "capacity",
-    "server",
-    "connection",
-    "timeout",
-    "garbled",
-    "quota",
-    "access",
-    "settings",
-    "request",
-]
+    "rate_limit", "capacity", "server", "connection", "timeout", "garbled", "quota", "access", "settings", "request",
+]  # fmt: skip
 
 TRANSIENT: frozenset[Kind] = frozenset(
     {"rate_limit", "capacity", "server", "connection", "timeout", "garbled"}
@@ -115,11 +106,7 @@ def is_out_of_tokens(refusal: Refusal) -> bool:
 
 
 def refusal_of(
-    status: int,
-    headers: Mapping[str, str],
-    body: str,
-    key_place: str | None = None,
-    changes: Mapping[str, str] | None = None,
+    status: int, headers: Mapping[str, str], body: str, key_place: str | None, changes: Mapping[str, str]
 ) -> Refusal:
     """Classify an HTTP response that holds no reply, or the error in the body of one with status 200.
 
@@ -157,9 +144,9 @@ def refusal_of(
     passes = status in _RATE_LIMITS or status in _PASSING
     if not passes and ("context_length_exceeded" in codes or status == 413 or _is_prompt_too_long(text)):
         return Refusal("request", message, _SHORTER)
-    refused = _refused_parameter(error, text, changes or {}, words=not passes)
+    refused = _refused_parameter(error, text, changes, words=not passes)
     if refused is not None:
-        advice = f"The endpoint does not take {refused} as it is sent: {(changes or {})[refused]}."
+        advice = f"The endpoint does not take {refused} as it is sent: {changes[refused]}."
         return Refusal("settings", message, advice)
     if _NO_SYSTEM_ROLE.search(message):
         advice = "The model's chat template has no system role: set backbone.system_role=false."

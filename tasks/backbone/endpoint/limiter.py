@@ -4,8 +4,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from weakref import WeakValueDictionary
 
 from tasks.backbone.endpoint.connection import Deadline, deadline
@@ -134,19 +133,14 @@ class Pilot:
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
         """Wait until a request may be sent; the block sends it."""
-        alone = False
-        if not self._answered:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(ALONE_S):
-                    alone = await self._alone.acquire()
-        if alone and self._answered:
-            self._alone.release()
-            alone = False
-        try:
+        async with AsyncExitStack() as stack:
+            if not self._answered:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(ALONE_S):
+                        await stack.enter_async_context(self._alone)
+            if self._answered:
+                await stack.aclose()
             yield
-        finally:
-            if alone:
-                self._alone.release()
 
     def answered(self) -> None:
         """Note that a request was answered."""
@@ -161,15 +155,8 @@ class SilentError(Exception):
     """Endpoint that accepts connections and does not answer."""
 
 
-@dataclass(eq=False, slots=True, weakref_slot=True)
-class Contact:
-    """Whether an endpoint has answered, with any status; shared by all clients of this process."""
-
-    made: bool = False
-
-
-_CONTACTS: WeakValueDictionary[str, Contact] = WeakValueDictionary()
-"""Contacts by host and port; each exists as long as a client of it."""
+_ANSWERED: WeakValueDictionary[str, asyncio.Event] = WeakValueDictionary()
+"""Whether an endpoint has answered, with any status, by host and port, as long as this process has a client of it."""
 
 
 class Probe:
@@ -181,14 +168,14 @@ class Probe:
     """
 
     def __init__(self, host: str, ask: Callable[[], Awaitable[object]], timeout_s: float) -> None:
-        self._contact = _CONTACTS.setdefault(host, Contact())
+        self._has_answered = _ANSWERED.setdefault(host, asyncio.Event())
         self._ask = ask
         self.timeout_s = min(PROBE_S, timeout_s)
         self._asking: asyncio.Task[Exception | None] | None = None
 
     async def failure(self) -> Exception | None:
         """Return why no request can be sent; None if it has answered. All callers wait for the same answer."""
-        if self._contact.made:
+        if self._has_answered.is_set():
             return None
         if self._asking is None:
             self._asking = asyncio.create_task(self._asked())
@@ -196,7 +183,7 @@ class Probe:
 
     def answered(self) -> None:
         """Note that the endpoint has answered."""
-        self._contact.made = True
+        self._has_answered.set()
 
     def close(self) -> None:
         """Stop the probe."""
@@ -211,7 +198,7 @@ class Probe:
             # What connects within no time is not there; the client of another model may have had an answer.
             from aiohttp import ConnectionTimeoutError
 
-            if self._contact.made:
+            if self._has_answered.is_set():
                 return None
             return error if isinstance(error, ConnectionTimeoutError) else SilentError()
         except Exception as error:

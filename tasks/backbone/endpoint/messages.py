@@ -1,28 +1,10 @@
 """Anthropic's Messages API as plain data (API reference "Messages", types of the anthropic SDK 2.12)."""
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
-from tasks.backbone.endpoint.wire import (
-    NO_TOOLS,
-    GarbledAnswerError,
-    RefusedInBodyError,
-    WireFormat,
-    WireReply,
-    arguments_object,
-    count,
-    merged,
-    object_in,
-    part,
-    parts,
-    response_format,
-    temperature_of,
-    texts,
-    tier_of,
-    tool_call,
-    tool_name,
-)
+from tasks.backbone.endpoint import wire
+from tasks.backbone.endpoint.wire import WireFormat, WireReply
 from tasks.backbone.protocol import Message, Request
 from tasks.backbone.replies.thoughts import with_thoughts
 from tasks.core.outcome import Usage
@@ -44,7 +26,7 @@ def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
     """
     marked = settings.has_prefix_cache
     limit = settings.reply_tokens or REPLY_TOKENS
-    thinking = count(part(settings.extra_body, "thinking"), "budget_tokens") or 0
+    thinking = wire.count(wire.part(settings.extra_body, "thinking"), "budget_tokens") or 0
     body: dict[str, Any] = {
         "model": settings.model,
         "max_tokens": limit + thinking if thinking >= limit else limit,
@@ -65,17 +47,17 @@ def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
     system = "\n\n".join(message.content for message in request.messages if message.role == "system")
     if system:
         body["system"] = system
-    if (temperature := temperature_of(request, settings)) is not None:
+    if (temperature := wire.temperature_of(request, settings)) is not None:
         body["temperature"] = temperature
     config: dict[str, Any] = {}
     if settings.reasoning_effort is not None:
         config["effort"] = settings.reasoning_effort
-    named = part(response_format(request, settings), "json_schema")
+    named = wire.part(wire.response_format(request, settings), "json_schema")
     if named.get("strict"):  # the API refuses a schema with an object of any keys
         config["format"] = {"type": "json_schema", "schema": named["schema"]}
     if config:
         body["output_config"] = config
-    return merged(body, settings.extra_body)
+    return wire.merged(body, settings.extra_body)
 
 
 def _sent(message: Message, *, marked: bool) -> Iterator[dict[str, Any]]:
@@ -88,8 +70,8 @@ def _sent(message: Message, *, marked: bool) -> Iterator[dict[str, Any]]:
         {
             "type": "tool_use",
             "id": call.id,
-            "name": tool_name(call.name),
-            "input": arguments_object(call.arguments),
+            "name": wire.tool_name(call.name),
+            "input": wire.arguments_object(call.arguments),
         }
         for call in message.calls
     ]
@@ -122,7 +104,7 @@ def changes_of(settings: BackboneSettings) -> dict[str, str]:
         "output_format": mode,
         "max_tokens": "change backbone.max_tokens",
         "cache_control": "set backbone.prefix_cache=false",
-        **dict.fromkeys(("tools", "tool_use"), NO_TOOLS),
+        **dict.fromkeys(("tools", "tool_use"), wire.NO_TOOLS),
     }
 
 
@@ -131,46 +113,46 @@ def answer_of(text: str) -> WireReply:
 
     What a model wrote before it refused is left out, as the documentation of `stop_reason` asks.
     """
-    content = object_in(text, "message")
+    content = wire.object_in(text, "message")
     if content.get("type") == "error" or (content.get("error") and not content.get("content")):
-        raise RefusedInBodyError(content.get("error"), json.dumps({"error": content.get("error")}), 500)
+        raise wire.RefusedInBodyError(content.get("error"), 500)
     reason = content.get("stop_reason")
     if not isinstance(content.get("content"), list) or not reason:
-        raise GarbledAnswerError("the answer is no message that has ended")
-    blocks = parts(content, "content")
-    said = texts(blocks, "text")
+        raise wire.GarbledAnswerError("the answer is no message that has ended")
+    blocks = wire.parts(content, "content")
+    said = wire.texts(blocks, "text")
     if reason == "refusal":
-        said = str(part(content, "stop_details").get("explanation") or "The model refused to answer.")
+        said = str(wire.part(content, "stop_details").get("explanation") or "The model refused to answer.")
     return WireReply(
-        text=storable(with_thoughts(texts(blocks, "thinking", "thinking"), said)),
+        text=storable(with_thoughts(wire.texts(blocks, "thinking", "thinking"), said)),
         model=storable(str(content.get("model") or "")),
         usage=usage_of(content.get("usage")),
         truncated=reason in TRUNCATED,
         calls=tuple(
-            tool_call(block.get("name"), block.get("input"), block.get("id"))
+            wire.tool_call(block.get("name"), block.get("input"), block.get("id"))
             for block in blocks
             if block.get("type") == "tool_use" and reason != "refusal"
         ),
-        tier=tier_of(part(content, "usage")),
+        tier=wire.tier_of(wire.part(content, "usage")),
     )
 
 
 def usage_of(usage: Any) -> Usage:
     """Return the token counts in a message's `usage`, whose `input_tokens` are those that no cache has to do with."""
-    fresh, output = count(usage, "input_tokens"), count(usage, "output_tokens")
-    read, written = (count(usage, f"cache_{name}_input_tokens") for name in ("read", "creation"))
+    fresh, output = wire.count(usage, "input_tokens"), wire.count(usage, "output_tokens")
+    read, written = (wire.count(usage, f"cache_{name}_input_tokens") for name in ("read", "creation"))
     return Usage(
         input=None if fresh is None else fresh + (read or 0) + (written or 0),
         cached_input=read,
         output=output,
-        reasoning=count(part(usage, "output_tokens_details"), "thinking_tokens"),
+        reasoning=wire.count(wire.part(usage, "output_tokens_details"), "thinking_tokens"),
         cache_write=written,
     )
 
 
 def takes_tools(settings: BackboneSettings) -> bool:
     """Return whether requests may offer tools: not with extended thinking, whose blocks would have to be sent back."""
-    return part(settings.extra_body, "thinking").get("type") in (None, "disabled")
+    return wire.part(settings.extra_body, "thinking").get("type") in (None, "disabled")
 
 
 MESSAGES = WireFormat(

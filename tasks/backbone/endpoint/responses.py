@@ -3,34 +3,12 @@
 Responses are not stored at the provider (`store: false`), unless `extra_body` says so. There is no seed.
 """
 
-import json
 from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
-from tasks.backbone.endpoint.wire import (
-    FILTERED,
-    NO_TOOLS,
-    GarbledAnswerError,
-    RefusedInBodyError,
-    WireFormat,
-    WireReply,
-    arguments_text,
-    cache_key_fields,
-    count,
-    function_of,
-    merged,
-    object_in,
-    part,
-    parts,
-    response_format,
-    temperature_of,
-    texts,
-    tier_fields,
-    tier_of,
-    tool_call,
-    tool_name,
-)
+from tasks.backbone.endpoint import wire
+from tasks.backbone.endpoint.wire import WireFormat, WireReply
 from tasks.backbone.protocol import Message, Request
 from tasks.backbone.replies.thoughts import with_thoughts
 from tasks.core.outcome import STANDARD, Usage
@@ -50,18 +28,20 @@ def body_of(request: Request, settings: BackboneSettings) -> dict[str, Any]:
         "store": False,
     }
     if request.tools:
-        body["tools"] = [{"type": "function", "strict": False} | function_of(tool) for tool in request.tools]
-    if (temperature := temperature_of(request, settings)) is not None:
+        body["tools"] = [
+            {"type": "function", "strict": False} | wire.function_of(tool) for tool in request.tools
+        ]
+    if (temperature := wire.temperature_of(request, settings)) is not None:
         body["temperature"] = temperature
     if settings.reasoning_effort is not None:
         body["reasoning"] = {"effort": settings.reasoning_effort}
     if settings.reply_tokens is not None:
         body["max_output_tokens"] = settings.reply_tokens
-    if (reply_format := response_format(request, settings)) is not None:
+    if (reply_format := wire.response_format(request, settings)) is not None:
         schema = reply_format.pop("json_schema", {})
         body["text"] = {"format": reply_format | schema}
-    fields = tier_fields(request) | cache_key_fields(request, settings)
-    return merged(body | fields, settings.extra_body)
+    fields = wire.tier_fields(request) | wire.cache_key_fields(request, settings)
+    return wire.merged(body | fields, settings.extra_body)
 
 
 def _sent(message: Message) -> Iterator[dict[str, Any]]:
@@ -69,11 +49,11 @@ def _sent(message: Message) -> Iterator[dict[str, Any]]:
     if message.content or not message.calls:
         yield {"role": message.role, "content": message.content}
     for call in message.calls:
-        arguments = arguments_text(call.arguments)
+        arguments = wire.arguments_text(call.arguments)
         yield {
             "type": "function_call",
             "call_id": call.id,
-            "name": tool_name(call.name),
+            "name": wire.tool_name(call.name),
             "arguments": arguments,
         }
     for call in message.calls:
@@ -89,7 +69,7 @@ def changes_of(settings: BackboneSettings) -> dict[str, str]:
         "service_tier": f"set backbone.tier={STANDARD}",
         "text": mode,
         "text.format": mode,
-        **dict.fromkeys(("tools", "tool_choice"), NO_TOOLS),
+        **dict.fromkeys(("tools", "tool_choice"), wire.NO_TOOLS),
         "max_output_tokens": "change backbone.max_tokens (16 or more), or set it to null",
     }
 
@@ -99,26 +79,27 @@ def answer_of(body: str) -> WireReply:
 
     Comments that the model makes before its final answer (phase "commentary") are part of its thoughts.
     """
-    content = object_in(body, "response")
+    content = wire.object_in(body, "response")
     status, error = content.get("status"), content.get("error")
     if error:
-        code = str(part(content, "error").get("code"))
-        raise RefusedInBodyError(error, json.dumps({"error": error}), STATUSES.get(code, 400))
+        code = str(wire.part(content, "error").get("code"))
+        raise wire.RefusedInBodyError(error, STATUSES.get(code, 400))
     if status not in ("completed", "incomplete") or not isinstance(content.get("output"), list):
-        raise GarbledAnswerError(f"the answer is no response that has ended (status {status})")
-    output = parts(content, "output")
+        raise wire.GarbledAnswerError(f"the answer is no response that has ended (status {status})")
+    output = wire.parts(content, "output")
     thoughts = [
-        texts(parts(item, "content"), "reasoning_text") or texts(parts(item, "summary"), "summary_text")
+        wire.texts(wire.parts(item, "content"), "reasoning_text")
+        or wire.texts(wire.parts(item, "summary"), "summary_text")
         for item in output
         if item.get("type") == "reasoning"
     ]
     said = {True: "", False: ""}  # by whether it is commentary
     for item in (item for item in output if item.get("type") == "message"):
-        blocks = parts(item, "content")
-        text = texts(blocks, "output_text") or texts(blocks, "refusal", "refusal")
+        blocks = wire.parts(item, "content")
+        text = wire.texts(blocks, "output_text") or wire.texts(blocks, "refusal", "refusal")
         said[item.get("phase") == "commentary"] += text
-    reason = part(content, "incomplete_details").get("reason") if status == "incomplete" else None
-    filtered = FILTERED if reason == "content_filter" else ""
+    reason = wire.part(content, "incomplete_details").get("reason") if status == "incomplete" else None
+    filtered = wire.FILTERED if reason == "content_filter" else ""
     thought = "\n\n".join(filter(None, (*thoughts, said[True])))
     return WireReply(
         text=storable(with_thoughts(thought, filtered or said[False])),
@@ -126,24 +107,24 @@ def answer_of(body: str) -> WireReply:
         usage=usage_of(content.get("usage")),
         truncated=status == "incomplete" and not filtered,
         calls=tuple(
-            tool_call(item.get("name"), item.get("arguments"), item.get("call_id"))
+            wire.tool_call(item.get("name"), item.get("arguments"), item.get("call_id"))
             for item in output
             if item.get("type") == "function_call"
         ),
-        tier=tier_of(content),
+        tier=wire.tier_of(content),
     )
 
 
 def usage_of(usage: Any) -> Usage:
     """Return the token counts in a response's `usage`."""
-    read = count(usage, "input_tokens")
-    cached = count(part(usage, "input_tokens_details"), "cached_tokens")
+    read = wire.count(usage, "input_tokens")
+    cached = wire.count(wire.part(usage, "input_tokens_details"), "cached_tokens")
     return Usage(
         input=read,
         cached_input=cached if cached is None or read is None or cached <= read else None,
-        output=count(usage, "output_tokens"),
-        reasoning=count(part(usage, "output_tokens_details"), "reasoning_tokens"),
-        cache_write=count(part(usage, "input_tokens_details"), "cache_write_tokens"),
+        output=wire.count(usage, "output_tokens"),
+        reasoning=wire.count(wire.part(usage, "output_tokens_details"), "reasoning_tokens"),
+        cache_write=wire.count(wire.part(usage, "input_tokens_details"), "cache_write_tokens"),
     )
 
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, Literal
 from urllib.parse import urlsplit, urlunsplit
 
-from tasks.backbone.protocol import Request, Tool, shared_prefix_digest
+from tasks.backbone.protocol import Request, Tool, json_object, shared_prefix_digest
 from tasks.backbone.replies.json_text import is_strict
 from tasks.core.outcome import STANDARD, ToolCall, Usage
 from tasks.core.wording import storable
@@ -22,10 +22,10 @@ class GarbledAnswerError(ValueError):
 class RefusedInBodyError(ValueError):
     """Response with status 200 whose body is an `error` object, or whose reply was interrupted."""
 
-    def __init__(self, error: Any, body: str, status: int = 502) -> None:
+    def __init__(self, error: Any, status: int = 502) -> None:
         code = error.get("code") if isinstance(error, dict) else None
         self.status = code if isinstance(code, int) and 400 <= code < 600 else status
-        self.body = body
+        self.body = json.dumps({"error": error})
         super().__init__(self.status)
 
 
@@ -33,15 +33,6 @@ FILTERED = "The content filter stopped the reply."
 """Text of a reply that a filter left empty."""
 STANDARD_NAMES = ("default", "on_demand", "standard")
 """Names of the standard tier in an answer: of OpenAI, of Groq, of Anthropic."""
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A further reply in an answer: as the fields of `WireReply`."""
-
-    text: str
-    truncated: bool
-    calls: tuple[ToolCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +45,7 @@ class WireReply:
     usage: Usage  # None for a count that is missing or implausible
     truncated: bool  # whether the model stopped at its token limit
     cost_usd: float | None = None  # cost that the endpoint reports, as gateways do
-    further: tuple[Choice, ...] = ()  # the replies behind the first one, where several were requested
+    further: "tuple[WireReply, ...]" = ()  # the replies behind the first one, where several were requested
     calls: tuple[ToolCall, ...] = ()  # tools that the model calls, without results
     tier: str | None = None  # service tier in which it was answered; None if the endpoint does not report it
 
@@ -68,18 +59,15 @@ class WireReply:
 
         The input counts for the first one, and output and a reported cost are divided: the sum is what was paid.
         """
-        choices = [Choice(self.text, self.truncated, self.calls), *self.further][:count]
+        replies = [self, *self.further][:count]
         return [
             replace(
-                self,
-                text=choice.text,
-                truncated=choice.truncated,
-                calls=choice.calls,
+                reply,
                 further=(),
-                usage=_share(self.usage, index, len(choices)),
-                cost_usd=None if self.cost_usd is None else self.cost_usd / len(choices),
+                usage=_share(self.usage, index, len(replies)),
+                cost_usd=None if self.cost_usd is None else self.cost_usd / len(replies),
             )
-            for index, choice in enumerate(choices)
+            for index, reply in enumerate(replies)
         ]
 
 
@@ -141,11 +129,8 @@ def arguments_object(arguments: str) -> dict[str, Any]:
     >>> arguments_object('{"sql": "SELECT 1"}'), arguments_object("SELECT 1")
     ({'sql': 'SELECT 1'}, {'malformed': 'SELECT 1'})
     """
-    try:
-        content = json.loads(arguments)
-    except (ValueError, RecursionError):
-        content = None
-    return content if isinstance(content, dict) else {"malformed": arguments}
+    content = json_object(arguments)
+    return {"malformed": arguments} if content is None else content
 
 
 @lru_cache(maxsize=4096)
@@ -256,7 +241,7 @@ def cache_key_fields(request: Request, settings: BackboneSettings) -> dict[str, 
     Other endpoints with this protocol may refuse the field.
     """
     digest = shared_prefix_digest(request)
-    if digest is None or public_url(settings.base_url or OPENAI_URL) != OPENAI_URL:
+    if digest is None or public_url(settings) != OPENAI_URL:
         return {}
     return {"prompt_cache_key": digest}
 
@@ -277,36 +262,17 @@ def merged(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
 
 OPENAI_URL = "https://api.openai.com/v1"
 
-SENT_ONLY = frozenset(
-    {
-        "cache_control",
-        "metadata",
-        "priority",
-        "prompt_cache_key",
-        "prompt_cache_options",
-        "prompt_cache_retention",
-        "provider",
-        "request_id",
-        "route",
-        "safety_identifier",
-        "service_tier",
-        "store",
-        "tags",
-        "usage",
-        "user",
-    }
-)
+SENT_ONLY = frozenset({
+    "cache_control", "metadata", "priority", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention",
+    "provider", "request_id", "route", "safety_identifier", "service_tier", "store", "tags", "usage", "user",
+})  # fmt: skip
 """Fields of the body that change the price, routing or accounting of a call, but not its reply. They are sent, but are
 not part of the identity of a request: replies are reused when they change."""
 
 
-def public_url(url: str) -> str:
-    """Return the URL without user, password, query and trailing slash.
-
-    >>> public_url("https://me:secret@host:8000/v1/?key=secret")
-    'https://host:8000/v1'
-    """
-    parts = urlsplit(url)
+def public_url(settings: BackboneSettings) -> str:
+    """Return the endpoint's URL without user, password, query and trailing slash."""
+    parts = urlsplit(settings.base_url or OPENAI_URL)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
 
 
@@ -337,7 +303,7 @@ def identity_of(settings: BackboneSettings) -> dict[str, Any]:
 def address_of(settings: BackboneSettings) -> str:
     """Return the endpoint's URL; its query is part of it, which may name a deployment or a version, and no secret."""
     query = urlsplit(settings.base_url or "").query
-    return public_url(settings.base_url or OPENAI_URL) + (f"?{query}" if query else "")
+    return public_url(settings) + (f"?{query}" if query else "")
 
 
 def response_mode_of(settings: BackboneSettings) -> str:

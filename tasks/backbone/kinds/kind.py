@@ -19,31 +19,21 @@ from tasks.settings.kinds import BACKBONES, PIPELINES, STAGES
 
 @dataclass(frozen=True)
 class BackboneKind:
-    """One kind of backbones: what `kind:` in a backbone's settings names.
+    """One kind of backbones: what `kind:` in a backbone's settings names."""
 
-    Attributes:
-        make: makes a backbone from its settings. If that is an async context manager, it is entered for the run; if
-            it has a method `wind_down`, that is called when nothing more is to be sent.
-        settings: the model of its settings.
-        check: finds what would prevent requests, before anything is paid; raises
-            ConfigurationError.
-        paid: whether replies cost money or time: they are then kept in the reply cache.
-        replays: whether it answers from a recording.
-        samples: whether it can answer a request again at a temperature above 0.
-        tiers: service tiers beside the standard one in which it can send a request.
-        tools: returns whether a backbone with these settings calls the tools that a request offers.
-        endpoint: whether it sends the requests to an endpoint, as `EndpointBackbone` does.
-    """
-
+    # makes a backbone from its settings; if that is an async context manager, it is entered for the run, and if it has
+    # a method `wind_down`, that is called when nothing more is to be sent
     make: Callable[[Any], Backbone]
-    settings: type[BackboneSettings] = BackboneSettings
+    settings: type[BackboneSettings] = BackboneSettings  # the model of its settings
+    # finds what would prevent requests, before anything is paid; raises ConfigurationError
     check: Callable[[Any], object] = bool
-    paid: bool = True
-    replays: bool = False
-    samples: bool = True
+    paid: bool = True  # whether replies cost money or time: they are then kept in the reply cache
+    replays: bool = False  # whether it answers from a recording
+    samples: bool = True  # whether it can answer a request again at a temperature above 0
+    # whether a backbone with these settings calls the tools that a request offers
     tools: Callable[[Any], bool] = lambda settings: False
-    endpoint: bool = False
-    tiers: frozenset[str] = frozenset()
+    endpoint: bool = False  # whether it sends the requests to an endpoint, as `EndpointBackbone` does
+    tiers: frozenset[str] = frozenset()  # beside the standard one: those in which it can send a request
 
 
 def kind_of(settings: BackboneSettings) -> BackboneKind:

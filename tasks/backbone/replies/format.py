@@ -22,15 +22,11 @@ class ReplyFormat:
     Prompts and stages know this format only. Another one is a subclass that overrides what differs: the instruction
     in the prompt, earlier replies in a conversation, the schema that the endpoint enforces, the reading of replies.
     An instance has no state.
-
-    Attributes:
-        version: raise it when the format sends or reads something else than before: stage results of another version
-            are not reused.
-        reasons: whether a reply holds the model's reasoning beside its answer, which the estimate of a sweep adds.
     """
 
+    # to be raised when the format sends or reads something else than before: stage results of another are not reused
     version = 2
-    reasons = False
+    reasons = False  # whether a reply holds the model's reasoning beside its answer, which an estimate adds
 
     def schema(self, reply_type: type[BaseModel]) -> Mapping[str, Any] | None:
         """Return the JSON schema that the endpoint is to enforce; None for free text."""

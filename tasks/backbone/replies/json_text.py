@@ -34,9 +34,8 @@ _CLOSING = {"{": "}", "[": "]"}
 class Reading(Generic[T]):
     """What was read in a reply."""
 
-    value: (
-        T | None
-    )  # an object or a list, or an object of the type asked for; None when nothing could be read
+    # an object or a list, or an object of the type asked for; None when nothing could be read
+    value: T | None
     # how: "json" the text is JSON; "fenced" it is in a code fence; "text" it is within prose; "repaired" it was
     # broken; "failed" there is none
     path: Path
@@ -72,8 +71,8 @@ def readings(text: str) -> Iterator[Reading[Value]]:
         if value is not None:
             yield Reading(value, "text")
     for broken in (*(content for content in fences if content[:1] in _CLOSING), *spans):
-        value = _repaired(broken)
-        if value is not None:
+        # Line breaks within strings, then Python's own notation, which json_repair reads less faithfully.
+        if value := _loaded(broken, strict=False) or _python(broken) or _mended(broken):
             yield Reading(value, "repaired")
 
 
@@ -132,11 +131,6 @@ def _spans(text: str) -> Iterator[str]:
         yield from _spans(text[start + 1 :])  # a bracket in prose; its tail comes last
     if closers:
         yield text[start:]
-
-
-def _repaired(text: str) -> Value | None:
-    # Line breaks within strings, then Python's own notation, which json_repair reads less faithfully.
-    return _loaded(text, strict=False) or _python(text) or _mended(text) or None
 
 
 def _python(text: str) -> Value | None:

@@ -1,8 +1,9 @@
 """Thoughts of reasoning models in the text of a reply, in every notation that servers are known to leave there."""
 
-import json
 import re
 from typing import NamedTuple
+
+from tasks.backbone.protocol import json_object
 
 
 class Notation(NamedTuple):
@@ -74,7 +75,7 @@ def split_thoughts(text: str) -> tuple[str, str]:
     """
     text = text.removeprefix("\ufeff")
     begun = _PREFIX.sub("", text)
-    if begun.startswith("{") and _is_object(begun):
+    if begun.startswith("{") and json_object(begun) is not None:
         return "", text
     text, begun = (_CONSTRAINED.sub(_FINAL, part) for part in (text, begun))
     opened = next((notation for notation in NOTATIONS if begun.startswith(notation.start)), None)
@@ -89,29 +90,17 @@ def split_thoughts(text: str) -> tuple[str, str]:
 
 
 def without_thoughts(text: str) -> str:
-    """Return a reply without the thoughts before its answer.
-
-    >>> without_thoughts("<think>Which table?</think> SELECT 1")
-    ' SELECT 1'
-    """
+    """Return a reply without the thoughts before its answer."""
     return split_thoughts(text)[1]
 
 
 def thoughts_of(text: str) -> str:
-    """Return the thoughts before the answer of a reply; "" if there are none.
-
-    >>> thoughts_of("<think>Which table?</think> SELECT 1")
-    'Which table?'
-    """
+    """Return the thoughts before the answer of a reply; "" if there are none."""
     return split_thoughts(text)[0]
 
 
 def with_thoughts(thoughts: str, answer: str) -> str:
-    """Return a reply whose thoughts came in a field of their own, in the form of models that write them into it.
-
-    >>> with_thoughts("Which table?", "SELECT 1")
-    '<think>Which table?</think>SELECT 1'
-    """
+    """Return a reply whose thoughts came in a field of their own, in the form of models that write them into it."""
     return f"<think>{thoughts}</think>{answer}" if thoughts else answer
 
 
@@ -123,10 +112,3 @@ def _unmarked(thoughts: str) -> str:
         elif thoughts.startswith(notation.start):
             thoughts = thoughts.removeprefix(notation.start).removesuffix(notation.end)
     return _PREFIX.sub("", thoughts).strip()
-
-
-def _is_object(text: str) -> bool:
-    try:
-        return isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        return False

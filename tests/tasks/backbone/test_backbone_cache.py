@@ -18,7 +18,7 @@ from tasks.backbone.cache.base import reply as reply_table
 from tasks.backbone.cache.entry import DamagedEntry, Entry
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
 from tasks.backbone.protocol import Message, Reply, Request, request_key
-from tasks.core.errors import ConfigurationError, CrosscheckError, StoreError
+from tasks.core.errors import CrosscheckError, StoreError
 from tasks.core.outcome import Call, Usage
 from tests.support.postgres import new_database
 
@@ -264,19 +264,11 @@ def test_entries_are_listed_newest_first_with_their_request(
     assert datetime.datetime.fromisoformat(new.created_at).tzinfo is not None
 
 
-def test_pruning_deletes_the_replies_of_a_model_or_all(cache: ReplyCache) -> None:
+def test_pruning_deletes_the_replies_of_a_model(cache: ReplyCache) -> None:
     first, other = put(cache, "first"), put(cache, "other", model="other")
     assert cache.prune("none") == 0
     assert cache.prune("other") == 1
     assert cache.get(other.call.request) is None and cache.get(first.call.request) is not None
-    assert cache.prune(all=True) == 1
-    assert cache.stats().entries == 0
-
-
-def test_pruning_without_a_condition_is_refused(cache: ReplyCache) -> None:
-    put(cache, "q")
-    with pytest.raises(ConfigurationError):
-        cache.prune()
     assert cache.stats().entries == 1
 
 
@@ -284,7 +276,7 @@ def test_pruning_gives_the_space_back(file: ReplyCache) -> None:
     for number in range(50):
         put(file, str(number), "x" * 20_000)
     before = file.stats().bytes
-    file.prune(all=True)
+    file.prune("m-2026")
     assert file.stats().bytes < before / 10
 
 
@@ -330,7 +322,7 @@ NO_UTF8_BUT_TEXT = {"text": cast(literal(b"SELE\xffCT"), Text)}
 def test_a_damaged_reply_is_named_and_removed_and_the_others_are_read(
     cache: ReplyCache, values: dict[str, object], caplog: pytest.LogCaptureFixture
 ) -> None:
-    if values is NO_UTF8_BUT_TEXT and cache.place.startswith("postgres"):
+    if values is NO_UTF8_BUT_TEXT and cache.location.startswith("postgres"):
         pytest.skip("the column holds bytes there")
     replies = [put(cache, text) for text in ("first", "second", "third")]
     key = damage(cache, replies[1], **values)

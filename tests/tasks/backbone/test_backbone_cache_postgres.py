@@ -187,7 +187,7 @@ def test_replies_that_come_while_the_database_is_away_are_saved_when_it_is_back(
     assert through.get(first.call.request) == first
     assert through.get(second.call.request) == second
     assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert through.place in caplog.text
+    assert through.location in caplog.text
     assert saved(postgres_database) == []
     gateway.open()
     put(through, "s", "third")

@@ -68,12 +68,12 @@ def test_an_answer_is_taken_for_what_it_means(status: int, error: dict[str, str]
     "body", ["", "<html>", "null", "[]", "42", '{"error": "text"}', '[{"error": {"code": 1}}]', "[" * 9999]
 )
 def test_any_body_can_be_read(body: str) -> None:
-    refusal = refusal_of(500, {}, body)
+    refusal = refusal_of(500, {}, body, None, {})
     assert refusal.kind == "server" and refusal.message.startswith("HTTP 500")
 
 
 def test_a_long_message_is_cut_and_on_one_line() -> None:
-    message = refusal_of(500, {}, "line\n" * 1000).message
+    message = refusal_of(500, {}, "line\n" * 1000, None, {}).message
     assert len(message) < 400 and "\n" not in message
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from tasks.backbone.kinds.kind import check_backbone
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.offline import OfflineBackbone
-from tasks.backbone.opening import RunResources, backbone_of, open_backbone, source_of
+from tasks.backbone.opening import RunResources, backbone_of, open_backbone
 from tasks.backbone.protocol import (
     Message,
     Origin,
@@ -180,10 +180,10 @@ async def test_an_observed_backbone_keeps_what_a_recording_needs() -> None:
     first = await backbone.complete(ASK)
     await backbone.complete(replace(ASK, origin=replace(ORIGIN, question="718")))
     kept.drop("717")
-    seen = {observation.place: observation for observation in kept}
+    seen = {exchange.position: exchange for exchange in kept}
     assert set(seen) == {ReplyPosition("717", "forward_link", 0), ReplyPosition("718", "forward_link", 0)}
     own = seen[ReplyPosition("717", "forward_link", 0)]
-    assert (own.exchange.reply, own.digest, own.key) == ("1", request_digest(ASK), first.call.request)
+    assert (own.reply, own.digest, own.key) == ("1", request_digest(ASK), first.call.request)
     assert kept.exchange("717", own.key) is None, "messages are for traces"
 
 
@@ -212,7 +212,7 @@ async def test_settings_open_a_recording_and_say_what_is_missing(tmp_path: Path)
     write_recording(path, [RECORDED])
     check_backbone(settings)
     async with open_backbone(settings) as backbone:
-        source = source_of(backbone)
+        source = backbone.source
         assert isinstance(source, RecordedBackbone)
         assert source.match == "request"
         assert (await backbone.complete(ASK)).text == "first"

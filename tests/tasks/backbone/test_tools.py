@@ -222,7 +222,7 @@ def test_what_is_stored_of_a_long_conversation_grows_with_the_turn_and_not_with_
         observations = Observations(recorded=True, traced=True)
         observations.add(request, Reply("", Call("key", "m", Usage(), cached=False, seconds=0.1)))
         (seen,) = observations
-        stored.append(len(json.dumps([[*map(str, each.calls)] for each in seen.exchange.messages])))
+        stored.append(len(json.dumps([[*map(str, each.calls)] for each in seen.messages])))
     assert max(stored) == min(stored)
 
 
@@ -242,13 +242,13 @@ async def test_a_recording_replays_calls_of_tools_and_lines_without_any_are_what
             "1",
             "museum",
             "turn",
-            seen.place.round,
-            seen.exchange.reply,
+            seen.position.round,
+            seen.reply,
             seen.digest,
             tool_calls=seen.tool_calls,
         )
         for seen in observations
-        if seen.place
+        if seen.position
     ]
     file = tmp_path / "recording.jsonl"
     write_recording(file, lines)

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from tasks.backbone.metered import MeteredBackbone, UnreadableReplies
+from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Message, Origin, Reply, Request
 from tasks.core.errors import BackboneError
 from tasks.core.outcome import Call, Usage
+from tasks.settings.backbone import BackboneSettings
 
 ASK = (Message("user", "Which tables?"),)
 
@@ -36,7 +37,7 @@ class Scripted:
 
 
 def meter(inner: Scripted, limit: int) -> MeteredBackbone:
-    return MeteredBackbone(inner, guard=UnreadableReplies(limit))
+    return MeteredBackbone(inner, settings=BackboneSettings(name="scripted", unreadable_limit=limit))
 
 
 async def ask(backbone: MeteredBackbone, stage: str, question: str = "1") -> Tables | None:
