@@ -22,18 +22,18 @@ BUDGETS = {
     "tasks/backbone": 8_330,
     "tasks/benchmarks": 4_058,
     "tasks/core": 1_299,
-    "tasks/database": 5_894,
+    "tasks/database": 5_818,
     "tasks/documents": 1_478,
     "tasks/pages": 3_095,
     "tasks/results": 7_437,
-    "tasks/retrieval": 1_636,
+    "tasks/retrieval": 1_611,
     "tasks/scoring": 5_699,
     "tasks/settings": 2_187,
-    "tasks/sql": 2_527,
+    "tasks/sql": 2_459,
     "tasks/stages": 3_380,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 357
+MAX_MODULES = 354
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02

@@ -28,6 +28,15 @@ if TYPE_CHECKING:
 ENGINES: Registry["Engine"] = Registry("engine", package="tasks.database.engines", group="crosscheck.engines")
 
 
+ONLY_QUERIES = "The sandbox only lets a query read this database: {} is not allowed."
+SEVERAL_STATEMENTS = "The SQL holds more than one statement; give exactly one."
+OUT_OF_MEMORY = "The query ran out of memory."
+
+
+class RefusedError(Exception):
+    """SQL that the sandbox does not give to the engine; the message says why."""
+
+
 def engine_of(location: Location) -> "Engine":
     """Return the engine of a location."""
     return ENGINES.get(location.engine)
@@ -110,9 +119,7 @@ class Engine(ABC):
     schemes: ClassVar[tuple[str, ...]]  # beginnings of its URLs
     server: ClassVar[bool] = False  # whether it is a server, with roles and passwords; otherwise files
     endings: ClassVar[tuple[str, ...]] = ()  # of its files, with the dot
-    copied: ClassVar[bool] = (
-        False  # whether `crosscheck benchmarks load` copies its databases into other engines
-    )
+    copied: ClassVar[bool] = False  # whether `crosscheck benchmarks load` copies its databases elsewhere
 
     @abstractmethod
     def product(self, location: Location) -> str:

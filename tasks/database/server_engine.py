@@ -24,12 +24,21 @@ from typing import Any, ClassVar
 from tasks.core.errors import ConfigurationError, CrosscheckError, DatabaseUnavailableError, DataError
 from tasks.core.records import Status
 from tasks.database.dialects import quoted
-from tasks.database.engine import Connection, Cursor, Deadline, Engine, StreamedValues, Structure, Values
+from tasks.database.engine import (
+    Connection,
+    Cursor,
+    Deadline,
+    Engine,
+    RefusedError,
+    StreamedValues,
+    Structure,
+    Values,
+)
 from tasks.database.limits import Limits
 from tasks.database.location import Location
 from tasks.database.plain import exact_row, plain_row
 from tasks.database.schema import Column, ForeignKey, Table
-from tasks.database.server_gate import Gate, RefusedError
+from tasks.database.server_gate import MysqlGate, PostgresqlGate
 
 CONNECT_S = 10
 STOP_AFTER_S = 0.1
@@ -67,9 +76,7 @@ class ServerConnection(Connection):
     """A session of a worker process on a server; `current` is False once it is closed."""
 
     running: ClassVar[str]  # SQL that counts the role's queries whose time is over, stopped ones, too
-    interrupted: ClassVar[
-        str | int
-    ]  # code of a query that was stopped, by its deadline or by another session
+    interrupted: ClassVar[str | int]  # code of a query that was stopped, by its deadline or another session
     timed_out: ClassVar[frozenset[str | int]] = frozenset()  # codes of a query that the server has stopped
     too_large: ClassVar[frozenset[str | int]]  # codes of a query that takes more than the server gives
 
@@ -92,9 +99,9 @@ class ServerConnection(Connection):
     def open(location: Location) -> Any:
         """Open a connection of the driver whose transactions only read, and whose values are plain."""
 
-    @staticmethod
+    @classmethod
     @abstractmethod
-    def is_unreachable(error: BaseException) -> bool:
+    def is_unreachable(cls, error: BaseException) -> bool:
         """Return whether an error is the server's or the connection's, whatever the SQL."""
 
     @staticmethod
@@ -108,7 +115,7 @@ class ServerConnection(Connection):
         """Return an error's message on one line."""
 
     @abstractmethod
-    def gate(self) -> Gate:
+    def gate(self) -> PostgresqlGate | MysqlGate:
         """Return the check of SQL before it is sent."""
 
     @abstractmethod
@@ -381,17 +388,17 @@ class ServerEngine(Engine):
                     [[column.name, column.type, column.description] for column in table.columns],
                     table.primary_key,
                     table.description,
-                    None
-                    if location.version or table.view
-                    else rows_of(connection, f"SELECT count(*) FROM {quoted(table.name, self.dialect)}")[0][
-                        0
-                    ],
+                    None if location.version or table.view else self._count(connection, table.name),
                 ]
                 for table in structure.tables
             ]
         server = f"{name} {'.'.join(map(str, numbers[:-1]))}"
         content = [server, location.version, tables, [asdict(key) for key in structure.foreign_keys]]
         return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()
+
+    def _count(self, connection: Any, table: str) -> int:
+        ((count,),) = rows_of(connection, f"SELECT count(*) FROM {quoted(table, self.dialect)}")
+        return int(count)
 
     def read(self, location: Location, database_id: str, sample_rows: int) -> Structure:
         """Read tables, comments, keys and the first rows."""

@@ -9,13 +9,9 @@ import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
-ONLY_QUERIES = "The sandbox only lets a query read this database: {} is not allowed."
-
-
-class RefusedError(Exception):
-    """SQL that the sandbox does not give to the server; the message says why."""
+from tasks.database.engine import ONLY_QUERIES, SEVERAL_STATEMENTS, RefusedError
 
 
 class Token(NamedTuple):
@@ -131,25 +127,16 @@ def _folded(name: str) -> str:
 QUERIES = frozenset({"select", "with", "values", "table", "("})
 
 
-class Gate(Protocol):
-    """The check of SQL for one server."""
-
-    def check(self, sql: str) -> bool:
-        """Return whether there is a statement at all; refuse one that may do more than read data."""
-
-
 @dataclass(frozen=True, slots=True)
-class PostgresqlGate(Gate):
+class PostgresqlGate:
     """The check of PostgreSQL's SQL."""
 
     functions: Collection[str]  # names of functions that are refused
     relations: Collection[str]  # names of tables and views that are refused
-    attributes: Collection[
-        str
-    ] = ()  # names of functions that are refused in attribute notation: (value).name
+    attributes: Collection[str] = ()  # functions that are refused in attribute notation: (value).name
 
     def check(self, sql: str) -> bool:
-        """Return whether there is a statement at all."""
+        """Return whether there is a statement at all; refuse one that may do more than read data."""
         tokens = _query(postgresql_tokens(sql))
         for index, (token, following) in enumerate(_pairs(tokens)):
             called = following == "(" and token.text in self.functions
@@ -162,14 +149,14 @@ class PostgresqlGate(Gate):
 
 
 @dataclass(frozen=True, slots=True)
-class MysqlGate(Gate):
+class MysqlGate:
     """The check of MySQL's and MariaDB's SQL."""
 
     escapes: bool = True  # as in `mysql_tokens`
     ansi: bool = False  # as in `mysql_tokens`
 
     def check(self, sql: str) -> bool:
-        """Return whether there is a statement at all."""
+        """Return whether there is a statement at all; refuse one that may do more than read data."""
         tokens = _query(mysql_tokens(sql, escapes=self.escapes, ansi=self.ansi))
         for index, (token, following) in enumerate(_pairs(tokens)):
             if refused := _refused_words(token, following) or _refused_schema(tokens, index):
@@ -190,7 +177,7 @@ def _query(tokens: Iterable[Token]) -> list[Token]:
         word = query[0].text.upper()[:30] or "a string"
         raise RefusedError(ONLY_QUERIES.format(f"a statement that begins with {word}"))
     if Token("sign", ";") in query:
-        raise RefusedError("The SQL holds more than one statement; give exactly one.")
+        raise RefusedError(SEVERAL_STATEMENTS)
     return query
 
 

@@ -251,10 +251,8 @@ def align(question: str, sql: str, schema: Schema) -> tuple[AlignedToken, ...]:
         return occurs
 
     used = used_elements(sql, schema)
-    compared = sorted(_compared(sql, schema), key=lambda value: -len(value.text))
-    for value in compared:
-        meaning = AlignedToken("", value.column.table, value.column.column, "val")
-        link_all(words.find_text, value.text, meaning)
+    for value, column in sorted(_compared_values(sql, schema), key=lambda compared: -len(compared[0])):
+        link_all(words.find_text, value, AlignedToken("", column.table, column.column, "val"))
     names = [AlignedToken("", column.table, column.column, "col") for column in used.columns]
     names += [AlignedToken("", table, "", "tbl") for table in used.tables]
     names.sort(key=lambda name: (-len(name_words(_text(name))), name.type == "tbl"))
@@ -264,15 +262,8 @@ def align(question: str, sql: str, schema: Schema) -> tuple[AlignedToken, ...]:
     return tuple(aligned)
 
 
-@dataclass(frozen=True, slots=True)
-class _Compared:
-    """A value in a SQL and the column that it is compared with."""
-
-    column: ColumnName
-    text: str
-
-
-def _compared(sql: str, schema: Schema) -> Iterator[_Compared]:
+def _compared_values(sql: str, schema: Schema) -> Iterator[tuple[str, ColumnName]]:
+    """Yield the values in a SQL, each with the column that it is compared with."""
     from sqlglot import exp
 
     tree = parse(sql, schema.dialect).tree
@@ -291,7 +282,7 @@ def _compared(sql: str, schema: Schema) -> Iterator[_Compared]:
             # in SQLite a name in double quotes that means no column is a string
             quoted = isinstance(node, exp.Column) and id(node) in unknown and node.this.args.get("quoted")
             if isinstance(node, exp.Literal) or quoted:
-                yield _Compared(next(iter(homes)), node.name.strip("%"))
+                yield node.name.strip("%"), next(iter(homes))
 
 
 def _computes(node: "exp.Expr") -> bool:

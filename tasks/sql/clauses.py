@@ -43,14 +43,6 @@ class Conditions:
 
 
 @dataclass(frozen=True, slots=True)
-class Ordered:
-    """One expression of ORDER BY."""
-
-    term: Term
-    descending: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Clauses:
     """The clauses of one query."""
 
@@ -59,11 +51,10 @@ class Clauses:
     tables: tuple["str | Clauses", ...] = ()
     joins: tuple[str, ...] = ()  # kinds of join other than the plain one ("left", "natural", ...), in order
     on: Conditions = Conditions()  # join conditions
-    # where, group, having, order: the clauses of these names
     where: Conditions = Conditions()
     group: tuple[Term, ...] = ()
     having: Conditions = Conditions()
-    order: tuple[Ordered, ...] = ()
+    order: tuple[tuple[Term, bool], ...] = ()  # with whether it is descending
     limited: bool = False  # whether there is a LIMIT
     # set operations that follow: "union", "intersect" or "except" and the query behind it
     operations: tuple["SetOperation", ...] = ()
@@ -168,11 +159,11 @@ class _Reader:
         clause = tree.args.get(name)
         return self._conditions(clause.this if clause else None, scope)
 
-    def _order(self, tree: "exp.Query", scope: QueryScope) -> tuple[Ordered, ...]:
+    def _order(self, tree: "exp.Query", scope: QueryScope) -> tuple[tuple[Term, bool], ...]:
         order = tree.args.get("order")
         if not order:
             return ()
-        return tuple(Ordered(self._term(o.this, scope), bool(o.args.get("desc"))) for o in order.expressions)
+        return tuple((self._term(o.this, scope), bool(o.args.get("desc"))) for o in order.expressions)
 
     def _conditions(self, tree: "exp.Expression | None", scope: QueryScope) -> Conditions:
         if tree is None:
@@ -295,7 +286,7 @@ def count_extras(query: Clauses) -> int:
         sum(term.aggregated for term in query.select)
         + sum(term.negated for term in (*query.where.terms, *query.having.terms))
         + sum(term.aggregated for term in query.group)
-        + sum(ordered.term.aggregated for ordered in query.order)
+        + sum(term.aggregated for term, _ in query.order)
         + len(query.having.connectors)
     )
     return (aggregates > 1) + (len(query.select) > 1) + (len(query.where.terms) > 1) + (len(query.group) > 1)

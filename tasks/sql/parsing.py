@@ -1,21 +1,27 @@
 """Parses and tokenizes SQL with sqlglot; on failure, returns a reason or None instead of raising.
 
-sqlglot has no deadline. SQL beyond the limits below is not parsed, and only simple SQL is parsed in the process of the
-evaluation: anything else in one that has a deadline. SQL that is not parsed is executed all the same: the sandbox has
-limits of its own.
+sqlglot has no deadline, and may take hours for a short text: `DATE(DATE(...('now')...))` of 16 levels takes seconds,
+and each further level twice the time. SQL beyond the limits below is not parsed, and only simple SQL is parsed in the
+process of the evaluation: anything else in one of the sandbox. SQL that is not parsed is executed all the same.
 """
 
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from tasks.core.errors import DataError
 from tasks.core.lazy import LazyModule
-from tasks.sql.parse_process import OVER, ParseProcess
+from tasks.database.dialects import SQLITE
+from tasks.database.limits import Limits
+from tasks.database.location import Location
 
 if TYPE_CHECKING:
     from sqlglot import exp as exp
     from sqlglot.tokenizer_core import Token
+
+    from tasks.database.sandbox.session import Session
 else:
     exp = LazyModule("sqlglot.expressions")
 
@@ -35,7 +41,13 @@ further level of some functions, such as DATE, doubles the time."""
 MAX_TOKENIZED_CHARACTERS = 50_000
 """Characters of a SQL that is split into tokens, which takes time in proportion to its length."""
 
-_PARSE_PROCESS = ParseProcess()
+PARSE_CPU_S = 2.0
+"""Processor seconds of one text in a process of the sandbox, so that a busy machine changes no verdict."""
+ANSWER_S = 60.0
+"""Seconds of a clock after which that process is killed."""
+OVER = f"its parsing takes more than {PARSE_CPU_S:g} s"
+
+_NO_DATABASE = Location(SQLITE, "")
 _OPENING = frozenset({"L_PAREN", "L_BRACKET", "L_BRACE", "CASE"})
 _CLOSING = frozenset({"R_PAREN", "R_BRACKET", "R_BRACE", "END"})
 _UNCONDITIONAL = frozenset({"CROSS", "NATURAL"})
@@ -69,13 +81,44 @@ def parse(sql: str, dialect: str) -> Parsed:
         if reason := size.beyond_limits:
             return Parsed(None, reason)
         if not size.is_simple:
-            parsed: Parsed | None = _PARSE_PROCESS.parse(sql, dialect)
-            return parsed or Parsed(None, OVER)
-    return parse_here(sql, dialect)
+            return _parse_in_sandbox(sql, dialect)
+    return _parse_here(sql, dialect)
 
 
-def parse_here(sql: str, dialect: str) -> Parsed:
-    """Parse the first statement of a SQL in this process, without a deadline."""
+class _OverrunError(BaseException):
+    """The processor time of a text is used up; no `except Exception` within sqlglot may catch it."""
+
+
+def _parse_in_sandbox(sql: str, dialect: str) -> Parsed:
+    from tasks.database.sandbox.runner import in_sandbox
+
+    try:
+        parsed: Parsed = in_sandbox(
+            parse_in_worker, _NO_DATABASE, sql, dialect, timeout_s=ANSWER_S, limits=Limits()
+        )
+    except DataError:
+        return Parsed(None, OVER)
+    return parsed
+
+
+def parse_in_worker(session: "Session", sql: str, dialect: str) -> Parsed:
+    """Inside a worker: parse a SQL within its processor time."""
+
+    def overrun(*signaled: Any) -> None:
+        raise _OverrunError
+
+    signal.signal(signal.SIGVTALRM, overrun)
+    try:
+        signal.setitimer(signal.ITIMER_VIRTUAL, PARSE_CPU_S)
+        try:
+            return _parse_here(sql, dialect)
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    except _OverrunError:
+        return Parsed(None, OVER)
+
+
+def _parse_here(sql: str, dialect: str) -> Parsed:
     from sqlglot.dialects.dialect import Dialect
     from sqlglot.errors import SqlglotError
 

@@ -20,10 +20,14 @@ from tasks.core.records import Status
 from tasks.database.dialects import quoted
 from tasks.database.engine import (
     ENGINES,
+    ONLY_QUERIES,
+    OUT_OF_MEMORY,
+    SEVERAL_STATEMENTS,
     Connection,
     Cursor,
     Deadline,
     Engine,
+    RefusedError,
     StreamedValues,
     Structure,
     Values,
@@ -65,7 +69,14 @@ class _DuckDb(Engine):
         return f"DuckDB {duckdb.__version__}"
 
     def has_file(self, path: Path) -> bool:
-        return super().has_file(path) or is_database(path)
+        """Return whether a path has its ending, or is a DuckDB file or a folder with Parquet or CSV files."""
+        if super().has_file(path) or path.is_dir():
+            return super().has_file(path) or bool(files_of(path))
+        try:
+            with path.open("rb") as file:
+                return file.read(12)[8:] == MAGIC
+        except OSError:
+            return False
 
     def exists(self, location: Location) -> bool:
         return location.path.exists()
@@ -142,17 +153,6 @@ class _Values(StreamedValues):
 
 
 ENGINES.register("duckdb")(_DuckDb())
-
-
-def is_database(path: Path) -> bool:
-    """Return whether a path is a DuckDB file by its content, or a folder with a Parquet or CSV file in it."""
-    if path.is_dir():
-        return bool(files_of(path))
-    try:
-        with path.open("rb") as file:
-            return file.read(12)[8:] == MAGIC
-    except OSError:
-        return False
 
 
 def files_of(folder: Path) -> list[Path]:
@@ -268,15 +268,6 @@ def _why(path: Path, error: Exception) -> str:
     )
 
 
-ONLY_QUERIES = (
-    "The sandbox only lets a query read this database: a statement that is no query is not allowed."
-)
-
-
-class RefusedError(Exception):
-    """SQL that the sandbox does not give to the engine; the message says why."""
-
-
 class _Connection(Connection):
     """A connection to one file or folder. Every query gets a session of its own; `current` is False after a crash."""
 
@@ -289,9 +280,9 @@ class _Connection(Connection):
     def execute(self, sql: str, deadline: Deadline) -> Cursor:
         statements = self._connection.extract_statements(sql)
         if len(statements) > 1:
-            raise RefusedError("The SQL holds more than one statement; give exactly one.")
+            raise RefusedError(SEVERAL_STATEMENTS)
         if statements and not _is_query(statements[0]):
-            raise RefusedError(ONLY_QUERIES)
+            raise RefusedError(ONLY_QUERIES.format("a statement that is no query"))
         return _Cursor(self._connection.cursor(), statements, deadline)
 
     def explain(self, error: BaseException) -> tuple[Status, str]:
@@ -302,7 +293,7 @@ class _Connection(Connection):
             return "timeout", ""
         if isinstance(error, duckdb.OutOfMemoryException):
             self.exhausted = True
-            return "too_large", "The query ran out of memory."
+            return "too_large", OUT_OF_MEMORY
         corrupt = type(error) is duckdb.Error and "Corrupt database" in str(error)
         if corrupt or isinstance(error, duckdb.IOException | duckdb.SerializationException):
             raise unreadable(self._path, first_line(error)) from error

@@ -21,7 +21,18 @@ from tasks.core.errors import DataError
 from tasks.core.files import file_digest, file_state
 from tasks.core.records import Status
 from tasks.database.dialects import SQLITE, quoted
-from tasks.database.engine import ENGINES, Connection, Cursor, Deadline, Engine, Structure, Values
+from tasks.database.engine import (
+    ENGINES,
+    ONLY_QUERIES,
+    OUT_OF_MEMORY,
+    SEVERAL_STATEMENTS,
+    Connection,
+    Cursor,
+    Deadline,
+    Engine,
+    Structure,
+    Values,
+)
 from tasks.database.limits import MIB, Limits
 from tasks.database.location import Location, unreadable
 from tasks.database.sandbox.runner import READING_S, in_sandbox
@@ -252,26 +263,6 @@ def restrict(connection: sqlite3.Connection, limits: Limits, authorize: Callable
     connection.set_authorizer(authorize)
 
 
-class _Clock:
-    """Progress handler that counts SQLite's steps and stops the query at its deadline."""
-
-    def __init__(self, deadline: float, every: int) -> None:
-        self.every = every  # steps between two calls of the handler
-        self._deadline = deadline
-        self._ticks = 0
-
-    @property
-    def steps(self) -> int:
-        """Steps so far, to a full `every`."""
-        return self._ticks * self.every
-
-    def tick(self) -> int:
-        """Count a call of the progress handler; a non-zero result makes SQLite stop the query."""
-        self._ticks += 1
-        return time.monotonic() > self._deadline
-
-
-OUT_OF_MEMORY = "The query ran out of memory."
 UNREADABLE = frozenset(
     {
         sqlite3.SQLITE_BUSY,
@@ -306,7 +297,7 @@ class _Connection(Connection):
 
     def execute(self, sql: str, deadline: Deadline) -> Cursor:
         self._refused = ""
-        return _Cursor(self._connection, sql, _Clock(deadline.at, deadline.count_every or TICK))
+        return _Cursor(self._connection, sql, deadline)
 
     def recover(self, error: BaseException) -> bool:
         """Read text that is not UTF-8 from the second time on."""
@@ -331,7 +322,7 @@ class _Connection(Connection):
         if self._refused:
             return "error", self._refused
         if "one statement at a time" in str(error):
-            return "error", "The SQL holds more than one statement; give exactly one."
+            return "error", SEVERAL_STATEMENTS
         return "error", str(error)
 
     def close(self) -> None:
@@ -348,11 +339,13 @@ class _Connection(Connection):
 
 
 class _Cursor(Cursor):
-    """A statement that SQLite steps through; it counts the steps of its virtual machine."""
+    """A statement that SQLite steps through; it counts the steps of its virtual machine, to a full `_every`."""
 
-    def __init__(self, connection: sqlite3.Connection, sql: str, clock: _Clock) -> None:
-        self._clock = clock
-        connection.set_progress_handler(clock.tick, clock.every)
+    def __init__(self, connection: sqlite3.Connection, sql: str, deadline: Deadline) -> None:
+        self._every = deadline.count_every or TICK
+        self._ends = deadline.at
+        self._ticks = 0
+        connection.set_progress_handler(self._tick, self._every)
         self._cursor = connection.cursor()
         try:
             self._cursor.execute(sql)
@@ -364,13 +357,18 @@ class _Cursor(Cursor):
 
     @property
     def steps(self) -> int:  # type: ignore[override]
-        return self._clock.steps
+        return self._ticks * self._every
 
     def fetch(self, rows: int) -> list[tuple[Any, ...]]:
         return self._cursor.fetchmany(rows)
 
     def close(self) -> None:
         self._cursor.close()
+
+    def _tick(self) -> int:
+        """Count a call of the progress handler; a non-zero result makes SQLite stop the query."""
+        self._ticks += 1
+        return time.monotonic() > self._ends
 
 
 REFUSED_FUNCTIONS = frozenset(
@@ -416,17 +414,17 @@ def refusal(action: int, first: str | None, second: str | None) -> str | None:
     if action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE):
         return None
     if action == sqlite3.SQLITE_READ:
-        return _sentence(f"reading {first}") if name in REFUSED_TABLES else None
+        return ONLY_QUERIES.format(f"reading {first}") if name in REFUSED_TABLES else None
     if action == sqlite3.SQLITE_FUNCTION:
-        return _sentence(f"the function {second}") if (second or "").lower() in REFUSED_FUNCTIONS else None
+        return (
+            ONLY_QUERIES.format(f"the function {second}")
+            if (second or "").lower() in REFUSED_FUNCTIONS
+            else None
+        )
     if action == sqlite3.SQLITE_PRAGMA:
-        return None if name in INTERNAL_PRAGMAS and second is None else _sentence(f"PRAGMA {first}")
+        return None if name in INTERNAL_PRAGMAS and second is None else ONLY_QUERIES.format(f"PRAGMA {first}")
     if action == sqlite3.SQLITE_UPDATE and name == "sqlite_master":
         return None
     if action in _WRITES and name not in _SCHEMA_TABLES:
-        return _sentence(f"{_WRITES[action]} {first}")
-    return _sentence(_OTHERS.get(action, "changing the schema"))
-
-
-def _sentence(what: str) -> str:
-    return f"The sandbox only lets a query read this database: {what} is not allowed."
+        return ONLY_QUERIES.format(f"{_WRITES[action]} {first}")
+    return ONLY_QUERIES.format(_OTHERS.get(action, "changing the schema"))

@@ -231,7 +231,7 @@ def test_opening_reads_sample_rows_and_nothing_else_of_a_table(
         return connection
 
     monkeypatch.setattr(sqlite.sqlite3, "connect", traced)
-    session = Session(Location("sqlite", str(path)), Limits())
+    session = Session(Location("sqlite", str(path)), Limits(), lambda seconds: None)
     (a, b), _ = (table.columns for table in sqlite.read_structure(session, "long", 2).tables)
     assert (a.samples, b.samples) == ((1, 2), (None, None))
     of_rows = [sql for sql in executed if "FROM `" in sql]
