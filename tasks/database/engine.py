@@ -9,8 +9,9 @@ In a package of one's own, an entry point of the group `crosscheck.engines` name
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -19,8 +20,8 @@ from tasks.core.registry import Registry
 from tasks.database.dialects import quoted
 from tasks.database.limits import Limits
 from tasks.database.location import Location
-from tasks.database.plain import plain
-from tasks.database.schema import ForeignKey, Table
+from tasks.database.plain import plain, plain_row
+from tasks.database.schema import Column, ForeignKey, Table
 
 if TYPE_CHECKING:
     import sqlite3
@@ -48,6 +49,43 @@ class Structure:
 
     tables: tuple[Table, ...]  # with types, keys, comments as descriptions, and sample rows
     foreign_keys: tuple[ForeignKey, ...] = ()  # those that it declares
+
+
+def structure_of(
+    tables: Iterable[tuple[str, str | None, bool]],
+    columns: Iterable[tuple[str, str, str, str | None]],
+    keys: Iterable[tuple[str, Any, str, str | None, str | None]],
+    first_rows: Callable[[str], Iterable[tuple[Any, ...]]],
+) -> Structure:
+    """Return a structure from the rows of a database's catalog; views without columns are left out.
+
+    Args:
+        tables: name, comment, and whether it is a view.
+        columns: table, name, type and comment.
+        keys: table, constraint, column, parent (None in a primary key) and its column; a constraint's rows in a row.
+        first_rows: returns the samples of a table.
+    """
+    by_table: dict[str, list[Column]] = {}
+    for table, name, kind, comment in columns:
+        by_table.setdefault(table, []).append(Column(name, kind, comment or ""))
+    primary: dict[str, tuple[str, ...]] = {}
+    foreign = []
+    for (table, _), group in groupby(keys, key=lambda row: (row[0], row[1])):
+        members = list(group)
+        own = tuple(row[2] for row in members)
+        if (parent := members[0][3]) is None:
+            primary[table] = own
+        else:
+            foreign.append(ForeignKey(table, own, parent, tuple(str(row[4]) for row in members)))
+    described = (
+        Table(name, tuple(by_table.get(name, ())), primary.get(name, ()), comment or "", bool(view))
+        for name, comment, view in tables
+        if name in by_table or not view
+    )
+    sampled = (
+        table.with_rows(() if table.view else map(plain_row, first_rows(table.name))) for table in described
+    )
+    return Structure(tuple(sampled), tuple(foreign))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from functools import lru_cache, partial
 from importlib import import_module
-from itertools import groupby, islice
+from itertools import islice
 from typing import Any, ClassVar
 
 from tasks.core.errors import ConfigurationError, CrosscheckError, DatabaseUnavailableError, DataError
@@ -33,11 +33,11 @@ from tasks.database.engine import (
     StreamedValues,
     Structure,
     Values,
+    structure_of,
 )
 from tasks.database.limits import Limits
 from tasks.database.location import Location
-from tasks.database.plain import exact_row, plain_row
-from tasks.database.schema import Column, ForeignKey, Table
+from tasks.database.plain import exact_row
 from tasks.database.server_gate import MysqlGate, PostgresqlGate
 
 CONNECT_S = 10
@@ -254,8 +254,7 @@ class ServerEngine(Engine):
     url_form: ClassVar[str]
     login_sources: ClassVar[str]  # of the password
     refusals: ClassVar[tuple[tuple[str, str], ...]]  # patterns of messages, each with the key of its advice
-    # SQL of the structure: name, comment and whether it is a view; table, name, type and comment; table, constraint,
-    # column, parent (NULL in a primary key) and its column
+    # SQL of the structure, as `structure_of` takes it
     tables: ClassVar[str]
     columns: ClassVar[str]
     keys: ClassVar[str]
@@ -280,31 +279,13 @@ class ServerEngine(Engine):
 
         Views that no query can read have no columns, and are left out.
         """
-        columns: dict[str, list[Column]] = {}
-        for table, name, kind, comment in rows_of(connection, self.columns):
-            columns.setdefault(table, []).append(Column(name, kind, comment or ""))
-        primary: dict[str, tuple[str, ...]] = {}
-        foreign = []
-        for (table, _), group in groupby(rows_of(connection, self.keys), key=lambda row: (row[0], row[1])):
-            members = list(group)
-            own = tuple(row[2] for row in members)
-            if (parent := members[0][3]) is None:
-                primary[table] = own
-            else:
-                foreign.append(ForeignKey(table, own, parent, tuple(row[4] for row in members)))
-        tables = (
-            Table(name, tuple(columns.get(name, ())), primary.get(name, ()), comment or "", bool(view))
-            for name, comment, view in rows_of(connection, self.tables)
-            if name in columns or not view
-        )
-        sampled = tuple(self._with_first_rows(connection, table, sample_rows) for table in tables)
-        return Structure(sampled, tuple(foreign))
 
-    def _with_first_rows(self, connection: Any, table: Table, rows: int) -> Table:
-        if table.view or not rows:
-            return table.with_rows(())
-        first = rows_of(connection, f"SELECT * FROM {quoted(table.name, self.dialect)} LIMIT {rows}")
-        return table.with_rows(map(plain_row, first))
+        def first_rows(table: str) -> Iterable[tuple[Any, ...]]:
+            sql = f"SELECT * FROM {quoted(table, self.dialect)} LIMIT {sample_rows}"
+            return rows_of(connection, sql) if sample_rows else ()
+
+        tables, columns, keys = (rows_of(connection, sql) for sql in (self.tables, self.columns, self.keys))
+        return structure_of(tables, columns, keys, first_rows)
 
     @contextmanager
     def reading(self, location: Location, database_id: str = "", *, first: bool = False) -> Iterator[Any]:

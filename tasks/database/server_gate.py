@@ -68,7 +68,7 @@ def postgresql_tokens(sql: str) -> Iterator[Token]:
             after_escapes = kind == "escapes"
 
 
-def mysql_tokens(sql: str, *, escapes: bool = True, ansi: bool = False) -> Iterator[Token]:
+def mysql_tokens(sql: str, *, escapes: bool, ansi: bool) -> Iterator[Token]:
     """Yield the tokens of MySQL's and MariaDB's SQL.
 
     Args:

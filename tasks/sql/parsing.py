@@ -77,10 +77,14 @@ def parse(sql: str, dialect: str) -> Parsed:
         return Parsed(None, f"longer than {MAX_SQL_CHARACTERS:,} characters")
     read = tokens(sql, dialect)
     if read is not None:
-        size = _size_of(read)
-        if reason := size.beyond_limits:
-            return Parsed(None, reason)
-        if not size.is_simple:
+        nesting, bare_joins = _depths(read)
+        if len(read) > MAX_TOKENS:
+            return Parsed(None, f"longer than {MAX_TOKENS:,} tokens")
+        if nesting > MAX_NESTING:
+            return Parsed(None, f"nested more than {MAX_NESTING} levels deep")
+        if bare_joins > MAX_BARE_JOINS:
+            return Parsed(None, f"more than {MAX_BARE_JOINS} joins without a condition")
+        if len(read) > SIMPLE_TOKENS or nesting > SIMPLE_NESTING or bare_joins > SIMPLE_BARE_JOINS:
             return _parse_in_sandbox(sql, dialect)
     return _parse_here(sql, dialect)
 
@@ -179,36 +183,8 @@ def remarks(sql: str | None) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-@dataclass(frozen=True, slots=True)
-class _Size:
-    """What the time of parsing a SQL depends on."""
-
-    tokens: int
-    nesting: int  # parentheses, brackets and CASE within each other
-    bare_joins: int  # joins without a condition, at most so far
-
-    @property
-    def is_simple(self) -> bool:
-        """Whether it is parsed within a moment."""
-        return (
-            self.tokens <= SIMPLE_TOKENS
-            and self.nesting <= SIMPLE_NESTING
-            and self.bare_joins <= SIMPLE_BARE_JOINS
-        )
-
-    @property
-    def beyond_limits(self) -> str:
-        """The limit that it exceeds; "" if it exceeds none."""
-        if self.tokens > MAX_TOKENS:
-            return f"longer than {MAX_TOKENS:,} tokens"
-        if self.nesting > MAX_NESTING:
-            return f"nested more than {MAX_NESTING} levels deep"
-        if self.bare_joins > MAX_BARE_JOINS:
-            return f"more than {MAX_BARE_JOINS} joins without a condition"
-        return ""
-
-
-def _size_of(read: "Sequence[Token]") -> _Size:
+def _depths(read: "Sequence[Token]") -> tuple[int, int]:
+    """Return how deep parentheses, brackets and CASE are nested, and how many joins at most wait for a condition."""
     depth = nesting = bare_joins = most_bare_joins = 0
     for index, token in enumerate(read):
         kind = token.token_type.name
@@ -222,7 +198,7 @@ def _size_of(read: "Sequence[Token]") -> _Size:
             bare_joins = max(bare_joins - 1, 0)
         nesting = max(nesting, depth)
         most_bare_joins = max(most_bare_joins, bare_joins)
-    return _Size(len(read), nesting, most_bare_joins)
+    return nesting, most_bare_joins
 
 
 def _is_unconditional(read: "Sequence[Token]", join: int) -> bool:

@@ -401,14 +401,12 @@ _OTHERS = {
 def refusal(action: int, first: str | None, second: str | None) -> str | None:
     """Return why an action is refused, None when it is allowed.
 
+    `action` is SQLite's code, `first` and `second` its arguments: a table and its column, a pragma and its new value,
+    or, as the second, a function.
+
     UPDATE of `sqlite_master` has to be let through: SQLite asks for it, and then writes nothing, when a
     query first touches a virtual table (full-text search, `json_each`). A statement that really updates it
     is refused by SQLite itself, and creating anything is already refused as an INSERT.
-
-    Args:
-        action: SQLite's action code.
-        first: its first argument (the table read, the pragma, ...).
-        second: its second argument (the column read, the function called, the pragma's new value, ...).
     """
     name = (first or "").lower()
     if action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE):

@@ -1,6 +1,4 @@
-"""A database that a stage can run SQL on.
-
-Functions on a database's file in a process of the sandbox, for code that is not asynchronous.
+"""A database that a stage can run SQL on, and functions in the sandbox for code that is not asynchronous.
 
 Reading a file evaluates what it contains (generated columns, views, macros), which can hang or fill a process.
 """
@@ -60,11 +58,7 @@ READING_S = 120.0
 def in_sandbox(
     function: Callable[..., Any], location: Location, *args: Any, timeout_s: float, limits: Limits
 ) -> Any:
-    """Run `function(session, *args)` in a process with these limits and return its value.
-
-    Raises:
-        Exception: what the function raised.
-    """
+    """Run `function(session, *args)` in a process with these limits and return its value, or raise what it raises."""
     workers, loop = _pool(limits, os.getpid())
     job = Job(name_of(function), location, Content(""), args, timeout_s)
     try:

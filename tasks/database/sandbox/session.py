@@ -141,15 +141,10 @@ class _Query(NamedTuple):
 
 
 class Session:
-    """Runs SQL on one database. The connection opens with the first query and again when the database changes.
-
-    Args:
-        location: the database.
-        limits: what a query may take.
-        alarm: called with seconds before each query, after which the process ends come what may, and with 0 after it.
-    """
+    """Runs SQL on one database. The connection opens with the first query and again when the database changes."""
 
     def __init__(self, location: Location, limits: Limits, alarm: Callable[[float], object]) -> None:
+        """`alarm` gets seconds before each query, after which the process ends come what may, and 0 after it."""
         self.location = location
         self.limits = limits
         self.exhausted = False  # whether memory ran out at some time
@@ -214,10 +209,8 @@ class Session:
 
         A server's results are not kept: its connection does not tell whether the database has changed.
 
-        Args:
-            sql: exactly one statement that only reads.
-            timeout_s: seconds it may take; one that took longer before is executed again.
-            keep: keep the result for further statements, if it is small and every execution gives the same one.
+        One that took longer than `timeout_s` before is executed again. With `keep`, the result is kept for further
+        statements, if it is small and every execution gives the same one.
         """
         if self._kept is None:
             return self.run(sql, timeout_s=timeout_s)

@@ -6,6 +6,7 @@ import resource
 import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from tasks.core.errors import DataError
 from tasks.core.records import ColumnName
 from tasks.database.database import open_database
 from tasks.database.engines import sqlite
-from tasks.database.engines.duckdb import reading
+from tasks.database.engines.duckdb import open_restrained
 from tasks.database.limits import Limits
 from tasks.database.location import Location
 from tasks.database.sandbox import process
@@ -307,7 +308,7 @@ def test_types_and_quotes_of_a_csv_file_fit_all_of_its_rows(
     (tmp_path / f"{name}.csv").write_text(text)
     (table,) = open_database(tmp_path, "shop").schema.tables
     assert (table.name, table.view, table.columns[1].type) == (name, False, kind)
-    with reading(tmp_path, "shop") as connection:
+    with closing(open_restrained(tmp_path)) as connection:
         found = connection.execute(f'SELECT x FROM "{name}" WHERE id = 60000').fetchall()
     assert found == [(last,)]
 
