@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tasks.core.dac_records import AlignedToken
 from tasks.core.records import ColumnName, Demonstration
 from tasks.database.schema import Schema
-from tasks.retrieval.demonstrations import FUNCTION_WORDS
+from tasks.retrieval.demonstrations import FUNCTION_WORDS, HUMP
 from tasks.sql.elements import used_elements
 from tasks.sql.parsing import parse
 from tasks.sql.resolution import resolve
@@ -26,7 +26,6 @@ MAX_TOKENS = 8
 """Tokens in a row that one name or value may take."""
 
 _TOKEN = re.compile(r"\d+(?:[.,:/-]\d+)*\w*|\w+(?:['’]\w+)*|[^\w\s]")
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _PIECE = re.compile(r"[^\W_]+")
 
 
@@ -57,7 +56,7 @@ def name_words(name: str) -> tuple[str, ...]:
     >>> name_words("raceId"), name_words("Free Meal Count (K-12)"), name_words("first_name")
     (('race', 'id'), ('free', 'meal', 'count', 'k', '12'), ('first', 'name'))
     """
-    return tuple(word.lower() for word in _PIECE.findall(_HUMP.sub(" ", name)))
+    return tuple(word.lower() for word in _PIECE.findall(HUMP.sub(" ", name)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,7 @@ _QUOTED = re.compile(
 )
 _NUMBER = re.compile(r"(?<![\w.])[-+$€£]?\d+(?:[.,:/-]\d+)*%?(?!\w)")
 _SCHEMA_WORD = re.compile(r"(?<!\w)[^\W\d_]+(?:_[^\W\d_]+)*(?!\w)")
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _REPEATED = re.compile(rf"({re.escape(SCHEMA_MASK)}|{re.escape(VALUE_MASK)})(?:\s+\1)+")
 
 FUNCTION_WORDS = frozenset(
@@ -105,7 +105,7 @@ def schema_words(names: Iterable[str]) -> frozenset[str]:
     """
     words = set()
     for name in names:
-        parts = re.findall(r"[^\W\d_]+", _HUMP.sub(" ", name)) + re.findall(r"[^\W\d]+", name)
+        parts = re.findall(r"[^\W\d_]+", HUMP.sub(" ", name)) + re.findall(r"[^\W\d]+", name)
         words |= {fold(part) for part in parts}
     return frozenset(word for word in words if len(word) > 1 and word not in FUNCTION_WORDS)
 
