@@ -205,41 +205,17 @@ class Engine(ABC):
 
 
 class Values(ABC):
-    """The values of a database, copied column by column into an index, which is a SQLite file."""
+    """The values of a database, copied column by column into an index, which is a SQLite file.
 
+    Python reads them from the database and writes them into the index, unless the engine overrides that.
+    """
+
+    dialect: ClassVar[str]
+    count: ClassVar[str] = "count(*)"
     errors: tuple[type[BaseException], ...] = ()  # exceptions that belong to the engine
 
     def prepare(self, index: "sqlite3.Connection") -> None:  # noqa: B027 - most have nothing to prepare
         """Prepare the empty index, before its tables are created."""
-
-    @abstractmethod
-    def copy_texts(self, index: "sqlite3.Connection", table: str, column: str, longest: int) -> None:
-        """Append the different texts of a column to the index's table `text`, with how often each occurs.
-
-        Those of 1 to `longest` characters, in the order of their bytes.
-        """
-
-    @abstractmethod
-    def copy_numbers(
-        self, index: "sqlite3.Connection", place: int, table: str, column: str, most: int
-    ) -> None:
-        """Append different finite numbers of a column, the first so many, to the index's table `number`."""
-
-    @abstractmethod
-    def frequent_numbers(
-        self, index: "sqlite3.Connection", table: str, column: str, *, among: int, most: int
-    ) -> list[int | float]:
-        """Return the most frequent finite numbers among the first of a column, the smaller ones first in a tie."""
-
-    def close(self) -> None:  # noqa: B027 - some have nothing to close
-        """Close the database."""
-
-
-class StreamedValues(Values):
-    """Values that Python reads from the database and writes into the index."""
-
-    dialect: ClassVar[str]
-    count: ClassVar[str] = "count(*)"
 
     @abstractmethod
     def rows(self, sql: str) -> Iterator[tuple[Any, ...]]:
@@ -247,7 +223,7 @@ class StreamedValues(Values):
 
     @abstractmethod
     def different_texts(self, table: str, column: str, longest: int) -> str | None:
-        """Return the SQL of the different texts of a column, of at most so many characters, with how often each occurs.
+        """Return the SQL of the different texts of a column, of 1 to so many characters, with how often each occurs.
 
         None for a column of another type.
         """
@@ -256,8 +232,12 @@ class StreamedValues(Values):
     def is_number(self, table: str, column: str) -> str | None:
         """Return the condition in SQL that a value of a column is a number, None for a column of another type."""
 
+    def source(self, table: str) -> str:
+        """Return a table as the SQL names it."""
+        return quoted(table, self.dialect)
+
     def copy_texts(self, index: "sqlite3.Connection", table: str, column: str, longest: int) -> None:
-        """Append the different texts of a column to the index, sorted by SQLite."""
+        """Append the different texts of a column to the index's table `text`, in the order of their bytes."""
         sql = self.different_texts(table, column, longest)
         if sql is None:
             return
@@ -274,26 +254,27 @@ class StreamedValues(Values):
         index.execute("DELETE FROM incoming")
 
     def copy_numbers(
-        self, index: "sqlite3.Connection", place: int, table: str, column: str, most: int
+        self, index: "sqlite3.Connection", column_id: int, table: str, column: str, most: int
     ) -> None:
-        """Append different numbers of a column to the index."""
+        """Append different finite numbers of a column, the first so many, to the index's table `number`."""
         if condition := self.is_number(table, column):
-            name, source = quoted(column, self.dialect), quoted(table, self.dialect)
+            name, source = quoted(column, self.dialect), self.source(table)
             numbers = self._numbers(f"SELECT DISTINCT {name} FROM {source} WHERE {condition} LIMIT {most}")
-            rows = ((place, number) for number in numbers)
+            rows = ((column_id, number) for number in numbers)
             index.executemany("INSERT OR IGNORE INTO number VALUES (?, ?)", rows)
 
-    def frequent_numbers(
-        self, index: "sqlite3.Connection", table: str, column: str, *, among: int, most: int
-    ) -> list[int | float]:
-        """Return the most frequent numbers of a column."""
+    def frequent_numbers(self, table: str, column: str, *, among: int, most: int) -> list[int | float]:
+        """Return the most frequent finite numbers among the first of a column, the smaller ones first in a tie."""
         condition = self.is_number(table, column)
         if condition is None:
             return []
-        name, source = quoted(column, self.dialect), quoted(table, self.dialect)
+        name, source = quoted(column, self.dialect), self.source(table)
         first = f"(SELECT {name} FROM {source} WHERE {condition} LIMIT {among}) AS first_numbers"
         order = f"ORDER BY {self.count} DESC, {name} LIMIT {most}"
         return [*self._numbers(f"SELECT {name} FROM {first} GROUP BY {name} {order}")]
+
+    def close(self) -> None:  # noqa: B027 - some have nothing to close
+        """Close the database."""
 
     def _numbers(self, sql: str) -> Iterator[int | float]:
         return (number for (value,) in self.rows(sql) if _fits(number := plain(value)))

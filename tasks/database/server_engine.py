@@ -30,7 +30,6 @@ from tasks.database.engine import (
     Deadline,
     Engine,
     RefusedError,
-    StreamedValues,
     Structure,
     Values,
     structure_of,
@@ -401,7 +400,7 @@ class ServerEngine(Engine):
         return values
 
 
-class ServerValues(StreamedValues):
+class ServerValues(Values):
     """The values of a database on a server, read by a connection."""
 
     column_type: ClassVar[str]  # SQL of a column's type, by the names of table and column

@@ -28,7 +28,6 @@ from tasks.database.engine import (
     Deadline,
     Engine,
     RefusedError,
-    StreamedValues,
     Structure,
     Values,
     structure_of,
@@ -126,7 +125,7 @@ class _DuckDb(Engine):
         return _Values(open_restrained(location.path))
 
 
-class _Values(StreamedValues):
+class _Values(Values):
     dialect = DIALECT
     count = "system.main.count(*)"
 

@@ -85,6 +85,8 @@ class _Sqlite(Engine):
 class _Values(Values):
     """The values of a file, attached to the index: Python sees no single value."""
 
+    dialect = SQLITE
+
     def __init__(self, path: Path) -> None:
         self._path = path
 
@@ -94,35 +96,36 @@ class _Values(Values):
             ((encoding,),) = source.execute("PRAGMA encoding")
         index.execute(f"PRAGMA encoding = '{encoding}'")
         index.execute("ATTACH ? AS source", (read_only_uri(self._path),))
+        self._index = index
+
+    def source(self, table: str) -> str:
+        return f"source.{super().source(table)}"
+
+    def rows(self, sql: str) -> Iterator[tuple[Any, ...]]:
+        return self._index.execute(sql)
+
+    def different_texts(self, table: str, column: str, longest: int) -> str:
+        name = quoted(column, SQLITE)
+        return (
+            f"SELECT {name}, count(*) FROM {self.source(table)} WHERE typeof({name}) = 'text' "
+            # the second length counts what is behind a NUL as well
+            f"AND length({name}) BETWEEN 1 AND {longest} AND length(CAST({name} AS BLOB)) < {4 * (longest + 1)} "
+            f"GROUP BY {name} COLLATE BINARY"
+        )
+
+    def is_number(self, table: str, column: str) -> str:
+        return _IS_NUMBER.format(quoted(column, SQLITE))
 
     def copy_texts(self, index: sqlite3.Connection, table: str, column: str, longest: int) -> None:
-        name, source = quoted(column, SQLITE), f"source.{quoted(table, SQLITE)}"
-        index.execute(
-            f"INSERT INTO text (value, uses) SELECT {name}, count(*) FROM {source} WHERE typeof({name}) = 'text' "
-            # the second length counts what is behind a NUL as well
-            f"AND length({name}) BETWEEN 1 AND ? AND length(CAST({name} AS BLOB)) < ? "
-            f"GROUP BY {name} COLLATE BINARY",
-            (longest, 4 * (longest + 1)),
-        )
+        index.execute(f"INSERT INTO text (value, uses) {self.different_texts(table, column, longest)}")
 
-    def copy_numbers(self, index: sqlite3.Connection, place: int, table: str, column: str, most: int) -> None:
-        name, source = quoted(column, SQLITE), f"source.{quoted(table, SQLITE)}"
+    def copy_numbers(
+        self, index: sqlite3.Connection, column_id: int, table: str, column: str, most: int
+    ) -> None:
         index.execute(
-            f"INSERT OR IGNORE INTO number SELECT DISTINCT ?, {name} FROM {source} "
-            f"WHERE {_IS_NUMBER.format(name)} LIMIT ?",
-            (place, most),
+            f"INSERT OR IGNORE INTO number SELECT DISTINCT {column_id}, {quoted(column, SQLITE)} "
+            f"FROM {self.source(table)} WHERE {self.is_number(table, column)} LIMIT {most}"
         )
-
-    def frequent_numbers(
-        self, index: sqlite3.Connection, table: str, column: str, *, among: int, most: int
-    ) -> list[int | float]:
-        name, source = quoted(column, SQLITE), f"source.{quoted(table, SQLITE)}"
-        rows = index.execute(
-            f"SELECT {name} FROM (SELECT {name} FROM {source} WHERE {_IS_NUMBER.format(name)} LIMIT ?) "
-            f"GROUP BY {name} ORDER BY count(*) DESC, {name} LIMIT ?",
-            (among, most),
-        )
-        return [value for (value,) in rows]
 
 
 ENGINES.register("sqlite")(_Sqlite())
