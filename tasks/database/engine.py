@@ -29,15 +29,6 @@ if TYPE_CHECKING:
 ENGINES: Registry["Engine"] = Registry("engine", package="tasks.database.engines", group="crosscheck.engines")
 
 
-ONLY_QUERIES = "The sandbox only lets a query read this database: {} is not allowed."
-SEVERAL_STATEMENTS = "The SQL holds more than one statement; give exactly one."
-OUT_OF_MEMORY = "The query ran out of memory."
-
-
-class RefusedError(Exception):
-    """SQL that the sandbox does not give to the engine; the message says why."""
-
-
 def engine_of(location: Location) -> "Engine":
     """Return the engine of a location."""
     return ENGINES.get(location.engine)

@@ -24,17 +24,8 @@ from typing import Any, ClassVar
 from tasks.core.errors import ConfigurationError, CrosscheckError, DatabaseUnavailableError, DataError
 from tasks.core.records import Status
 from tasks.database.dialects import quoted
-from tasks.database.engine import (
-    Connection,
-    Cursor,
-    Deadline,
-    Engine,
-    RefusedError,
-    Structure,
-    Values,
-    structure_of,
-)
-from tasks.database.limits import Limits
+from tasks.database.engine import Connection, Cursor, Deadline, Engine, Structure, Values, structure_of
+from tasks.database.limits import Limits, RefusedError
 from tasks.database.location import Location
 from tasks.database.plain import exact_row
 from tasks.database.server_gate import MysqlGate, PostgresqlGate

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal, NamedTuple
 
-from tasks.database.engine import ONLY_QUERIES, SEVERAL_STATEMENTS, RefusedError
+from tasks.database.limits import ONLY_QUERIES, SEVERAL_STATEMENTS, RefusedError
 
 
 class Token(NamedTuple):

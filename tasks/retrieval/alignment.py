@@ -162,11 +162,9 @@ class GroundedDemonstration:
     @cached_property
     def tokens(self) -> tuple[AlignedToken, ...]:
         """The tokens of question and evidence with what they mean in the SQL; () where the database is not known."""
-        return (
-            align(whole_question(self.question, self.evidence), self.sql, self.database)
-            if self.database
-            else ()
-        )
+        if self.database is None:
+            return ()
+        return align(whole_question(self.question, self.evidence), self.sql, self.database)
 
     @cached_property
     def coverage(self) -> float:

@@ -1,9 +1,8 @@
 """Few-shot demonstrations: the training questions most like a question (RSL-SQL, E), without leaks.
 
-Masks values and schema words of a question, so that retrieval compares questions of different databases.
-
-The idea is DAIL-SQL's masked question similarity (Gao et al. 2023), which RSL-SQL uses on Spider. Deviations:
-words are matched with plurals folded instead of by n-grams, and neighbouring masks become one.
+Values and schema words of a question are masked, so that questions of different databases can be compared: DAIL-SQL's
+masked question similarity (Gao et al. 2023), which RSL-SQL uses on Spider. Deviations: words are matched with plurals
+folded instead of by n-grams, and neighbouring masks become one.
 """
 
 import logging

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from tasks.core.errors import DataError
 from tasks.core.lazy import LazyModule
 from tasks.database.dialects import SQLITE
-from tasks.database.limits import Limits
 from tasks.database.location import Location
 
 if TYPE_CHECKING:
@@ -43,8 +42,6 @@ MAX_TOKENIZED_CHARACTERS = 50_000
 
 PARSE_CPU_S = 2.0
 """Processor seconds of one text in a process of the sandbox, so that a busy machine changes no verdict."""
-ANSWER_S = 60.0
-"""Seconds of a clock after which that process is killed."""
 OVER = f"its parsing takes more than {PARSE_CPU_S:g} s"
 
 _NO_DATABASE = Location(SQLITE, "")
@@ -97,12 +94,9 @@ def _parse_in_sandbox(sql: str, dialect: str) -> Parsed:
     from tasks.database.sandbox.runner import in_sandbox
 
     try:
-        parsed: Parsed = in_sandbox(
-            parse_in_worker, _NO_DATABASE, sql, dialect, timeout_s=ANSWER_S, limits=Limits()
-        )
+        return in_sandbox(parse_in_worker, _NO_DATABASE, sql, dialect)
     except DataError:
         return Parsed(None, OVER)
-    return parsed
 
 
 def parse_in_worker(session: "Session", sql: str, dialect: str) -> Parsed:

@@ -20,22 +20,18 @@ from tasks.core.records import Status
 from tasks.database.dialects import quoted
 from tasks.database.engine import (
     ENGINES,
-    ONLY_QUERIES,
-    OUT_OF_MEMORY,
-    SEVERAL_STATEMENTS,
     Connection,
     Cursor,
     Deadline,
     Engine,
-    RefusedError,
     Structure,
     Values,
     structure_of,
 )
-from tasks.database.limits import Limits
+from tasks.database.limits import ONLY_QUERIES, OUT_OF_MEMORY, SEVERAL_STATEMENTS, Limits, RefusedError
 from tasks.database.location import Location, unreadable
 from tasks.database.plain import plain_row, reread_json
-from tasks.database.sandbox.runner import READING_S, in_sandbox
+from tasks.database.sandbox.runner import in_sandbox
 from tasks.database.sandbox.session import Session
 
 if TYPE_CHECKING:
@@ -113,10 +109,7 @@ class _DuckDb(Engine):
             return ()
 
     def read(self, location: Location, database_id: str, sample_rows: int) -> Structure:
-        structure: Structure = in_sandbox(
-            read_structure, location, database_id, sample_rows, timeout_s=READING_S, limits=Limits()
-        )
-        return structure
+        return in_sandbox(read_structure, location, database_id, sample_rows)
 
     def connect(self, location: Location, limits: Limits) -> Connection:
         return _Connection(location.path, limits)

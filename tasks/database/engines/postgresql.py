@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from tasks.core.records import Status
-from tasks.database.engine import ENGINES, OUT_OF_MEMORY, SEVERAL_STATEMENTS, Deadline
+from tasks.database.engine import ENGINES, Deadline
+from tasks.database.limits import OUT_OF_MEMORY, SEVERAL_STATEMENTS
 from tasks.database.location import Location
 from tasks.database.plain import plain, reread_json
 from tasks.database.server_engine import (

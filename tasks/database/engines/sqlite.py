@@ -21,21 +21,10 @@ from tasks.core.errors import DataError
 from tasks.core.files import file_digest, file_state
 from tasks.core.records import Status
 from tasks.database.dialects import SQLITE, quoted
-from tasks.database.engine import (
-    ENGINES,
-    ONLY_QUERIES,
-    OUT_OF_MEMORY,
-    SEVERAL_STATEMENTS,
-    Connection,
-    Cursor,
-    Deadline,
-    Engine,
-    Structure,
-    Values,
-)
-from tasks.database.limits import MIB, Limits
+from tasks.database.engine import ENGINES, Connection, Cursor, Deadline, Engine, Structure, Values
+from tasks.database.limits import MIB, ONLY_QUERIES, OUT_OF_MEMORY, SEVERAL_STATEMENTS, Limits
 from tasks.database.location import Location, unreadable
-from tasks.database.sandbox.runner import READING_S, in_sandbox
+from tasks.database.sandbox.runner import in_sandbox
 from tasks.database.sandbox.session import Session
 from tasks.database.schema import Column, ForeignKey, Table
 from tasks.database.sqlite.files import read_only_uri, require_database, tolerant_text
@@ -69,10 +58,7 @@ class _Sqlite(Engine):
 
     def read(self, location: Location, database_id: str, sample_rows: int) -> Structure:
         """Read tables, keys and the first rows; SQLite has no comments."""
-        structure: Structure = in_sandbox(
-            read_structure, location, database_id, sample_rows, timeout_s=READING_S, limits=Limits()
-        )
-        return structure
+        return in_sandbox(read_structure, location, database_id, sample_rows)
 
     def connect(self, location: Location, limits: Limits) -> Connection:
         return _Connection(location.path, limits)

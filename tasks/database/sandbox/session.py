@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 from tasks.core.errors import DatabaseUnavailableError, DataError
 from tasks.core.records import Execution, Status
 from tasks.database.database import require_content
-from tasks.database.engine import OUT_OF_MEMORY, Connection, Cursor, Deadline, engine_of
-from tasks.database.limits import MIB, Limits
+from tasks.database.engine import Connection, Cursor, Deadline, engine_of
+from tasks.database.limits import MIB, OUT_OF_MEMORY, Limits
 from tasks.database.location import Content, Location, unreadable
 from tasks.database.plain import plain_row
 

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import cache
 from types import TracebackType
-from typing import Any, Literal, NamedTuple, Self, cast
+from typing import Any, Literal, NamedTuple, Self, TypeVar, cast
 
 from tasks.core.errors import CrosscheckError, DatabaseUnavailableError
 from tasks.core.records import Execution
@@ -22,6 +22,8 @@ from tasks.database.location import Location
 from tasks.database.sandbox.frames import Job, Reply, framed
 from tasks.database.sandbox.process import WorkerDiedError, WorkerOverranError, WorkerProcess
 from tasks.database.sandbox.session import Session, first_rows
+
+T = TypeVar("T")
 
 MOST = 16
 """Calls in one message."""
@@ -220,16 +222,11 @@ class SqlWorkers:
         loop = asyncio.get_running_loop()
         started = loop.time()
         try:
-            execution: Execution = await self.call(
-                first_rows, database, sql, rows, timeout, timeout_s=timeout
-            )
+            return await self.call(first_rows, database, sql, rows, timeout, timeout_s=timeout)
         except WorkerLost as lost:
             return Execution(lost.status, error=str(lost), seconds=loop.time() - started)
-        return execution
 
-    async def call(
-        self, function: Callable[..., Any], database: Database, *args: Any, timeout_s: float
-    ) -> Any:
+    async def call(self, function: Callable[..., T], database: Database, *args: Any, timeout_s: float) -> T:
         """Run `function(session, *args)` inside a worker, with a `sandbox.Session` on the database.
 
         The module-level function goes as its name; arguments and value go pickled, or are refused by TypeError. Its
@@ -240,7 +237,9 @@ class SqlWorkers:
             RuntimeError: the pool is not open, or is closed before the function has ended.
             Exception: what the function raised, with the worker's traceback as a note.
         """
-        return await self.run(Job(name_of(function), database.location, database.content, args, timeout_s))
+        job = Job(name_of(function), database.location, database.content, args, timeout_s)
+        value: T = await self.run(job)
+        return value
 
     async def run(self, job: Job) -> Any:
         """Run a job inside a worker and return its value; raises what `call` does."""

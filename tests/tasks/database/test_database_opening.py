@@ -7,6 +7,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from tasks.database.engines.duckdb import open_restrained
 from tasks.database.limits import Limits
 from tasks.database.location import Location
 from tasks.database.sandbox import process
+from tasks.database.sandbox.runner import in_sandbox
 from tasks.database.sandbox.session import Session
 from tasks.database.schema import ColumnDescription, ForeignKey
 from tasks.sql.elements import elements
@@ -347,7 +349,7 @@ def test_a_column_that_computes_for_hours_ends_in_one_message(
     build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process, "START_S", 3.0)
-    monkeypatch.setattr(sqlite, "READING_S", 0.5)
+    monkeypatch.setattr(sqlite, "in_sandbox", partial(in_sandbox, timeout_s=0.5))
     path = build(f"CREATE TABLE t (a); INSERT INTO t VALUES (1); ALTER TABLE t ADD COLUMN b AS ({SLOW})")
     with pytest.raises(DataError, match=r"shop\.sqlite cannot be read within 0\.5 s.*leave the database out"):
         open_database(path, "shop")

@@ -11,8 +11,8 @@ import pymysql
 import pytest
 
 from tasks.database.database import Database, locate, open_database
-from tasks.database.engine import RefusedError
 from tasks.database.engines.postgresql import gate_of
+from tasks.database.limits import RefusedError
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.server_gate import MysqlGate, PostgresqlGate
 from tests.support import mariadb, postgres
