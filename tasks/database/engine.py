@@ -41,42 +41,46 @@ class Structure:
     tables: tuple[Table, ...]  # with types, keys, comments as descriptions, and sample rows
     foreign_keys: tuple[ForeignKey, ...] = ()  # those that it declares
 
+    @classmethod
+    def of(
+        cls,
+        tables: Iterable[tuple[str, str | None, bool]],
+        columns: Iterable[tuple[str, str, str, str | None]],
+        keys: Iterable[tuple[str, Any, str, str | None, str | None]],
+        first_rows: Callable[[str], Iterable[tuple[Any, ...]]],
+    ) -> "Structure":
+        """Return a structure from the rows of a database's catalog; views without columns are left out.
 
-def structure_of(
-    tables: Iterable[tuple[str, str | None, bool]],
-    columns: Iterable[tuple[str, str, str, str | None]],
-    keys: Iterable[tuple[str, Any, str, str | None, str | None]],
-    first_rows: Callable[[str], Iterable[tuple[Any, ...]]],
-) -> Structure:
-    """Return a structure from the rows of a database's catalog; views without columns are left out.
-
-    Args:
-        tables: name, comment, and whether it is a view.
-        columns: table, name, type and comment.
-        keys: table, constraint, column, parent (None in a primary key) and its column; a constraint's rows in a row.
-        first_rows: returns the samples of a table.
-    """
-    by_table: dict[str, list[Column]] = {}
-    for table, name, kind, comment in columns:
-        by_table.setdefault(table, []).append(Column(name, kind, comment or ""))
-    primary: dict[str, tuple[str, ...]] = {}
-    foreign = []
-    for (table, _), group in groupby(keys, key=lambda row: (row[0], row[1])):
-        members = list(group)
-        own = tuple(row[2] for row in members)
-        if (parent := members[0][3]) is None:
-            primary[table] = own
-        else:
-            foreign.append(ForeignKey(table, own, parent, tuple(str(row[4]) for row in members)))
-    described = (
-        Table(name, tuple(by_table.get(name, ())), primary.get(name, ()), comment or "", bool(view))
-        for name, comment, view in tables
-        if name in by_table or not view
-    )
-    sampled = (
-        table.with_rows(() if table.view else map(plain_row, first_rows(table.name))) for table in described
-    )
-    return Structure(tuple(sampled), tuple(foreign))
+        Args:
+            tables: name, comment, and whether it is a view.
+            columns: table, name, type and comment.
+            keys: table, constraint, column, parent (None in a primary key) and its column or None, by constraint.
+            first_rows: returns the samples of a table.
+        """
+        by_table: dict[str, list[Column]] = {}
+        for table, name, kind, comment in columns:
+            by_table.setdefault(table, []).append(Column(name, kind, comment or ""))
+        primary: dict[str, tuple[str, ...]] = {}
+        foreign = []
+        for (table, _), group in groupby(keys, key=lambda row: (row[0], row[1])):
+            members = list(group)
+            own = tuple(row[2] for row in members)
+            if (parent := members[0][3]) is None:
+                primary[table] = own
+            else:
+                foreign.append(
+                    ForeignKey(table, own, parent, tuple(row[4] for row in members if row[4] is not None))
+                )
+        described = (
+            Table(name, tuple(by_table.get(name, ())), primary.get(name, ()), comment or "", bool(view))
+            for name, comment, view in tables
+            if name in by_table or not view
+        )
+        sampled = (
+            table.with_rows(() if table.view else map(plain_row, first_rows(table.name)))
+            for table in described
+        )
+        return cls(tuple(sampled), tuple(foreign))
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 from tasks.core.errors import ConfigurationError, CrosscheckError, DatabaseUnavailableError, DataError
 from tasks.core.records import Status
 from tasks.database.dialects import quoted
-from tasks.database.engine import Connection, Cursor, Deadline, Engine, Structure, Values, structure_of
+from tasks.database.engine import Connection, Cursor, Deadline, Engine, Structure, Values
 from tasks.database.limits import Limits, RefusedError
 from tasks.database.location import Location
 from tasks.database.plain import exact_row
@@ -244,7 +244,7 @@ class ServerEngine(Engine):
     url_form: ClassVar[str]
     login_sources: ClassVar[str]  # of the password
     refusals: ClassVar[tuple[tuple[str, str], ...]]  # patterns of messages, each with the key of its advice
-    # SQL of the structure, as `structure_of` takes it
+    # SQL of the structure, as `Structure.of` takes it
     tables: ClassVar[str]
     columns: ClassVar[str]
     keys: ClassVar[str]
@@ -275,7 +275,7 @@ class ServerEngine(Engine):
             return rows_of(connection, sql) if sample_rows else ()
 
         tables, columns, keys = (rows_of(connection, sql) for sql in (self.tables, self.columns, self.keys))
-        return structure_of(tables, columns, keys, first_rows)
+        return Structure.of(tables, columns, keys, first_rows)
 
     @contextmanager
     def reading(self, location: Location, database_id: str = "", *, first: bool = False) -> Iterator[Any]:

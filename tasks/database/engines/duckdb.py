@@ -18,16 +18,7 @@ from tasks.core.files import file_digest, file_state, shown_files
 from tasks.core.lazy import LazyModule
 from tasks.core.records import Status
 from tasks.database.dialects import quoted
-from tasks.database.engine import (
-    ENGINES,
-    Connection,
-    Cursor,
-    Deadline,
-    Engine,
-    Structure,
-    Values,
-    structure_of,
-)
+from tasks.database.engine import ENGINES, Connection, Cursor, Deadline, Engine, Structure, Values
 from tasks.database.limits import ONLY_QUERIES, OUT_OF_MEMORY, SEVERAL_STATEMENTS, Limits, RefusedError
 from tasks.database.location import Location, unreadable
 from tasks.database.plain import plain_row, reread_json
@@ -366,7 +357,7 @@ def read_structure(session: Session, database_id: str, sample_rows: int) -> Stru
                 for table, constraint, columns, kind, parent, parents in rows_of(_KEYS)
                 for column, parent_column in zip_longest(columns, parents)
             )
-            return structure_of(
+            return Structure.of(
                 rows_of(_TABLES, path.is_dir()),
                 rows_of(_COLUMNS),
                 keys,

@@ -13,7 +13,6 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -26,7 +25,6 @@ from tasks.database.limits import MIB, ONLY_QUERIES, OUT_OF_MEMORY, SEVERAL_STAT
 from tasks.database.location import Location, unreadable
 from tasks.database.sandbox.runner import in_sandbox
 from tasks.database.sandbox.session import Session
-from tasks.database.schema import Column, ForeignKey, Table
 from tasks.database.sqlite.files import read_only_uri, require_database, tolerant_text
 
 _IS_NUMBER = "typeof({0}) IN ('integer', 'real') AND {0} NOT IN (9e999, -9e999)"
@@ -117,27 +115,39 @@ class _Values(Values):
 ENGINES.register("sqlite")(_Sqlite())
 
 
-COLUMNS_AT_ONCE = 500
-"""SQLite's own limit of columns in one result is 2000, but may be compiled lower."""
-
-
 def read_structure(session: Session, database_id: str, sample_rows: int) -> Structure:
     """Read tables, views and keys of a SQLite file, in a worker process; cost does not grow with the number of rows.
 
-    So many first rows of each table are kept as samples, in the table's own order; none of columns with a value that
-    is larger than the sandbox allows.
+    So many first rows of each table are kept as samples, in the table's own order; none of a table with a value that is
+    larger than the sandbox allows.
     """
     path = session.location.path
     try:
         with open_file(path, session.limits) as connection:
-            tables = tuple(_table(connection, name, sample_rows) for name in _table_names(connection))
-            declared = tuple(key for table in tables for key in _declared_keys(connection, table))
-            views = tuple(_views(connection))
+
+            def first_rows(table: str) -> list[tuple[Any, ...]]:
+                # NOT INDEXED: an index that covers the columns would give them in its own order
+                sql = f"SELECT * FROM {quoted(table, SQLITE)} NOT INDEXED LIMIT {sample_rows}"
+                try:
+                    return connection.execute(sql).fetchall()
+                except sqlite3.DataError:  # a value is too large
+                    return []
+
+            tables, views = _table_names(connection), _view_names(connection)
+            columns = {name: _columns(connection, name) for name in tables}
+            for view in views:
+                with contextlib.suppress(sqlite3.OperationalError):
+                    columns[view] = _columns(connection, view)
+            return Structure.of(
+                [*((name, None, False) for name in tables), *((name, None, True) for name in views)],
+                ((table, row[1], row[2], None) for table, rows in columns.items() for row in rows),
+                (key for table in tables for key in _keys(connection, table, columns[table])),
+                first_rows,
+            )
     except sqlite3.Error as error:
         raise DataError(
             f'Database "{database_id}": SQLite cannot read {path} ({error}). Fetch the file again.'
         ) from error
-    return Structure(tables + views, declared)
 
 
 @contextlib.contextmanager
@@ -161,12 +171,9 @@ def _table_names(connection: sqlite3.Connection) -> list[str]:
     return [name for name, sql in created if name not in shadows and _readable(connection, name, sql)]
 
 
-def _views(connection: sqlite3.Connection) -> Iterator[Table]:
+def _view_names(connection: sqlite3.Connection) -> list[str]:
     created = connection.execute("SELECT name FROM sqlite_master WHERE type = 'view' ORDER BY rowid")
-    for (name,) in created.fetchall():
-        with contextlib.suppress(sqlite3.OperationalError):
-            info = connection.execute(f"PRAGMA main.table_xinfo({quoted(name, SQLITE)})").fetchall()
-            yield Table(name, tuple(Column(row[1], row[2]) for row in info), view=True)
+    return [name for (name,) in created]
 
 
 def _readable(connection: sqlite3.Connection, name: str, sql: str) -> bool:
@@ -179,52 +186,26 @@ def _readable(connection: sqlite3.Connection, name: str, sql: str) -> bool:
     return True
 
 
-def _table(connection: sqlite3.Connection, name: str, sample_rows: int) -> Table:
-    # cid, name, type, notnull, default, position in the primary key, hidden (1: of a virtual table)
-    info = [
-        row for row in connection.execute(f"PRAGMA main.table_xinfo({quoted(name, SQLITE)})") if row[6] != 1
-    ]
-    names = [row[1] for row in info]
-    samples = _samples(connection, name, names, sample_rows)
-    columns = tuple(Column(row[1], row[2], samples=samples[row[1]]) for row in info)
-    key = tuple(row[1] for row in sorted(info, key=lambda row: row[5]) if row[5])
-    return Table(name, columns, key)
+def _columns(connection: sqlite3.Connection, table: str) -> list[tuple[Any, ...]]:
+    """Return cid, name, type, notnull, default, position in the primary key, and whether it is hidden."""
+    info = connection.execute(f"PRAGMA main.table_xinfo({quoted(table, SQLITE)})").fetchall()
+    return [row for row in info if row[6] != 1]  # 1: of a virtual table
 
 
-def _samples(
-    connection: sqlite3.Connection, table: str, columns: list[str], rows: int
-) -> dict[str, tuple[Any, ...]]:
-    samples: dict[str, tuple[Any, ...]] = {}
-    for start in range(0, len(columns), COLUMNS_AT_ONCE):
-        part = columns[start : start + COLUMNS_AT_ONCE]
-        chosen = ", ".join(quoted(name, SQLITE) for name in part)
-        # NOT INDEXED: an index that covers the columns would give them in its own order
-        sql = f"SELECT {chosen} FROM {quoted(table, SQLITE)} NOT INDEXED LIMIT {rows}"
-        try:
-            first = connection.execute(sql).fetchall()
-        except sqlite3.DataError:  # a value is too large
-            first = []
-        samples |= {name: tuple(row[i] for row in first) for i, name in enumerate(part)}
-    return samples
+def _keys(
+    connection: sqlite3.Connection, table: str, columns: list[tuple[Any, ...]]
+) -> Iterator[tuple[str, int, str, str | None, str | None]]:
+    """Yield the columns of a table's keys, in the order of their declaration: SQLite numbers foreign ones backwards.
 
-
-def _declared_keys(connection: sqlite3.Connection, table: Table) -> list[ForeignKey]:
-    """Return a table's foreign keys in the order of their declaration; SQLite numbers them backwards.
-
-    A key without parent columns keeps (): it means the parent's primary key.
+    One without parent columns means the parent's primary key.
     """
+    for row in sorted(columns, key=lambda row: row[5]):
+        if row[5]:
+            yield table, -1, row[1], None, None
     # id, position within the key, parent, column, parent's column or NULL
-    rows = connection.execute(f"PRAGMA main.foreign_key_list({quoted(table.name, SQLITE)})").fetchall()
-    rows.sort(key=lambda row: (-row[0], row[1]))
-    return [
-        ForeignKey(
-            table.name,
-            tuple(row[3] for row in members),
-            members[0][2],
-            tuple(row[4] for row in members if row[4] is not None),
-        )
-        for members in (list(group) for _, group in groupby(rows, key=lambda row: row[0]))
-    ]
+    foreign = connection.execute(f"PRAGMA main.foreign_key_list({quoted(table, SQLITE)})").fetchall()
+    for row in sorted(foreign, key=lambda row: (-row[0], row[1])):
+        yield table, row[0], row[3], row[2], row[4]
 
 
 TICK = 1000
