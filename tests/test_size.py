@@ -22,14 +22,14 @@ BUDGETS = {
     "tasks/backbone": 8_330,
     "tasks/benchmarks": 4_058,
     "tasks/core": 1_299,
-    "tasks/database": 5_698,
+    "tasks/database": 5_701,
     "tasks/documents": 1_478,
     "tasks/pages": 3_095,
     "tasks/results": 7_437,
     "tasks/retrieval": 1_609,
     "tasks/scoring": 5_699,
     "tasks/settings": 2_187,
-    "tasks/sql": 2_431,
+    "tasks/sql": 2_424,
     "tasks/stages": 3_380,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""

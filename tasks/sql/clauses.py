@@ -144,7 +144,8 @@ class _Scope:
         """Return the alias and name of a column of this query's own tables."""
         name, qualifier = column.name.lower(), column.table.lower()
         for alias, table in self.tables.items():
-            if alias == qualifier if qualifier else table and self._has(table, name):
+            owns = table is not None and name in self.schema.columns_by_table.get(table, ())
+            if alias == qualifier if qualifier else owns:
                 return alias, name
         return None
 
@@ -152,10 +153,6 @@ class _Scope:
         alias, name = own
         table = self.tables[alias]
         return f"{table}.{name}" if table else name
-
-    def _has(self, table: str, column: str) -> bool:
-        owner = self.schema.table(table)
-        return owner is not None and any(c.name.lower() == column for c in owner.columns)
 
 
 def _sources(tree: "exp.Query") -> "Iterator[exp.Expression]":

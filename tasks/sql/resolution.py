@@ -76,7 +76,7 @@ class _Sources:
     # columns of derived tables and CTEs, by alias; "*" among them where it selects one
     derived: dict[str, frozenset[str]]
     inner: dict[str, Any]  # sqlglot's scopes of the same, by alias
-    owned: dict[str, frozenset[str]]  # columns of the database tables, by alias
+    owned: Mapping[str, frozenset[str]]  # columns of the database's tables, by table
     # the database columns that `*` in its SELECT was found to mean, by name
     passed: dict[str, Home | None] = field(default_factory=dict)
 
@@ -86,17 +86,13 @@ class _Sources:
         tables: dict[str, str] = {}
         derived: dict[str, frozenset[str]] = {}
         inner: dict[str, Any] = {}
-        owned: dict[str, frozenset[str]] = {}
         for alias, (_, source) in scope.selected_sources.items():
-            if isinstance(source, exp.Table):
-                table = schema.table(source.name)
-                if table is not None:
-                    tables[alias.lower()] = table.name.lower()
-                    owned[alias.lower()] = frozenset(c.name.lower() for c in table.columns)
-            else:
+            if not isinstance(source, exp.Table):
                 derived[alias.lower()] = frozenset(n.lower() for n in source.expression.named_selects)
                 inner[alias.lower()] = source
-        return cls(scope, tables, derived, inner, owned)
+            elif source.name.lower() in schema.columns_by_table:
+                tables[alias.lower()] = source.name.lower()
+        return cls(scope, tables, derived, inner, schema.columns_by_table)
 
     def columns(self) -> "Iterator[exp.Column]":
         """Yield the columns written in this scope itself, not those of queries within it."""
@@ -109,8 +105,8 @@ class _Sources:
     def joined_using(self) -> Iterator[tuple[str, str]]:
         for join in self.scope.expression.args.get("joins") or ():
             for name in join.args.get("using") or ():
-                for alias, table in self.tables.items():
-                    if name.name.lower() in self.owned[alias]:
+                for table in self.tables.values():
+                    if name.name.lower() in self.owned[table]:
                         yield table, name.name.lower()
 
     def find_in_chain(self, column: "exp.Column", by_query: "dict[int, _Sources]") -> tuple[str, str] | None:
@@ -140,7 +136,7 @@ class _Sources:
         """Return the database column of an unqualified name among sources; None where it is another's output."""
         for alias in aliases:
             if alias in self.tables:
-                if name in self.owned[alias]:
+                if name in self.owned[self.tables[alias]]:
                     return self.tables[alias], name
             elif name in self.derived[alias]:
                 return None

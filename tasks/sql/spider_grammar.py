@@ -112,7 +112,7 @@ def read_query(sql: str, schema: Schema) -> SpiderQuery | None:
     """
     try:
         words = split(sql)
-        columns = {t.name.lower(): frozenset(c.name.lower() for c in t.columns) for t in schema.tables}
+        columns = schema.columns_by_table
         aliases = {words[i + 1]: words[i - 1] for i, word in enumerate(words) if word == "as"}
         if aliases.keys() & columns.keys():
             return None
