@@ -29,11 +29,11 @@ BUDGETS = {
     "tasks/retrieval": 1_609,
     "tasks/scoring": 5_699,
     "tasks/settings": 2_187,
-    "tasks/sql": 2_424,
+    "tasks/sql": 2_407,
     "tasks/stages": 3_380,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 354
+MAX_MODULES = 353
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02
