@@ -22,7 +22,7 @@ BUDGETS = {
     "tasks/backbone": 8_330,
     "tasks/benchmarks": 4_058,
     "tasks/core": 1_299,
-    "tasks/database": 5_701,
+    "tasks/database": 5_699,
     "tasks/documents": 1_478,
     "tasks/pages": 3_095,
     "tasks/results": 7_437,

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from tasks.core.records import ColumnValues, Link
-from tasks.database.dialects import quoted, quoted_if_needed
+from tasks.database.dialects import quoted, quoted_if_needed, words_of
 from tasks.database.schema import Column, ForeignKey, Schema, Table
 from tasks.settings.pipeline import PromptSettings, SchemaFormat
 
@@ -28,11 +28,11 @@ BREAKS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]+")
 """Line ends and control characters."""
 
 _WORD = re.compile(r"\w+")
-_EMPTY_WORDS = frozenset(
-    _WORD.findall(
-        """a an and are as at by for from in is it its of on or that the this to was which with
-        commonsense evidence reasoning"""
-    )
+_EMPTY_WORDS = words_of(
+    """
+    a an and are as at by for from in is it its of on or that the this to was which with
+    commonsense evidence reasoning
+    """
 )
 """Words without which a description says the same; the last three head BIRD's own remarks."""
 

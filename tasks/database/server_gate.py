@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal, NamedTuple
 
+from tasks.database.dialects import words_of
 from tasks.database.limits import ONLY_QUERIES, SEVERAL_STATEMENTS, RefusedError
 
 
@@ -235,11 +236,7 @@ def _is_followed_by_as(tokens: Sequence[Token], index: int) -> bool:
     return False
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-FUNCTIONS = _words(
+FUNCTIONS = words_of(
     """
     abs acos add_months adddate addtime aes_decrypt aes_encrypt any_value ascii asin astext atan atan2 avg bin
     bin_to_uuid binary bit bit_and bit_count bit_length bit_or bit_xor blob cast ceil ceiling char char_length
@@ -285,7 +282,7 @@ FUNCTIONS = _words(
 )
 """Functions that SQL of MySQL and MariaDB may call: those of MariaDB's `information_schema.SQL_FUNCTIONS` and of
 MySQL 8's manual, without those that lock, wait or read files. Any other function is installed by a user, or new."""
-SYNTAX = _words(
+SYNTAX = words_of(
     """
     against all and any as between bigint both by case character columns cube dec decimal distinct distinctrow
     div double else end escape except exists fixed for force from group having high_priority ignore in index int
@@ -297,7 +294,7 @@ SYNTAX = _words(
     """
 )
 """Keywords, of which some are types."""
-METADATA = _words(
+METADATA = words_of(
     """
     character_sets check_constraints collations columns key_column_usage referential_constraints schemata
     statistics table_constraints tables views
