@@ -26,7 +26,7 @@ from tasks.core.records import (
     SqlPair,
 )
 from tasks.database.schema import Schema
-from tasks.database.schema_view import SchemaView
+from tasks.database.schema_text import SchemaView
 from tasks.settings.home import find_conf
 from tasks.settings.pipeline import PromptSettings, RslSqlSettings
 from tasks.settings.stages import CorrectionTurns, SelectionSettings

@@ -22,18 +22,18 @@ BUDGETS = {
     "tasks/backbone": 7_956,
     "tasks/benchmarks": 3_968,
     "tasks/core": 1_299,
-    "tasks/database": 5_894,
+    "tasks/database": 5_699,
     "tasks/documents": 1_478,
     "tasks/pages": 3_099,
     "tasks/results": 7_471,
-    "tasks/retrieval": 1_636,
+    "tasks/retrieval": 1_609,
     "tasks/scoring": 5_475,
     "tasks/settings": 2_154,
-    "tasks/sql": 2_527,
-    "tasks/stages": 3_380,
+    "tasks/sql": 2_407,
+    "tasks/stages": 3_378,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 354
+MAX_MODULES = 350
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02

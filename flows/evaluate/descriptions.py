@@ -15,7 +15,7 @@ from tasks.core.errors import BackboneError, ConfigurationError
 from tasks.core.records import Question
 from tasks.database.database import Database
 from tasks.database.schema import Schema, Table
-from tasks.database.schema_view import SchemaView
+from tasks.database.schema_text import SchemaView
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.stages.columns import describe_columns
 from tasks.stages.question_run import QuestionRun, Stopped, in_question_run

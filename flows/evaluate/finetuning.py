@@ -22,7 +22,7 @@ from tasks.core.files import atomic_write, require_file
 from tasks.core.records import ColumnValues, Demonstration
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.schema import Schema
-from tasks.database.schema_view import SchemaView
+from tasks.database.schema_text import SchemaView
 from tasks.results.mlflow.experiment import logged_by_library
 from tasks.results.run_record import RunRecord
 from tasks.retrieval.demonstrations import without_leaks

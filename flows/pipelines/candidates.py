@@ -16,7 +16,7 @@ from tasks.backbone.metered import MeteredBackbone
 from tasks.core.errors import BackboneError
 from tasks.core.outcome import Candidate
 from tasks.core.records import Question
-from tasks.database.schema_view import SchemaView
+from tasks.database.schema_text import SchemaView
 from tasks.scoring.candidates import Ballot, step_of
 from tasks.settings.pipeline import CandidateSettings
 from tasks.sql.elements import resolved_elements

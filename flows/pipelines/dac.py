@@ -18,7 +18,7 @@ from tasks.core.dac_records import (
 )
 from tasks.core.errors import ConfigurationError
 from tasks.core.records import ColumnName, Link, Question
-from tasks.database.schema_view import SchemaView
+from tasks.database.schema_text import SchemaView
 from tasks.retrieval.alignment import GroundedDemonstration
 from tasks.settings.pipeline import DacSettings
 from tasks.settings.stages import DacCorrectionSettings

@@ -19,7 +19,7 @@ from tasks.core.dac_records import Oracle
 from tasks.core.outcome import Candidate
 from tasks.core.records import Demonstration, FewShotQuestion, Link, Question
 from tasks.database.sandbox.runner import DatabaseRunner
-from tasks.database.schema_view import SchemaView
+from tasks.database.schema_text import SchemaView
 from tasks.retrieval.alignment import GroundedDemonstration
 from tasks.retrieval.value_index import DatabaseValues
 from tasks.settings.kinds import PIPELINES

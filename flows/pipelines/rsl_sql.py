@@ -7,7 +7,7 @@ from flows.pipelines.dac import decompose
 from flows.pipelines.pipeline import Context, pipeline, results
 from tasks.core.errors import ConfigurationError
 from tasks.core.records import Augmentation, CorrectionCase, FewShotQuestion, Link, Question, SqlPair
-from tasks.database.schema_view import SchemaView
+from tasks.database.schema_text import SchemaView
 from tasks.settings.pipeline import FewShotSettings, LinkedSettings, RslSqlSettings
 from tasks.stages.links import hinted_link, merge, unite, with_join_keys
 from tasks.stages.rsl_sql import (

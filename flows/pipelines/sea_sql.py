@@ -3,7 +3,7 @@
 from flows.pipelines.pipeline import Context, pipeline
 from tasks.core.errors import BackboneError
 from tasks.core.records import Question
-from tasks.database.schema_view import SchemaView
+from tasks.database.schema_text import SchemaView
 from tasks.settings.pipeline import SeaSqlSettings
 from tasks.sql.rewriting import without_concatenation
 from tasks.stages.question_run import current_question_run

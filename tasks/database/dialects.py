@@ -89,7 +89,8 @@ def dialect_name(dialect: str) -> str:
     return dialect_of(dialect).title
 
 
-def _words(text: str) -> frozenset[str]:
+def words_of(text: str) -> frozenset[str]:
+    """Return the words of a text in lines."""
     return frozenset(text.split())
 
 
@@ -107,9 +108,9 @@ _DIALECTS = {
     dialect.name: dialect
     for dialect in (
         # in double quotes a misspelt column would silently become a string
-        Dialect(SQLITE, "SQLite", quote="`", words=_words(_SQLITE_WORDS)),
-        Dialect("duckdb", "DuckDB", words=_words(_DUCKDB_WORDS)),
-        Dialect("postgres", "PostgreSQL", folds=True, words=_words(_POSTGRES_WORDS)),
+        Dialect(SQLITE, "SQLite", quote="`", words=words_of(_SQLITE_WORDS)),
+        Dialect("duckdb", "DuckDB", words=words_of(_DUCKDB_WORDS)),
+        Dialect("postgres", "PostgreSQL", folds=True, words=words_of(_POSTGRES_WORDS)),
         Dialect(
             "mysql",
             "MySQL",

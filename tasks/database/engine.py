@@ -9,8 +9,9 @@ In a package of one's own, an entry point of the group `crosscheck.engines` name
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -19,8 +20,8 @@ from tasks.core.registry import Registry
 from tasks.database.dialects import quoted
 from tasks.database.limits import Limits
 from tasks.database.location import Location
-from tasks.database.plain import plain
-from tasks.database.schema import ForeignKey, Table
+from tasks.database.plain import plain, plain_row
+from tasks.database.schema import Column, ForeignKey, Table
 
 if TYPE_CHECKING:
     import sqlite3
@@ -39,6 +40,47 @@ class Structure:
 
     tables: tuple[Table, ...]  # with types, keys, comments as descriptions, and sample rows
     foreign_keys: tuple[ForeignKey, ...] = ()  # those that it declares
+
+    @classmethod
+    def of(
+        cls,
+        tables: Iterable[tuple[str, str | None, bool]],
+        columns: Iterable[tuple[str, str, str, str | None]],
+        keys: Iterable[tuple[str, Any, str, str | None, str | None]],
+        first_rows: Callable[[str], Iterable[tuple[Any, ...]]],
+    ) -> "Structure":
+        """Return a structure from the rows of a database's catalog; views without columns are left out.
+
+        Args:
+            tables: name, comment, and whether it is a view.
+            columns: table, name, type and comment.
+            keys: table, constraint, column, parent (None in a primary key) and its column or None, by constraint.
+            first_rows: returns the samples of a table.
+        """
+        by_table: dict[str, list[Column]] = {}
+        for table, name, kind, comment in columns:
+            by_table.setdefault(table, []).append(Column(name, kind, comment or ""))
+        primary: dict[str, tuple[str, ...]] = {}
+        foreign = []
+        for (table, _), group in groupby(keys, key=lambda row: (row[0], row[1])):
+            members = list(group)
+            own = tuple(row[2] for row in members)
+            if (parent := members[0][3]) is None:
+                primary[table] = own
+            else:
+                foreign.append(
+                    ForeignKey(table, own, parent, tuple(row[4] for row in members if row[4] is not None))
+                )
+        described = (
+            Table(name, tuple(by_table.get(name, ())), primary.get(name, ()), comment or "", bool(view))
+            for name, comment, view in tables
+            if name in by_table or not view
+        )
+        sampled = (
+            table.with_rows(() if table.view else map(plain_row, first_rows(table.name)))
+            for table in described
+        )
+        return cls(tuple(sampled), tuple(foreign))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +152,7 @@ class Engine(ABC):
     schemes: ClassVar[tuple[str, ...]]  # beginnings of its URLs
     server: ClassVar[bool] = False  # whether it is a server, with roles and passwords; otherwise files
     endings: ClassVar[tuple[str, ...]] = ()  # of its files, with the dot
-    copied: ClassVar[bool] = (
-        False  # whether `crosscheck benchmarks load` copies its databases into other engines
-    )
+    copied: ClassVar[bool] = False  # whether `crosscheck benchmarks load` copies its databases elsewhere
 
     @abstractmethod
     def product(self, location: Location) -> str:
@@ -160,41 +200,17 @@ class Engine(ABC):
 
 
 class Values(ABC):
-    """The values of a database, copied column by column into an index, which is a SQLite file."""
+    """The values of a database, copied column by column into an index, which is a SQLite file.
 
+    Python reads them from the database and writes them into the index, unless the engine overrides that.
+    """
+
+    dialect: ClassVar[str]
+    count: ClassVar[str] = "count(*)"
     errors: tuple[type[BaseException], ...] = ()  # exceptions that belong to the engine
 
     def prepare(self, index: "sqlite3.Connection") -> None:  # noqa: B027 - most have nothing to prepare
         """Prepare the empty index, before its tables are created."""
-
-    @abstractmethod
-    def copy_texts(self, index: "sqlite3.Connection", table: str, column: str, longest: int) -> None:
-        """Append the different texts of a column to the index's table `text`, with how often each occurs.
-
-        Those of 1 to `longest` characters, in the order of their bytes.
-        """
-
-    @abstractmethod
-    def copy_numbers(
-        self, index: "sqlite3.Connection", place: int, table: str, column: str, most: int
-    ) -> None:
-        """Append different finite numbers of a column, the first so many, to the index's table `number`."""
-
-    @abstractmethod
-    def frequent_numbers(
-        self, index: "sqlite3.Connection", table: str, column: str, *, among: int, most: int
-    ) -> list[int | float]:
-        """Return the most frequent finite numbers among the first of a column, the smaller ones first in a tie."""
-
-    def close(self) -> None:  # noqa: B027 - some have nothing to close
-        """Close the database."""
-
-
-class StreamedValues(Values):
-    """Values that Python reads from the database and writes into the index."""
-
-    dialect: ClassVar[str]
-    count: ClassVar[str] = "count(*)"
 
     @abstractmethod
     def rows(self, sql: str) -> Iterator[tuple[Any, ...]]:
@@ -202,7 +218,7 @@ class StreamedValues(Values):
 
     @abstractmethod
     def different_texts(self, table: str, column: str, longest: int) -> str | None:
-        """Return the SQL of the different texts of a column, of at most so many characters, with how often each occurs.
+        """Return the SQL of the different texts of a column, of 1 to so many characters, with how often each occurs.
 
         None for a column of another type.
         """
@@ -211,8 +227,12 @@ class StreamedValues(Values):
     def is_number(self, table: str, column: str) -> str | None:
         """Return the condition in SQL that a value of a column is a number, None for a column of another type."""
 
+    def source(self, table: str) -> str:
+        """Return a table as the SQL names it."""
+        return quoted(table, self.dialect)
+
     def copy_texts(self, index: "sqlite3.Connection", table: str, column: str, longest: int) -> None:
-        """Append the different texts of a column to the index, sorted by SQLite."""
+        """Append the different texts of a column to the index's table `text`, in the order of their bytes."""
         sql = self.different_texts(table, column, longest)
         if sql is None:
             return
@@ -229,26 +249,27 @@ class StreamedValues(Values):
         index.execute("DELETE FROM incoming")
 
     def copy_numbers(
-        self, index: "sqlite3.Connection", place: int, table: str, column: str, most: int
+        self, index: "sqlite3.Connection", column_id: int, table: str, column: str, most: int
     ) -> None:
-        """Append different numbers of a column to the index."""
+        """Append different finite numbers of a column, the first so many, to the index's table `number`."""
         if condition := self.is_number(table, column):
-            name, source = quoted(column, self.dialect), quoted(table, self.dialect)
+            name, source = quoted(column, self.dialect), self.source(table)
             numbers = self._numbers(f"SELECT DISTINCT {name} FROM {source} WHERE {condition} LIMIT {most}")
-            rows = ((place, number) for number in numbers)
+            rows = ((column_id, number) for number in numbers)
             index.executemany("INSERT OR IGNORE INTO number VALUES (?, ?)", rows)
 
-    def frequent_numbers(
-        self, index: "sqlite3.Connection", table: str, column: str, *, among: int, most: int
-    ) -> list[int | float]:
-        """Return the most frequent numbers of a column."""
+    def frequent_numbers(self, table: str, column: str, *, among: int, most: int) -> list[int | float]:
+        """Return the most frequent finite numbers among the first of a column, the smaller ones first in a tie."""
         condition = self.is_number(table, column)
         if condition is None:
             return []
-        name, source = quoted(column, self.dialect), quoted(table, self.dialect)
+        name, source = quoted(column, self.dialect), self.source(table)
         first = f"(SELECT {name} FROM {source} WHERE {condition} LIMIT {among}) AS first_numbers"
         order = f"ORDER BY {self.count} DESC, {name} LIMIT {most}"
         return [*self._numbers(f"SELECT {name} FROM {first} GROUP BY {name} {order}")]
+
+    def close(self) -> None:  # noqa: B027 - some have nothing to close
+        """Close the database."""
 
     def _numbers(self, sql: str) -> Iterator[int | float]:
         return (number for (value,) in self.rows(sql) if _fits(number := plain(value)))

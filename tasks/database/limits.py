@@ -1,9 +1,16 @@
-"""How much one query, and the process that runs it, may take."""
+"""How much one query, and the process that runs it, may take, and what the sandbox says of SQL beyond that."""
 
 from dataclasses import dataclass
 
 MIB = 1024 * 1024
 LEAST_MEMORY_MB = 128
+ONLY_QUERIES = "The sandbox only lets a query read this database: {} is not allowed."
+SEVERAL_STATEMENTS = "The SQL holds more than one statement; give exactly one."
+OUT_OF_MEMORY = "The query ran out of memory."
+
+
+class RefusedError(Exception):
+    """SQL that the sandbox does not give to the engine; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)

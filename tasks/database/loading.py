@@ -20,7 +20,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -95,14 +94,12 @@ def copy_database(database: Database, to: Location) -> Copy:
         raise ConfigurationError(
             f"{to}: databases are copied into {', '.join(TARGETS)}, not into {to.engine}."
         )
-    read = partial(in_sandbox, limits=LIMITS)
-    where = database.location
+    source = database.location
     surveys = {
-        table.name: read(survey, where, database, table, timeout_s=LIMITS.timeout_s)
+        table.name: in_sandbox(survey, source, database, table, timeout_s=LIMITS.timeout_s, limits=LIMITS)
         for table in _tables_of(database)
     }
-    copy: Copy = read(copy_tables, where, database, surveys, to, timeout_s=COPY_S)
-    return copy
+    return in_sandbox(copy_tables, source, database, surveys, to, timeout_s=COPY_S, limits=LIMITS)
 
 
 def _tables_of(database: Database) -> list[Table]:

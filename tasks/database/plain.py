@@ -39,15 +39,12 @@ def plain(value: Any) -> Any:
     >>> plain(Decimal("2.50")), plain(Decimal("3.00")), plain([1, None]), plain({"b": 1, "a": [2]})
     (2.5, 3, (1, None), '{"a":[2],"b":1}')
     """
-    kind = type(value)
-    if kind in _AS_IT_IS:
+    if type(value) in _AS_IT_IS:
         return value
-    convert = _BY_TYPE.get(kind)
-    if convert is not None:
-        return convert(value)
-    return next(
-        (convert(value) for base, convert in _BY_TYPE.items() if isinstance(value, base)), None
-    ) or str(value)
+    for base, convert in _BY_TYPE.items():
+        if isinstance(value, base):
+            return convert(value)
+    return str(value)
 
 
 def plain_row(row: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -61,19 +58,13 @@ def exact_row(row: tuple[Any, ...]) -> tuple[Any, ...]:
     >>> exact_row((Decimal("2.50"), Decimal("3.00"), Decimal("31.2")))
     (2.5, 3, Decimal('31.2'))
     """
-    return tuple(
-        [
-            value
-            if type(value) in _AS_IT_IS or (type(value) is Decimal and _inexact(value))
-            else plain(value)
-            for value in row
-        ]
-    )
+    return tuple(map(_exact, row))
 
 
-def _inexact(value: Decimal) -> bool:
-    """Return whether a decimal is neither an int nor a float."""
-    return value.is_finite() and number(value) != value
+def _exact(value: Any) -> Any:
+    if type(value) is Decimal and value.is_finite() and number(value) != value:
+        return value
+    return plain(value)
 
 
 def number(value: Decimal) -> int | float:

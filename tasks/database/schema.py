@@ -74,12 +74,6 @@ class Schema:
     tables: tuple[Table, ...]  # in the database's order
     foreign_keys: tuple[ForeignKey, ...] = ()  # declared in the database or by the benchmark's tables file
     dialect: str = field(kw_only=True)  # sqlglot's name of the SQL dialect
-    _tables_by_name: dict[str, Table] = field(
-        init=False, repr=False, compare=False, hash=False, default_factory=dict
-    )
-
-    def __post_init__(self) -> None:
-        self._tables_by_name.update({table.name.lower(): table for table in self.tables})
 
     def __hash__(self) -> int:
         """Return the digest's hash, which is computed once, for caches over a SQL and its schema."""
@@ -105,6 +99,15 @@ class Schema:
     def column_names(self) -> tuple[ColumnName, ...]:
         """Every column, in schema order."""
         return tuple(ColumnName(table.name, column.name) for table in self.tables for column in table.columns)
+
+    @cached_property
+    def columns_by_table(self) -> Mapping[str, frozenset[str]]:
+        """The names of each table's columns, all in lower case."""
+        return {t.name.lower(): frozenset(c.name.lower() for c in t.columns) for t in self.tables}
+
+    @cached_property
+    def _tables_by_name(self) -> Mapping[str, Table]:
+        return {table.name.lower(): table for table in self.tables}
 
     def table(self, name: str) -> Table | None:
         """Return the table of that name, compared without case; None when there is none."""

@@ -1,4 +1,4 @@
-"""A schema as text for prompts, in five formats.
+"""A schema as the prompts of a question show it: as text, in five formats.
 
 - `comment`: one comment line per table with its columns; samples, a line per table too, keys and descriptions apart
   (RSL-SQL's S, V, FK block and D).
@@ -12,13 +12,14 @@ Every name is spelled as in the database. Views are marked as such. Values and d
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from tasks.database.dialects import quoted, quoted_if_needed
+from tasks.core.records import ColumnValues, Link
+from tasks.database.dialects import quoted, quoted_if_needed, words_of
 from tasks.database.schema import Column, ForeignKey, Schema, Table
-from tasks.settings.pipeline import SchemaFormat
+from tasks.settings.pipeline import PromptSettings, SchemaFormat
 
 MAX_VALUE_CHARACTERS = 100
 """Characters of a value that are shown, unless the settings say otherwise."""
@@ -27,11 +28,11 @@ BREAKS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]+")
 """Line ends and control characters."""
 
 _WORD = re.compile(r"\w+")
-_EMPTY_WORDS = frozenset(
-    _WORD.findall(
-        """a an and are as at by for from in is it its of on or that the this to was which with
-        commonsense evidence reasoning"""
-    )
+_EMPTY_WORDS = words_of(
+    """
+    a an and are as at by for from in is it its of on or that the this to was which with
+    commonsense evidence reasoning
+    """
 )
 """Words without which a description says the same; the last three head BIRD's own remarks."""
 
@@ -47,6 +48,60 @@ class PromptParts:
     sampled: bool = False  # whether values are shown, in any of the parts
 
 
+@dataclass(frozen=True)
+class SchemaView:
+    """A schema as the prompts of a question show it. Every stage that reads or shows a schema takes one.
+
+    In the cache key of a stage it stands for its first three fields, the schema by its digest.
+    """
+
+    # the full schema of the question's database, or one reduced to a link; its samples are the values shown
+    schema: Schema
+    # format, samples per column, and whether foreign keys are shown
+    prompt: PromptSettings = field(default_factory=PromptSettings)
+    descriptions: bool = field(default=False, kw_only=True)  # whether column descriptions are shown
+    # whether prompts about other questions show the same: nothing was left out or added for one question
+    common: bool = field(default=True, compare=False, kw_only=True)
+
+    @property
+    def dialect(self) -> str:
+        """The SQL dialect, as sqlglot spells it."""
+        return self.schema.dialect
+
+    @property
+    def dialect_name(self) -> str:
+        """The SQL dialect as its makers write it, for prompts."""
+        return self.schema.dialect_name
+
+    def render(self) -> PromptParts:
+        """Return the parts of a prompt that show the schema."""
+        return render(
+            self.schema,
+            self.prompt.schema_format,
+            sample_rows=self.prompt.sample_rows,
+            foreign_keys=self.prompt.foreign_keys,
+            descriptions=self.descriptions,
+            longest_value=self.prompt.longest_value,
+        )
+
+    def reduced_to(self, link: Link) -> "SchemaView":
+        """Return the view of the link's tables and columns only; of everything where the link is empty."""
+        return replace(self, schema=self.schema.reduced_to(link), common=False)
+
+    def limited_to(self, tables: Iterable[str]) -> "SchemaView":
+        """Return the view of these tables only, in full; of everything where the schema has none of them."""
+        return replace(self, schema=self.schema.limited_to(tables), common=False)
+
+    def with_values(self, values: Iterable[ColumnValues]) -> "SchemaView":
+        """Return the view with retrieved values in place of sample rows, as many as configured."""
+        return self.with_samples(self.schema.with_values(values), self.prompt.values_per_column)
+
+    def with_samples(self, schema: Schema, per_column: int) -> "SchemaView":
+        """Return the view of a schema with other samples, of which so many are shown per column."""
+        prompt = self.prompt.model_copy(update={"sample_rows": per_column})
+        return replace(self, schema=schema, prompt=prompt, common=self.common and not per_column)
+
+
 def render(
     schema: Schema,
     style: SchemaFormat,
@@ -56,7 +111,7 @@ def render(
     descriptions: bool,
     longest_value: int = MAX_VALUE_CHARACTERS,
 ) -> PromptParts:
-    """Return a schema as text; stages call `SchemaView.render`.
+    """Return a schema as text.
 
     Args:
         schema: the full schema, or one reduced to a link.
@@ -78,11 +133,15 @@ def render(
             sampled,
         )
     if style == "values":
+
+        def in_quotes(name: str) -> str:
+            return quoted(name, schema.dialect)
+
         return PromptParts(
             _lines(
                 _values_line(table, sample_rows, schema.dialect, longest_value) for table in schema.tables
             ),
-            foreign_keys=_lines(_values_key(key, schema.dialect) for key in keys),
+            foreign_keys=_lines(_equations(key, in_quotes, " = ") for key in keys),
             descriptions=described,
             sampled=sampled,
         )
@@ -142,7 +201,6 @@ def _comment_line(table: Table, dialect: str) -> str:
 
 
 def _view(table: Table) -> str:
-    """Return the word before the name of a view, "" for a table."""
     return "view " if table.view else ""
 
 
@@ -161,11 +219,7 @@ def _comment_samples(schema: Schema, rows: int, longest: int) -> Iterator[str]:
 def _comment_key(key: ForeignKey, dialect: str) -> str:
     def side(table: str, columns: tuple[str, ...]) -> str:
         names = ", ".join(quoted(column, dialect) for column in columns)
-        return (
-            f"{quoted(table, dialect)}.{names}"
-            if len(columns) == 1
-            else f"{quoted(table, dialect)}.({names})"
-        )
+        return quoted(table, dialect) + (f".{names}" if len(columns) == 1 else f".({names})")
 
     return f"# {side(key.table, key.columns)} -> {side(key.parent, key.parent_columns)}"
 
@@ -257,11 +311,7 @@ def _m_schema(schema: Schema, keys: Sequence[ForeignKey], *, descriptions: bool)
     if keys:
         yield "【Foreign keys】"
         for key in keys:
-            pairs = zip(key.columns, key.parent_columns, strict=True)
-            yield " AND ".join(
-                f"{name(key.table)}.{name(child)}={name(key.parent)}.{name(parent)}"
-                for child, parent in pairs
-            )
+            yield _equations(key, name, "=")
 
 
 def _percent(share: float) -> str:
@@ -285,10 +335,8 @@ def _is_example(value: Any, longest: int) -> bool:
     return value is not None and not isinstance(value, bytes) and len(str(value)) < longest
 
 
-def _values_key(key: ForeignKey, dialect: str) -> str:
-    pairs = zip(key.columns, key.parent_columns, strict=True)
+def _equations(key: ForeignKey, name: Callable[[str], str], sign: str) -> str:
     return " AND ".join(
-        f"{quoted(key.table, dialect)}.{quoted(child, dialect)} = "
-        f"{quoted(key.parent, dialect)}.{quoted(parent, dialect)}"
-        for child, parent in pairs
+        f"{name(key.table)}.{name(child)}{sign}{name(key.parent)}.{name(parent)}"
+        for child, parent in zip(key.columns, key.parent_columns, strict=True)
     )

@@ -18,18 +18,17 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from functools import lru_cache, partial
 from importlib import import_module
-from itertools import groupby, islice
+from itertools import islice
 from typing import Any, ClassVar
 
 from tasks.core.errors import ConfigurationError, CrosscheckError, DatabaseUnavailableError, DataError
 from tasks.core.records import Status
 from tasks.database.dialects import quoted
-from tasks.database.engine import Connection, Cursor, Deadline, Engine, StreamedValues, Structure, Values
-from tasks.database.limits import Limits
+from tasks.database.engine import Connection, Cursor, Deadline, Engine, Structure, Values
+from tasks.database.limits import Limits, RefusedError
 from tasks.database.location import Location
-from tasks.database.plain import exact_row, plain_row
-from tasks.database.schema import Column, ForeignKey, Table
-from tasks.database.server_gate import Gate, RefusedError
+from tasks.database.plain import exact_row
+from tasks.database.server_gate import MysqlGate, PostgresqlGate
 
 CONNECT_S = 10
 STOP_AFTER_S = 0.1
@@ -67,9 +66,7 @@ class ServerConnection(Connection):
     """A session of a worker process on a server; `current` is False once it is closed."""
 
     running: ClassVar[str]  # SQL that counts the role's queries whose time is over, stopped ones, too
-    interrupted: ClassVar[
-        str | int
-    ]  # code of a query that was stopped, by its deadline or by another session
+    interrupted: ClassVar[str | int]  # code of a query that was stopped, by its deadline or another session
     timed_out: ClassVar[frozenset[str | int]] = frozenset()  # codes of a query that the server has stopped
     too_large: ClassVar[frozenset[str | int]]  # codes of a query that takes more than the server gives
 
@@ -92,9 +89,9 @@ class ServerConnection(Connection):
     def open(location: Location) -> Any:
         """Open a connection of the driver whose transactions only read, and whose values are plain."""
 
-    @staticmethod
+    @classmethod
     @abstractmethod
-    def is_unreachable(error: BaseException) -> bool:
+    def is_unreachable(cls, error: BaseException) -> bool:
         """Return whether an error is the server's or the connection's, whatever the SQL."""
 
     @staticmethod
@@ -108,7 +105,7 @@ class ServerConnection(Connection):
         """Return an error's message on one line."""
 
     @abstractmethod
-    def gate(self) -> Gate:
+    def gate(self) -> PostgresqlGate | MysqlGate:
         """Return the check of SQL before it is sent."""
 
     @abstractmethod
@@ -247,8 +244,7 @@ class ServerEngine(Engine):
     url_form: ClassVar[str]
     login_sources: ClassVar[str]  # of the password
     refusals: ClassVar[tuple[tuple[str, str], ...]]  # patterns of messages, each with the key of its advice
-    # SQL of the structure: name, comment and whether it is a view; table, name, type and comment; table, constraint,
-    # column, parent (NULL in a primary key) and its column
+    # SQL of the structure, as `Structure.of` takes it
     tables: ClassVar[str]
     columns: ClassVar[str]
     keys: ClassVar[str]
@@ -273,31 +269,13 @@ class ServerEngine(Engine):
 
         Views that no query can read have no columns, and are left out.
         """
-        columns: dict[str, list[Column]] = {}
-        for table, name, kind, comment in rows_of(connection, self.columns):
-            columns.setdefault(table, []).append(Column(name, kind, comment or ""))
-        primary: dict[str, tuple[str, ...]] = {}
-        foreign = []
-        for (table, _), group in groupby(rows_of(connection, self.keys), key=lambda row: (row[0], row[1])):
-            members = list(group)
-            own = tuple(row[2] for row in members)
-            if (parent := members[0][3]) is None:
-                primary[table] = own
-            else:
-                foreign.append(ForeignKey(table, own, parent, tuple(row[4] for row in members)))
-        tables = (
-            Table(name, tuple(columns.get(name, ())), primary.get(name, ()), comment or "", bool(view))
-            for name, comment, view in rows_of(connection, self.tables)
-            if name in columns or not view
-        )
-        sampled = tuple(self._with_first_rows(connection, table, sample_rows) for table in tables)
-        return Structure(sampled, tuple(foreign))
 
-    def _with_first_rows(self, connection: Any, table: Table, rows: int) -> Table:
-        if table.view or not rows:
-            return table.with_rows(())
-        first = rows_of(connection, f"SELECT * FROM {quoted(table.name, self.dialect)} LIMIT {rows}")
-        return table.with_rows(map(plain_row, first))
+        def first_rows(table: str) -> Iterable[tuple[Any, ...]]:
+            sql = f"SELECT * FROM {quoted(table, self.dialect)} LIMIT {sample_rows}"
+            return rows_of(connection, sql) if sample_rows else ()
+
+        tables, columns, keys = (rows_of(connection, sql) for sql in (self.tables, self.columns, self.keys))
+        return Structure.of(tables, columns, keys, first_rows)
 
     @contextmanager
     def reading(self, location: Location, database_id: str = "", *, first: bool = False) -> Iterator[Any]:
@@ -381,17 +359,17 @@ class ServerEngine(Engine):
                     [[column.name, column.type, column.description] for column in table.columns],
                     table.primary_key,
                     table.description,
-                    None
-                    if location.version or table.view
-                    else rows_of(connection, f"SELECT count(*) FROM {quoted(table.name, self.dialect)}")[0][
-                        0
-                    ],
+                    None if location.version or table.view else self._count(connection, table.name),
                 ]
                 for table in structure.tables
             ]
         server = f"{name} {'.'.join(map(str, numbers[:-1]))}"
         content = [server, location.version, tables, [asdict(key) for key in structure.foreign_keys]]
         return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()
+
+    def _count(self, connection: Any, table: str) -> int:
+        ((count,),) = rows_of(connection, f"SELECT count(*) FROM {quoted(table, self.dialect)}")
+        return int(count)
 
     def read(self, location: Location, database_id: str, sample_rows: int) -> Structure:
         """Read tables, comments, keys and the first rows."""
@@ -413,7 +391,7 @@ class ServerEngine(Engine):
         return values
 
 
-class ServerValues(StreamedValues):
+class ServerValues(Values):
     """The values of a database on a server, read by a connection."""
 
     column_type: ClassVar[str]  # SQL of a column's type, by the names of table and column

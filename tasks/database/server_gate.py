@@ -9,13 +9,10 @@ import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
-ONLY_QUERIES = "The sandbox only lets a query read this database: {} is not allowed."
-
-
-class RefusedError(Exception):
-    """SQL that the sandbox does not give to the server; the message says why."""
+from tasks.database.dialects import words_of
+from tasks.database.limits import ONLY_QUERIES, SEVERAL_STATEMENTS, RefusedError
 
 
 class Token(NamedTuple):
@@ -72,7 +69,7 @@ def postgresql_tokens(sql: str) -> Iterator[Token]:
             after_escapes = kind == "escapes"
 
 
-def mysql_tokens(sql: str, *, escapes: bool = True, ansi: bool = False) -> Iterator[Token]:
+def mysql_tokens(sql: str, *, escapes: bool, ansi: bool) -> Iterator[Token]:
     """Yield the tokens of MySQL's and MariaDB's SQL.
 
     Args:
@@ -131,25 +128,16 @@ def _folded(name: str) -> str:
 QUERIES = frozenset({"select", "with", "values", "table", "("})
 
 
-class Gate(Protocol):
-    """The check of SQL for one server."""
-
-    def check(self, sql: str) -> bool:
-        """Return whether there is a statement at all; refuse one that may do more than read data."""
-
-
 @dataclass(frozen=True, slots=True)
-class PostgresqlGate(Gate):
+class PostgresqlGate:
     """The check of PostgreSQL's SQL."""
 
     functions: Collection[str]  # names of functions that are refused
     relations: Collection[str]  # names of tables and views that are refused
-    attributes: Collection[
-        str
-    ] = ()  # names of functions that are refused in attribute notation: (value).name
+    attributes: Collection[str] = ()  # functions that are refused in attribute notation: (value).name
 
     def check(self, sql: str) -> bool:
-        """Return whether there is a statement at all."""
+        """Return whether there is a statement at all; refuse one that may do more than read data."""
         tokens = _query(postgresql_tokens(sql))
         for index, (token, following) in enumerate(_pairs(tokens)):
             called = following == "(" and token.text in self.functions
@@ -162,14 +150,14 @@ class PostgresqlGate(Gate):
 
 
 @dataclass(frozen=True, slots=True)
-class MysqlGate(Gate):
+class MysqlGate:
     """The check of MySQL's and MariaDB's SQL."""
 
     escapes: bool = True  # as in `mysql_tokens`
     ansi: bool = False  # as in `mysql_tokens`
 
     def check(self, sql: str) -> bool:
-        """Return whether there is a statement at all."""
+        """Return whether there is a statement at all; refuse one that may do more than read data."""
         tokens = _query(mysql_tokens(sql, escapes=self.escapes, ansi=self.ansi))
         for index, (token, following) in enumerate(_pairs(tokens)):
             if refused := _refused_words(token, following) or _refused_schema(tokens, index):
@@ -190,7 +178,7 @@ def _query(tokens: Iterable[Token]) -> list[Token]:
         word = query[0].text.upper()[:30] or "a string"
         raise RefusedError(ONLY_QUERIES.format(f"a statement that begins with {word}"))
     if Token("sign", ";") in query:
-        raise RefusedError("The SQL holds more than one statement; give exactly one.")
+        raise RefusedError(SEVERAL_STATEMENTS)
     return query
 
 
@@ -248,11 +236,7 @@ def _is_followed_by_as(tokens: Sequence[Token], index: int) -> bool:
     return False
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-FUNCTIONS = _words(
+FUNCTIONS = words_of(
     """
     abs acos add_months adddate addtime aes_decrypt aes_encrypt any_value ascii asin astext atan atan2 avg bin
     bin_to_uuid binary bit bit_and bit_count bit_length bit_or bit_xor blob cast ceil ceiling char char_length
@@ -298,7 +282,7 @@ FUNCTIONS = _words(
 )
 """Functions that SQL of MySQL and MariaDB may call: those of MariaDB's `information_schema.SQL_FUNCTIONS` and of
 MySQL 8's manual, without those that lock, wait or read files. Any other function is installed by a user, or new."""
-SYNTAX = _words(
+SYNTAX = words_of(
     """
     against all and any as between bigint both by case character columns cube dec decimal distinct distinctrow
     div double else end escape except exists fixed for force from group having high_priority ignore in index int
@@ -310,7 +294,7 @@ SYNTAX = _words(
     """
 )
 """Keywords, of which some are types."""
-METADATA = _words(
+METADATA = words_of(
     """
     character_sets check_constraints collations columns key_column_usage referential_constraints schemata
     statistics table_constraints tables views

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tasks.core.dac_records import AlignedToken
 from tasks.core.records import ColumnName, Demonstration
 from tasks.database.schema import Schema
-from tasks.retrieval.demonstrations import FUNCTION_WORDS
+from tasks.retrieval.demonstrations import FUNCTION_WORDS, HUMP
 from tasks.sql.elements import used_elements
 from tasks.sql.parsing import parse
 from tasks.sql.resolution import resolve
@@ -26,7 +26,6 @@ MAX_TOKENS = 8
 """Tokens in a row that one name or value may take."""
 
 _TOKEN = re.compile(r"\d+(?:[.,:/-]\d+)*\w*|\w+(?:['’]\w+)*|[^\w\s]")
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _PIECE = re.compile(r"[^\W_]+")
 
 
@@ -57,7 +56,7 @@ def name_words(name: str) -> tuple[str, ...]:
     >>> name_words("raceId"), name_words("Free Meal Count (K-12)"), name_words("first_name")
     (('race', 'id'), ('free', 'meal', 'count', 'k', '12'), ('first', 'name'))
     """
-    return tuple(word.lower() for word in _PIECE.findall(_HUMP.sub(" ", name)))
+    return tuple(word.lower() for word in _PIECE.findall(HUMP.sub(" ", name)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +162,9 @@ class GroundedDemonstration:
     @cached_property
     def tokens(self) -> tuple[AlignedToken, ...]:
         """The tokens of question and evidence with what they mean in the SQL; () where the database is not known."""
-        return (
-            align(whole_question(self.question, self.evidence), self.sql, self.database)
-            if self.database
-            else ()
-        )
+        if self.database is None:
+            return ()
+        return align(whole_question(self.question, self.evidence), self.sql, self.database)
 
     @cached_property
     def coverage(self) -> float:
@@ -251,10 +248,8 @@ def align(question: str, sql: str, schema: Schema) -> tuple[AlignedToken, ...]:
         return occurs
 
     used = used_elements(sql, schema)
-    compared = sorted(_compared(sql, schema), key=lambda value: -len(value.text))
-    for value in compared:
-        meaning = AlignedToken("", value.column.table, value.column.column, "val")
-        link_all(words.find_text, value.text, meaning)
+    for value, column in sorted(_compared_values(sql, schema), key=lambda compared: -len(compared[0])):
+        link_all(words.find_text, value, AlignedToken("", column.table, column.column, "val"))
     names = [AlignedToken("", column.table, column.column, "col") for column in used.columns]
     names += [AlignedToken("", table, "", "tbl") for table in used.tables]
     names.sort(key=lambda name: (-len(name_words(_text(name))), name.type == "tbl"))
@@ -264,15 +259,8 @@ def align(question: str, sql: str, schema: Schema) -> tuple[AlignedToken, ...]:
     return tuple(aligned)
 
 
-@dataclass(frozen=True, slots=True)
-class _Compared:
-    """A value in a SQL and the column that it is compared with."""
-
-    column: ColumnName
-    text: str
-
-
-def _compared(sql: str, schema: Schema) -> Iterator[_Compared]:
+def _compared_values(sql: str, schema: Schema) -> Iterator[tuple[str, ColumnName]]:
+    """Yield the values in a SQL, each with the column that it is compared with."""
     from sqlglot import exp
 
     tree = parse(sql, schema.dialect).tree
@@ -291,7 +279,7 @@ def _compared(sql: str, schema: Schema) -> Iterator[_Compared]:
             # in SQLite a name in double quotes that means no column is a string
             quoted = isinstance(node, exp.Column) and id(node) in unknown and node.this.args.get("quoted")
             if isinstance(node, exp.Literal) or quoted:
-                yield _Compared(next(iter(homes)), node.name.strip("%"))
+                yield node.name.strip("%"), next(iter(homes))
 
 
 def _computes(node: "exp.Expr") -> bool:

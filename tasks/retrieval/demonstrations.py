@@ -1,9 +1,8 @@
 """Few-shot demonstrations: the training questions most like a question (RSL-SQL, E), without leaks.
 
-Masks values and schema words of a question, so that retrieval compares questions of different databases.
-
-The idea is DAIL-SQL's masked question similarity (Gao et al. 2023), which RSL-SQL uses on Spider. Deviations:
-words are matched with plurals folded instead of by n-grams, and neighbouring masks become one.
+Values and schema words of a question are masked, so that questions of different databases can be compared: DAIL-SQL's
+masked question similarity (Gao et al. 2023), which RSL-SQL uses on Spider. Deviations: words are matched with plurals
+folded instead of by n-grams, and neighbouring masks become one.
 """
 
 import logging
@@ -11,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from tasks.benchmarks.benchmark import question_fingerprint, sql_fingerprint
 from tasks.core.records import Demonstration, Question
@@ -22,17 +21,6 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
     from sentence_transformers import SentenceTransformer
-
-
-class Ranker(Protocol):
-    """Finds, in a pool of texts that it was built on, those most like a query."""
-
-    def rank(self, queries: Sequence[str], k: int) -> list[list[int]]:
-        """Return for each query the positions of the k most similar texts, the most similar first.
-
-        Fewer than k where the pool is smaller. Ties are broken by the pool's order.
-        """
-        ...
 
 
 def best(scores: "npt.NDArray[np.floating[Any]]", k: int) -> list[int]:
@@ -69,7 +57,10 @@ class Bm25Ranker:
             self._index.index(documents, show_progress=False)
 
     def rank(self, queries: Sequence[str], k: int) -> list[list[int]]:
-        """Return the positions of the k best texts per query; see `Ranker.rank`."""
+        """Return for each query the positions of the k most similar texts, the most similar first.
+
+        Fewer than k where the pool is smaller. Ties are broken by the pool's order.
+        """
         first = list(range(min(k, self._size)))
         searched = [_words(query) for query in queries]
         return [
@@ -91,7 +82,7 @@ _QUOTED = re.compile(
 )
 _NUMBER = re.compile(r"(?<![\w.])[-+$€£]?\d+(?:[.,:/-]\d+)*%?(?!\w)")
 _SCHEMA_WORD = re.compile(r"(?<!\w)[^\W\d_]+(?:_[^\W\d_]+)*(?!\w)")
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _REPEATED = re.compile(rf"({re.escape(SCHEMA_MASK)}|{re.escape(VALUE_MASK)})(?:\s+\1)+")
 
 FUNCTION_WORDS = frozenset(
@@ -113,15 +104,13 @@ def schema_words(names: Iterable[str]) -> frozenset[str]:
     """
     words = set()
     for name in names:
-        parts = re.findall(r"[^\W\d_]+", _HUMP.sub(" ", name)) + re.findall(r"[^\W\d]+", name)
+        parts = re.findall(r"[^\W\d_]+", HUMP.sub(" ", name)) + re.findall(r"[^\W\d]+", name)
         words |= {fold(part) for part in parts}
     return frozenset(word for word in words if len(word) > 1 and word not in FUNCTION_WORDS)
 
 
-def mask(question: str, words: Collection[str] = ()) -> str:
+def mask(question: str, words: Collection[str]) -> str:
     """Replace the values of a question by masks, and the words of its schema, as `schema_words` gives them.
-
-    Where the schema is not known, values alone are masked.
 
     >>> mask("How many races in 2009 had the driver 'Lewis Hamilton'?", schema_words(["races", "drivers"]))
     'How many <mask> in <unk> had the <mask> <unk>?'
@@ -203,17 +192,12 @@ class DemonstrationIndex:
                 self._nearest[key] = tuple(self._pool[position] for position in positions)
         return tuple(self._nearest[question.text, question.database_id] for question in questions)
 
-    def _build(self, cache: Path | None, progress: Progress | None) -> Ranker:
+    def _build(self, cache: Path | None, progress: Progress | None) -> "Bm25Ranker | EmbeddingRanker":
         texts = [self._seen(example.question, example.database_id) for example in self._pool]
         if self._settings.retriever == "bm25":
             return Bm25Ranker(texts)
-        return EmbeddingRanker(
-            texts,
-            encoder=self._settings.encoder,
-            metric=self._settings.metric,
-            cache=cache,
-            progress=progress,
-        )
+        encoder, metric = self._settings.encoder, self._settings.metric
+        return EmbeddingRanker(texts, encoder=encoder, metric=metric, cache=cache, progress=progress)
 
     def _seen(self, text: str, database_id: str) -> str:
         if not self._settings.mask:
@@ -247,13 +231,12 @@ class EmbeddingRanker:
         self._model: SentenceTransformer | None = None
         self._unique = tuple(dict.fromkeys(texts))
         numbers = {text: number for number, text in enumerate(self._unique)}
-        self._vector_of = [
-            numbers[text] for text in texts
-        ]  # equal texts share a vector, so their ties are exact
+        # equal texts share a vector, so their ties are exact
+        self._vector_of = [numbers[text] for text in texts]
         self._vectors = self._embed(self._unique)
 
     def rank(self, queries: Sequence[str], k: int) -> list[list[int]]:
-        """Return the positions of the k nearest texts per query; see `Ranker.rank`."""
+        """Return the positions of the k nearest texts per query; see `Bm25Ranker.rank`."""
         unique = tuple(dict.fromkeys(queries))
         vectors = self._embed(unique)
         nearest: dict[str, list[int]] = {}

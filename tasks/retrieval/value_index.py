@@ -74,23 +74,25 @@ class IndexedColumn:
         without a word of the question being equally bad; all of them where a word was left out.
         """
         holding = [number for number in ids if number in matches.holders]
-        ranked = self._rank(holding, matches)[:top]
-        best, rest = set(ranked), top - len(ranked) if matches.complete else self.texts
-        bridges = {
-            number: bridge
-            for number in ids
-            if (
-                number in best
-                if number in matches.holders
-                else number - self.first_id - bisect(holding, number) < rest
-            )
-            and (bridge := matches.question.bridge(matches.values[number]))
-            and bridge.score >= column_requires(self.name.column)
-        }
-        mentioned = sorted(
-            bridges, key=lambda number: (-bridges[number].score, -bridges[number].length, number)
+        ranked = dict.fromkeys(self._rank(holding, matches)[:top])
+        rest = top - len(ranked) if matches.complete else self.texts
+
+        def may_count(number: int) -> bool:
+            if number in matches.holders:
+                return number in ranked
+            return number - self.first_id - bisect(holding, number) < rest
+
+        bridged = (
+            (number, matches.question.bridge(matches.values[number])) for number in ids if may_count(number)
         )
-        return [matches.values[number] for number in dict.fromkeys((*mentioned, *ranked))]
+        required = column_requires(self.name.column)
+        mentioned = sorted(
+            (-bridge.score, -bridge.length, number)
+            for number, bridge in bridged
+            if bridge and bridge.score >= required
+        )
+        best_first = dict.fromkeys(number for *_, number in mentioned) | ranked
+        return [matches.values[number] for number in best_first]
 
     def _rank(self, ids: Sequence[int], matches: ValueMatches) -> list[int]:
         """Return texts that hold a word of the question, best first by BM25, equally good ones in their order.

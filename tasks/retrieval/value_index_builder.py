@@ -168,10 +168,10 @@ def _fill(connection: sqlite3.Connection, columns: Mapping[int, ColumnName], val
     connection.executescript(_TABLES)
     connection.execute("INSERT INTO word (word, rank) VALUES ('hashsize', ?)", (CACHE_KIB * 1024,))
     connection.execute("BEGIN")
-    for place, name in columns.items():
+    for column_id, name in columns.items():
         first_id = connection.execute("SELECT COALESCE(MAX(id), 0) + 1 FROM text").fetchone()[0]
         values.copy_texts(connection, name.table, name.column, MAX_CHARACTERS - 1)
-        values.copy_numbers(connection, place, name.table, name.column, MAX_NUMBERS)
+        values.copy_numbers(connection, column_id, name.table, name.column, MAX_NUMBERS)
         texts, blanks = connection.execute(
             "SELECT count(*), TOTAL(length(value) - length(replace(value, ' ', ''))) FROM text WHERE id >= ?",
             (first_id,),
@@ -179,12 +179,12 @@ def _fill(connection: sqlite3.Connection, columns: Mapping[int, ColumnName], val
         first = [value for (value,) in connection.execute(_FREQUENT_TEXTS, (first_id,))]
         if len(first) < FIRST:
             first += values.frequent_numbers(
-                connection, name.table, name.column, among=MAX_NUMBERS, most=FIRST - len(first)
+                name.table, name.column, among=MAX_NUMBERS, most=FIRST - len(first)
             )
         if first:
             connection.execute(
                 "INSERT INTO place VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (place, name.table, name.column, first_id, texts, int(blanks), json.dumps(first)),
+                (column_id, name.table, name.column, first_id, texts, int(blanks), json.dumps(first)),
             )
     connection.execute(f"INSERT INTO word (rowid, value) SELECT id, {WORDS.format('value')} FROM text")
     for index in _INDEXES:

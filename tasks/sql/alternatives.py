@@ -36,11 +36,6 @@ Kind = Literal[
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
-def selects(tree: exp.Expr) -> list[exp.Select]:
-    """Return the SELECTs of a tree."""
-    return list(tree.find_all(exp.Select))
-
-
 def _own(node: exp.Expr) -> Iterator[exp.Expr]:
     """Yield the nodes of an expression, those of subqueries and windows left out."""
     skipped = (exp.Query, exp.Subquery, exp.Window)
@@ -296,11 +291,11 @@ class Alternatives:
             if any(pick(self.tree, node) for node in queries(self.tree)):
                 yield Pair(kind, self._broken(self.tree, width), self._broken(self.tree, width, pick))
         bare, least, greatest = self.tree.copy(), self.tree.copy(), self.tree.copy()
-        bare_by_select = [(select, bare_columns(select)) for select in selects(bare)]
+        bare_by_select = [(select, bare_columns(select)) for select in bare.find_all(exp.Select)]
         if any(columns for _, columns in bare_by_select):
             extreme = all(has_one_extreme(select) for select, columns in bare_by_select if columns)
             for tree, name in ((least, "Min"), (greatest, "Max")):
-                for select in selects(tree):
+                for select in list(tree.find_all(exp.Select)):
                     wrap(bare_columns(select), name)
             yield Pair(
                 "extreme_row" if extreme else "bare_column",

@@ -6,13 +6,14 @@ one. ORDER BY and LIMIT behind a set operation belong to its last query, as in S
 """
 
 import hashlib
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Literal
 
 from tasks.database.schema import Schema
 from tasks.sql.parsing import exp, parse
-from tasks.sql.resolution import QueryScope, sources
+from tasks.sql.resolution import connected
 from tasks.sql.rewriting import with_joined_operators
 
 
@@ -43,14 +44,6 @@ class Conditions:
 
 
 @dataclass(frozen=True, slots=True)
-class Ordered:
-    """One expression of ORDER BY."""
-
-    term: Term
-    descending: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Clauses:
     """The clauses of one query."""
 
@@ -59,11 +52,10 @@ class Clauses:
     tables: tuple["str | Clauses", ...] = ()
     joins: tuple[str, ...] = ()  # kinds of join other than the plain one ("left", "natural", ...), in order
     on: Conditions = Conditions()  # join conditions
-    # where, group, having, order: the clauses of these names
     where: Conditions = Conditions()
     group: tuple[Term, ...] = ()
     having: Conditions = Conditions()
-    order: tuple[Ordered, ...] = ()
+    order: tuple[tuple[Term, bool], ...] = ()  # with whether it is descending
     limited: bool = False  # whether there is a LIMIT
     # set operations that follow: "union", "intersect" or "except" and the query behind it
     operations: tuple["SetOperation", ...] = ()
@@ -106,10 +98,75 @@ def clauses(sql: str, schema: Schema) -> Clauses | None:
 
 
 @dataclass(frozen=True, slots=True)
+class _Scope:
+    """Tables of a query by alias, in FROM order; None for a derived one. `outer` is the query around it.
+
+    `equal` maps a column that an inner join makes equal to others, by its alias and name, to the first of them.
+    """
+
+    schema: Schema
+    tables: Mapping[str, str | None]
+    outer: "_Scope | None"
+    equal: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, tree: "exp.Query", schema: Schema, outer: "_Scope | None") -> "_Scope":
+        """Read the FROM of a query."""
+        tables = {
+            source.alias_or_name.lower(): source.name.lower() if isinstance(source, exp.Table) else None
+            for source in _sources(tree)
+        }
+        scope = cls(schema, tables, outer)
+        groups = connected(scope._equalities(tree))
+        return replace(scope, equal={own: min(map(scope._full, group)) for group in groups for own in group})
+
+    def name(self, column: "exp.Column") -> str | None:
+        """Return a column as `table.column`, the first of equal ones; None where no table has it."""
+        scope: _Scope | None = self
+        while scope is not None:
+            if (own := scope._own(column)) is not None:
+                return scope.equal.get(own) or scope._full(own)
+            scope = scope.outer
+        return None
+
+    def _equalities(self, tree: "exp.Query") -> Iterator[set[tuple[str, str]]]:
+        """Yield the pairs of columns that inner joins demand to be equal."""
+        for join in tree.args.get("joins") or []:
+            condition = None if join.side or join.method else join.args.get("on")
+            for part in condition.flatten() if isinstance(condition, exp.And) else (condition,):
+                if isinstance(part, exp.EQ):
+                    columns = [s for s in (part.this, part.expression) if isinstance(s, exp.Column)]
+                    pair = {own for column in columns if (own := self._own(column)) is not None}
+                    if len(pair) == 2:
+                        yield pair
+
+    def _own(self, column: "exp.Column") -> tuple[str, str] | None:
+        """Return the alias and name of a column of this query's own tables."""
+        name, qualifier = column.name.lower(), column.table.lower()
+        for alias, table in self.tables.items():
+            owns = table is not None and name in self.schema.columns_by_table.get(table, ())
+            if alias == qualifier if qualifier else owns:
+                return alias, name
+        return None
+
+    def _full(self, own: tuple[str, str]) -> str:
+        alias, name = own
+        table = self.tables[alias]
+        return f"{table}.{name}" if table else name
+
+
+def _sources(tree: "exp.Query") -> "Iterator[exp.Expression]":
+    """Yield what a query reads from: its FROM, then its joins."""
+    origin = tree.args.get("from_") or tree.args.get("from")
+    joined = [join.this for join in tree.args.get("joins") or []]
+    yield from (source for source in ([origin.this] if origin else []) + joined if source is not None)
+
+
+@dataclass(frozen=True, slots=True)
 class _Reader:
     schema: Schema
 
-    def query(self, tree: "exp.Query", outer: QueryScope | None) -> Clauses:
+    def query(self, tree: "exp.Query", outer: _Scope | None) -> Clauses:
         while isinstance(tree, exp.Subquery) and not tree.args.get("order") and not tree.args.get("limit"):
             tree = tree.this
         if isinstance(tree, exp.SetOperation):
@@ -117,7 +174,7 @@ class _Reader:
         if isinstance(tree, exp.Select):
             return self._select(tree, outer)
         if isinstance(tree, exp.Subquery):
-            scope = QueryScope(self.schema, {}, outer)
+            scope = _Scope(self.schema, {}, outer)
             return replace(
                 self.query(tree.this, outer),
                 order=self._order(tree, scope),
@@ -125,23 +182,23 @@ class _Reader:
             )
         return Clauses(select=(Term(tree.sql(self.schema.dialect)),))
 
-    def _set_operation(self, tree: "exp.SetOperation", outer: QueryScope | None) -> Clauses:
+    def _set_operation(self, tree: "exp.SetOperation", outer: _Scope | None) -> Clauses:
         first, last = self.query(tree.this, outer), self.query(tree.expression, outer)
         if tree.args.get("order") or tree.args.get("limit"):
-            scope = QueryScope.of(_last_select(tree), self.schema, outer)
+            scope = _Scope.of(_last_select(tree), self.schema, outer)
             last = replace(last, order=self._order(tree, scope), limited=bool(tree.args.get("limit")))
         kind = tree.key if tree.args.get("distinct", True) else f"{tree.key} all"
         return replace(first, operations=(*first.operations, SetOperation(kind, last)))
 
-    def _select(self, tree: "exp.Select", outer: QueryScope | None) -> Clauses:
+    def _select(self, tree: "exp.Select", outer: _Scope | None) -> Clauses:
         joins = tree.args.get("joins") or []
-        scope = QueryScope.of(tree, self.schema, outer)
+        scope = _Scope.of(tree, self.schema, outer)
         group = tree.args.get("group")
         kinds = [" ".join(filter(None, (j.args.get("method"), j.side, _kind(j)))).lower() for j in joins]
         on = [self._conditions(join.args.get("on"), scope) for join in joins]
         return Clauses(
             select=tuple(self._term(item, scope) for item in tree.expressions),
-            tables=tuple(self._source(source, outer) for source in sources(tree)),
+            tables=tuple(self._source(source, outer) for source in _sources(tree)),
             joins=tuple(kind for kind in kinds if kind),
             on=Conditions(
                 tuple(term for part in on for term in part.terms),
@@ -159,22 +216,22 @@ class _Reader:
             limited=bool(tree.args.get("limit")),
         )
 
-    def _source(self, source: "exp.Expression", outer: QueryScope | None) -> str | Clauses:
+    def _source(self, source: "exp.Expression", outer: _Scope | None) -> str | Clauses:
         if isinstance(source, exp.Subquery):
             return self.query(source.this, outer)
         return source.name.lower()
 
-    def _clause(self, tree: "exp.Select", name: str, scope: QueryScope) -> Conditions:
+    def _clause(self, tree: "exp.Select", name: str, scope: _Scope) -> Conditions:
         clause = tree.args.get(name)
         return self._conditions(clause.this if clause else None, scope)
 
-    def _order(self, tree: "exp.Query", scope: QueryScope) -> tuple[Ordered, ...]:
+    def _order(self, tree: "exp.Query", scope: _Scope) -> tuple[tuple[Term, bool], ...]:
         order = tree.args.get("order")
         if not order:
             return ()
-        return tuple(Ordered(self._term(o.this, scope), bool(o.args.get("desc"))) for o in order.expressions)
+        return tuple((self._term(o.this, scope), bool(o.args.get("desc"))) for o in order.expressions)
 
-    def _conditions(self, tree: "exp.Expression | None", scope: QueryScope) -> Conditions:
+    def _conditions(self, tree: "exp.Expression | None", scope: _Scope) -> Conditions:
         if tree is None:
             return Conditions()
         while isinstance(tree, exp.Paren):
@@ -184,7 +241,7 @@ class _Reader:
             return Conditions(left.terms + right.terms, (*left.connectors, tree.key, *right.connectors))
         return Conditions((self._condition(tree, scope),))
 
-    def _condition(self, tree: "exp.Expression", scope: QueryScope) -> Condition:
+    def _condition(self, tree: "exp.Expression", scope: _Scope) -> Condition:
         negated = False
         while isinstance(tree, exp.Not | exp.Paren):
             negated ^= isinstance(tree, exp.Not)
@@ -204,13 +261,13 @@ class _Reader:
                 left = Term(", ".join(sorted(names)))
         return Condition(negated, tree.key, left, nested)
 
-    def _term(self, tree: "exp.Expression", scope: QueryScope) -> Term:
+    def _term(self, tree: "exp.Expression", scope: _Scope) -> Term:
         aggregated = any(
             isinstance(node, exp.AggFunc) for node in tree.walk(prune=lambda n: isinstance(n, exp.Query))
         )
         return Term(self._text(tree, scope), aggregated)
 
-    def _text(self, tree: "exp.Expression", scope: QueryScope) -> str:
+    def _text(self, tree: "exp.Expression", scope: _Scope) -> str:
         if isinstance(tree, exp.Column):
             return "*" if isinstance(tree.this, exp.Star) else scope.name(tree) or tree.name.lower()
         if isinstance(tree, exp.Star):
@@ -295,7 +352,7 @@ def count_extras(query: Clauses) -> int:
         sum(term.aggregated for term in query.select)
         + sum(term.negated for term in (*query.where.terms, *query.having.terms))
         + sum(term.aggregated for term in query.group)
-        + sum(ordered.term.aggregated for ordered in query.order)
+        + sum(term.aggregated for term, _ in query.order)
         + len(query.having.connectors)
     )
     return (aggregates > 1) + (len(query.select) > 1) + (len(query.where.terms) > 1) + (len(query.group) > 1)

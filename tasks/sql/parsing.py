@@ -1,21 +1,26 @@
 """Parses and tokenizes SQL with sqlglot; on failure, returns a reason or None instead of raising.
 
-sqlglot has no deadline. SQL beyond the limits below is not parsed, and only simple SQL is parsed in the process of the
-evaluation: anything else in one that has a deadline. SQL that is not parsed is executed all the same: the sandbox has
-limits of its own.
+sqlglot has no deadline, and may take hours for a short text: `DATE(DATE(...('now')...))` of 16 levels takes seconds,
+and each further level twice the time. SQL beyond the limits below is not parsed, and only simple SQL is parsed in the
+process of the evaluation: anything else in one of the sandbox. SQL that is not parsed is executed all the same.
 """
 
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from tasks.core.errors import DatabaseUnavailableError, DataError
 from tasks.core.lazy import LazyModule
-from tasks.sql.parse_process import OVER, ParseProcess
+from tasks.database.dialects import SQLITE
+from tasks.database.location import Location
 
 if TYPE_CHECKING:
     from sqlglot import exp as exp
     from sqlglot.tokenizer_core import Token
+
+    from tasks.database.sandbox.session import Session
 else:
     exp = LazyModule("sqlglot.expressions")
 
@@ -35,7 +40,11 @@ further level of some functions, such as DATE, doubles the time."""
 MAX_TOKENIZED_CHARACTERS = 50_000
 """Characters of a SQL that is split into tokens, which takes time in proportion to its length."""
 
-_PARSE_PROCESS = ParseProcess()
+PARSE_CPU_S = 2.0
+"""Processor seconds of one text in a process of the sandbox, so that a busy machine changes no verdict."""
+OVER = f"its parsing takes more than {PARSE_CPU_S:g} s"
+
+_NO_DATABASE = Location(SQLITE, "")
 _OPENING = frozenset({"L_PAREN", "L_BRACKET", "L_BRACE", "CASE"})
 _CLOSING = frozenset({"R_PAREN", "R_BRACKET", "R_BRACE", "END"})
 _UNCONDITIONAL = frozenset({"CROSS", "NATURAL"})
@@ -65,17 +74,52 @@ def parse(sql: str, dialect: str) -> Parsed:
         return Parsed(None, f"longer than {MAX_SQL_CHARACTERS:,} characters")
     read = tokens(sql, dialect)
     if read is not None:
-        size = _size_of(read)
-        if reason := size.beyond_limits:
-            return Parsed(None, reason)
-        if not size.is_simple:
-            parsed: Parsed | None = _PARSE_PROCESS.parse(sql, dialect)
-            return parsed or Parsed(None, OVER)
-    return parse_here(sql, dialect)
+        nesting, bare_joins = _depths(read)
+        if len(read) > MAX_TOKENS:
+            return Parsed(None, f"longer than {MAX_TOKENS:,} tokens")
+        if nesting > MAX_NESTING:
+            return Parsed(None, f"nested more than {MAX_NESTING} levels deep")
+        if bare_joins > MAX_BARE_JOINS:
+            return Parsed(None, f"more than {MAX_BARE_JOINS} joins without a condition")
+        if len(read) > SIMPLE_TOKENS or nesting > SIMPLE_NESTING or bare_joins > SIMPLE_BARE_JOINS:
+            return _parse_in_sandbox(sql, dialect)
+    return _parse_here(sql, dialect)
 
 
-def parse_here(sql: str, dialect: str) -> Parsed:
-    """Parse the first statement of a SQL in this process, without a deadline."""
+class _OverrunError(BaseException):
+    """The processor time of a text is used up; no `except Exception` within sqlglot may catch it."""
+
+
+def _parse_in_sandbox(sql: str, dialect: str) -> Parsed:
+    from tasks.database.sandbox.runner import in_sandbox
+
+    try:
+        return in_sandbox(parse_in_worker, _NO_DATABASE, sql, dialect)
+    except (
+        DataError,
+        DatabaseUnavailableError,
+    ):  # the process ran out of memory, or was ended again and again
+        return Parsed(None, OVER)
+
+
+def parse_in_worker(session: "Session", sql: str, dialect: str) -> Parsed:
+    """Inside a worker: parse a SQL within its processor time."""
+
+    def overrun(*signaled: Any) -> None:
+        raise _OverrunError
+
+    signal.signal(signal.SIGVTALRM, overrun)
+    try:
+        signal.setitimer(signal.ITIMER_VIRTUAL, PARSE_CPU_S)
+        try:
+            return _parse_here(sql, dialect)
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    except _OverrunError:
+        return Parsed(None, OVER)
+
+
+def _parse_here(sql: str, dialect: str) -> Parsed:
     from sqlglot.dialects.dialect import Dialect
     from sqlglot.errors import SqlglotError
 
@@ -136,36 +180,8 @@ def remarks(sql: str | None) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-@dataclass(frozen=True, slots=True)
-class _Size:
-    """What the time of parsing a SQL depends on."""
-
-    tokens: int
-    nesting: int  # parentheses, brackets and CASE within each other
-    bare_joins: int  # joins without a condition, at most so far
-
-    @property
-    def is_simple(self) -> bool:
-        """Whether it is parsed within a moment."""
-        return (
-            self.tokens <= SIMPLE_TOKENS
-            and self.nesting <= SIMPLE_NESTING
-            and self.bare_joins <= SIMPLE_BARE_JOINS
-        )
-
-    @property
-    def beyond_limits(self) -> str:
-        """The limit that it exceeds; "" if it exceeds none."""
-        if self.tokens > MAX_TOKENS:
-            return f"longer than {MAX_TOKENS:,} tokens"
-        if self.nesting > MAX_NESTING:
-            return f"nested more than {MAX_NESTING} levels deep"
-        if self.bare_joins > MAX_BARE_JOINS:
-            return f"more than {MAX_BARE_JOINS} joins without a condition"
-        return ""
-
-
-def _size_of(read: "Sequence[Token]") -> _Size:
+def _depths(read: "Sequence[Token]") -> tuple[int, int]:
+    """Return how deep parentheses, brackets and CASE are nested, and how many joins at most wait for a condition."""
     depth = nesting = bare_joins = most_bare_joins = 0
     for index, token in enumerate(read):
         kind = token.token_type.name
@@ -179,7 +195,7 @@ def _size_of(read: "Sequence[Token]") -> _Size:
             bare_joins = max(bare_joins - 1, 0)
         nesting = max(nesting, depth)
         most_bare_joins = max(most_bare_joins, bare_joins)
-    return _Size(len(read), nesting, most_bare_joins)
+    return nesting, most_bare_joins
 
 
 def _is_unconditional(read: "Sequence[Token]", join: int) -> bool:

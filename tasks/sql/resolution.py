@@ -1,14 +1,15 @@
 """Resolves the names in a query to database columns, and groups columns that foreign keys make equal."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from tasks.database.schema import Schema
 from tasks.sql.parsing import exp, parse
 from tasks.sql.skeleton import skeleton
 
+T = TypeVar("T")
 Home = tuple[str, str]
 """Table and column, both in lower case."""
 
@@ -49,13 +50,21 @@ def equal_columns(schema: Schema) -> Mapping[str, str]:
     >>> equal_columns(Schema("d", (), (ForeignKey("Pet", ("owner",), "Man", ("id",)),), dialect="sqlite"))["pet.owner"]
     'man.id'
     """
-    groups: list[set[str]] = []
-    for key in schema.foreign_keys:
-        for child, parent in zip(key.columns, key.parent_columns, strict=False):
-            pair = {f"{key.table}.{child}".lower(), f"{key.parent}.{parent}".lower()}
-            touched = [group for group in groups if group & pair]
-            groups = [group for group in groups if not group & pair] + [pair.union(*touched)]
-    return {column: min(group) for group in groups for column in group}
+    pairs = (
+        {f"{key.table}.{child}".lower(), f"{key.parent}.{parent}".lower()}
+        for key in schema.foreign_keys
+        for child, parent in zip(key.columns, key.parent_columns, strict=False)
+    )
+    return {column: min(group) for group in connected(pairs) for column in group}
+
+
+def connected(pairs: Iterable[set[T]]) -> list[set[T]]:
+    """Return the groups of what pairs connect."""
+    groups: list[set[T]] = []
+    for pair in pairs:
+        apart = [group for group in groups if not group & pair]
+        groups = [*apart, pair.union(*(group for group in groups if group & pair))]
+    return groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +76,7 @@ class _Sources:
     # columns of derived tables and CTEs, by alias; "*" among them where it selects one
     derived: dict[str, frozenset[str]]
     inner: dict[str, Any]  # sqlglot's scopes of the same, by alias
-    owned: dict[str, frozenset[str]]  # columns of the database tables, by alias
+    owned: Mapping[str, frozenset[str]]  # columns of the database's tables, by table
     # the database columns that `*` in its SELECT was found to mean, by name
     passed: dict[str, Home | None] = field(default_factory=dict)
 
@@ -77,17 +86,13 @@ class _Sources:
         tables: dict[str, str] = {}
         derived: dict[str, frozenset[str]] = {}
         inner: dict[str, Any] = {}
-        owned: dict[str, frozenset[str]] = {}
         for alias, (_, source) in scope.selected_sources.items():
-            if isinstance(source, exp.Table):
-                table = schema.table(source.name)
-                if table is not None:
-                    tables[alias.lower()] = table.name.lower()
-                    owned[alias.lower()] = frozenset(c.name.lower() for c in table.columns)
-            else:
+            if not isinstance(source, exp.Table):
                 derived[alias.lower()] = frozenset(n.lower() for n in source.expression.named_selects)
                 inner[alias.lower()] = source
-        return cls(scope, tables, derived, inner, owned)
+            elif source.name.lower() in schema.columns_by_table:
+                tables[alias.lower()] = source.name.lower()
+        return cls(scope, tables, derived, inner, schema.columns_by_table)
 
     def columns(self) -> "Iterator[exp.Column]":
         """Yield the columns written in this scope itself, not those of queries within it."""
@@ -100,8 +105,8 @@ class _Sources:
     def joined_using(self) -> Iterator[tuple[str, str]]:
         for join in self.scope.expression.args.get("joins") or ():
             for name in join.args.get("using") or ():
-                for alias, table in self.tables.items():
-                    if name.name.lower() in self.owned[alias]:
+                for table in self.tables.values():
+                    if name.name.lower() in self.owned[table]:
                         yield table, name.name.lower()
 
     def find_in_chain(self, column: "exp.Column", by_query: "dict[int, _Sources]") -> tuple[str, str] | None:
@@ -131,7 +136,7 @@ class _Sources:
         """Return the database column of an unqualified name among sources; None where it is another's output."""
         for alias in aliases:
             if alias in self.tables:
-                if name in self.owned[alias]:
+                if name in self.owned[self.tables[alias]]:
                     return self.tables[alias], name
             elif name in self.derived[alias]:
                 return None
@@ -167,77 +172,6 @@ class _Sources:
             isinstance(select, exp.Alias) and select.alias.lower() == column.name.lower()
             for select in self.scope.expression.selects
         )
-
-
-@dataclass(frozen=True, slots=True)
-class QueryScope:
-    """Tables of a query by alias, in FROM order; None for a derived one. `outer` is the query around it.
-
-    `equal` maps a column that an inner join makes equal to others, by its alias and name, to the first of them.
-    """
-
-    schema: Schema
-    tables: Mapping[str, str | None]
-    outer: "QueryScope | None"
-    equal: Mapping[tuple[str, str], str] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, tree: "exp.Query", schema: Schema, outer: "QueryScope | None") -> "QueryScope":
-        """Read the FROM of a query."""
-        tables = {
-            source.alias_or_name.lower(): source.name.lower() if isinstance(source, exp.Table) else None
-            for source in sources(tree)
-        }
-        scope = cls(schema, tables, outer)
-        groups: list[set[tuple[str, str]]] = []
-        for pair in scope._equalities(tree):
-            apart = [group for group in groups if not group & pair]
-            groups = [*apart, pair.union(*(group for group in groups if group & pair))]
-        return replace(scope, equal={own: min(map(scope._full, group)) for group in groups for own in group})
-
-    def name(self, column: "exp.Column") -> str | None:
-        """Return a column as `table.column`, the first of equal ones; None where no table has it."""
-        scope: QueryScope | None = self
-        while scope is not None:
-            if (own := scope._own(column)) is not None:
-                return scope.equal.get(own) or scope._full(own)
-            scope = scope.outer
-        return None
-
-    def _equalities(self, tree: "exp.Query") -> Iterator[set[tuple[str, str]]]:
-        """Yield the pairs of columns that inner joins demand to be equal."""
-        for join in tree.args.get("joins") or []:
-            condition = None if join.side or join.method else join.args.get("on")
-            for part in condition.flatten() if isinstance(condition, exp.And) else (condition,):
-                if isinstance(part, exp.EQ):
-                    columns = [s for s in (part.this, part.expression) if isinstance(s, exp.Column)]
-                    pair = {own for column in columns if (own := self._own(column)) is not None}
-                    if len(pair) == 2:
-                        yield pair
-
-    def _own(self, column: "exp.Column") -> tuple[str, str] | None:
-        """Return the alias and name of a column of this query's own tables."""
-        name, qualifier = column.name.lower(), column.table.lower()
-        for alias, table in self.tables.items():
-            if alias == qualifier if qualifier else table and self._has(table, name):
-                return alias, name
-        return None
-
-    def _full(self, own: tuple[str, str]) -> str:
-        alias, name = own
-        table = self.tables[alias]
-        return f"{table}.{name}" if table else name
-
-    def _has(self, table: str, column: str) -> bool:
-        owner = self.schema.table(table)
-        return owner is not None and any(c.name.lower() == column for c in owner.columns)
-
-
-def sources(tree: "exp.Query") -> "Iterator[exp.Expression]":
-    """Yield what a query reads from: its FROM, then its joins."""
-    origin = tree.args.get("from_") or tree.args.get("from")
-    joined = [join.this for join in tree.args.get("joins") or []]
-    yield from (source for source in ([origin.this] if origin else []) + joined if source is not None)
 
 
 @dataclass(frozen=True, slots=True)

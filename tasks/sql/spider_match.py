@@ -1,25 +1,359 @@
-"""Exact set match as the official Spider evaluator decides it, including its inconsistencies.
+"""Exact set match as the official Spider evaluator of 2018 decides it, including its inconsistencies.
+
+It reads a SQL by a grammar of its own. What it does not read matches nothing, whatever it means: INNER JOIN, an alias
+without AS, `<>`, quoted names, functions, CASE, a column that does not exist. An alias means the table that it names
+last, in the whole SQL. Words are split by nltk's rules for English: at brackets and most signs but not at `=`, nor at a
+comma before a digit: `age=3` and `1,2` are one word. Deviations: contractions (`cannot`) and sentences stay whole.
 
 Values and DISTINCT are ignored, and columns joined by a foreign key are one, but not everywhere: in a query within a
 condition, DISTINCT, columns, and every order count as written; in a derived table, values too. Join conditions are not
 compared. GROUP BY is compared by column names alone, and with HAVING by whole columns.
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Literal, cast
 
 from tasks.database.schema import Schema
-from tasks.sql.spider_grammar import (
-    ColumnUse,
-    Condition,
-    Conditions,
-    Operation,
-    SpiderQuery,
-    Unit,
-    read_query,
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnUse:
+    """A column, `table.column` or "*" in lower case, with its aggregate and DISTINCT; None where that is ignored."""
+
+    column: str
+    aggregate: str = "none"
+    distinct: bool | None = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A column, or two joined by an arithmetic operator."""
+
+    first: ColumnUse
+    operator: str = "none"
+    second: ColumnUse | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition; the values are None where they are ignored or, for the second, absent."""
+
+    negated: bool
+    operator: str
+    unit: Unit
+    value: "Value" = None
+    second_value: "Value" = None
+
+
+Conditions = tuple[Condition | Literal["and", "or"], ...]
+"""Conditions, at the even places, and what joins them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """One selected unit, and the aggregate around it."""
+
+    aggregate: str
+    unit: Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Ordering:
+    """ORDER BY: one direction, the last that is written, for all of its units."""
+
+    direction: str
+    units: tuple[Unit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A set operation and the query behind it."""
+
+    kind: str
+    query: "SpiderQuery"
+
+
+@dataclass(frozen=True, slots=True)
+class SpiderQuery:
+    """One query; a table is its name, a derived one its query."""
+
+    distinct: bool
+    select: tuple[Selected, ...]
+    tables: tuple["str | SpiderQuery", ...]
+    on: Conditions
+    where: Conditions
+    group: tuple[ColumnUse, ...]
+    having: Conditions
+    order: Ordering | None
+    limited: bool
+    operation: Operation | None
+
+
+Value = SpiderQuery | ColumnUse | float | str | None
+
+
+CLAUSE_WORDS = frozenset(
+    ("select", "from", "where", "group", "order", "limit", "intersect", "union", "except")
 )
+JOIN_WORDS = frozenset(("join", "on", "as"))
+OPERATORS = frozenset(("not", "between", "=", ">", "<", ">=", "<=", "!=", "in", "like", "is", "exists"))
+AGGREGATES = frozenset(("none", "max", "min", "count", "sum", "avg"))
+ARITHMETIC = frozenset(("none", "-", "+", "*", "/"))
+
+
+def read_query(sql: str, schema: Schema) -> SpiderQuery | None:
+    """Read a SQL as the official evaluator does; return None where it cannot. What follows the query is ignored.
+
+    >>> from tasks.database.schema import Column, Table
+    >>> schema = Schema("d", (Table("Pet", (Column("age"), Column("name"))),), dialect="sqlite")
+    >>> [read_query(sql, schema) is not None for sql in (
+    ...     "SELECT T1.name FROM Pet AS T1 WHERE T1.age >= 3", "SELECT name FROM Pet AS T1 WHERE age <> 3",
+    ...     "SELECT T1.name FROM pet T1", "SELECT size FROM pet", "SELECT name FROM pet WHERE age=3")]
+    [True, False, False, False, False]
+    """
+    try:
+        words = split(sql)
+        columns = schema.columns_by_table
+        aliases = {words[i + 1]: words[i - 1] for i, word in enumerate(words) if word == "as"}
+        if aliases.keys() & columns.keys():
+            return None
+        return _Parser(words, columns, {**aliases, **{name: name for name in columns}}).query()
+    except (UnreadableError, IndexError, KeyError, ValueError, RecursionError):
+        return None
+
+
+class _Parser:
+    """Recursive descent over words; `i` is the next one."""
+
+    def __init__(
+        self, words: list[str], columns: Mapping[str, frozenset[str]], tables: Mapping[str, str]
+    ) -> None:
+        self.words, self.columns, self.tables, self.i = words, columns, tables, 0
+
+    @property
+    def more(self) -> bool:
+        return self.i < len(self.words)
+
+    def at(self, *words: str) -> bool:
+        return self.more and self.words[self.i] in words
+
+    def take(self) -> str:
+        self.i += 1
+        return self.words[self.i - 1]
+
+    def skip(self, *words: str) -> bool:
+        is_there = self.at(*words)
+        self.i += is_there
+        return is_there
+
+    def demand(self, word: str) -> None:
+        if self.take() != word:
+            raise UnreadableError
+
+    def ends_clause(self) -> bool:
+        return self.at(*CLAUSE_WORDS, ")", ";")
+
+    def query(self) -> SpiderQuery:
+        sources_at = self.words.index("from", self.i) + 1
+        block = self.skip("(")
+        select_at, self.i = self.i, sources_at
+        tables, on, names = self.sources()
+        behind, self.i = self.i, select_at
+        distinct, select = self.selected(names)
+        self.i = behind
+        where = self.conditions(names) if self.skip("where") else ()
+        group = self.group(names)
+        having = self.conditions(names) if self.skip("having") else ()
+        order = self.order(names)
+        limited = self.skip("limit") and bool(self.take())
+        self.semicolons()
+        if block:
+            self.demand(")")
+        self.semicolons()
+        operation = None
+        if self.at("intersect", "union", "except"):
+            operation = Operation(self.take(), self.query())
+        return SpiderQuery(distinct, select, tables, on, where, group, having, order, limited, operation)
+
+    def semicolons(self) -> None:
+        while self.skip(";"):
+            pass
+
+    def sources(self) -> tuple[tuple[str | SpiderQuery, ...], Conditions, list[str]]:
+        """Read tables and join conditions; return the tables' names as well, in which columns are looked up."""
+        tables: list[str | SpiderQuery] = []
+        on: Conditions = ()
+        names: list[str] = []
+        while self.more:
+            block = self.skip("(")
+            if self.at("select"):
+                tables.append(self.query())
+            else:
+                self.skip("join")
+                name = self.tables[self.take()]
+                if name not in self.columns:
+                    raise UnreadableError
+                tables.append(name)
+                names.append(name)
+                if self.skip("as"):
+                    self.take()
+            if self.skip("on"):
+                on = (*on, *(("and",) if on else ()), *self.conditions(names))
+            if block:
+                self.demand(")")
+            if self.ends_clause():
+                break
+        return tuple(tables), on, names
+
+    def selected(self, names: list[str]) -> tuple[bool, tuple[Selected, ...]]:
+        self.demand("select")
+        distinct = self.skip("distinct")
+        units = []
+        while self.more and not self.at(*CLAUSE_WORDS):
+            aggregate = self.take() if self.at(*AGGREGATES) else "none"
+            units.append(Selected(aggregate, self.unit(names)))
+            self.skip(",")
+        return distinct, tuple(units)
+
+    def group(self, names: list[str]) -> tuple[ColumnUse, ...]:
+        units: list[ColumnUse] = []
+        if self.skip("group"):
+            self.demand("by")
+            while self.more and not self.ends_clause():
+                units.append(self.column_use(names))
+                if not self.skip(","):
+                    break
+        return tuple(units)
+
+    def order(self, names: list[str]) -> Ordering | None:
+        if not self.skip("order"):
+            return None
+        self.demand("by")
+        direction, units = "asc", []
+        while self.more and not self.ends_clause():
+            units.append(self.unit(names))
+            if self.at("asc", "desc"):
+                direction = self.take()
+            if not self.skip(","):
+                break
+        return Ordering(direction, tuple(units))
+
+    def conditions(self, names: list[str]) -> Conditions:
+        conditions: list[Condition | Literal["and", "or"]] = []
+        while self.more:
+            unit = self.unit(names)
+            negated = self.skip("not")
+            operator = self.take()
+            if operator not in OPERATORS:
+                raise UnreadableError
+            value, second = self.value(names), None
+            if operator == "between":
+                self.demand("and")
+                second = self.value(names)
+            conditions.append(Condition(negated, operator, unit, value, second))
+            if self.ends_clause() or self.at(*JOIN_WORDS):
+                break
+            if self.more:
+                if not self.at("and", "or"):
+                    raise UnreadableError
+                conditions.append(cast(Literal["and", "or"], self.take()))
+        return tuple(conditions)
+
+    def value(self, names: list[str]) -> Value:
+        """Read a value: a query, a text, a number, or the first column of whatever else is there."""
+        start = self.i
+        block = self.skip("(")
+        value: Value
+        if self.words[self.i] == "select":
+            value = self.query()
+        elif '"' in self.words[self.i]:
+            value = self.take()
+        else:
+            try:
+                value = float(self.words[self.i])
+                self.i += 1
+            except ValueError:
+                while self.more and not self.at(",", ")", "and", *CLAUSE_WORDS, *JOIN_WORDS):
+                    self.i += 1
+                value = _Parser(self.words[start : self.i], self.columns, self.tables).column_use(names)
+        if block:
+            self.demand(")")
+        return value
+
+    def unit(self, names: list[str]) -> Unit:
+        block = self.skip("(")
+        unit = Unit(self.column_use(names))
+        if self.at(*ARITHMETIC):
+            unit = Unit(unit.first, self.take(), self.column_use(names))
+        if block:
+            self.demand(")")
+        return unit
+
+    def column_use(self, names: list[str]) -> ColumnUse:
+        block = self.skip("(")
+        if self.at(*AGGREGATES):
+            aggregate = self.take()
+            self.demand("(")
+            distinct = self.skip("distinct")
+            use = ColumnUse(self.column(names), aggregate, distinct)
+            self.demand(")")
+            return use  # a bracket before the aggregate is not closed, as published
+        distinct = self.skip("distinct")
+        use = ColumnUse(self.column(names), distinct=distinct)
+        if block:
+            self.demand(")")
+        return use
+
+    def column(self, names: list[str]) -> str:
+        word = self.take()
+        if word == "*":
+            return word
+        if "." in word:
+            alias, name = word.split(".")
+            owners = [self.tables[alias]]
+        else:
+            name, owners = word, names
+        for table in owners:
+            if name in self.columns[table]:
+                return f"{table}.{name}"
+        raise UnreadableError
+
+
+_WORD = re.compile(
+    r"""[][(){}<>;@#$%&?!*] | `+ | -- | \.{2,} | [,:](?!\d) | \.\Z
+    | (?: [^][(){}<>;@#$%&?!*`.,:\s-] | [,:](?=\d) | -(?!-) | \.(?!\.|\Z) )+""",
+    re.VERBOSE,
+)
+_TEXT = re.compile(r"__val_(\d+)__")
+
+
+class UnreadableError(Exception):
+    """The official evaluator's reading of a SQL stops here."""
+
+
+def split(sql: str) -> list[str]:
+    """Return the words in lower case, a quoted text in double quotes as one; raise if a quote is open.
+
+    >>> split("SELECT T1.name, 'Ann  B' FROM Pet WHERE age > = 3 AND id=4")[1:]
+    ['t1.name', ',', '"Ann  B"', 'from', 'pet', 'where', 'age', '>=', '3', 'and', 'id=4']
+    """
+    parts = sql.replace("'", '"').split('"')
+    if len(parts) % 2 == 0:
+        raise UnreadableError
+    text = "".join(f"__val_{i}__" if i % 2 else part for i, part in enumerate(parts)).rstrip()
+    words: list[str] = []
+    for word in _WORD.findall(text):
+        if word == "=" and words and words[-1] in ("!", ">", "<"):
+            words[-1] += "="
+        elif quoted := _TEXT.fullmatch(word):
+            words.append(f'"{parts[int(quoted[1])]}"')
+        else:
+            words.append(word.lower())
+    return words
 
 
 def official_match(predicted: str, gold: str, schema: Schema) -> bool | None:

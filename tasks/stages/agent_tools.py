@@ -16,8 +16,7 @@ from tasks.core.wording import storable
 from tasks.database.dialects import quoted_if_needed
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema import ForeignKey, Schema, Table
-from tasks.database.schema_text import literal
-from tasks.database.schema_view import SchemaView
+from tasks.database.schema_text import SchemaView, literal
 from tasks.retrieval.value_index import TOP, DatabaseValues
 from tasks.settings.stages import ToolLimits, ToolMode
 from tasks.stages import prompts

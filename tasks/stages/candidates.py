@@ -6,7 +6,7 @@ from typing import Literal
 from tasks.backbone.metered import MeteredBackbone
 from tasks.core.records import Question
 from tasks.database.sandbox.runner import DatabaseRunner
-from tasks.database.schema_view import SchemaView
+from tasks.database.schema_text import SchemaView
 from tasks.scoring.candidates import Ballot
 from tasks.scoring.execution.result_groups import group_by_result
 from tasks.sql.same_query import query_key

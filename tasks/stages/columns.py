@@ -11,7 +11,7 @@ from tasks.core.records import ColumnName
 from tasks.database.dialects import quoted
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema import Column, Schema, Table
-from tasks.database.schema_view import SchemaView
+from tasks.database.schema_text import SchemaView
 from tasks.stages import prompts
 from tasks.stages.links import read_link
 from tasks.stages.replies import DescriptionsReply

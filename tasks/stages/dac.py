@@ -19,7 +19,7 @@ from tasks.core.records import Answer, Demonstration, Question
 from tasks.database.dialects import quoted_if_needed
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema import Schema, dialect_name
-from tasks.database.schema_view import SchemaView
+from tasks.database.schema_text import SchemaView
 from tasks.retrieval.alignment import GroundedDemonstration
 from tasks.settings.pipeline import PromptSettings
 from tasks.sql.elements import resolved_elements, used_elements

@@ -25,7 +25,7 @@ from tasks.core.records import ColumnName, ColumnValues, Question
 from tasks.database.dialects import quoted
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema import Column, Schema, Table
-from tasks.database.schema_view import SchemaView
+from tasks.database.schema_text import SchemaView
 from tasks.retrieval.alignment import (
     GroundedDemonstration,
     QuestionWords,

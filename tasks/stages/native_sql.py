@@ -18,7 +18,7 @@ from tasks.backbone.protocol import Message, Role
 from tasks.backbone.replies.json_text import fenced
 from tasks.backbone.replies.sql_text import last_sql, read_sql, sql_of_fence
 from tasks.core.records import Answer, Question
-from tasks.database.schema_view import SchemaView
+from tasks.database.schema_text import SchemaView
 from tasks.settings.pipeline import NativeLayout
 from tasks.stages import prompts
 from tasks.stages.stage import stage

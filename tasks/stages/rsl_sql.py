@@ -20,7 +20,7 @@ from tasks.core.records import (
 )
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema import Schema
-from tasks.database.schema_view import SchemaView
+from tasks.database.schema_text import SchemaView
 from tasks.settings.stages import (
     AugmentationPart,
     BackwardLinkSettings,

@@ -14,8 +14,7 @@ from typing import Any
 from tasks.backbone.protocol import Message
 from tasks.core.records import ColumnName, Execution, Link, Question
 from tasks.database.schema import Schema
-from tasks.database.schema_text import BREAKS, MAX_VALUE_CHARACTERS
-from tasks.database.schema_view import SchemaView
+from tasks.database.schema_text import BREAKS, MAX_VALUE_CHARACTERS, SchemaView
 from tasks.retrieval.demonstrations import Bm25Ranker
 from tasks.settings.backbone import BackboneSettings
 from tasks.stages import prompts

@@ -20,7 +20,7 @@ from tasks.core.records import (
     Question,
 )
 from tasks.database.sandbox.runner import DatabaseRunner
-from tasks.database.schema_view import SchemaView
+from tasks.database.schema_text import SchemaView
 from tasks.retrieval.value_index import DatabaseValues
 from tasks.settings.stages import BiasEliminationSettings, ExecutionAdjustmentSettings
 from tasks.sql.parsing import parse

@@ -5,7 +5,7 @@ from typing import Any
 
 from tasks.core.outcome import ToolCall, Turn
 from tasks.core.records import Question
-from tasks.database.schema_view import SchemaView
+from tasks.database.schema_text import SchemaView
 from tasks.settings.pipeline import AgentSettings
 from tasks.settings.stages import ToolLimits, ToolMode
 from tasks.stages import prompts

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable
 
-from tasks.database.schema_view import SchemaView
+from tasks.database.schema_text import SchemaView
 from tasks.stages.candidates import (
     CandidateGroup,
     Comparison,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from tasks.core.dac_records import Entities, Feedback, RevisionRequest, Sample
 from tasks.core.records import ColumnName, Demonstration, Question
 from tasks.database.schema import Column, ForeignKey, Schema, Table
-from tasks.database.schema_view import SchemaView
+from tasks.database.schema_text import SchemaView
 from tasks.retrieval.alignment import GroundedDemonstration, ground
 from tasks.settings.pipeline import DacSettings, PromptSettings
 from tasks.stages.dac import dac_correction, initial_sql, skeleton_parsing

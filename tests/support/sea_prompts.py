@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from tasks.core.records import ColumnName, ColumnValues, Demonstration, FewShotQuestion, Question
-from tasks.database.schema_view import SchemaView
+from tasks.database.schema_text import SchemaView
 from tasks.settings.pipeline import PromptSettings, SeaSqlSettings
 from tasks.settings.stages import BiasEliminationSettings
 from tasks.stages.sea_sql import NO_QUERY, Mistake, bias_elimination, correct, reflect, zero_shot_sql

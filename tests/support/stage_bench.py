@@ -28,7 +28,7 @@ from tasks.database.limits import Limits
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.schema import ColumnDescription, Schema
-from tasks.database.schema_view import SchemaView
+from tasks.database.schema_text import SchemaView
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.stages import CorrectionTurns, SelectionSettings
 from tasks.stages.question_run import QuestionRun, in_question_run

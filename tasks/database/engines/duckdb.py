@@ -7,9 +7,9 @@ extension, and its settings are locked. A file that DuckDB reads as a view stays
 import hashlib
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import closing
 from functools import lru_cache
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,22 +18,12 @@ from tasks.core.files import file_digest, file_state, shown_files
 from tasks.core.lazy import LazyModule
 from tasks.core.records import Status
 from tasks.database.dialects import quoted
-from tasks.database.engine import (
-    ENGINES,
-    Connection,
-    Cursor,
-    Deadline,
-    Engine,
-    StreamedValues,
-    Structure,
-    Values,
-)
-from tasks.database.limits import Limits
+from tasks.database.engine import ENGINES, Connection, Cursor, Deadline, Engine, Structure, Values
+from tasks.database.limits import ONLY_QUERIES, OUT_OF_MEMORY, SEVERAL_STATEMENTS, Limits, RefusedError
 from tasks.database.location import Location, unreadable
 from tasks.database.plain import plain_row, reread_json
-from tasks.database.sandbox.runner import READING_S, in_sandbox
+from tasks.database.sandbox.runner import in_sandbox
 from tasks.database.sandbox.session import Session
-from tasks.database.schema import Column, ForeignKey, Table
 
 if TYPE_CHECKING:
     import duckdb
@@ -65,7 +55,16 @@ class _DuckDb(Engine):
         return f"DuckDB {duckdb.__version__}"
 
     def has_file(self, path: Path) -> bool:
-        return super().has_file(path) or is_database(path)
+        """Return whether a path has its ending, or is a DuckDB file or a folder with Parquet or CSV files."""
+        if super().has_file(path):
+            return True
+        if path.is_dir():
+            return bool(files_of(path))
+        try:
+            with path.open("rb") as file:
+                return file.read(12)[8:] == MAGIC
+        except OSError:
+            return False
 
     def exists(self, location: Location) -> bool:
         return location.path.exists()
@@ -101,10 +100,7 @@ class _DuckDb(Engine):
             return ()
 
     def read(self, location: Location, database_id: str, sample_rows: int) -> Structure:
-        structure: Structure = in_sandbox(
-            read_structure, location, database_id, sample_rows, timeout_s=READING_S, limits=Limits()
-        )
-        return structure
+        return in_sandbox(read_structure, location, database_id, sample_rows)
 
     def connect(self, location: Location, limits: Limits) -> Connection:
         return _Connection(location.path, limits)
@@ -113,7 +109,7 @@ class _DuckDb(Engine):
         return _Values(open_restrained(location.path))
 
 
-class _Values(StreamedValues):
+class _Values(Values):
     dialect = DIALECT
     count = "system.main.count(*)"
 
@@ -144,17 +140,6 @@ class _Values(StreamedValues):
 ENGINES.register("duckdb")(_DuckDb())
 
 
-def is_database(path: Path) -> bool:
-    """Return whether a path is a DuckDB file by its content, or a folder with a Parquet or CSV file in it."""
-    if path.is_dir():
-        return bool(files_of(path))
-    try:
-        with path.open("rb") as file:
-            return file.read(12)[8:] == MAGIC
-    except OSError:
-        return False
-
-
 def files_of(folder: Path) -> list[Path]:
     """Return the Parquet and CSV files of a folder, by name."""
     return [path for path in shown_files(folder, "*") if path.is_file() and path.suffix.lower() in TABLES]
@@ -183,18 +168,6 @@ def open_restrained(path: Path, memory_mb: int = 256) -> "duckdb.DuckDBPyConnect
     except duckdb.Error as error:
         raise DataError(_why(path, error)) from error
     return connection
-
-
-@contextmanager
-def reading(path: Path, database_id: str) -> Iterator["duckdb.DuckDBPyConnection"]:
-    """Open a file or a folder for as long as the block runs; DuckDB's errors become `DataError`."""
-    connection = open_restrained(path)
-    try:
-        yield connection
-    except duckdb.Error as error:
-        raise DataError(f'Database "{database_id}": DuckDB cannot read {path} ({error}).') from error
-    finally:
-        connection.close()
 
 
 def _create_views(connection: "duckdb.DuckDBPyConnection", folder: Path) -> None:
@@ -268,15 +241,6 @@ def _why(path: Path, error: Exception) -> str:
     )
 
 
-ONLY_QUERIES = (
-    "The sandbox only lets a query read this database: a statement that is no query is not allowed."
-)
-
-
-class RefusedError(Exception):
-    """SQL that the sandbox does not give to the engine; the message says why."""
-
-
 class _Connection(Connection):
     """A connection to one file or folder. Every query gets a session of its own; `current` is False after a crash."""
 
@@ -289,9 +253,9 @@ class _Connection(Connection):
     def execute(self, sql: str, deadline: Deadline) -> Cursor:
         statements = self._connection.extract_statements(sql)
         if len(statements) > 1:
-            raise RefusedError("The SQL holds more than one statement; give exactly one.")
+            raise RefusedError(SEVERAL_STATEMENTS)
         if statements and not _is_query(statements[0]):
-            raise RefusedError(ONLY_QUERIES)
+            raise RefusedError(ONLY_QUERIES.format("a statement that is no query"))
         return _Cursor(self._connection.cursor(), statements, deadline)
 
     def explain(self, error: BaseException) -> tuple[Status, str]:
@@ -302,7 +266,7 @@ class _Connection(Connection):
             return "timeout", ""
         if isinstance(error, duckdb.OutOfMemoryException):
             self.exhausted = True
-            return "too_large", "The query ran out of memory."
+            return "too_large", OUT_OF_MEMORY
         corrupt = type(error) is duckdb.Error and "Corrupt database" in str(error)
         if corrupt or isinstance(error, duckdb.IOException | duckdb.SerializationException):
             raise unreadable(self._path, first_line(error)) from error
@@ -363,51 +327,41 @@ class _Cursor(Cursor):
 _SCHEMA = "database_name = system.main.current_database() AND schema_name = system.main.current_schema()"
 HERE = f"{_SCHEMA} AND NOT internal"
 """The schema that is read. Names are qualified: a file may have macros with the names of DuckDB's functions."""
-_CONSTRAINTS = (
-    "SELECT table_name, constraint_type, constraint_column_names, referenced_table, referenced_column_names "
-    f"FROM system.main.duckdb_constraints() WHERE {_SCHEMA} "
-    "AND constraint_type IN ('PRIMARY KEY', 'FOREIGN KEY') ORDER BY table_oid, constraint_index"
-)
+_TABLES = f"""
+SELECT name, comment, is_view FROM (
+  SELECT table_name AS name, comment, false AS is_view, table_oid AS place FROM system.main.duckdb_tables() WHERE {HERE}
+  UNION ALL SELECT view_name, comment, NOT $1, NULL FROM system.main.duckdb_views() WHERE {HERE}
+) ORDER BY place NULLS LAST, name
+"""
+_COLUMNS = f"""
+SELECT table_name, column_name, data_type, comment FROM system.main.duckdb_columns() WHERE {HERE} ORDER BY column_index
+"""
+_KEYS = f"""
+SELECT table_name, constraint_index, constraint_column_names, constraint_type, referenced_table, referenced_column_names
+FROM system.main.duckdb_constraints() WHERE {_SCHEMA} AND constraint_type IN ('PRIMARY KEY', 'FOREIGN KEY')
+ORDER BY table_oid, constraint_index
+"""
 
 
 def read_structure(session: Session, database_id: str, sample_rows: int) -> Structure:
     """In a worker, read tables with so many of their first rows, views, and keys; of a folder each view is a file."""
     path = session.location.path
-    with reading(path, database_id) as connection:
-        listed = connection.execute(
-            f"SELECT table_name, comment, false FROM system.main.duckdb_tables() WHERE {HERE} ORDER BY table_oid"
-        ).fetchall()
-        listed += connection.execute(
-            f"SELECT view_name, comment, NOT ? FROM system.main.duckdb_views() WHERE {HERE} ORDER BY view_name",
-            [path.is_dir()],
-        ).fetchall()
-        constraints = connection.execute(_CONSTRAINTS).fetchall()
-        tables = tuple(
-            _table(
-                connection, Table(name, (), description=comment or "", view=view), constraints, sample_rows
+    try:
+        with closing(open_restrained(path)) as connection:
+
+            def rows_of(sql: str, *parameters: object) -> list[Any]:
+                return connection.execute(sql, parameters).fetchall()
+
+            keys = (
+                (table, constraint, column, parent if kind == "FOREIGN KEY" else None, parent_column)
+                for table, constraint, columns, kind, parent, parents in rows_of(_KEYS)
+                for column, parent_column in zip_longest(columns, parents)
             )
-            for name, comment, view in listed
-        )
-    keys = tuple(
-        ForeignKey(table, tuple(columns), parent, tuple(parents))
-        for table, kind, columns, parent, parents in constraints
-        if kind == "FOREIGN KEY"
-    )
-    return Structure(tables, keys)
-
-
-def _table(connection: "duckdb.DuckDBPyConnection", table: Table, constraints: list[Any], rows: int) -> Table:
-    """Return the table with its columns and key and, if it is no view, with rows."""
-    name = table.name
-    described = connection.execute(
-        f"SELECT column_name, data_type, comment FROM system.main.duckdb_columns() WHERE {HERE} AND table_name = ? "
-        "ORDER BY column_index",
-        [name],
-    ).fetchall()
-    columns = tuple(Column(column, kind, about or "") for column, kind, about in described)
-    key = next((tuple(key[2]) for key in constraints if key[0] == name and key[1] == "PRIMARY KEY"), ())
-    table = replace(table, columns=columns, primary_key=key)
-    if table.view:
-        return table
-    first = connection.execute(f"SELECT * FROM {quoted(name, DIALECT)} LIMIT {rows}").fetchall()
-    return table.with_rows(map(plain_row, first))
+            return Structure.of(
+                rows_of(_TABLES, path.is_dir()),
+                rows_of(_COLUMNS),
+                keys,
+                lambda table: rows_of(f"SELECT * FROM {quoted(table, DIALECT)} LIMIT {sample_rows}"),
+            )
+    except duckdb.Error as error:
+        raise DataError(f'Database "{database_id}": DuckDB cannot read {path} ({error}).') from error

@@ -77,17 +77,6 @@ def open_connection(location: Location, database: str | None) -> Any:
     )
 
 
-def unreachable(error: BaseException) -> bool:
-    """Return whether an error of the driver says that the server is gone, not that the SQL is wrong."""
-    code = error.args[0] if error.args else None
-    return code in GONE or (isinstance(error, driver().InterfaceError) and code == 0)
-
-
-def explained(error: BaseException) -> str:
-    """Return the server's message on one line, without the driver's tuple around it."""
-    return " ".join(str(error.args[1] if len(error.args) > 1 else error).split())
-
-
 def _encryption(location: Location, options: dict[str, str]) -> dict[str, Any]:
     """Return the driver's options of encryption for `?sslmode=` and `?sslrootcert=`, as PostgreSQL spells them."""
     mode, root = options.pop("sslmode", "prefer"), options.pop("sslrootcert", None)
@@ -131,20 +120,16 @@ def _converters(pymysql: Any) -> dict[Any, Any]:
 COM_RESET_CONNECTION = 0x1F
 SETTINGS = "time_zone = '+00:00', SESSION div_precision_increment = 12"
 """Moments in UTC, and quotients of whole numbers with 12 digits more than the dividend has; the server's own are 4."""
-_RUNNING = """
-SELECT count(*) FROM information_schema.processlist
-WHERE user = SUBSTRING_INDEX(USER(), '@', 1) AND info LIKE '/* limit %'
-  AND time > CAST(SUBSTRING(info, 10, 9) AS UNSIGNED)
-"""
-"""Queries of these connections whose time is over, killed ones, too."""
 
 
 class _Connection(ServerConnection):
     driver = staticmethod(driver)
     open = staticmethod(open_reading)
-    is_unreachable = staticmethod(unreachable)
-    message = staticmethod(explained)
-    running = _RUNNING
+    running = """
+SELECT count(*) FROM information_schema.processlist
+WHERE user = SUBSTRING_INDEX(USER(), '@', 1) AND info LIKE '/* limit %'
+  AND time > CAST(SUBSTRING(info, 10, 9) AS UNSIGNED)
+"""
     interrupted = 1317
     timed_out = frozenset({1969, 3024})  # MariaDB's max_statement_time, MySQL's max_execution_time
     too_large = frozenset({1037, 1038, 1041, 1114, 1301})
@@ -152,6 +137,16 @@ class _Connection(ServerConnection):
     @staticmethod
     def code(error: BaseException) -> Any:
         return error.args[0] if error.args else None
+
+    @classmethod
+    def is_unreachable(cls, error: BaseException) -> bool:
+        code = cls.code(error)
+        return code in GONE or (isinstance(error, driver().InterfaceError) and code == 0)
+
+    @staticmethod
+    def message(error: BaseException) -> str:
+        """Return the server's message without the driver's tuple around it."""
+        return " ".join(str(error.args[1] if len(error.args) > 1 else error).split())
 
     def gate(self) -> MysqlGate:
         ((self._mode,),) = rows_of(self._connection, "SELECT @@sql_mode")
@@ -205,24 +200,6 @@ class _Connection(ServerConnection):
         self._connection._force_close()
 
 
-# by name: create_time has whole seconds and is new after ALTER, so copies of one database would be read in two orders
-_TABLES = """
-SELECT table_name, CASE table_type WHEN 'VIEW' THEN '' ELSE table_comment END, table_type = 'VIEW'
-FROM information_schema.tables
-WHERE table_schema = DATABASE() AND table_type IN ('BASE TABLE', 'VIEW') ORDER BY table_type, table_name
-"""
-_COLUMNS = """
-SELECT table_name, column_name, column_type, column_comment FROM information_schema.columns
-WHERE table_schema = DATABASE() ORDER BY table_name, ordinal_position
-"""
-_KEYS = """
-SELECT table_name, constraint_name, column_name, referenced_table_name, referenced_column_name
-FROM information_schema.key_column_usage
-WHERE table_schema = DATABASE() AND (constraint_name = 'PRIMARY' OR referenced_table_schema = DATABASE())
-ORDER BY table_name, constraint_name, ordinal_position
-"""
-
-
 class _Values(ServerValues):
     dialect = DIALECT
     column_type = """
@@ -250,9 +227,6 @@ ABSENT = frozenset({1044, 1049})
 READING = frozenset({"USAGE", "SELECT", "SHOW VIEW", "SHOW DATABASES"})
 _GRANT = re.compile(r"GRANT (.+?) ON (?!\S+@)")
 _COLUMN_LIST = re.compile(r"(?<!\s)\s*+\([^()]*\)")
-_GRANTS = (
-    "CREATE USER reader@'%' IDENTIFIED BY '...'; GRANT SELECT, SHOW VIEW ON `{database}`.* TO reader@'%'"
-)
 
 
 class _Mysql(ServerEngine):
@@ -264,17 +238,32 @@ class _Mysql(ServerEngine):
     environment_variable = "MYSQL_PWD"
     sessions = _Connection
     stored_values = _Values
-    tables = _TABLES
-    columns = _COLUMNS
-    keys = _KEYS
+    # by name: create_time has whole seconds and is new after ALTER: copies of one database would be read in two orders
+    tables = """
+SELECT table_name, CASE table_type WHEN 'VIEW' THEN '' ELSE table_comment END, table_type = 'VIEW'
+FROM information_schema.tables
+WHERE table_schema = DATABASE() AND table_type IN ('BASE TABLE', 'VIEW') ORDER BY table_type, table_name
+"""
+    columns = """
+SELECT table_name, column_name, column_type, column_comment FROM information_schema.columns
+WHERE table_schema = DATABASE() ORDER BY table_name, ordinal_position
+"""
+    keys = """
+SELECT table_name, constraint_name, column_name, referenced_table_name, referenced_column_name
+FROM information_schema.key_column_usage
+WHERE table_schema = DATABASE() AND (constraint_name = 'PRIMARY' OR referenced_table_schema = DATABASE())
+ORDER BY table_name, constraint_name, ordinal_position
+"""
     server_name = "the server"
-    grants = _GRANTS
+    grants = (
+        "CREATE USER reader@'%' IDENTIFIED BY '...'; GRANT SELECT, SHOW VIEW ON `{database}`.* TO reader@'%'"
+    )
     url_form = "mysql://user@host:port/database"
     login_sources = "the URL or MYSQL_PWD"
     refusals = (("using password", "login"), ("denied", "rights"), ("SSL|TLS|certificate", "encryption"))
 
     def is_absent(self, error: BaseException) -> bool:
-        return bool(error.args) and error.args[0] in ABSENT
+        return self.sessions.code(error) in ABSENT
 
     def release(self, connection: Any) -> tuple[str, list[int]]:
         server = connection.get_server_info()

@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from tasks.core.records import Status
 from tasks.database.engine import ENGINES, Deadline
+from tasks.database.limits import OUT_OF_MEMORY, SEVERAL_STATEMENTS
 from tasks.database.location import Location
 from tasks.database.plain import plain, reread_json
 from tasks.database.server_engine import (
@@ -91,19 +92,6 @@ def open_connection(
     return connection
 
 
-def unreachable(error: BaseException) -> bool:
-    """Return whether an error of the driver is the server's or the connection's, whatever the SQL."""
-    state = getattr(error, "sqlstate", None)
-    if state is None:
-        return isinstance(error, driver().OperationalError | driver().InterfaceError)
-    return state in GONE or state.startswith(GONE_CLASSES)
-
-
-def first_line(error: BaseException) -> str:
-    """Return the first line of a driver's message."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
-
-
 def _register_loaders(connection: "psycopg.Connection[Any]") -> None:
     from psycopg.adapt import Loader
     from psycopg.types.datetime import TimetzLoader
@@ -141,11 +129,6 @@ def _register_loaders(connection: "psycopg.Connection[Any]") -> None:
 
 TOO_LARGE = frozenset({"53200", "53400", "54000"})
 """Out of memory, beyond `temp_file_limit`, a value that is too large."""
-_RUNNING = """
-SELECT count(*) FROM pg_stat_activity WHERE usename = current_user AND state = 'active'
-  AND query_start + substring(query FROM '^-- limit ([0-9]+) ')::int * interval '1 second' < clock_timestamp()
-"""
-"""Queries of these connections whose time is over."""
 _LINE = re.compile(r"^LINE (\d+):", re.MULTILINE)
 CHUNK = 64
 """Rows that the driver holds at once."""
@@ -154,15 +137,27 @@ CHUNK = 64
 class _Connection(ServerConnection):
     driver = staticmethod(driver)
     open = staticmethod(open_reading)
-    is_unreachable = staticmethod(unreachable)
-    message = staticmethod(first_line)
-    running = _RUNNING
+    running = """
+SELECT count(*) FROM pg_stat_activity WHERE usename = current_user AND state = 'active'
+  AND query_start + substring(query FROM '^-- limit ([0-9]+) ')::int * interval '1 second' < clock_timestamp()
+"""
     interrupted = "57014"
     too_large = TOO_LARGE
 
     @staticmethod
     def code(error: BaseException) -> str | None:
         return getattr(error, "sqlstate", None)
+
+    @classmethod
+    def is_unreachable(cls, error: BaseException) -> bool:
+        state = cls.code(error)
+        if state is None:
+            return isinstance(error, driver().OperationalError | driver().InterfaceError)
+        return state in GONE or state.startswith(GONE_CLASSES)
+
+    @staticmethod
+    def message(error: BaseException) -> str:
+        return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
     def gate(self) -> PostgresqlGate:
         self._padding = _padding(self._connection)
@@ -206,13 +201,13 @@ class _Connection(ServerConnection):
     def explain(self, error: BaseException) -> tuple[Status, str]:
         if "out of memory" in str(error) and self.code(error) not in TOO_LARGE:
             self.exhausted = True
-            return "too_large", "The query ran out of memory."
+            return "too_large", OUT_OF_MEMORY
         return super().explain(error)
 
     def explanation(self, error: BaseException) -> str:
         """Return the message, with the line numbers of the query as it was before its padding."""
         if self.code(error) == "42601" and "multiple commands" in str(error):
-            return "The SQL holds more than one statement; give exactly one."
+            return SEVERAL_STATEMENTS
         return _LINE.sub(lambda line: f"LINE {int(line[1]) - 1}:", str(error).strip())
 
     def current(self) -> bool:
@@ -288,21 +283,6 @@ WITH listed AS (
     AND (c.relkind <> 'v' OR NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e'))
 )
 """
-_TABLES = "SELECT name, obj_description(oid, 'pg_class'), is_view FROM listed ORDER BY is_view, oid"
-_COLUMNS = """
-SELECT t.name, a.attname, format_type(a.atttypid, a.atttypmod), col_description(a.attrelid, a.attnum)
-FROM listed t JOIN pg_attribute a ON a.attrelid = t.oid WHERE a.attnum > 0 AND NOT a.attisdropped
-ORDER BY t.oid, a.attnum
-"""
-_KEYS = """
-SELECT t.name, k.oid, a.attname, p.name, b.attname
-FROM pg_constraint k JOIN listed t ON t.oid = k.conrelid LEFT JOIN listed p ON p.oid = k.confrelid
-CROSS JOIN unnest(k.conkey, k.confkey) WITH ORDINALITY AS m(own, other, place)
-JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = m.own
-LEFT JOIN pg_attribute b ON b.attrelid = k.confrelid AND b.attnum = m.other
-WHERE k.contype IN ('p', 'f') AND k.conparentid = 0 AND (k.contype = 'p' OR p.oid IS NOT NULL)
-ORDER BY t.oid, k.oid, m.place
-"""
 
 
 class _Values(ServerValues):
@@ -326,11 +306,6 @@ WHERE a.attrelid = quote_ident(%s)::regclass AND a.attname = %s
 
 
 _ABSENT = re.compile(r'database "[^"]*" does not exist')
-_GRANTS = (
-    "CREATE ROLE reader LOGIN PASSWORD '...'; GRANT CONNECT ON DATABASE \"{database}\" TO reader; "
-    "GRANT USAGE ON SCHEMA public TO reader; GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader; "
-    "REVOKE CREATE ON SCHEMA public FROM PUBLIC; ALTER ROLE reader SET temp_file_limit = '1GB'"
-)
 _RIGHTS = """
 SELECT 'is a superuser' FROM pg_roles WHERE rolname = current_user AND rolsuper
 UNION ALL
@@ -358,11 +333,35 @@ class _Postgresql(ServerEngine):
     environment_variable = "PGPASSWORD"
     sessions = _Connection
     stored_values = _Values
-    tables = _LISTED + _TABLES
-    columns = _LISTED + _COLUMNS
-    keys = _LISTED + _KEYS
+    tables = (
+        _LISTED + "SELECT name, obj_description(oid, 'pg_class'), is_view FROM listed ORDER BY is_view, oid"
+    )
+    columns = (
+        _LISTED
+        + """
+SELECT t.name, a.attname, format_type(a.atttypid, a.atttypmod), col_description(a.attrelid, a.attnum)
+FROM listed t JOIN pg_attribute a ON a.attrelid = t.oid WHERE a.attnum > 0 AND NOT a.attisdropped
+ORDER BY t.oid, a.attnum
+"""
+    )
+    keys = (
+        _LISTED
+        + """
+SELECT t.name, k.oid, a.attname, p.name, b.attname
+FROM pg_constraint k JOIN listed t ON t.oid = k.conrelid LEFT JOIN listed p ON p.oid = k.confrelid
+CROSS JOIN unnest(k.conkey, k.confkey) WITH ORDINALITY AS m(own, other, place)
+JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = m.own
+LEFT JOIN pg_attribute b ON b.attrelid = k.confrelid AND b.attnum = m.other
+WHERE k.contype IN ('p', 'f') AND k.conparentid = 0 AND (k.contype = 'p' OR p.oid IS NOT NULL)
+ORDER BY t.oid, k.oid, m.place
+"""
+    )
     server_name = "PostgreSQL"
-    grants = _GRANTS
+    grants = (
+        "CREATE ROLE reader LOGIN PASSWORD '...'; GRANT CONNECT ON DATABASE \"{database}\" TO reader; "
+        "GRANT USAGE ON SCHEMA public TO reader; GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader; "
+        "REVOKE CREATE ON SCHEMA public FROM PUBLIC; ALTER ROLE reader SET temp_file_limit = '1GB'"
+    )
     url_form = "postgresql://user@host:port/database"
     login_sources = "the URL, PGPASSWORD or ~/.pgpass"
     refusals = (

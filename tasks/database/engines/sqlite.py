@@ -13,7 +13,6 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,11 +21,10 @@ from tasks.core.files import file_digest, file_state
 from tasks.core.records import Status
 from tasks.database.dialects import SQLITE, quoted
 from tasks.database.engine import ENGINES, Connection, Cursor, Deadline, Engine, Structure, Values
-from tasks.database.limits import MIB, Limits
+from tasks.database.limits import MIB, ONLY_QUERIES, OUT_OF_MEMORY, SEVERAL_STATEMENTS, Limits
 from tasks.database.location import Location, unreadable
-from tasks.database.sandbox.runner import READING_S, in_sandbox
+from tasks.database.sandbox.runner import in_sandbox
 from tasks.database.sandbox.session import Session
-from tasks.database.schema import Column, ForeignKey, Table
 from tasks.database.sqlite.files import read_only_uri, require_database, tolerant_text
 
 _IS_NUMBER = "typeof({0}) IN ('integer', 'real') AND {0} NOT IN (9e999, -9e999)"
@@ -58,10 +56,7 @@ class _Sqlite(Engine):
 
     def read(self, location: Location, database_id: str, sample_rows: int) -> Structure:
         """Read tables, keys and the first rows; SQLite has no comments."""
-        structure: Structure = in_sandbox(
-            read_structure, location, database_id, sample_rows, timeout_s=READING_S, limits=Limits()
-        )
-        return structure
+        return in_sandbox(read_structure, location, database_id, sample_rows)
 
     def connect(self, location: Location, limits: Limits) -> Connection:
         return _Connection(location.path, limits)
@@ -74,6 +69,8 @@ class _Sqlite(Engine):
 class _Values(Values):
     """The values of a file, attached to the index: Python sees no single value."""
 
+    dialect = SQLITE
+
     def __init__(self, path: Path) -> None:
         self._path = path
 
@@ -83,61 +80,74 @@ class _Values(Values):
             ((encoding,),) = source.execute("PRAGMA encoding")
         index.execute(f"PRAGMA encoding = '{encoding}'")
         index.execute("ATTACH ? AS source", (read_only_uri(self._path),))
+        self._index = index
+
+    def source(self, table: str) -> str:
+        return f"source.{super().source(table)}"
+
+    def rows(self, sql: str) -> Iterator[tuple[Any, ...]]:
+        return self._index.execute(sql)
+
+    def different_texts(self, table: str, column: str, longest: int) -> str:
+        name = quoted(column, SQLITE)
+        return (
+            f"SELECT {name}, count(*) FROM {self.source(table)} WHERE typeof({name}) = 'text' "
+            # the second length counts what is behind a NUL as well
+            f"AND length({name}) BETWEEN 1 AND {longest} AND length(CAST({name} AS BLOB)) < {4 * (longest + 1)} "
+            f"GROUP BY {name} COLLATE BINARY"
+        )
+
+    def is_number(self, table: str, column: str) -> str:
+        return _IS_NUMBER.format(quoted(column, SQLITE))
 
     def copy_texts(self, index: sqlite3.Connection, table: str, column: str, longest: int) -> None:
-        name, source = quoted(column, SQLITE), f"source.{quoted(table, SQLITE)}"
-        index.execute(
-            f"INSERT INTO text (value, uses) SELECT {name}, count(*) FROM {source} WHERE typeof({name}) = 'text' "
-            # the second length counts what is behind a NUL as well
-            f"AND length({name}) BETWEEN 1 AND ? AND length(CAST({name} AS BLOB)) < ? "
-            f"GROUP BY {name} COLLATE BINARY",
-            (longest, 4 * (longest + 1)),
-        )
+        index.execute(f"INSERT INTO text (value, uses) {self.different_texts(table, column, longest)}")
 
-    def copy_numbers(self, index: sqlite3.Connection, place: int, table: str, column: str, most: int) -> None:
-        name, source = quoted(column, SQLITE), f"source.{quoted(table, SQLITE)}"
+    def copy_numbers(
+        self, index: sqlite3.Connection, column_id: int, table: str, column: str, most: int
+    ) -> None:
         index.execute(
-            f"INSERT OR IGNORE INTO number SELECT DISTINCT ?, {name} FROM {source} "
-            f"WHERE {_IS_NUMBER.format(name)} LIMIT ?",
-            (place, most),
+            f"INSERT OR IGNORE INTO number SELECT DISTINCT {column_id}, {quoted(column, SQLITE)} "
+            f"FROM {self.source(table)} WHERE {self.is_number(table, column)} LIMIT {most}"
         )
-
-    def frequent_numbers(
-        self, index: sqlite3.Connection, table: str, column: str, *, among: int, most: int
-    ) -> list[int | float]:
-        name, source = quoted(column, SQLITE), f"source.{quoted(table, SQLITE)}"
-        rows = index.execute(
-            f"SELECT {name} FROM (SELECT {name} FROM {source} WHERE {_IS_NUMBER.format(name)} LIMIT ?) "
-            f"GROUP BY {name} ORDER BY count(*) DESC, {name} LIMIT ?",
-            (among, most),
-        )
-        return [value for (value,) in rows]
 
 
 ENGINES.register("sqlite")(_Sqlite())
 
 
-COLUMNS_AT_ONCE = 500
-"""SQLite's own limit of columns in one result is 2000, but may be compiled lower."""
-
-
 def read_structure(session: Session, database_id: str, sample_rows: int) -> Structure:
     """Read tables, views and keys of a SQLite file, in a worker process; cost does not grow with the number of rows.
 
-    So many first rows of each table are kept as samples, in the table's own order; none of columns with a value that
-    is larger than the sandbox allows.
+    So many first rows of each table are kept as samples, in the table's own order; none of a table with a value that is
+    larger than the sandbox allows.
     """
     path = session.location.path
     try:
         with open_file(path, session.limits) as connection:
-            tables = tuple(_table(connection, name, sample_rows) for name in _table_names(connection))
-            declared = tuple(key for table in tables for key in _declared_keys(connection, table))
-            views = tuple(_views(connection))
+
+            def first_rows(table: str) -> list[tuple[Any, ...]]:
+                # NOT INDEXED: an index that covers the columns would give them in its own order
+                sql = f"SELECT * FROM {quoted(table, SQLITE)} NOT INDEXED LIMIT {sample_rows}"
+                try:
+                    return connection.execute(sql).fetchall()
+                except sqlite3.DataError:  # a value is too large
+                    return []
+
+            tables, views = _table_names(connection), _view_names(connection)
+            columns = {name: _columns(connection, name) for name in tables}
+            for view in views:
+                with contextlib.suppress(sqlite3.OperationalError):
+                    columns[view] = _columns(connection, view)
+            return Structure.of(
+                [*((name, None, False) for name in tables), *((name, None, True) for name in views)],
+                ((table, row[1], row[2], None) for table, rows in columns.items() for row in rows),
+                (key for table in tables for key in _keys(connection, table, columns[table])),
+                first_rows,
+            )
     except sqlite3.Error as error:
         raise DataError(
             f'Database "{database_id}": SQLite cannot read {path} ({error}). Fetch the file again.'
         ) from error
-    return Structure(tables + views, declared)
 
 
 @contextlib.contextmanager
@@ -161,12 +171,9 @@ def _table_names(connection: sqlite3.Connection) -> list[str]:
     return [name for name, sql in created if name not in shadows and _readable(connection, name, sql)]
 
 
-def _views(connection: sqlite3.Connection) -> Iterator[Table]:
+def _view_names(connection: sqlite3.Connection) -> list[str]:
     created = connection.execute("SELECT name FROM sqlite_master WHERE type = 'view' ORDER BY rowid")
-    for (name,) in created.fetchall():
-        with contextlib.suppress(sqlite3.OperationalError):
-            info = connection.execute(f"PRAGMA main.table_xinfo({quoted(name, SQLITE)})").fetchall()
-            yield Table(name, tuple(Column(row[1], row[2]) for row in info), view=True)
+    return [name for (name,) in created]
 
 
 def _readable(connection: sqlite3.Connection, name: str, sql: str) -> bool:
@@ -179,52 +186,26 @@ def _readable(connection: sqlite3.Connection, name: str, sql: str) -> bool:
     return True
 
 
-def _table(connection: sqlite3.Connection, name: str, sample_rows: int) -> Table:
-    # cid, name, type, notnull, default, position in the primary key, hidden (1: of a virtual table)
-    info = [
-        row for row in connection.execute(f"PRAGMA main.table_xinfo({quoted(name, SQLITE)})") if row[6] != 1
-    ]
-    names = [row[1] for row in info]
-    samples = _samples(connection, name, names, sample_rows)
-    columns = tuple(Column(row[1], row[2], samples=samples[row[1]]) for row in info)
-    key = tuple(row[1] for row in sorted(info, key=lambda row: row[5]) if row[5])
-    return Table(name, columns, key)
+def _columns(connection: sqlite3.Connection, table: str) -> list[tuple[Any, ...]]:
+    """Return cid, name, type, notnull, default, position in the primary key, and whether it is hidden."""
+    info = connection.execute(f"PRAGMA main.table_xinfo({quoted(table, SQLITE)})").fetchall()
+    return [row for row in info if row[6] != 1]  # 1: of a virtual table
 
 
-def _samples(
-    connection: sqlite3.Connection, table: str, columns: list[str], rows: int
-) -> dict[str, tuple[Any, ...]]:
-    samples: dict[str, tuple[Any, ...]] = {}
-    for start in range(0, len(columns), COLUMNS_AT_ONCE):
-        part = columns[start : start + COLUMNS_AT_ONCE]
-        chosen = ", ".join(quoted(name, SQLITE) for name in part)
-        # NOT INDEXED: an index that covers the columns would give them in its own order
-        sql = f"SELECT {chosen} FROM {quoted(table, SQLITE)} NOT INDEXED LIMIT {rows}"
-        try:
-            first = connection.execute(sql).fetchall()
-        except sqlite3.DataError:  # a value is too large
-            first = []
-        samples |= {name: tuple(row[i] for row in first) for i, name in enumerate(part)}
-    return samples
+def _keys(
+    connection: sqlite3.Connection, table: str, columns: list[tuple[Any, ...]]
+) -> Iterator[tuple[str, int, str, str | None, str | None]]:
+    """Yield the columns of a table's keys, in the order of their declaration: SQLite numbers foreign ones backwards.
 
-
-def _declared_keys(connection: sqlite3.Connection, table: Table) -> list[ForeignKey]:
-    """Return a table's foreign keys in the order of their declaration; SQLite numbers them backwards.
-
-    A key without parent columns keeps (): it means the parent's primary key.
+    One without parent columns means the parent's primary key.
     """
+    for row in sorted(columns, key=lambda row: row[5]):
+        if row[5]:
+            yield table, -1, row[1], None, None
     # id, position within the key, parent, column, parent's column or NULL
-    rows = connection.execute(f"PRAGMA main.foreign_key_list({quoted(table.name, SQLITE)})").fetchall()
-    rows.sort(key=lambda row: (-row[0], row[1]))
-    return [
-        ForeignKey(
-            table.name,
-            tuple(row[3] for row in members),
-            members[0][2],
-            tuple(row[4] for row in members if row[4] is not None),
-        )
-        for members in (list(group) for _, group in groupby(rows, key=lambda row: row[0]))
-    ]
+    foreign = connection.execute(f"PRAGMA main.foreign_key_list({quoted(table, SQLITE)})").fetchall()
+    for row in sorted(foreign, key=lambda row: (-row[0], row[1])):
+        yield table, row[0], row[3], row[2], row[4]
 
 
 TICK = 1000
@@ -252,26 +233,6 @@ def restrict(connection: sqlite3.Connection, limits: Limits, authorize: Callable
     connection.set_authorizer(authorize)
 
 
-class _Clock:
-    """Progress handler that counts SQLite's steps and stops the query at its deadline."""
-
-    def __init__(self, deadline: float, every: int) -> None:
-        self.every = every  # steps between two calls of the handler
-        self._deadline = deadline
-        self._ticks = 0
-
-    @property
-    def steps(self) -> int:
-        """Steps so far, to a full `every`."""
-        return self._ticks * self.every
-
-    def tick(self) -> int:
-        """Count a call of the progress handler; a non-zero result makes SQLite stop the query."""
-        self._ticks += 1
-        return time.monotonic() > self._deadline
-
-
-OUT_OF_MEMORY = "The query ran out of memory."
 UNREADABLE = frozenset(
     {
         sqlite3.SQLITE_BUSY,
@@ -306,7 +267,7 @@ class _Connection(Connection):
 
     def execute(self, sql: str, deadline: Deadline) -> Cursor:
         self._refused = ""
-        return _Cursor(self._connection, sql, _Clock(deadline.at, deadline.count_every or TICK))
+        return _Cursor(self._connection, sql, deadline)
 
     def recover(self, error: BaseException) -> bool:
         """Read text that is not UTF-8 from the second time on."""
@@ -331,7 +292,7 @@ class _Connection(Connection):
         if self._refused:
             return "error", self._refused
         if "one statement at a time" in str(error):
-            return "error", "The SQL holds more than one statement; give exactly one."
+            return "error", SEVERAL_STATEMENTS
         return "error", str(error)
 
     def close(self) -> None:
@@ -348,11 +309,13 @@ class _Connection(Connection):
 
 
 class _Cursor(Cursor):
-    """A statement that SQLite steps through; it counts the steps of its virtual machine."""
+    """A statement that SQLite steps through; it counts the steps of its virtual machine, to a full `_every`."""
 
-    def __init__(self, connection: sqlite3.Connection, sql: str, clock: _Clock) -> None:
-        self._clock = clock
-        connection.set_progress_handler(clock.tick, clock.every)
+    def __init__(self, connection: sqlite3.Connection, sql: str, deadline: Deadline) -> None:
+        self._every = deadline.count_every or TICK
+        self._ends = deadline.at
+        self._ticks = 0
+        connection.set_progress_handler(self._tick, self._every)
         self._cursor = connection.cursor()
         try:
             self._cursor.execute(sql)
@@ -364,13 +327,18 @@ class _Cursor(Cursor):
 
     @property
     def steps(self) -> int:  # type: ignore[override]
-        return self._clock.steps
+        return self._ticks * self._every
 
     def fetch(self, rows: int) -> list[tuple[Any, ...]]:
         return self._cursor.fetchmany(rows)
 
     def close(self) -> None:
         self._cursor.close()
+
+    def _tick(self) -> int:
+        """Count a call of the progress handler; a non-zero result makes SQLite stop the query."""
+        self._ticks += 1
+        return time.monotonic() > self._ends
 
 
 REFUSED_FUNCTIONS = frozenset(
@@ -403,30 +371,28 @@ _OTHERS = {
 def refusal(action: int, first: str | None, second: str | None) -> str | None:
     """Return why an action is refused, None when it is allowed.
 
+    `action` is SQLite's code, `first` and `second` its arguments: a table and its column, a pragma and its new value,
+    or, as the second, a function.
+
     UPDATE of `sqlite_master` has to be let through: SQLite asks for it, and then writes nothing, when a
     query first touches a virtual table (full-text search, `json_each`). A statement that really updates it
     is refused by SQLite itself, and creating anything is already refused as an INSERT.
-
-    Args:
-        action: SQLite's action code.
-        first: its first argument (the table read, the pragma, ...).
-        second: its second argument (the column read, the function called, the pragma's new value, ...).
     """
     name = (first or "").lower()
     if action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE):
         return None
     if action == sqlite3.SQLITE_READ:
-        return _sentence(f"reading {first}") if name in REFUSED_TABLES else None
+        return ONLY_QUERIES.format(f"reading {first}") if name in REFUSED_TABLES else None
     if action == sqlite3.SQLITE_FUNCTION:
-        return _sentence(f"the function {second}") if (second or "").lower() in REFUSED_FUNCTIONS else None
+        return (
+            ONLY_QUERIES.format(f"the function {second}")
+            if (second or "").lower() in REFUSED_FUNCTIONS
+            else None
+        )
     if action == sqlite3.SQLITE_PRAGMA:
-        return None if name in INTERNAL_PRAGMAS and second is None else _sentence(f"PRAGMA {first}")
+        return None if name in INTERNAL_PRAGMAS and second is None else ONLY_QUERIES.format(f"PRAGMA {first}")
     if action == sqlite3.SQLITE_UPDATE and name == "sqlite_master":
         return None
     if action in _WRITES and name not in _SCHEMA_TABLES:
-        return _sentence(f"{_WRITES[action]} {first}")
-    return _sentence(_OTHERS.get(action, "changing the schema"))
-
-
-def _sentence(what: str) -> str:
-    return f"The sandbox only lets a query read this database: {what} is not allowed."
+        return ONLY_QUERIES.format(f"{_WRITES[action]} {first}")
+    return ONLY_QUERIES.format(_OTHERS.get(action, "changing the schema"))

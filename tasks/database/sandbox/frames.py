@@ -30,10 +30,6 @@ class Reply(NamedTuple):
 
 
 def framed(message: object) -> bytes:
-    """Return a message as one frame.
-
-    Raises:
-        Exception: what pickle raises for a message that cannot be pickled.
-    """
+    """Return a message as one frame."""
     body = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
     return HEADER.pack(len(body)) + body

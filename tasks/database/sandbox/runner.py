@@ -1,6 +1,4 @@
-"""A database that a stage can run SQL on.
-
-Functions on a database's file in a process of the sandbox, for code that is not asynchronous.
+"""A database that a stage can run SQL on, and functions in the sandbox for code that is not asynchronous.
 
 Reading a file evaluates what it contains (generated columns, views, macros), which can hang or fill a process.
 """
@@ -11,7 +9,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from tasks.core.errors import DataError
 from tasks.core.records import Execution
@@ -21,6 +19,8 @@ from tasks.database.location import Content, Location
 from tasks.database.sandbox.frames import Job
 from tasks.database.sandbox.session import same_rows
 from tasks.database.sandbox.workers import SqlWorkers, WorkerLost, name_of
+
+T = TypeVar("T")
 
 VERSION = 2
 """Version of execution, to be raised where a SQL can have another outcome; 1 took unreadable files for failing SQL."""
@@ -46,35 +46,35 @@ class DatabaseRunner:
     async def agree(self, sql: str, other: str) -> bool:
         """Return whether two statements both run and return the same set of rows."""
         try:
-            return bool(
-                await self.workers.call(same_rows, self.database, sql, other, timeout_s=2 * self.timeout_s)
-            )
+            return await self.workers.call(same_rows, self.database, sql, other, timeout_s=2 * self.timeout_s)
         except WorkerLost:
             return False
 
 
 READING_S = 120.0
 """Seconds of reading the structure of one database."""
+READING = Limits()
 
 
 def in_sandbox(
-    function: Callable[..., Any], location: Location, *args: Any, timeout_s: float, limits: Limits
-) -> Any:
-    """Run `function(session, *args)` in a process with these limits and return its value.
-
-    Raises:
-        Exception: what the function raised.
-    """
+    function: Callable[..., T],
+    location: Location,
+    *args: Any,
+    timeout_s: float = READING_S,
+    limits: Limits = READING,
+) -> T:
+    """Run `function(session, *args)` in a process with these limits and return its value, or raise what it raises."""
     workers, loop = _pool(limits, os.getpid())
     job = Job(name_of(function), location, Content(""), args, timeout_s)
     try:
-        return asyncio.run_coroutine_threadsafe(workers.run(job), loop).result()
+        value: T = asyncio.run_coroutine_threadsafe(workers.run(job), loop).result()
     except WorkerLost as lost:
         limit = f"{timeout_s:g} s" if lost.status == "timeout" else f"{limits.memory_mb} MiB of memory"
         raise DataError(
             f"{location} cannot be read within {limit}: a column or view of it computes too much. "
             "Check where the file comes from, or leave the database out."
         ) from lost
+    return value
 
 
 @cache

@@ -23,7 +23,7 @@ from tasks.core.errors import DatabaseUnavailableError, DataError
 from tasks.core.records import Execution, Status
 from tasks.database.database import require_content
 from tasks.database.engine import Connection, Cursor, Deadline, engine_of
-from tasks.database.limits import MIB, Limits
+from tasks.database.limits import MIB, OUT_OF_MEMORY, Limits
 from tasks.database.location import Content, Location, unreadable
 from tasks.database.plain import plain_row
 
@@ -129,7 +129,6 @@ FIRST_BATCH = 16
 MAX_BATCH = 1024
 BATCH_BYTES = 4 * MIB
 """Bytes that the next batch of rows may take, going by those before."""
-OUT_OF_MEMORY = "The query ran out of memory."
 
 
 class _Query(NamedTuple):
@@ -138,22 +137,14 @@ class _Query(NamedTuple):
     sql: str
     timeout: float  # seconds, for messages
     deadline: Deadline
-    max_rows: int
     keep_rows: int | None
 
 
 class Session:
-    """Runs SQL on one database. The connection opens with the first query and again when the database changes.
+    """Runs SQL on one database. The connection opens with the first query and again when the database changes."""
 
-    Args:
-        location: the database.
-        limits: what a query may take.
-        alarm: called with seconds before each query, after which the process ends come what may, and with 0 after it.
-    """
-
-    def __init__(
-        self, location: Location, limits: Limits, alarm: Callable[[float], object] | None = None
-    ) -> None:
+    def __init__(self, location: Location, limits: Limits, alarm: Callable[[float], object]) -> None:
+        """`alarm` gets seconds before each query, after which the process ends come what may, and 0 after it."""
         self.location = location
         self.limits = limits
         self.exhausted = False  # whether memory ran out at some time
@@ -183,7 +174,6 @@ class Session:
         sql: str,
         *,
         timeout_s: float | None = None,
-        max_rows: int | None = None,
         keep_rows: int | None = None,
         count_steps: bool = False,
     ) -> Result:
@@ -192,14 +182,12 @@ class Session:
         Args:
             sql: exactly one statement that only reads.
             timeout_s: seconds it may take; None: the limits' own.
-            max_rows: rows it may return; None: the limits' own.
             keep_rows: keep only the first rows and count the rest; None: keep all.
             count_steps: count the engine's steps, where it has such; SQLite's are exact below 100,000, to the
                 hundred above. It slows the query down, so do not time what is counted. From SQLite 3.41 on, a few
                 steps of preparing the statement are among them.
         """
-        objection = self._objection(sql)
-        if objection:
+        if objection := self._objection(sql):
             return Result("error", error=objection)
         for _ in range(ATTEMPTS):
             connection = self._open()
@@ -207,12 +195,10 @@ class Session:
             timeout = self.limits.timeout_s if timeout_s is None else timeout_s
             timeout = max(0.0, min(timeout, self._budget_ends - now))
             deadline = Deadline(now + timeout, COARSE if count_steps else None)
-            rows = self.limits.max_rows if max_rows is None else max_rows
-            query = _Query(sql, timeout, deadline, rows, keep_rows)
+            query = _Query(sql, timeout, deadline, keep_rows)
             result = self._alarmed(connection, query)
             if result.ok and result.steps is not None and result.steps < EXACT_BELOW:
-                exactly = query._replace(deadline=Deadline(now + timeout, 1), keep_rows=0)
-                again = self._alarmed(connection, exactly)
+                again = self._alarmed(connection, _Query(sql, timeout, Deadline(now + timeout, 1), 0))
                 result = replace(result, steps=again.steps) if again.ok else again
             if self._engine.state(self.location) == self._state:
                 return result
@@ -223,10 +209,8 @@ class Session:
 
         A server's results are not kept: its connection does not tell whether the database has changed.
 
-        Args:
-            sql: exactly one statement that only reads.
-            timeout_s: seconds it may take; one that took longer before is executed again.
-            keep: keep the result for further statements, if it is small and every execution gives the same one.
+        One that took longer than `timeout_s` before is executed again. With `keep`, the result is kept for further
+        statements, if it is small and every execution gives the same one.
         """
         if self._kept is None:
             return self.run(sql, timeout_s=timeout_s)
@@ -258,8 +242,6 @@ class Session:
         return ""
 
     def _alarmed(self, connection: Connection, query: _Query) -> Result:
-        if self._alarm is None:
-            return self._guarded(connection, query)
         self._alarm(query.deadline.left + self.limits.overrun_s)
         try:
             return self._guarded(connection, query)
@@ -301,7 +283,6 @@ class Session:
             return Result("error", error="There is no statement to run: the SQL is empty or a comment.")
         batch = cursor.fetch(FIRST_BATCH)
         seconds = time.perf_counter() - started
-        columns = cursor.columns
         keep = query.keep_rows
         rows: list[tuple[Any, ...]] = []
         count = size = 0
@@ -309,12 +290,8 @@ class Session:
         while batch:
             count += len(batch)
             size += size_of(batch)
-            if count > query.max_rows:
-                error = f"The result has more than {query.max_rows:,} rows."
-                return Result("too_large", columns, error=error, seconds=seconds)
-            if size > self.limits.max_bytes:
-                error = f"The result takes more than {self.limits.max_bytes / MIB:g} MiB."
-                return Result("too_large", columns, error=error, seconds=seconds)
+            if error := self._excess(count, size):
+                return Result("too_large", cursor.columns, error=error, seconds=seconds)
             if keep is None:
                 rows += batch
             elif len(rows) < keep:
@@ -326,7 +303,14 @@ class Session:
             if query.deadline.past:
                 return Result("timeout", error=_stopped(query), seconds=seconds)
         steps = cursor.steps if query.deadline.count_every else None
-        return Result("ok", columns, rows, count, "", seconds, executing, steps, size)
+        return Result("ok", cursor.columns, rows, count, "", seconds, executing, steps, size)
+
+    def _excess(self, rows: int, size: int) -> str:
+        if rows > self.limits.max_rows:
+            return f"The result has more than {self.limits.max_rows:,} rows."
+        if size > self.limits.max_bytes:
+            return f"The result takes more than {self.limits.max_bytes / MIB:g} MiB."
+        return ""
 
     @property
     def _is_open(self) -> bool:

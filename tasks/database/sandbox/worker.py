@@ -11,17 +11,15 @@ It ends when its parent closes the pipe or ends, even in the middle of a query.
 import contextlib
 import os
 import pickle
+import pkgutil
 import select
 import signal
 import sys
 import threading
 import traceback
 from collections import OrderedDict
-from collections.abc import Callable
 from functools import cache
-from importlib import import_module
 from io import BufferedReader, BufferedWriter
-from typing import Any
 
 from tasks.database.limits import MIB, Limits
 from tasks.database.location import Location
@@ -76,20 +74,14 @@ def restrict_process(limits: Limits) -> None:
             resource.setrlimit(kind, (bounded, bounded))
 
 
-@cache
-def function_named(name: str) -> Callable[..., Any]:
-    """Return the module-level function of a "module:qualname"."""
-    module, _, qualname = name.partition(":")
-    function: Any = import_module(module)
-    for part in qualname.split("."):
-        function = getattr(function, part)
-    return function  # type: ignore[no-any-return]
+_function_named = cache(pkgutil.resolve_name)
+"""Returns the module-level function of a "module:qualname"."""
 
 
 def _done(message: bytes, sessions: "OrderedDict[Location, Session]", limits: Limits) -> Reply:
     try:
         job = _job(message)
-        function = function_named(job.function)
+        function = _function_named(job.function)
         session = _session(job.location, sessions, limits)
         session.expect(job.content)
         session.grant(job.budget_s)

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import cache
 from types import TracebackType
-from typing import Any, Literal, NamedTuple, Self, cast
+from typing import Any, Literal, NamedTuple, Self, TypeVar, cast
 
 from tasks.core.errors import CrosscheckError, DatabaseUnavailableError
 from tasks.core.records import Execution
@@ -23,6 +23,8 @@ from tasks.database.sandbox.frames import Job, Reply, framed
 from tasks.database.sandbox.process import WorkerDiedError, WorkerOverranError, WorkerProcess
 from tasks.database.sandbox.session import Session, first_rows
 
+T = TypeVar("T")
+
 MOST = 16
 """Calls in one message."""
 MAX_MESSAGE_S = 0.05
@@ -32,12 +34,12 @@ Function = Callable[[Session, Any], Any]
 
 
 class Waiting(NamedTuple):
-    """A call that waits for a worker."""
+    """A call that waits for a worker; see `CallsTogether.call`."""
 
-    function: Function  # a module-level function of a session and an argument
-    database: Database  # the database of the session
-    argument: Any  # its argument
-    timeout_s: float  # seconds that its queries may take together
+    function: Function
+    database: Database
+    argument: Any
+    timeout_s: float
     result: "asyncio.Future[Any]"  # what it returned or raised
 
 
@@ -171,16 +173,12 @@ class WorkerLost(Exception):  # noqa: N818 - an outcome, not an error
 class SqlWorkers:
     """Pool of N processes that run SQL on databases; one that exceeds its limits is killed and replaced.
 
-    Use it as an async context manager, in any thread, from one loop at a time. Processes start with the
-    first query that finds none idle; queries are served in order of arrival. A query costs 0.1 ms on top of its
-    own time.
-
-    Args:
-        size: processes at most; None: one per CPU, at most 4.
-        limits: what one query, and one process, may take.
+    Use it as an async context manager, in any thread, from one loop at a time. Processes start with the first query
+    that finds none idle; queries are served in order of arrival.
     """
 
     def __init__(self, size: int | None = None, *, limits: Limits | None = None) -> None:
+        """Limit the number of processes, None: to one per CPU, at most 4; and what a query and a process may take."""
         self.size = size if size is not None else max(1, min(os.cpu_count() or 1, MAX_WORKERS))
         self.limits = limits or Limits()
         self._places: asyncio.Semaphore | None = None
@@ -218,37 +216,30 @@ class SqlWorkers:
     ) -> Execution:
         """Run one query to its end, and return its first rows, at most so many, and how many there are.
 
-        Anything but reading is refused. `timeout_s`: seconds it may take; None: the limits' own.
+        Anything but reading is refused. `timeout_s` is that of the limits where it is None.
         """
         timeout = self.limits.timeout_s if timeout_s is None else timeout_s
         loop = asyncio.get_running_loop()
         started = loop.time()
         try:
-            execution: Execution = await self.call(
-                first_rows, database, sql, rows, timeout, timeout_s=timeout
-            )
+            return await self.call(first_rows, database, sql, rows, timeout, timeout_s=timeout)
         except WorkerLost as lost:
             return Execution(lost.status, error=str(lost), seconds=loop.time() - started)
-        return execution
 
-    async def call(
-        self, function: Callable[..., Any], database: Database, *args: Any, timeout_s: float
-    ) -> Any:
+    async def call(self, function: Callable[..., T], database: Database, *args: Any, timeout_s: float) -> T:
         """Run `function(session, *args)` inside a worker, with a `sandbox.Session` on the database.
 
-        Args:
-            function: a module-level function; it goes as its name, arguments and value go pickled.
-            database: the database of the session.
-            args: its further arguments.
-            timeout_s: seconds that its queries may take together; the function has the limits' grace more.
+        The module-level function goes as its name; arguments and value go pickled, or are refused by TypeError. Its
+        queries may take `timeout_s` seconds together, the function the limits' grace more.
 
         Raises:
             WorkerLost: the worker exceeded its time or memory or crashed, and has been replaced.
-            TypeError: the function, an argument or the value cannot be passed on.
             RuntimeError: the pool is not open, or is closed before the function has ended.
             Exception: what the function raised, with the worker's traceback as a note.
         """
-        return await self.run(Job(name_of(function), database.location, database.content, args, timeout_s))
+        job = Job(name_of(function), database.location, database.content, args, timeout_s)
+        value: T = await self.run(job)
+        return value
 
     async def run(self, job: Job) -> Any:
         """Run a job inside a worker and return its value; raises what `call` does."""
@@ -348,11 +339,7 @@ def _frame(job: Job) -> bytes:
 
 @cache
 def name_of(function: Callable[..., Any]) -> str:
-    """Return the name under which a worker finds a function.
-
-    Raises:
-        TypeError: it is not at the top of an importable module.
-    """
+    """Return the name under which a worker finds a function; it must be at the top of an importable module."""
     qualname = getattr(function, "__qualname__", "")
     if not qualname or "<" in qualname or function.__module__ == "__main__":
         raise TypeError(

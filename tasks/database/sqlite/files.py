@@ -4,10 +4,8 @@ Databases are opened `immutable`: SQLite then takes no lock, looks for no journa
 the database. What another program has committed to a write-ahead log, or is about to roll back, would be
 missed, so such a file is refused until the log is empty.
 
-Empty SQLite databases of libraries, kept in the user's cache folder.
-
-The migrations of Prefect and MLflow take seconds. They run once for each release of these libraries: the new database
-is copied into the cache folder, and every later working folder begins with that copy.
+The migrations of Prefect and MLflow take seconds. They run once for each release of these libraries: the new, empty
+database is copied into the user's cache folder, and every later working folder begins with that copy.
 """
 
 import fcntl
@@ -58,24 +56,15 @@ def require_database(path: Path, database_id: str) -> None:
             f'Database "{database_id}": {path} is not a SQLite database (it begins with {head!r}). A '
             "download that broke off, or a Git LFS pointer, looks like this: fetch the file again."
         )
-    require_settled(path, database_id)
-
-
-def require_settled(path: Path, database_id: str) -> None:
-    """Refuse a database with a write-ahead log or a hot journal beside it; an empty log does no harm."""
-    log = path.with_name(path.name + "-wal")
-    journal = path.with_name(path.name + "-journal")
-    pending = None
-    if log.is_file() and log.stat().st_size:
-        pending = log
-    elif journal.is_file() and _begins_with(journal, HOT_JOURNAL):
-        pending = journal
-    if pending is not None:
-        raise DataError(
-            f'Database "{database_id}": {pending} holds changes that are not in the database file yet; '
-            "reading the file alone would miss them. Close the program that writes it, or evaluate a copy: "
-            f'sqlite3 "{path}" ".backup copy.sqlite"'
-        )
+    # a write-ahead log or a hot journal; an empty log does no harm
+    for ending, beginning in (("-wal", b""), ("-journal", HOT_JOURNAL)):
+        pending = path.with_name(path.name + ending)
+        if pending.is_file() and pending.stat().st_size and _begins_with(pending, beginning):
+            raise DataError(
+                f'Database "{database_id}": {pending} holds changes that are not in the database file yet; '
+                "reading the file alone would miss them. Close the program that writes it, or evaluate a copy: "
+                f'sqlite3 "{path}" ".backup copy.sqlite"'
+            )
 
 
 def _begins_with(path: Path, head: bytes) -> bool:
@@ -104,11 +93,7 @@ def file_id(path: Path) -> tuple[int, int] | None:
 
 
 def renew_if_damaged(path: Path, loss: str) -> bool:
-    """Set a file aside if a look at it shows damage; return whether it did.
-
-    Raises:
-        OSError: it cannot be renamed.
-    """
+    """Set a file aside if a look at it shows damage; return whether it did."""
     seen = file_id(path)
     what = damage(path)
     return bool(what) and set_aside(path, seen, what, loss)
@@ -126,9 +111,6 @@ def set_aside(path: Path, seen: tuple[int, int] | None, what: str, loss: str) ->
 
     Returns:
         Whether this process renamed it.
-
-    Raises:
-        OSError: it cannot be renamed.
     """
     with locked_folder(path.parent):
         if seen is None or file_id(path) != seen:
@@ -190,11 +172,7 @@ class Template:
         return platformdirs.user_cache_path("crosscheck") / f"{self.library}-{version(self.library)}.sqlite"
 
     def copy(self, database: Path) -> bool:
-        """Copy it to a new file and return whether there is one; a damaged template is removed.
-
-        Raises:
-            OSError: the new file cannot be written.
-        """
+        """Copy it to a new file and return whether there is one; a damaged template is removed."""
         try:
             content = self.file.read_bytes()
         except OSError:

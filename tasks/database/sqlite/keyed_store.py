@@ -105,23 +105,16 @@ def use_wal(connection: sqlite3.Connection, timeout_s: float) -> None:
     """Switch a file to a write-ahead log, so that it can be read while another process writes.
 
     SQLite ignores its busy timeout for this switch, for which processes that create a file together compete.
-
-    Raises:
-        sqlite3.OperationalError: the file stays locked for `timeout_s` seconds, or cannot be written.
     """
     waiting = Retrying(
-        retry=retry_if_exception(_is_busy),
+        retry=retry_if_exception(
+            lambda error: getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+        ),
         stop=stop_after_delay(timeout_s),
         wait=wait_fixed(0.01),
         reraise=True,
     )
     waiting(lambda: connection.execute("PRAGMA journal_mode = WAL").close())
-
-
-def _is_busy(error: BaseException) -> bool:
-    return (
-        isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
-    )
 
 
 class KeyedStore:

@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import time
+from dataclasses import replace
 from typing import Any
 
 from tasks.database.sandbox.session import Result, Session
@@ -40,7 +41,12 @@ def statuses(session: Session, first: str, second: str) -> list[tuple[str, float
 
 
 def capped(session: Session, sql: str, max_rows: int) -> Result:
-    return session.run(sql, max_rows=max_rows)
+    limits = session.limits
+    session.limits = replace(limits, max_rows=max_rows)
+    try:
+        return session.run(sql)
+    finally:
+        session.limits = limits
 
 
 def kept(session: Session, sql: str, keep_rows: int) -> Result:

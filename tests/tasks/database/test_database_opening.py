@@ -6,6 +6,8 @@ import resource
 import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,11 @@ from tasks.core.errors import DataError
 from tasks.core.records import ColumnName
 from tasks.database.database import open_database
 from tasks.database.engines import sqlite
-from tasks.database.engines.duckdb import reading
+from tasks.database.engines.duckdb import open_restrained
 from tasks.database.limits import Limits
 from tasks.database.location import Location
 from tasks.database.sandbox import process
+from tasks.database.sandbox.runner import in_sandbox
 from tasks.database.sandbox.session import Session
 from tasks.database.schema import ColumnDescription, ForeignKey
 from tasks.sql.elements import elements
@@ -231,13 +234,13 @@ def test_opening_reads_sample_rows_and_nothing_else_of_a_table(
         return connection
 
     monkeypatch.setattr(sqlite.sqlite3, "connect", traced)
-    session = Session(Location("sqlite", str(path)), Limits())
+    session = Session(Location("sqlite", str(path)), Limits(), lambda seconds: None)
     (a, b), _ = (table.columns for table in sqlite.read_structure(session, "long", 2).tables)
     assert (a.samples, b.samples) == ((1, 2), (None, None))
     of_rows = [sql for sql in executed if "FROM `" in sql]
     assert of_rows == [
-        "SELECT `a`, `b` FROM `t` NOT INDEXED LIMIT 2",
-        "SELECT `a` FROM `e` NOT INDEXED LIMIT 2",
+        "SELECT * FROM `t` NOT INDEXED LIMIT 2",
+        "SELECT * FROM `e` NOT INDEXED LIMIT 2",
     ]
     assert not [sql for sql in executed if re.search(r"\b(COUNT|SUM)\b|IS NULL", sql, re.IGNORECASE)]
 
@@ -307,7 +310,7 @@ def test_types_and_quotes_of_a_csv_file_fit_all_of_its_rows(
     (tmp_path / f"{name}.csv").write_text(text)
     (table,) = open_database(tmp_path, "shop").schema.tables
     assert (table.name, table.view, table.columns[1].type) == (name, False, kind)
-    with reading(tmp_path, "shop") as connection:
+    with closing(open_restrained(tmp_path)) as connection:
         found = connection.execute(f'SELECT x FROM "{name}" WHERE id = 60000').fetchall()
     assert found == [(last,)]
 
@@ -346,7 +349,7 @@ def test_a_column_that_computes_for_hours_ends_in_one_message(
     build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process, "START_S", 3.0)
-    monkeypatch.setattr(sqlite, "READING_S", 0.5)
+    monkeypatch.setattr(sqlite, "in_sandbox", partial(in_sandbox, timeout_s=0.5))
     path = build(f"CREATE TABLE t (a); INSERT INTO t VALUES (1); ALTER TABLE t ADD COLUMN b AS ({SLOW})")
     with pytest.raises(DataError, match=r"shop\.sqlite cannot be read within 0\.5 s.*leave the database out"):
         open_database(path, "shop")

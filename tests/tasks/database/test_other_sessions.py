@@ -12,8 +12,9 @@ import pytest
 
 from tasks.database.database import Database, locate, open_database
 from tasks.database.engines.postgresql import gate_of
+from tasks.database.limits import RefusedError
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.database.server_gate import MysqlGate, PostgresqlGate, RefusedError
+from tasks.database.server_gate import MysqlGate, PostgresqlGate
 from tests.support import mariadb, postgres
 from tests.support.hostile import statements
 

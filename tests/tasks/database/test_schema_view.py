@@ -8,7 +8,7 @@ import pytest
 
 from tasks.core.records import ColumnName, ColumnValues, Link
 from tasks.database.schema import Column, ForeignKey, Schema, Table
-from tasks.database.schema_view import SchemaView
+from tasks.database.schema_text import SchemaView
 from tasks.settings.pipeline import PromptSettings, SchemaFormat
 from tasks.stages.stage import identity
 

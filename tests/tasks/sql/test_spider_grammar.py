@@ -11,7 +11,7 @@ from tasks.database.schema import Column, Schema, Table
 from tasks.scoring.metrics.exact_match import match_by_meaning
 from tasks.settings.home import find_conf
 from tasks.settings.load import load_benchmark_settings
-from tasks.sql.spider_grammar import read_query
+from tasks.sql.spider_match import read_query
 
 SCHEMA = Schema(
     "d",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from tasks.database.schema import Column, Schema, Table
-from tasks.sql import parse_process, parsing
+from tasks.sql import parsing
 from tasks.sql.clauses import hardness
 from tasks.sql.elements import cross_elements, resolved_elements, used_elements
 from tasks.sql.parsing import MAX_BARE_JOINS, MAX_NESTING, MAX_SQL_CHARACTERS, parse, remarks
@@ -116,18 +116,6 @@ def test_the_record_says_why_a_sql_is_treated_differently() -> None:
 
 
 def test_sql_whose_parsing_takes_hours_is_unparsable_and_the_next_one_is_parsed() -> None:
-    assert parse(SHAPES["dates"], DIALECT).reason == parse_process.OVER
+    assert parse(SHAPES["dates"], DIALECT).reason == parsing.OVER
     deep = "SELECT " + "(" * DEEP + "a" + ")" * DEEP + " FROM t"
     assert parse(f"{deep} -- after it", DIALECT).tree is not None
-
-
-def test_a_parser_that_was_killed_is_started_again() -> None:
-    process = parse_process.ParseProcess()
-    try:
-        assert process.parse("SELECT 1", DIALECT).tree is not None
-        assert process._process is not None
-        process._process.kill()
-        process._process.wait()
-        assert process.parse("SELECT 1", DIALECT).tree is not None
-    finally:
-        process._kill()

@@ -14,7 +14,7 @@ from tasks.core.records import ColumnName, ColumnValues, Question
 from tasks.database.database import open_database
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema import Column, Schema, Table
-from tasks.database.schema_view import SchemaView
+from tasks.database.schema_text import SchemaView
 from tasks.retrieval.alignment import question_tokens
 from tasks.settings.stages import Names
 from tasks.sql.elements import Elements, used_elements

@@ -6,7 +6,7 @@ import pytest
 
 from tasks.backbone.protocol import Message, Request, shared_prefix_digest
 from tasks.core.records import ColumnName, Link, Question
-from tasks.database.schema_view import SchemaView
+from tasks.database.schema_text import SchemaView
 from tasks.settings.pipeline import PromptSettings
 from tasks.stages.schema_prompt import schema_messages
 from tests.support.stage_bench import QUESTION, Bench

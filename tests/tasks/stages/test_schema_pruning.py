@@ -9,7 +9,7 @@ from flows.pipelines.pipeline import Context
 from flows.pipelines.rsl_sql import few_shot
 from tasks.core.records import Question
 from tasks.database.schema import Column, ForeignKey, Schema, Table
-from tasks.database.schema_view import SchemaView
+from tasks.database.schema_text import SchemaView
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.pipeline import FewShotSettings
 from tasks.stages.schema_prompt import room_for, schema_pruning, schema_room, text_size

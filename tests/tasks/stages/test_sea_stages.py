@@ -7,7 +7,7 @@ import pytest
 
 from tasks.core.errors import BackboneError
 from tasks.core.records import Answer, Correction, Elimination, FewShotQuestion
-from tasks.database.schema_view import SchemaView
+from tasks.database.schema_text import SchemaView
 from tasks.retrieval.value_index import DatabaseValues
 from tasks.settings.pipeline import SeaSqlSettings
 from tasks.settings.stages import BiasEliminationSettings, ExecutionAdjustmentSettings

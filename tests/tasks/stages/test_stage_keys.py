@@ -14,7 +14,7 @@ from tasks.core.records import Augmentation, ColumnName, CorrectionCase, FewShot
 from tasks.database.database import Database, locate
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema import ForeignKey, Schema
-from tasks.database.schema_view import SchemaView
+from tasks.database.schema_text import SchemaView
 from tasks.settings.backbone import Prices
 from tasks.settings.home import find_conf
 from tasks.settings.stages import BackwardLinkSettings, CorrectionSettings, CorrectionTurns, SelectionSettings

@@ -11,7 +11,7 @@ import pytest
 from tasks.backbone.replies.json_text import reply_schema
 from tasks.core.records import Answer, Augmentation, ColumnName, Correction, FewShotQuestion, Link, Selection
 from tasks.database.database import Database
-from tasks.database.schema_view import SchemaView
+from tasks.database.schema_text import SchemaView
 from tasks.stages.columns import describe_columns
 from tasks.stages.dac_entities import AlignmentReply
 from tasks.stages.links import hinted_link
