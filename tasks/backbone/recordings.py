@@ -164,13 +164,13 @@ class Observations:
         """Keep a request and its reply."""
         origin = request.origin
         exchange = Exchange(
-            tuple(as_texts(request.messages[request.known :])) if self._traced else (),
-            stored_text(reply),
-            reply.call.request,
-            request_digest(request) if self._recorded else "",
-            _position(origin) if origin else None,
-            reply.truncated,
-            bool(reply.calls),
+            messages=tuple(as_texts(request.messages[request.known :])) if self._traced else (),
+            reply=stored_text(reply),
+            key=reply.call.request,
+            digest=request_digest(request) if self._recorded else "",
+            position=_position(origin) if origin else None,
+            truncated=reply.truncated,
+            tool_calls=bool(reply.calls),
         )
         self._observed.setdefault(origin.question if origin else "", []).append(exchange)
 

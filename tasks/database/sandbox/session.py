@@ -303,7 +303,17 @@ class Session:
             if query.deadline.past:
                 return Result("timeout", error=_stopped(query), seconds=seconds)
         steps = cursor.steps if query.deadline.count_every else None
-        return Result("ok", cursor.columns, rows, count, "", seconds, executing, steps, size)
+        return Result(
+            status="ok",
+            columns=cursor.columns,
+            rows=rows,
+            row_count=count,
+            error="",
+            seconds=seconds,
+            executing=executing,
+            steps=steps,
+            size=size,
+        )
 
     def _excess(self, rows: int, size: int) -> str:
         if rows > self.limits.max_rows:
