@@ -19,21 +19,21 @@ BUDGETS = {
     "flows/pipelines": 947,
     "flows/prefect": 2_614,
     "flows/runtime": 815,
-    "tasks/backbone": 7_956,
-    "tasks/benchmarks": 3_968,
+    "tasks/backbone": 7_955,
+    "tasks/benchmarks": 3_967,
     "tasks/core": 1_299,
-    "tasks/database": 5_709,
+    "tasks/database": 5_708,
     "tasks/documents": 1_478,
     "tasks/pages": 3_099,
     "tasks/results": 7_471,
     "tasks/retrieval": 1_609,
-    "tasks/scoring": 5_475,
+    "tasks/scoring": 5_474,
     "tasks/settings": 2_154,
     "tasks/sql": 2_410,
     "tasks/stages": 3_378,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 350
+MAX_MODULES = 346
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02

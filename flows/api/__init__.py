@@ -11,12 +11,12 @@ from flows.api.records import Comparison, DatabaseAnswer, Sweep
 from flows.evaluate.agent import AgentDatabase
 from flows.pipelines.pipeline import Context, pipeline
 from flows.pipelines.rsl_sql import few_shot
-from tasks.backbone.kinds.kind import BackboneKind
+from tasks.backbone.kind import BackboneKind
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Backbone, Message, Reply, Request, Tool, request_key
 from tasks.backbone.replies.format import ReplyFormat
 from tasks.backbone.replies.json_text import Reading, is_sql
-from tasks.benchmarks.layouts.base import Layout, Split
+from tasks.benchmarks.layouts import Layout, Split
 from tasks.core.errors import BackboneError, CrosscheckError
 from tasks.core.outcome import Call, ToolCall, Usage
 from tasks.core.records import Answer, Question

@@ -15,7 +15,7 @@ from flows.evaluate.runner import Resources
 from flows.runtime.control import Control, Progress
 from flows.runtime.folder_use import watched
 from flows.runtime.folders import Folders
-from tasks.backbone.kinds.kind import check_backbone
+from tasks.backbone.kind import check_backbone
 from tasks.core.errors import ConfigurationError, ExitCode
 from tasks.core.outcome import Outcome
 from tasks.core.records import Execution, Question

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from flows.evaluate.preparation import Preparation, asks_eliminator, writer_settings
 from flows.evaluate.runner import QuestionRunner, Tools
-from tasks.backbone.kinds.kind import kind_of
+from tasks.backbone.kind import kind_of
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.offline import OfflineBackbone
 from tasks.backbone.pricing import cost, prices_for, tokens

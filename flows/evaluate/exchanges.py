@@ -17,7 +17,7 @@ from flows.runtime.control import Control, Progress
 from flows.runtime.folders import Folders
 from tasks.backbone.cache.entry import LENGTH
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
-from tasks.backbone.kinds.kind import check_backbone, kind_of
+from tasks.backbone.kind import check_backbone, kind_of
 from tasks.backbone.protocol import TOOL_CALLS, as_texts, digest_of_canonical, messages_of
 from tasks.backbone.recordings import Exchange, RecordedReply, ReplyPosition, write_recording
 from tasks.benchmarks.databases import open_benchmark_database

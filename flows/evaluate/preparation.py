@@ -15,7 +15,7 @@ from flows.evaluate.demonstrations import (
 )
 from flows.runtime.control import Progress
 from flows.runtime.folders import Folders
-from tasks.backbone.kinds.kind import check_backbone, kind_of
+from tasks.backbone.kind import check_backbone, kind_of
 from tasks.backbone.pricing import prices_for, why_unpriced
 from tasks.backbone.recordings import read_recording
 from tasks.backbone.tiers import BATCH

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.evaluate.preparation import Preparation, eliminator_settings, writer_settings
-from tasks.backbone.kinds.kind import kind_of
+from tasks.backbone.kind import kind_of
 from tasks.core.errors import CrosscheckError
 from tasks.core.registry import offers_extensions
 from tasks.database.engine import engine_of

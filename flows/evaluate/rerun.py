@@ -17,7 +17,7 @@ from flows.evaluate.session import Session
 from flows.prefect.flow_runs import as_flow, final_state, flow_run_id, result_of
 from flows.prefect.server import LocalServer
 from flows.runtime.control import Control
-from tasks.backbone.kinds.kind import kind_of
+from tasks.backbone.kind import kind_of
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.selection import select
 from tasks.core.errors import ConfigurationError, DataError, did_you_mean, first_problem

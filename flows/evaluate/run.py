@@ -18,7 +18,7 @@ from flows.runtime.folder_use import find_running_servers, watched
 from flows.runtime.process import import_in_background, importing
 from flows.runtime.signals import logging_to, stopping_on_signals
 from tasks.backbone.endpoint.connection import import_client
-from tasks.backbone.kinds.kind import check_backbone, kind_of
+from tasks.backbone.kind import check_backbone, kind_of
 from tasks.core.errors import CrosscheckError
 from tasks.results.parameters import flatten, stored_settings
 from tasks.results.run_record import Kind, RunRecord

@@ -25,7 +25,7 @@ from flows.prefect.stage_task_runs import TaskRuns
 from flows.runtime.control import Control
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
 from tasks.backbone.endpoint.auto_mode import KnownEndpoints, find_response_mode
-from tasks.backbone.kinds.kind import kind_of
+from tasks.backbone.kind import kind_of
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.opening import RunResources, open_backbone
 from tasks.backbone.recordings import Observations, RecordedBackbone, Served

@@ -8,8 +8,8 @@ from pathlib import Path
 from flows.runtime.folders import Folders
 from flows.runtime.output import write_text
 from tasks.benchmarks.benchmark import Benchmark
-from tasks.benchmarks.layouts.base import Submission as Form
-from tasks.benchmarks.layouts.base import layout_of
+from tasks.benchmarks.layouts import Submission as Form
+from tasks.benchmarks.layouts import layout_of
 from tasks.core.errors import ConfigurationError, CrosscheckError, DataError
 from tasks.results.predictions import Prediction, changed_literals, one_line, submission_text
 from tasks.results.run_record import RunRecord

@@ -15,7 +15,7 @@ from flows.prefect.server import LocalServer
 from flows.runtime.control import Control, Interrupted, Progress
 from flows.runtime.folder_use import shown_store, watched
 from flows.runtime.signals import logging_to
-from tasks.backbone.kinds.kind import check_backbone, kind_of
+from tasks.backbone.kind import check_backbone, kind_of
 from tasks.backbone.pricing import Budget
 from tasks.core.errors import BackboneError, ConfigurationError, CrosscheckError, ExitCode
 from tasks.core.outcome import STANDARD
@@ -26,8 +26,8 @@ from tasks.results.mlflow.experiment import show_sweep
 from tasks.results.mlflow.store import find_store
 from tasks.results.run_record import JsonDocument, RunRecord, TextOrNull, at
 from tasks.scoring.cost import Estimate
+from tasks.scoring.letters import letters_of, pairwise_p_values
 from tasks.scoring.significance import LEVEL, compare_runs
-from tasks.scoring.statistics.letters import letters_of, pairwise_p_values
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
 from tasks.settings.load import parse_override

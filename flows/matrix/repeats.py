@@ -9,7 +9,7 @@ from flows.evaluate.preparation import Preparation, check_budget, check_candidat
 from flows.evaluate.rerun import check_data, settings_of_run
 from flows.matrix.matrix import Cell, Opened, run_cells
 from flows.runtime.folders import Folders
-from tasks.backbone.kinds.kind import check_backbone, kind_of
+from tasks.backbone.kind import check_backbone, kind_of
 from tasks.backbone.pricing import Budget
 from tasks.core.errors import BackboneError, ConfigurationError, DataError, ExitCode
 from tasks.core.outcome import StageRecord

@@ -13,9 +13,9 @@ from tasks.documents.model import Cell as ModelCell
 from tasks.pages.scores import AXIS, score_plot
 from tasks.results.curves import Priced, pareto_blocks
 from tasks.scoring.cost import Estimate
+from tasks.scoring.letters import ALONE, LETTERS, family_in_words
 from tasks.scoring.score import Accuracy
 from tasks.scoring.significance import LEVEL
-from tasks.scoring.statistics.letters import ALONE, LETTERS, family_in_words
 
 MIN_CELLS = 4
 """Cells of the smallest matrix: two backbones with two pipelines."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from flows.prefect.settings import apply
 from tasks.core.files import atomic_create
 from tasks.core.own_pages import own_origins, own_pages
-from tasks.database.sqlite.files import Template
+from tasks.database.sqlite_files import Template
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp

@@ -26,7 +26,7 @@ from flows.prefect.settings import OWN_SERVER, apply, local_settings
 from flows.runtime.folder_use import FolderUse, find_running_servers
 from flows.runtime.process import collect_garbage_seldom, importing
 from tasks.core.errors import ConfigurationError, CrosscheckError
-from tasks.database.sqlite.files import renew_if_damaged
+from tasks.database.sqlite_files import renew_if_damaged
 from tasks.settings.home import Home
 
 if TYPE_CHECKING:

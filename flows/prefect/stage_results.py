@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tenacity import AsyncRetrying, stop_after_attempt, wait_chain, wait_fixed
 
 from tasks.core.errors import ConfigurationError, StoreError
-from tasks.database.sqlite.keyed_store import KeyedStore
+from tasks.database.keyed_store import KeyedStore
 from tasks.settings.home import Home
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from types import FrameType
 
 from flows.runtime.control import Control
 from tasks.backbone.cache.room import lost
-from tasks.database.sqlite import files as damage
+from tasks.database import sqlite_files as damage
 from tasks.settings.home import Home
 
 

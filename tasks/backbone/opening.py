@@ -10,7 +10,7 @@ from tasks.backbone.cache.store import ReplyCache
 from tasks.backbone.endpoint.auto_mode import KnownEndpoints, find_response_mode
 from tasks.backbone.endpoint.client import EndpointBackbone, SampledBackbone
 from tasks.backbone.endpoint.wire import address_of
-from tasks.backbone.kinds.kind import kind_of
+from tasks.backbone.kind import kind_of
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.pricing import Budget
 from tasks.backbone.protocol import Backbone

@@ -24,7 +24,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 
 from tasks.benchmarks.descriptions import one_line
 from tasks.benchmarks.expected_files import demand_questions, notes_on_revision
-from tasks.benchmarks.layouts.base import SearchPaths, Split, layout_of
+from tasks.benchmarks.layouts import SearchPaths, Split, layout_of
 from tasks.benchmarks.rows import DATABASE_NAMES, ID_NAMES, files_digest, read_json, read_objects
 from tasks.core.errors import ConfigurationError, DataError, did_you_mean
 from tasks.core.records import Question

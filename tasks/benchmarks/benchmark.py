@@ -14,7 +14,7 @@ from urllib.parse import quote
 from tasks.benchmarks.answer_keys import AnswerKey, read_keys
 from tasks.benchmarks.descriptions import Key, read_published
 from tasks.benchmarks.expected_files import demand_files, notes_on_descriptions, notes_on_revision, where_from
-from tasks.benchmarks.layouts.base import GoldResults, Layout, SearchPaths, layout_of
+from tasks.benchmarks.layouts import GoldResults, Layout, SearchPaths, layout_of
 from tasks.benchmarks.rows import parquet_lookup
 from tasks.benchmarks.schemas import names_in_schema, schema_from_ddl
 from tasks.core.errors import ConfigurationError, DataError

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from tasks.benchmarks.layouts.base import SearchPaths, layout_of
+from tasks.benchmarks.layouts import SearchPaths, layout_of
 from tasks.core.errors import DataError
 from tasks.core.files import file_digest, shown_files
 from tasks.settings.benchmark import BenchmarkSettings

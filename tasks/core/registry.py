@@ -43,7 +43,7 @@ class Registry(Generic[T]):
 
     Args:
         kind: what the implementations are, for messages: "pipeline".
-        package: package whose modules register the built-in ones when they are imported; sub-packages do not count.
+        package: module, or package of modules, that registers the built-in ones when it is imported.
         group: group of entry points under which installed packages offer theirs.
     """
 

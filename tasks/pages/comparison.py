@@ -51,9 +51,9 @@ from tasks.results.comparison import (
 )
 from tasks.results.curves import candidate_chart
 from tasks.results.metric_rows import as_table
+from tasks.scoring.repeated import RepeatedTest
 from tasks.scoring.score import CONFIDENCE, Accuracy
 from tasks.scoring.significance import PairedTest
-from tasks.scoring.statistics.repeated import RepeatedTest
 from tasks.settings.evaluation import labels_in_words
 
 MAX_SETTINGS = 12

@@ -26,7 +26,7 @@ from tasks.pages.scores import RANGE, axis_around, in_words, interval_in_words, 
 from tasks.results.curves import Priced, pareto_blocks
 from tasks.results.leaderboard import Board, BoardRow
 from tasks.scoring.cost import Cost
-from tasks.scoring.statistics.letters import ALONE, LETTERS, family_in_words, letters_overlap
+from tasks.scoring.letters import ALONE, LETTERS, family_in_words, letters_overlap
 from tasks.settings.home import Home
 
 FILE_NAME = "leaderboard.html"

@@ -39,8 +39,8 @@ from tasks.results.night import Night
 from tasks.results.night_detail import Detail
 from tasks.results.night_entry import INCOMPLETE, WORSE, NightEntry, NightVerdict, Past
 from tasks.scoring.cost import Cost
+from tasks.scoring.repeated import POWER
 from tasks.scoring.score import CONFIDENCE
-from tasks.scoring.statistics.repeated import POWER
 
 _PATIENCE = datetime.timedelta(hours=1)
 

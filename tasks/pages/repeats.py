@@ -23,7 +23,7 @@ from tasks.documents.model import (
 from tasks.pages.scores import TONES, difference_figure, in_words, parts_figure, point
 from tasks.results.comparison import Comparison, QuestionChange
 from tasks.results.noise import Noise, ProvableLoss, Stability
-from tasks.scoring.statistics.repeated import POWER, RepeatedTest
+from tasks.scoring.repeated import POWER, RepeatedTest
 
 SEVERAL_RUNS_TEST = Sentence(
     "A question counts by how often each side has it right. The test is the exact sign-flip test over questions: "

@@ -6,9 +6,9 @@ from math import ceil, floor
 from tasks.core.wording import DASH, MINUS, Share, counts, interval, percent, points
 from tasks.documents.charts import Intervals, Parts, Point, Points
 from tasks.documents.model import Column, Figure, Legend, Span, Table, Tone
+from tasks.scoring.repeated import RepeatedTest
 from tasks.scoring.score import CONFIDENCE, Accuracy
 from tasks.scoring.significance import PairedTest
-from tasks.scoring.statistics.repeated import RepeatedTest
 
 TONES: dict[str | None, Tone] = {"A": "bad", "B": "better", None: "doubt"}
 """Tone of a side of a comparison, and of a verdict in its favour."""

@@ -32,10 +32,10 @@ from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.build_report import DIFFICULTIES
 from tasks.scoring.candidates import is_candidate
 from tasks.scoring.cost import reported_cost, total, total_cost
+from tasks.scoring.repeated import compare_repeated, noninferiority_of_repeated
 from tasks.scoring.report import UNGRADED, QuestionScore, flips, is_right
 from tasks.scoring.score import CONFIDENCE, Accuracy
 from tasks.scoring.significance import PairedTest, compare_runs, holm_of_known, mcnemar, noninferiority
-from tasks.scoring.statistics.repeated import compare_repeated, noninferiority_of_repeated
 from tasks.scoring.variants import Variant, find_variants, score_by
 
 Letter = Literal["A", "B"]

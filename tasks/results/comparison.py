@@ -12,10 +12,10 @@ from tasks.core.errors import ConfigurationError
 from tasks.core.wording import counted
 from tasks.results.metric_rows import MetricRow
 from tasks.scoring.cost import Cost
+from tasks.scoring.repeated import RepeatedTest
 from tasks.scoring.report import QuestionScore
 from tasks.scoring.score import Accuracy, Score
 from tasks.scoring.significance import NonInferiority, PairedTest, needed_net
-from tasks.scoring.statistics.repeated import RepeatedTest
 
 Change = Literal["fixed", "broken"]
 

@@ -11,9 +11,9 @@ from tasks.core.wording import counted, shorten
 from tasks.results.run_record import NOISE, RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.cost import Cost
+from tasks.scoring.letters import letters_of, pairwise_p_values
 from tasks.scoring.report import Ratio
 from tasks.scoring.score import Accuracy, Score
-from tasks.scoring.statistics.letters import letters_of, pairwise_p_values
 
 MAX_IDS = 3
 

@@ -16,11 +16,8 @@ from tasks.results.parameters import flatten
 from tasks.results.run_record import NOISE, REPEAT, RunHeader, RunRecord
 from tasks.results.warehouse.run_names import find_run
 from tasks.results.warehouse.runs import Warehouse
-from tasks.scoring.report import QuestionScore, is_right
-from tasks.scoring.score import Accuracy
-from tasks.scoring.significance import LEVEL
-from tasks.scoring.statistics import repeated as statistics
-from tasks.scoring.statistics.repeated import (
+from tasks.scoring import repeated as statistics
+from tasks.scoring.repeated import (
     Components,
     flip_bound,
     flip_rate,
@@ -28,6 +25,9 @@ from tasks.scoring.statistics.repeated import (
     provable_by_noise,
     provable_loss,
 )
+from tasks.scoring.report import QuestionScore, is_right
+from tasks.scoring.score import Accuracy
+from tasks.scoring.significance import LEVEL
 from tasks.settings.evaluation import HARMLESS, Gate
 
 MIN_REPEATS = 2

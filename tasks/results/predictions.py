@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tasks.benchmarks.layouts.base import Submission as Form
-from tasks.benchmarks.layouts.base import layout_of
+from tasks.benchmarks.layouts import Submission as Form
+from tasks.benchmarks.layouts import layout_of
 from tasks.benchmarks.predictions.formats import BIRD_MARK, NO_ANSWER
 from tasks.core.wording import counted, storable
 from tasks.scoring.build_report import NO_SETTINGS

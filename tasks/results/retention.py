@@ -12,7 +12,7 @@ from pathlib import Path
 from tasks.core.errors import DataError
 from tasks.core.files import file_size
 from tasks.database.dialects import quoted
-from tasks.database.sqlite.keyed_store import DAY_S, TABLE
+from tasks.database.keyed_store import DAY_S, TABLE
 from tasks.results.night import Night
 from tasks.results.night_baseline import Pin
 from tasks.results.run_record import RunHeader

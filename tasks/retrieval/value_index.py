@@ -32,7 +32,7 @@ from rapidfuzz.process import extract
 
 from tasks.core.records import ColumnName, ColumnValues, Value
 from tasks.database.database import Database
-from tasks.database.sqlite.files import read_only_uri, tolerant_text
+from tasks.database.sqlite_files import read_only_uri, tolerant_text
 from tasks.retrieval import value_index_builder as builder
 from tasks.retrieval.bridging import (
     LIKENESS,

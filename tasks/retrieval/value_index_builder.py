@@ -31,7 +31,7 @@ from tasks.database.limits import Limits
 from tasks.database.location import Location, unreadable
 from tasks.database.sandbox.runner import in_sandbox
 from tasks.database.sandbox.session import Session
-from tasks.database.sqlite.files import tolerant_text
+from tasks.database.sqlite_files import tolerant_text
 
 Progress = Callable[[str], None]
 

@@ -20,7 +20,7 @@ from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.pipeline import PipelineSettings
 
 PIPELINES: Registry[Any] = Registry("pipeline", package="flows.pipelines", group="crosscheck.pipelines")
-BACKBONES: Registry[Any] = Registry("backbone", package="tasks.backbone.kinds", group="crosscheck.backbones")
+BACKBONES: Registry[Any] = Registry("backbone", package="tasks.backbone.kind", group="crosscheck.backbones")
 LAYOUTS: Registry[Any] = Registry(
     "benchmark layout", package="tasks.benchmarks.layouts", group="crosscheck.layouts"
 )

@@ -20,7 +20,7 @@ from tasks.backbone.protocol import Message, Reply, Request, request_key
 from tasks.core.errors import CrosscheckError
 from tasks.core.outcome import Call, Usage
 from tasks.database.database import Database, open_database
-from tasks.database.sqlite.files import renew_if_damaged
+from tasks.database.sqlite_files import renew_if_damaged
 from tasks.results.mlflow.store import check, find_store
 from tasks.results.night import read as read_night
 from tasks.results.night import write as write_night

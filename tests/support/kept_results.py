@@ -5,7 +5,7 @@ import sqlite3
 from contextlib import closing
 from typing import Any
 
-from tasks.database.sqlite.keyed_store import unpacked
+from tasks.database.keyed_store import unpacked
 from tasks.settings.home import Home
 
 

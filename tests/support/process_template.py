@@ -37,11 +37,10 @@ PRELOADED = (
     "sqlglot.dialects.sqlite", "tasks.backbone.cache.store", "tasks.results.warehouse.views", "prefect.artifacts",
     "sqlalchemy.dialects.sqlite", "prefect.utilities.visualization",
     "tasks.backbone.replies.format", "mlflow.store.tracking.sqlalchemy_workspace_store", "anyio._backends._asyncio",
-    "pydantic.v1", "tasks.results.compare",
+    "pydantic.v1", "tasks.results.compare", "tasks.backbone.kind", "tasks.benchmarks.layouts",
 )  # fmt: skip
 REGISTERED = (
-    "flows.pipelines", "tasks.backbone.kinds", "tasks.benchmarks.layouts",
-    "tasks.database.engines", "tasks.scoring.metrics",
+    "flows.pipelines", "tasks.database.engines", "tasks.scoring.metrics",
 )  # fmt: skip
 """Packages whose modules register implementations, all of which a command imports to name them."""
 

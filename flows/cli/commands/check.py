@@ -102,7 +102,7 @@ async def _check(check_options: CheckOptions, backbone: "BackboneSettings") -> "
 
 def _backbone_of(check_options: CheckOptions) -> "BackboneSettings":
     """Return the settings with which the endpoint is checked."""
-    from tasks.backbone.kinds.kind import kind_of
+    from tasks.backbone.kind import kind_of
     from tasks.core.errors import ConfigurationError
     from tasks.core.files import check_writable
     from tasks.settings.home import find_conf

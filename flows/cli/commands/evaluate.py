@@ -165,7 +165,7 @@ def _chosen(arguments: EvaluateOptions, progress: "Progress") -> "tuple[Evaluati
     """Return the settings of the options, and the control of the run."""
     from flows.runtime.control import Control
     from tasks.backbone.endpoint.retry_policy import longest_call
-    from tasks.backbone.kinds.kind import kind_of
+    from tasks.backbone.kind import kind_of
 
     traced = ("tracking.genai_evaluation=true",) if arguments.genai_evaluation else ()
     settings = arguments.settings(

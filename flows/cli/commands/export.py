@@ -65,7 +65,7 @@ def command(arguments: ExportOptions) -> None:
 
 def _submission(arguments: ExportOptions, target: Path) -> None:
     from flows.evaluate.submission import export_submission
-    from tasks.benchmarks.layouts.base import Submission
+    from tasks.benchmarks.layouts import Submission
     from tasks.core.errors import ConfigurationError
 
     if target.exists() and not arguments.overwrite:

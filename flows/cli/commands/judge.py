@@ -74,7 +74,7 @@ def command(judge_options: JudgeOptions) -> int:
     from flows.evaluate.judging import JudgedDocument, answers_of, judge_run, judged_document
     from flows.evaluate.preparation import check_budget
     from flows.runtime.control import Control
-    from tasks.backbone.kinds.kind import check_backbone
+    from tasks.backbone.kind import check_backbone
     from tasks.backbone.pricing import Budget
     from tasks.documents.terminal import print_document
     from tasks.results.run_record import json_of

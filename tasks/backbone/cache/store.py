@@ -16,8 +16,8 @@ from tasks.backbone.cache.base import ADD_PROMPT, LAYOUT, ReplyCache, reply, rep
 from tasks.backbone.cache.room import Reserve, no_room
 from tasks.core.errors import CrosscheckError, StoreError
 from tasks.core.files import file_size
-from tasks.database.sqlite.files import file_id
-from tasks.database.sqlite.keyed_store import open_store
+from tasks.database.keyed_store import open_store
+from tasks.database.sqlite_files import file_id
 
 __all__ = ["ReplyCache", "open_reply_cache"]
 

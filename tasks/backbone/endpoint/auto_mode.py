@@ -14,7 +14,7 @@ from tasks.backbone.endpoint.client import EndpointBackbone, format_of
 from tasks.backbone.endpoint.failures import Refusal, is_out_of_tokens
 from tasks.backbone.endpoint.retry_policy import FIRST_PAUSE_S, KEPT
 from tasks.backbone.endpoint.wire import WireReply, address_of
-from tasks.backbone.kinds.kind import kind_of
+from tasks.backbone.kind import kind_of
 from tasks.backbone.protocol import Message, Request
 from tasks.backbone.replies.json_text import reply_schema
 from tasks.core.errors import BackboneError, ConfigurationError, CrosscheckError, StoreError

@@ -15,8 +15,8 @@ from tasks.core.wording import counts, interval, p_value, percent
 from tasks.results.mlflow.store import Store, attempt
 from tasks.results.run_record import NOISE, RunHeader, RunRecord
 from tasks.results.warehouse.runs import Warehouse
+from tasks.scoring.letters import pairwise_p_values
 from tasks.scoring.significance import LEVEL
-from tasks.scoring.statistics.letters import pairwise_p_values
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from tasks.core.errors import ConfigurationError
 from tasks.core.files import atomic_create
-from tasks.database.sqlite.files import Template
+from tasks.database.sqlite_files import Template
 from tasks.results.parameters import redact
 from tasks.settings.home import Home
 

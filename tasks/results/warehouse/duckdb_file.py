@@ -15,7 +15,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_r
 
 from tasks.core.errors import CrosscheckError, DataError
 from tasks.core.files import atomic_create
-from tasks.database.sqlite.files import locked_folder
+from tasks.database.sqlite_files import locked_folder
 from tasks.results.warehouse.rows import UnknownFileError, create_tables, has_tables
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from tasks.benchmarks.benchmark import Benchmark
-from tasks.benchmarks.layouts.base import GoldResults
+from tasks.benchmarks.layouts import GoldResults
 from tasks.benchmarks.rows import read_text
 from tasks.core.errors import DataError
 from tasks.core.wording import counted, shorten

@@ -16,9 +16,9 @@ from typing import NamedTuple, Self
 
 from tasks.core.errors import CrosscheckError
 from tasks.core.wording import counted
+from tasks.database.keyed_store import KeyedStore
 from tasks.database.limits import Limits
 from tasks.database.sandbox.session import is_volatile
-from tasks.database.sqlite.keyed_store import KeyedStore
 from tasks.scoring.report import Verdict
 
 log = logging.getLogger(__name__)

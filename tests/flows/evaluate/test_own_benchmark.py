@@ -17,7 +17,7 @@ CHEAP = ("--pipeline", "zero-shot")
 WITHOUT_GOLD = """
 from dataclasses import replace
 
-from tasks.benchmarks.layouts.base import Layout
+from tasks.benchmarks.layouts import Layout
 
 
 class WithoutGold(Layout):

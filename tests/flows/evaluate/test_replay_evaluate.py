@@ -8,7 +8,7 @@ import pytest
 
 from flows.evaluate.preparation import check_record
 from tasks.backbone.recordings import write_recording
-from tasks.benchmarks.layouts.base import layout_of
+from tasks.benchmarks.layouts import layout_of
 from tasks.core.errors import ConfigurationError
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.assemble import evaluation_settings

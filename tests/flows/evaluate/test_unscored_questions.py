@@ -16,7 +16,7 @@ SCORED = QUESTIONS - len(WITHOUT_DATABASE) - len(WITHOUT_GOLD)
 UNANSWERED = ("1", "2", "3")
 LAYOUT = """
 from dataclasses import replace
-from tasks.benchmarks.layouts.base import Layout
+from tasks.benchmarks.layouts import Layout
 
 
 class Partly(Layout):

@@ -17,7 +17,7 @@ import pytest
 from tasks.backbone.endpoint import connection
 from tasks.backbone.endpoint.access import Access
 from tasks.backbone.endpoint.client import EndpointBackbone
-from tasks.backbone.kinds.kind import check_backbone
+from tasks.backbone.kind import check_backbone
 from tasks.backbone.protocol import Message, Request
 from tasks.core.errors import BackboneError, ConfigurationError
 from tasks.settings.backbone import BackboneSettings

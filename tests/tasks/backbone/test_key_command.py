@@ -7,7 +7,7 @@ import pytest
 
 from tasks.backbone.endpoint import access as key_command
 from tasks.backbone.endpoint.client import EndpointBackbone
-from tasks.backbone.kinds.kind import check_backbone
+from tasks.backbone.kind import check_backbone
 from tasks.backbone.protocol import Message, Request
 from tasks.core.errors import BackboneError, ConfigurationError
 from tests.support.fake_openai import FakeOpenAI, unauthorized

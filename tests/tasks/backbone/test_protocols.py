@@ -17,7 +17,7 @@ from tasks.backbone.endpoint import retry_policy
 from tasks.backbone.endpoint.auto_mode import KnownEndpoint, KnownEndpoints, find_response_mode
 from tasks.backbone.endpoint.client import EndpointBackbone, format_of
 from tasks.backbone.endpoint.wire import identity_of
-from tasks.backbone.kinds.kind import check_backbone
+from tasks.backbone.kind import check_backbone
 from tasks.backbone.opening import RunResources, backbone_of
 from tasks.backbone.protocol import Message, Reply, Request, request_key
 from tasks.backbone.replies.json_text import reply_schema

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from tasks.backbone.kinds.kind import check_backbone
+from tasks.backbone.kind import check_backbone
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.offline import OfflineBackbone
 from tasks.backbone.opening import RunResources, backbone_of, open_backbone

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tasks.backbone import tiers
-from tasks.backbone.kinds.kind import check_backbone
+from tasks.backbone.kind import check_backbone
 from tasks.backbone.opening import RunResources, open_backbone
 from tasks.backbone.protocol import Message, Reply, Request
 from tasks.backbone.tiers import Pace

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tasks.benchmarks.answer_keys import AnswerKey, Official, read_key, read_key_file
-from tasks.benchmarks.layouts.base import SearchPaths
+from tasks.benchmarks.layouts import SearchPaths
 from tasks.core.errors import ConfigurationError, DataError
 from tasks.core.records import Question
 from tasks.settings.home import find_conf

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tasks.benchmarks.benchmark import Benchmark, load_benchmark
-from tasks.benchmarks.layouts.base import GoldResults
+from tasks.benchmarks.layouts import GoldResults
 from tasks.core.errors import DataError
 from tasks.scoring.execution.suite import read_accepted
 from tasks.settings.home import find_conf

@@ -9,7 +9,7 @@ import pytest
 
 from flows.evaluate.finetuning import read_pairs
 from tasks.backbone.recordings import read_recording
-from tasks.benchmarks.layouts.base import SpiderLayout
+from tasks.benchmarks.layouts import SpiderLayout
 from tasks.benchmarks.predictions.formats import read_predictions
 from tasks.benchmarks.predictions.trajectory_file import read_trajectories
 from tasks.benchmarks.rows import files_digest, read_text

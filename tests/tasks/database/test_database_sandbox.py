@@ -11,7 +11,7 @@ import pytest
 from tasks.core.errors import DatabaseUnavailableError
 from tasks.database.database import Database, locate, open_database
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.database.sqlite.files import tolerant_text
+from tasks.database.sqlite_files import tolerant_text
 from tests.support.processes import cpu_of_children
 from tests.support.unchanged import verify_unchanged
 

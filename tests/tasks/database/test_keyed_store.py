@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.database.sqlite.keyed_store import use_wal
+from tasks.database.keyed_store import use_wal
 
 
 @pytest.fixture

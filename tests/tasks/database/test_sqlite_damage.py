@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.database.sqlite.files import damage, file_id, renew_if_damaged, set_aside
+from tasks.database.sqlite_files import damage, file_id, renew_if_damaged, set_aside
 
 GARBAGE = b"no database, but long enough to be looked at by SQLite " * 100
 

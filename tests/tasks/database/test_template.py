@@ -12,8 +12,8 @@ import pytest
 
 from flows.prefect import prefect_app
 from flows.prefect.prefect_app import create_database
-from tasks.database.sqlite import files as template
-from tasks.database.sqlite.files import Template
+from tasks.database import sqlite_files as template
+from tasks.database.sqlite_files import Template
 from tasks.results.mlflow.store import TEMPLATE, create_store, find_store
 from tasks.settings.home import Home
 from tests.support.command_line import ROOT

@@ -5,7 +5,7 @@ from itertools import combinations
 
 import pytest
 
-from tasks.scoring.statistics.letters import compact_letters
+from tasks.scoring.letters import compact_letters
 
 
 @pytest.mark.parametrize("seed", range(60))

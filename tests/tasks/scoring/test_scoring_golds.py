@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.benchmarks.layouts.base import Layout
+from tasks.benchmarks.layouts import Layout
 from tasks.core.errors import DataError
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.execution.accuracy import Judge

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import f_oneway, skellam
 
-from tasks.scoring.significance import mcnemar
-from tasks.scoring.statistics.repeated import (
+from tasks.scoring.repeated import (
     POWER,
     UNCERTAINTY,
     components,
@@ -23,6 +22,7 @@ from tasks.scoring.statistics.repeated import (
     provable_loss,
     sign_flip_p,
 )
+from tasks.scoring.significance import mcnemar
 
 VERDICTS = st.integers(2, 6).flatmap(
     lambda runs: st.lists(st.lists(st.booleans(), min_size=runs, max_size=runs), min_size=2, max_size=30)

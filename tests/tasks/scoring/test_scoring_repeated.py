@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import permutation_test, ttest_1samp
 
-from tasks.scoring.significance import compare_runs, mcnemar
-from tasks.scoring.statistics.repeated import (
+from tasks.scoring.repeated import (
     compare_repeated,
     noninferiority_of_repeated,
     sign_flip_p,
 )
+from tasks.scoring.significance import compare_runs, mcnemar
 
 
 @settings(deadline=None, max_examples=30)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tasks.database import keyed_store
 from tasks.database.database import Database
 from tasks.database.limits import Limits
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.database.sqlite import keyed_store
 from tasks.scoring.execution import verdict_cache
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.rules import DEFAULT_RULES as RULES

@@ -7,17 +7,15 @@ import pytest
 from prefect.utilities.schema_tools.validation import validate
 
 import flows.pipelines
-import tasks.benchmarks.layouts
 from flows.evaluate.shard_flow import answer_shard
 from flows.pipelines.pipeline import pipeline_of
-from tasks.benchmarks.layouts.base import layout_of
 from tasks.core.errors import ConfigurationError
 from tasks.core.registry import Registry
 from tasks.settings.assemble import evaluation_settings
 from tasks.settings.evaluation import EvaluationChoice, EvaluationSettings
 from tasks.settings.home import find_conf
-from tasks.settings.kinds import LAYOUTS, PIPELINES
-from tasks.settings.load import load_benchmark_settings, load_pipeline_settings
+from tasks.settings.kinds import PIPELINES
+from tasks.settings.load import load_pipeline_settings
 
 CONF = find_conf()
 VOTE = """
@@ -152,20 +150,3 @@ def test_a_built_in_pipeline_is_two_files(tmp_path: Path, monkeypatch: pytest.Mo
     settings = load_pipeline_settings(conf, "thrown-away")
     assert settings.model_dump()["votes"] == 7
     assert pipeline_of(settings).settings is type(settings)
-
-
-def test_a_built_in_layout_is_one_file_and_its_benchmark_another(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "thrown_away_layout.py").write_text(
-        "from tasks.benchmarks.layouts.base import Layout\n"
-        "from tasks.settings.kinds import LAYOUTS\n\n"
-        '@LAYOUTS.register("thrown-away")\n'
-        "class ThrownAway(Layout):\n"
-        '    sql_keys = ("gold",)\n',
-        encoding="utf-8",
-    )
-    (tmp_path / "own.yaml").write_text('layout: thrown-away\nrevision: "1"\nrule: bird\n', encoding="utf-8")
-    _offer(tasks.benchmarks.layouts, tmp_path, LAYOUTS, monkeypatch)
-    settings = load_benchmark_settings(CONF, str(tmp_path / "own.yaml"))
-    assert layout_of(settings.layout).sql_keys == ("gold",)

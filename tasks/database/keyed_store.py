@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from tasks.core.errors import ConfigurationError
-from tasks.database.sqlite.files import file_id, is_damage, renew_if_damaged, set_aside
+from tasks.database.sqlite_files import file_id, is_damage, renew_if_damaged, set_aside
 
 log = logging.getLogger(__name__)
 

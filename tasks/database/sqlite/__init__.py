@@ -1,1 +1,0 @@
-"""SQLite: files, schema, and a connection that only reads."""

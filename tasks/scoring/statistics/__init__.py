@@ -1,1 +1,0 @@
-"""Statistics of paired and of repeated runs: tests, intervals, variance components."""
