@@ -12,10 +12,10 @@ ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 1_088,
-    "flows/cli": 4_160,
+    "flows/cli": 4_161,
     "flows/evaluate": 7_156,
     "flows/matrix": 1_134,
-    "flows/pages": 1_524,
+    "flows/pages": 1_530,
     "flows/pipelines": 947,
     "flows/prefect": 2_614,
     "flows/runtime": 815,
@@ -25,7 +25,7 @@ BUDGETS = {
     "tasks/database": 5_708,
     "tasks/documents": 1_478,
     "tasks/pages": 3_099,
-    "tasks/results": 7_471,
+    "tasks/results": 7_478,
     "tasks/retrieval": 1_609,
     "tasks/scoring": 5_474,
     "tasks/settings": 2_154,

@@ -72,8 +72,8 @@ NO_SHARDS = Answers()
 class Tracing:
     """The traces of one evaluation.
 
-    A nightly run traces an answer without its stages if it has the same verdict as in the run before, unless it failed:
-    most of what nightly runs add to MLflow would be the same prompts.
+    A nightly run traces an answer without its stages if it has the same verdict as in the previous run and did not
+    fail: most of what nightly runs add to MLflow would be the same prompts.
 
     Replies of models are read from the reply cache. Those of the offline backbone and of recordings are not cached, so
     the backbone is observed; replies to a question are dropped when scoring shows that it is not traced.
@@ -89,7 +89,7 @@ class Tracing:
         ]
         self._sample = sample_of(executable, self._settings.sample_traces)
         self._nightly = nightly
-        # whether answers were right in the run before, by question id; {} until that is known
+        # whether answers were right in the previous run, by question id; {} until that is known
         self.before: Mapping[str, bool] = {}
         self.remark = "no traces"  # which questions have a trace
 
@@ -105,7 +105,7 @@ class Tracing:
         return self.before.get(score.question.id, right) is not right
 
     def _unchanged(self, score: QuestionScore) -> bool:
-        """Return whether a nightly run has the same verdict as the run before on an answer that did not fail."""
+        """Return whether a nightly run has the same verdict as the previous run on an answer that did not fail."""
         known = self._nightly and score.question.id in self.before
         return known and not is_failed(score) and not self._flipped(score)
 

@@ -1,6 +1,6 @@
 """The documents of a sweep and of repeats: the estimate, the results of a sweep, and which repeats are missing."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from flows.evaluate.estimate import ASSUMED_REASONING, SAMPLE
 from flows.evaluate.preparation import selecting_calls
@@ -12,6 +12,7 @@ from tasks.documents.model import Block, Bullets, Code, Column, Document, Only, 
 from tasks.documents.model import Cell as ModelCell
 from tasks.pages.scores import AXIS, score_plot
 from tasks.results.curves import Priced, pareto_blocks
+from tasks.results.run_record import RunRecord
 from tasks.scoring.cost import Estimate
 from tasks.scoring.letters import ALONE, LETTERS, family_in_words
 from tasks.scoring.score import Accuracy
@@ -54,12 +55,15 @@ def estimate_document(
     return Document("", tuple(blocks))
 
 
-def sweep_document(sweep: Sweep, file: str = "") -> Document:
+def sweep_document(
+    sweep: Sweep, file: str = "", page_of: Callable[[RunRecord], str] = lambda record: ""
+) -> Document:
     """Return every cell with its score and interval, in the order of the matrix.
 
     Args:
         sweep: the sweep.
         file: its page; "" for none.
+        page_of: returns the address of the page of a run, relative to this one; "" for none.
     """
     headers = (
         Column("combination", "text"), *((Column("settings", "text", under=True),) if _varied(sweep) else ()),
@@ -70,7 +74,9 @@ def sweep_document(sweep: Sweep, file: str = "") -> Document:
         Column("run", "text"),
     )  # fmt: skip
     title = f"Sweep {sweep.id}"
-    table = Table("Combinations", headers, tuple(_row(done, sweep) for done in sweep.cells), wide=True)
+    table = Table(
+        "Combinations", headers, tuple(_row(done, sweep, page_of) for done in sweep.cells), wide=True
+    )
     priced = [
         Priced(
             done.cell.name, Accuracy(record.score.correct, record.score.total), record.cost.from_scratch_usd
@@ -123,7 +129,7 @@ def _score(done: CellResult, sweep: Sweep) -> str:
     return f"{percent(done.evaluated.score).removesuffix(' %')} {letters}".rstrip()
 
 
-def _row(done: CellResult, sweep: Sweep) -> tuple[ModelCell, ...]:
+def _row(done: CellResult, sweep: Sweep, page_of: Callable[[RunRecord], str]) -> tuple[ModelCell, ...]:
     if done.evaluated is None:
         unknown = ("not evaluated", money(done.estimated.cost_usd), "", "", "")
         return *_names(done.cell, sweep), DASH, "", "", "", "", *unknown
@@ -139,7 +145,7 @@ def _row(done: CellResult, sweep: Sweep) -> tuple[ModelCell, ...]:
         money(done.estimated.cost_usd),
         money(0.0 if free else record.cost.from_scratch_usd),
         money(0.0 if free or not record.cost.calls else record.cost.cost_usd),
-        Span(record.run_id, "code"),
+        Span(record.run_id, "code", link=page_of(record)),
     )
 
 

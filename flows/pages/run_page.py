@@ -11,7 +11,7 @@ from flows.runtime.output import write_page
 from tasks.documents.html import html
 from tasks.pages.leaderboard import FILE_NAME, write_leaderboard
 from tasks.pages.run_page import Links, listed_rows, run_page
-from tasks.results.compare import compare_with_run_before
+from tasks.results.compare import compare_with_previous
 from tasks.results.leaderboard import leaderboard
 from tasks.results.mlflow.store import find_store
 from tasks.results.mlflow.tracker import log_page
@@ -59,7 +59,7 @@ def write_report(
     views = view_questions(
         view.record, scores, folders, rows=rows, compared=COMPARED_ON_PAGES, progress=progress
     )
-    links = Links(board="" if file else FILE_NAME, before=compare_with_run_before(view.record, warehouse))
+    links = Links(board="" if file else FILE_NAME, before=compare_with_previous(view.record, warehouse))
     page = html(run_page(view, question_objects(views), links))
     write_page(page, path, make_folder=file is None)
     if file is None:

@@ -30,7 +30,7 @@ from tasks.pages.comparison import comparison_document
 from tasks.pages.leaderboard import leaderboard_document
 from tasks.pages.run_page import Links, question_items, run_page
 from tasks.pages.runs import Address, runs_table
-from tasks.results.compare import compare, compare_with_run_before
+from tasks.results.compare import compare, compare_with_previous
 from tasks.results.leaderboard import leaderboard
 from tasks.results.run_record import RunHeader, RunRecord
 from tasks.results.warehouse.run_names import comparable_runs, find_run
@@ -111,7 +111,7 @@ class Viewer:
         links = Links(
             board=address("leaderboard"),
             question=lambda question_id: address("runs", record.run_id, question_id),
-            before=compare_with_run_before(record, self._warehouse),
+            before=compare_with_previous(record, self._warehouse),
         )
         page = run_page(view_run(record, self._folders), (), links)
         other = Span("compare with another run", link=address("compare", record.run_id))

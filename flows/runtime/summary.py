@@ -73,7 +73,7 @@ def print_repeated(record: RunRecord, home: Home, stream: TextIO, *, details: bo
 
 
 def next_steps(record: RunRecord, before: str = "", *, details: bool = False) -> list[str]:
-    """Return the commands to continue with, each with its reason; `before` is the run before of the same system."""
+    """Return the commands to continue with, each with its reason; `before` is the previous run of the same system."""
     run_id = record.run_id
     everything = (f"crosscheck show {run_id} --details", "all tables, MLflow")
     if record.retryable:
@@ -83,7 +83,7 @@ def next_steps(record: RunRecord, before: str = "", *, details: bool = False) ->
     else:
         first = everything
     if before:
-        second = (f"crosscheck compare {before} {run_id}", "with the run before")
+        second = (f"crosscheck compare {before} {run_id}", "with the previous run")
     else:
         second = (f"crosscheck show {run_id} --open", "every question on a page")
     steps = dict.fromkeys((first, second, everything) if details else (first, second))
@@ -93,10 +93,10 @@ def next_steps(record: RunRecord, before: str = "", *, details: bool = False) ->
 
 
 def _compared(record: RunRecord, home: Home) -> "Comparison | None":
-    from tasks.results.compare import compare_with_run_before
+    from tasks.results.compare import compare_with_previous
     from tasks.results.warehouse.runs import Warehouse
 
-    return compare_with_run_before(record, Warehouse(home.warehouse))
+    return compare_with_previous(record, Warehouse(home.warehouse))
 
 
 def _places(mlflow: Ui, prefect: Ui) -> list[tuple[str, str]]:

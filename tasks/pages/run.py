@@ -222,12 +222,12 @@ def _columns(count: int, total: int) -> int:
 
 
 def _compared_sentences(compared: Comparison | None) -> Iterator[Sentence]:
-    """Yield what the run before (A) scored, and whether this one (B) is better; no ranking inside the noise."""
+    """Yield what the previous run (A) scored, and whether this one (B) is better; no ranking inside the noise."""
     if compared is None:
         return
-    named = replace(compared.paired, name_a="the run before", name_b="this run")
+    named = replace(compared.paired, name_a="the previous run", name_b="this run")
     system = "" if compared.same_system else ", of another system"
-    before = f"run before{system}: {compared.a.run_id} ({compared.a.name}), {percent(compared.a.ex)}"
+    before = f"previous run{system}: {compared.a.run_id} ({compared.a.name}), {percent(compared.a.ex)}"
     yield Sentence(_cut(before, LINE))
     yield Sentence(_cut(f"{named.headline[0].upper()}{named.verdict[1:]}", TWO_LINES), "score")
     if compared.warnings:
@@ -283,7 +283,7 @@ def run_document(
 
     Args:
         record: the run.
-        compared: the comparison of the run before (A) with this one (B); None: there is none.
+        compared: the comparison of the previous run (A) with this one (B); None: there is none.
         tables: further tables, which its metrics made.
         more: further blocks at the end: where it is shown, and what to do next.
         seconds: how long the command took; None: it did not make the run.

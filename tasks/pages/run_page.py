@@ -162,7 +162,7 @@ class Links:
     board: str = ""  # address of the leaderboard, relative to the page; "": there is none
     # address of the page of a question by its id; "": there is none
     question: Callable[[str], str] = lambda _: ""
-    # the comparison of the run before (A) with this one (B); None: there is none with the same questions
+    # the comparison of the previous run (A) with this one (B); None: there is none with the same questions
     before: Comparison | None = None
 
 
@@ -242,7 +242,7 @@ def question_items(
 def pages_with(schemas: Mapping[str, Schema]) -> Callable[[RunRecord], dict[str, str]]:
     """Return a function that makes the pages of a run that has ended, by the name of MLflow's artifact.
 
-    They are the run's, without results, prompts and replies, and its comparison with the run before, if there is one.
+    They are the run's, without results, prompts and replies, and its comparison with the previous run, if there is one.
 
     Args:
         schemas: schemas of its databases, by their names.
@@ -297,7 +297,7 @@ def _glance(view: RunView, links: Links) -> Cards:
         why = f"{result.not_ranked} " if result.not_ranked else ""
         system = "" if before.same_system else ", of another system"
         rest = (
-            f": {why}This run (B) has {points(result.difference)} points against the run before{system} "
+            f": {why}This run (B) has {points(result.difference)} points against the previous run{system} "
             f"(A: {before.a.name}), p = {p_value(result.p_value)}"
         )
         better = [Sentence((Span(word, "strong"), rest))]
@@ -305,7 +305,7 @@ def _glance(view: RunView, links: Links) -> Cards:
             listed = counted(len(before.warnings), "warning")
             better.append(Sentence(f"`crosscheck compare` has {listed} about this comparison", "warning"))
         flips = f"{counted(len(result.broken), 'question')} broken, {number(len(result.fixed))} fixed"
-        broke.append(Sentence(f"Against the run before: {flips}"))
+        broke.append(Sentence(f"Against the previous run: {flips}"))
         if before.same_system:
             to_do.append(Code(f"crosscheck compare {before.a.run_id} {record.run_id}  # what changed"))
     if links.board:

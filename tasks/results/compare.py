@@ -27,7 +27,7 @@ from tasks.results.metric_rows import metric_rows
 from tasks.results.parameters import flatten
 from tasks.results.predictions import answer_in_words
 from tasks.results.run_record import GENERATED_DESCRIPTIONS, RunRecord
-from tasks.results.warehouse.run_names import run_before
+from tasks.results.warehouse.run_names import previous_run
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.build_report import DIFFICULTIES
 from tasks.scoring.candidates import is_candidate
@@ -73,13 +73,13 @@ def compare(
     return _compare_several(runs_a, runs_b, common, confidence, margin)
 
 
-def compare_with_run_before(run: RunRecord, warehouse: Warehouse) -> Comparison | None:
+def compare_with_previous(run: RunRecord, warehouse: Warehouse) -> Comparison | None:
     """Compare the last finished run of the same questions before a run (A) with it (B).
 
     None if there is none, or if the warehouse does not have both, or refuses them.
     """
     try:
-        before = run_before(run, warehouse.runs())
+        before = previous_run(run, warehouse.runs())
         if not before:
             return None
         return compare(warehouse.read_run(before), run if run.rows else warehouse.read_run(run.run_id))

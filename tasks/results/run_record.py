@@ -267,7 +267,7 @@ class RunRecord(RunHeader):
     rows: Annotated[tuple[QuestionScore, ...], AsItIs] = Field((), exclude=True, repr=False)
     """The questions written so far, in benchmark order once finished; (): they were not read."""
     before: Any = Field(None, exclude=True, repr=False)
-    """The `Comparison` of the run before (A) with this one (B), made at its end; None: without one, or it was read."""
+    """The `Comparison` of the previous run (A) with this one (B); None: there is none, or the run was read."""
 
     @property
     def still_failed(self) -> tuple[int, int]:

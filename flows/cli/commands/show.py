@@ -40,7 +40,7 @@ class ShowOptions(options.Details, options.Files):
     "show",
     epilog="\b\nExamples:\n"
     "  crosscheck show latest\n"
-    "      score, problems, stages, cost and the comparison with the run before\n"
+    "      score, problems, stages, cost and the comparison with the previous run\n"
     "  crosscheck show latest --details\n"
     "      also by difficulty and database, causes, calls, and the wrong questions\n"
     "  crosscheck show latest~1 --wrong --limit 100\n"

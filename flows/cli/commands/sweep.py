@@ -106,6 +106,7 @@ def command(arguments: SweepOptions) -> int:
         from tasks.documents.html import html
         from tasks.documents.terminal import print_document
         from tasks.results.build_record import new_run_id
+        from tasks.results.mlflow.package import address_of_page
         from tasks.results.run_record import json_of
 
         labels = arguments.labels
@@ -131,7 +132,7 @@ def command(arguments: SweepOptions) -> int:
     sweep = run_sweep(new_run_id(), labels, arguments.budget, cells, estimates, open_control)
     file = arguments.folder.reports / f"sweep-{sweep.id}.html"
     file.parent.mkdir(exist_ok=True)
-    document = sweep_document(sweep, str(file))
+    document = sweep_document(sweep, str(file), lambda record: address_of_page(record, file))
     write_page(html(document), file)
     arguments.emit(
         json_of(sweep.document) | {"dry_run": False, "file": str(file)},

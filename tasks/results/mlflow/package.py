@@ -39,7 +39,7 @@ class Measure:
 
 
 PAGE, COMPARISON = "report.html", "comparison.html"
-"""Artifacts with the page of a run, and with its comparison with the run before."""
+"""Artifacts with the page of a run, and with its comparison with the previous run."""
 DETAILS = ("ex_errors/", "ex_errors_dac/", "linking_resolved/")
 """Beginnings of the names of registered metrics' further values that only the record and the warehouse have."""
 COUNTS_OF_FAULTS = ("failures/", "questions/gold_fault", "questions/database_missing")
@@ -318,6 +318,15 @@ def fetch(file: Path) -> Package:
     return TypeAdapter(Package).validate_python(json.loads(file.read_text(encoding="utf-8")))
 
 
+def address_of_page(record: RunRecord, page: Path) -> str:
+    """Return the address of a run's page, relative to another page below the working folder.
+
+    It is "" where MLflow keeps its artifacts elsewhere, or the run has no page.
+    """
+    file = Path("mlartifacts", str(record.mlflow_run_id), "artifacts", PAGE)
+    return f"../{file.as_posix()}" if (page.parents[1] / file).exists() else ""
+
+
 def drop(file: Path) -> None:
     """Remove a package that has been sent."""
     file.unlink(missing_ok=True)
@@ -360,8 +369,6 @@ def _params(run: RunRecord) -> dict[str, str]:
 
     MLflow's page of comparison draws the first parameters that differ, capital letters before small ones.
     """
-    settings = {
-        kind: {key: value for key, value in content.items() if key != "description"}
-        for kind, content in run.settings.items()
-    }
-    return {"Backbone": run.backbone, "Pipeline": run.pipeline} | flatten(settings)
+    params = {"Backbone": run.backbone, "Pipeline": run.pipeline} | flatten(run.settings)
+    left_out = {"backbone.name", "pipeline.name", *(f"{kind}.description" for kind in run.settings)}
+    return {key: value for key, value in params.items() if key not in left_out}

@@ -17,8 +17,8 @@ class TraceChoice:
     failed: int  # how many questions failed, have a wrong answer, or flipped
     failed_traced: int  # how many of those are in `whole`
     sampled: int  # how many are in `whole` as a part of the sample, whether they failed or not
-    flipped: Collection[str] = ()  # ids of the questions with another verdict than in the run before
-    # ids of the questions in `brief` that would be in `whole` if the run before had another verdict on them
+    flipped: Collection[str] = ()  # ids of the questions with another verdict than in the previous run
+    # ids of the questions in `brief` that would be in `whole` if the previous run had another verdict on them
     unchanged: Collection[str] = ()
     causes: Mapping[str, str] = field(default_factory=dict)  # why answers are wrong, by question id
 
@@ -37,7 +37,7 @@ class TraceChoice:
         if self.unchanged:
             shown = (
                 f"traces: {len(self.whole)} questions that failed, flipped or are new, with their stages; "
-                f"{len(self.unchanged)} with the same verdict as in the run before, without"
+                f"{len(self.unchanged)} with the same verdict as in the previous run, without"
             )
         others = len(self.brief) - len(self.unchanged)
         shown += f"; {others} others without their stages" if others else ""
@@ -66,7 +66,7 @@ def choose(
         failed: most questions that are traced because of their outcome.
         sample: how many questions are traced whatever their outcome.
         brief: how many of the others are traced without their stages.
-        flipped: ids of the questions with another verdict than in the run before.
+        flipped: ids of the questions with another verdict than in the previous run.
         unchanged: ids of the questions that are traced without their stages instead of with them.
     """
     rows = [row for row in report.rows if row.executable]

@@ -19,7 +19,7 @@ from filelock import FileLock, Timeout
 from tasks.core.errors import CrosscheckError
 from tasks.core.wording import storable
 from tasks.results.build_record import record_of
-from tasks.results.compare import compare_with_run_before
+from tasks.results.compare import compare_with_previous
 from tasks.results.mlflow.experiment import TREND, colour_of, experiment_name, open_experiment
 from tasks.results.mlflow.package import (
     MAX_TAG,
@@ -114,7 +114,7 @@ class Tracker:
             **completion.facts,
         )
         with_questions = record.model_copy(update={"rows": report.rows})
-        before = compare_with_run_before(with_questions, Warehouse(self._home.warehouse))
+        before = compare_with_previous(with_questions, Warehouse(self._home.warehouse))
         record = record.model_copy(update={"before": before})
         package = closing(record, report, completion)
         problem = problem or self._attempt(lambda client: self._send(client, package, "FINISHED"))

@@ -48,8 +48,8 @@ def find_run(reference: str, runs: Sequence[RunHeader]) -> RunHeader:
     )
 
 
-def run_before(this: RunHeader, runs: Sequence[RunHeader]) -> str:
-    """Return the id of the finished run before a run that it is compared with, "" if there is none.
+def previous_run(this: RunHeader, runs: Sequence[RunHeader]) -> str:
+    """Return the id of the previous finished run that a run is compared with, "" if there is none.
 
     That is the run that was re-run; else the last one of the same backbone and pipeline; else the last one. It has the
     same benchmark, questions and rule, and its questions are in the warehouse. Runs are given newest first; a run that

@@ -93,7 +93,7 @@ def test_the_page_says_what_changed_since_the_run_before_and_links_to_the_leader
     page = second.read_text(encoding="utf-8")
     assert (
         "1 question broken, 0 fixed" in page
-        and "−33.33 points against the run before (A: offline | zero-shot)" in page
+        and "−33.33 points against the previous run (A: offline | zero-shot)" in page
     )
     assert f"crosscheck compare {first.stem} {second.stem}" in page
     assert '<a href="leaderboard.html">' in page
@@ -106,8 +106,8 @@ def test_the_page_compares_with_the_same_run_before_as_the_terminal_does(
     before = keep(home, asked, judged(asked, right=True), pipeline="few-shot")
     keep(home, asked, judged(asked))
     page = Path(run_here("show", "latest", "--html", "--json").json["page"]).read_text(encoding="utf-8")
-    assert f"run before, of another system: {before} (offline | few-shot)" in run_here("show", "latest").out
-    assert "the run before, of another system (A: offline | few-shot)" in page
+    assert f"previous run, of another system: {before} (offline | few-shot)" in run_here("show", "latest").out
+    assert "the previous run, of another system (A: offline | few-shot)" in page
     assert f"crosscheck compare {before}" not in page + run_here("show", "latest").out
 
 

@@ -68,6 +68,10 @@ def test_a_sweep_asks_within_its_budget_and_the_same_command_completes_it_with_a
     runs = client.search_runs(experiments, f"tags.sweep = '{whole.json['sweep']}'")
     assert {run.info.run_id for run in runs} == {cell["run"]["mlflow"]["run_id"] for cell in cells}
     assert {run.data.tags["sweep_set"] for run in runs} == {cell["set"][0] for cell in cells}
+    page = Path(whole.json["file"])
+    addresses = [f"../mlartifacts/{run.info.run_id}/artifacts/report.html" for run in runs]
+    assert all(f'href="{address}"' in page.read_text("utf-8") for address in addresses)
+    assert all((page.parent / address).exists() for address in addresses)
 
 
 @pytest.mark.slow

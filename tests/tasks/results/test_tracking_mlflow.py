@@ -70,6 +70,7 @@ def test_a_run_is_visible_from_its_first_minute(store: Store, client: MlflowClie
     assert run.info.run_name == "weak-1 | rsl-sql"
     assert client.get_experiment(run.info.experiment_id).name == "crosscheck/bird-dev"
     assert run.data.params["pipeline.selection.enabled"] == "true"
+    assert run.data.params["Backbone"] == "weak-1" and "backbone.name" not in run.data.params, "a fact once"
     assert run.data.tags["status"] == "running"
     assert run.data.tags["mlflow.user"] == "ada"
     assert run.info.start_time == 1795226400000

@@ -84,7 +84,7 @@ def test_score_problems_stages_cost_and_comparison_are_on_it(monkeypatch: pytest
         f"+{stage.fixed}",
         "paid $0.2500, $0.7500 from scratch (120 calls paid, 7 from the cache)",
         "20 s answering, 41.5 s total",
-        "This run beats the run before by 16.67 points",
+        "This run beats the previous run by 16.67 points",
         "13 fixed and 3 broken of 60 questions",
     ):
         assert expected in text, (expected, text)

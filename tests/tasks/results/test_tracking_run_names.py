@@ -7,7 +7,7 @@ import pytest
 
 from tasks.core.errors import DataError
 from tasks.results.run_record import RunHeader
-from tasks.results.warehouse.run_names import find_run, run_before
+from tasks.results.warehouse.run_names import find_run, previous_run
 
 DAY = datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC)
 
@@ -50,15 +50,15 @@ def test_what_is_clear_is_understood(reference: str, place: int) -> None:
 
 
 def test_the_run_before_is_finished_and_can_be_compared() -> None:
-    assert run_before(RUNS[0], RUNS) == RUNS[1].run_id
-    assert run_before(RUNS[1], RUNS) == RUNS[3].run_id
-    assert run_before(RUNS[3], RUNS) == "", "the first run"
-    assert run_before(RUNS[0], RUNS[1:]) == RUNS[1].run_id, "a run that no list has yet is the newest"
+    assert previous_run(RUNS[0], RUNS) == RUNS[1].run_id
+    assert previous_run(RUNS[1], RUNS) == RUNS[3].run_id
+    assert previous_run(RUNS[3], RUNS) == "", "the first run"
+    assert previous_run(RUNS[0], RUNS[1:]) == RUNS[1].run_id, "a run that no list has yet is the newest"
     others: list[dict[str, Any]] = [
         {"benchmark": "other"}, {"question_set": "others"}, {"rule": "strict"}, {"rows_removed": RUNS[1].started},
     ]  # fmt: skip
     for other in others:
-        assert run_before(RUNS[0], (RUNS[0], RUNS[1].model_copy(update=other))) == ""
+        assert previous_run(RUNS[0], (RUNS[0], RUNS[1].model_copy(update=other))) == ""
 
 
 def test_the_run_that_was_re_run_and_the_same_system_come_before_later_runs() -> None:
@@ -66,10 +66,10 @@ def test_the_run_that_was_re_run_and_the_same_system_come_before_later_runs() ->
     other_model = header("4").model_copy(update={"backbone": "strong"})
     other_pipeline = header("3").model_copy(update={"pipeline": "dac"})
     runs = (rerun, other_model, other_pipeline, header("2"), header("1"))
-    assert run_before(rerun, runs) == "1"
-    assert run_before(rerun.model_copy(update={"tags": {}}), runs) == "2"
-    assert run_before(rerun, runs[:3]) == "4"
-    assert run_before(runs[3], runs) == "1"
+    assert previous_run(rerun, runs) == "1"
+    assert previous_run(rerun.model_copy(update={"tags": {}}), runs) == "2"
+    assert previous_run(rerun, runs[:3]) == "4"
+    assert previous_run(runs[3], runs) == "1"
 
 
 @pytest.mark.parametrize(("reference", "message"), [

@@ -136,7 +136,7 @@ def test_unchanged_verdicts_are_traced_without_their_stages_right_or_wrong(
     assert {row.question.id for row in choice.brief} == {*wrong, right} == set(choice.unchanged)
     assert str(choice) == (
         "traces: 27 questions that failed, flipped or are new, with their stages; 3 with the same verdict as in the "
-        "run before, without"
+        "previous run, without"
     )
     assert choice.sampled == choice.scored - 3 and choice.failed_traced == choice.failed - 2
     partly = choose(report, failed=100, sample=4, unchanged={*wrong})
