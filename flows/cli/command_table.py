@@ -19,7 +19,7 @@ BENCHMARKS = Command(
     "Create, check, copy and prepare benchmarks.",
     text="Create a benchmark of your own, check its gold SQL, copy its databases to a server, prepare it.\n\n"
     "`crosscheck list benchmarks` lists the benchmarks.",
-    examples="  crosscheck benchmarks init --pairs questions.csv --database shop.sqlite --output shop\n"
+    examples="  crosscheck benchmarks init --questions questions.csv --database shop.sqlite --output shop\n"
     "  crosscheck benchmarks verify --benchmark bird-dev\n",
     commands={
         "init": Command(

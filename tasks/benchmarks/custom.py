@@ -24,7 +24,7 @@ SQL_NAMES = ("sql", "query", "gold_sql", "gold", "gold_query")
 class NewBenchmark:
     """What a benchmark is made from."""
 
-    pairs: Path  # file of the questions with their SQL
+    questions: Path  # file of the questions with their SQL
     # as a user names them: SQLite files, which are copied, or databases of another engine, which stay where they are.
     # A file's name without its ending is the database's id, or the last part of a URL.
     databases: tuple[str, ...]
@@ -52,10 +52,10 @@ def make_benchmark(source: NewBenchmark) -> MadeBenchmark:
     databases = _databases(source.databases)
     engine = engine_of(next(iter(databases.values())))
     url = "" if engine.copied else _url(databases)
-    rows = list(read_objects(source.pairs))
+    rows = list(read_objects(source.questions))
     questions = [_question(row, tuple(databases), source.sql_names) for row in rows]
     if not questions:
-        raise DataError(f"{source.pairs} holds no question.")
+        raise DataError(f"{source.questions} holds no question.")
     _demand_ids(rows, questions)
     folder, name = source.folder.absolute(), source.folder.absolute().name
     folder.mkdir(parents=True, exist_ok=True)
@@ -65,14 +65,14 @@ def make_benchmark(source: NewBenchmark) -> MadeBenchmark:
         shutil.copyfile(location.path, target)
     atomic_write_text(folder / "dev.json", json.dumps(questions, ensure_ascii=False, indent=1) + "\n")
     settings = {
-        "description": f"{len(questions)} questions of {source.pairs.name}",
+        "description": f"{len(questions)} questions of {source.questions.name}",
         "layout": "bird",
         "folder": "./",
         "tables": "",
         "demonstrations": False,
         **({"url": url} if url else {}),
         "dialect": engine.name,
-        "revision": files_digest([source.pairs])[:12],
+        "revision": files_digest([source.questions])[:12],
         "rule": source.rule,
     }
     file = source.folder / f"{name}.yaml"

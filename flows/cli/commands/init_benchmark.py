@@ -15,8 +15,8 @@ from tasks.core.wording import counted
 class InitOptions(options.Json):
     """Options of `crosscheck benchmarks init`."""
 
-    pairs: Path = options.path(
-        "--pairs",
+    questions: Path = options.path(
+        "--questions",
         required=True,
         metavar="FILE",
         help="Questions with their SQL: CSV, TSV, JSON lines or a JSON list.",
@@ -47,8 +47,8 @@ class InitOptions(options.Json):
 @click.command(
     "init",
     epilog="\b\nExamples:\n"
-    "  crosscheck benchmarks init --pairs questions.csv --database shop.sqlite --output shop\n"
-    "  crosscheck benchmarks init --pairs questions.csv --database postgresql://reader@host/shop --output shop\n"
+    "  crosscheck benchmarks init --questions questions.csv --database shop.sqlite --output shop\n"
+    "  crosscheck benchmarks init --questions questions.csv --database postgresql://reader@host/shop --output shop\n"
     "  crosscheck benchmarks verify --benchmark shop/shop.yaml\n"
     "  crosscheck evaluate --benchmark shop/shop.yaml\n"
     "\n\b\nquestions.csv:\n"
@@ -69,7 +69,7 @@ def command(arguments: InitOptions) -> None:
 
     names = (plain_name(arguments.sql_column),) if arguments.sql_column else SQL_NAMES
     made = make_benchmark(
-        NewBenchmark(arguments.pairs, arguments.database, arguments.output, arguments.rule, names)
+        NewBenchmark(arguments.questions, arguments.database, arguments.output, arguments.rule, names)
     )
     file = shlex.quote(str(made.file))
     verify = f"crosscheck benchmarks verify --benchmark {file}"

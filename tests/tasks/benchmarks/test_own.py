@@ -32,7 +32,14 @@ def test_the_command_makes_a_benchmark_that_loads(bird: Files, tmp_path: Path) -
     pairs, folder = tmp_path / "pairs.csv", tmp_path / "mine"
     pairs.write_text(CSV, encoding="utf-8")
     ran = run(
-        "benchmarks", "init", "--pairs", str(pairs), "--database", str(bird.database), "--output", str(folder)
+        "benchmarks",
+        "init",
+        "--questions",
+        str(pairs),
+        "--database",
+        str(bird.database),
+        "--output",
+        str(folder),
     )
     assert ran.code == 0, ran.err
     assert f"crosscheck evaluate --benchmark {folder / 'mine.yaml'}" in ran.out
@@ -45,7 +52,14 @@ def test_the_command_makes_a_benchmark_that_loads(bird: Files, tmp_path: Path) -
     assert benchmark.gold["0"] == "SELECT COUNT(*), 1 FROM Customers"
     assert (benchmark.missing, benchmark.notes) == ({}, ())
     again = run(
-        "benchmarks", "init", "--pairs", str(pairs), "--database", str(bird.database), "--output", str(folder)
+        "benchmarks",
+        "init",
+        "--questions",
+        str(pairs),
+        "--database",
+        str(bird.database),
+        "--output",
+        str(folder),
     )
     assert (again.code, "not empty" in again.err) == (2, True)
 
@@ -58,7 +72,14 @@ def test_a_database_that_is_missing_is_named_without_options_of_other_commands(
     pairs.write_text(CSV, encoding="utf-8")
     place = str(tmp_path / name)
     ran = run(
-        "benchmarks", "init", "--pairs", str(pairs), "--database", place, "--output", str(tmp_path / "mine")
+        "benchmarks",
+        "init",
+        "--questions",
+        str(pairs),
+        "--database",
+        place,
+        "--output",
+        str(tmp_path / "mine"),
     )
     assert ran.code == 2
     assert place in ran.err and "does not exist. Check the path." in ran.err
@@ -186,7 +207,7 @@ def test_the_sql_is_a_text_a_list_or_the_column_that_is_named(
 ) -> None:
     pairs, folder = tmp_path / "pairs.json", tmp_path / "mine"
     pairs.write_text(json.dumps([{"question": "?", "db_id": "shop", **record}]), encoding="utf-8")
-    given = ("--pairs", str(pairs), "--database", str(bird.database), "--output", str(folder))
+    given = ("--questions", str(pairs), "--database", str(bird.database), "--output", str(folder))
     ran = run("benchmarks", "init", *given, *options)
     assert ran.code == 0, ran.err
     benchmark = loaded(folder / "mine.yaml", tmp_path)
@@ -200,7 +221,14 @@ def test_the_commands_of_an_export_of_ones_own_benchmark_can_be_run(
     pairs, folder, target = tmp_path / "pairs.csv", tmp_path / "mine", tmp_path / "submission.txt"
     pairs.write_text(CSV, encoding="utf-8")
     made = run(
-        "benchmarks", "init", "--pairs", str(pairs), "--database", str(bird.database), "--output", str(folder)
+        "benchmarks",
+        "init",
+        "--questions",
+        str(pairs),
+        "--database",
+        str(bird.database),
+        "--output",
+        str(folder),
     )
     assert made.code == 0, made.err
     answers = tmp_path / "answers.sql"
