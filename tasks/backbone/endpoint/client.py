@@ -7,9 +7,18 @@ from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+from tasks.backbone.endpoint import connection
 from tasks.backbone.endpoint.access import Access
 from tasks.backbone.endpoint.chat import CHAT
-from tasks.backbone.endpoint.connection import Connections, HttpAnswer, TooLongAnswerError, Upload, deadline
+from tasks.backbone.endpoint.connection import (
+    Connections,
+    HttpAnswer,
+    TooLongAnswerError,
+    Upload,
+    answer_in,
+    cause_of,
+    deadline,
+)
 from tasks.backbone.endpoint.failures import Refusal, failed_generation, lacks_capacity, refusal_of
 from tasks.backbone.endpoint.limiter import PROBE_S, AdaptiveLimit, Pilot, Probe, Queue, SilentError
 from tasks.backbone.endpoint.messages import MESSAGES
@@ -134,7 +143,19 @@ class EndpointBackbone:
         body = self._format.body(request, self._settings) | ({"n": 1 + len(samples)} if samples else {})
         while True:
             async with self._turn(call) as refusal:
-                outcome = refusal or await self._send(body)
+                outcome: WireReply | Refusal
+                if refusal is not None:
+                    outcome = refusal
+                else:
+                    try:
+                        async with self._queue.turn():
+                            http_request = await self._connections.request(self._format.path, body)
+                            response = await self._connections.client.send(http_request, stream=True)
+                            answer = await answer_in(response, connection.MAX_BYTES)
+                    except Exception as error:
+                        outcome = self._lost(cause_of(error))
+                    else:
+                        outcome = self._outcome_of(answer)
                 if isinstance(outcome, WireReply):
                     return self._replied(call, outcome)
                 pause = self._pause_or_raise(call, outcome)
@@ -188,13 +209,8 @@ class EndpointBackbone:
         except TooLongAnswerError:
             return
 
-    async def _send(self, body: Mapping[str, Any]) -> WireReply | Refusal:
-        """Send a request for a reply once, and read its answer."""
-        try:
-            async with self._queue.turn():
-                answer = await self._connections.send(self._format.path, body)
-        except Exception as error:
-            return self._lost(error)
+    def _outcome_of(self, answer: HttpAnswer) -> WireReply | Refusal:
+        """Return what an answer to a request for a reply is."""
         self._probe.answered()
         written = failed_generation(answer.status, answer.text)
         return (
@@ -203,11 +219,16 @@ class EndpointBackbone:
             else WireReply(storable(written), "", Usage(), truncated=False)
         )
 
-    async def ask_once(self, body: Mapping[str, Any]) -> WireReply | Refusal:
+    async def ask_once(self, body: Mapping[str, Any], tries: int = 2) -> WireReply | Refusal:
         """Send a request and read its answer, without retries: again only if the server has closed the connection."""
-        outcome = await self._send(body)
-        lost = isinstance(outcome, Refusal) and outcome.kind == "connection"
-        return await self._send(body) if lost else outcome
+        try:
+            async with self._queue.turn():
+                answer = await self._connections.send(self._format.path, body)
+        except Exception as error:
+            refusal = self._lost(error)
+            closed = refusal.kind == "connection" and tries > 1
+            return await self.ask_once(body, tries - 1) if closed else refusal
+        return self._outcome_of(answer)
 
     async def models(self, path: str = "models") -> HttpAnswer | Refusal:
         """Request the list of models, which costs nothing."""

@@ -88,16 +88,10 @@ class Connections:
             api_key="none", base_url=access.url(""), http_client=self.client
         )
 
-    async def send(
+    async def request(
         self, path: str, body: Mapping[str, Any] | None = None, upload: Upload | None = None
-    ) -> HttpAnswer:
-        """Send one request and read its answer; without a body it is a GET, with an upload its body is a form.
-
-        Redirects are not followed: the key goes to the endpoint alone. Raises aiohttp.ClientError, OSError or
-        TimeoutError if the connection failed or the answer is damaged, and TooLongAnswerError.
-        """
-        import httpx2
-
+    ) -> "httpx2.Request":
+        """Return a request to send; without a body it is a GET, with an upload its body is a form."""
         headers = await self._headers()
         content: dict[str, Any] = {}
         if upload is not None:
@@ -105,16 +99,28 @@ class Connections:
         elif body is not None:
             headers["content-type"] = "application/json"
             content = {"content": json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()}
+        method = "GET" if body is None else "POST"
+        return self.client.build_request(method, self._access.url(path), headers=headers, **content)
+
+    async def send(
+        self, path: str, body: Mapping[str, Any] | None = None, upload: Upload | None = None
+    ) -> HttpAnswer:
+        """Send one request, as `request` returns it, and read its answer.
+
+        Redirects are not followed: the key goes to the endpoint alone. Raises aiohttp.ClientError, OSError or
+        TimeoutError if the connection failed or the answer is damaged, and TooLongAnswerError.
+        """
+        import httpx2
+
+        request = await self.request(path, body, upload)
         # Some servers close the connection after an error without saying so, and lose the request that follows:
         # a GET has a connection of its own.
         client = self._new_client() if body is None else self.client
-        method = "GET" if body is None else "POST"
-        request = client.build_request(method, self._access.url(path), headers=headers, **content)
         try:
             response = await client.send(request, stream=True)
-            return await _answer_in(response, MAX_FILE_BYTES if body is None else MAX_BYTES)
+            return await answer_in(response, MAX_FILE_BYTES if body is None else MAX_BYTES)
         except httpx2.HTTPError as error:
-            raise _cause_of(error) from error
+            raise cause_of(error) from error
         finally:
             if client is not self.client:
                 await client.aclose()
@@ -140,7 +146,7 @@ class Connections:
         await self.client.aclose()
 
 
-async def _answer_in(response: "httpx2.Response", max_bytes: int) -> HttpAnswer:
+async def answer_in(response: "httpx2.Response", max_bytes: int) -> HttpAnswer:
     """Read the body of a response, and close it; TooLongAnswerError beyond `max_bytes`."""
     try:
         content = await _content(response, max_bytes)
@@ -177,10 +183,16 @@ async def _content(response: "httpx2.Response", max_bytes: int) -> bytes:
     return content
 
 
-def _cause_of(error: Exception) -> Exception:
-    """Return aiohttp's error behind an error of the HTTP client, which reports a lost connection as a timeout."""
-    import aiohttp
+def cause_of(error: Exception) -> Exception:
+    """Return aiohttp's error behind an error of the HTTP client, which reports a lost connection as a timeout.
 
+    Any other error is returned unchanged.
+    """
+    import aiohttp
+    import httpx2
+
+    if not isinstance(error, httpx2.HTTPError):
+        return error
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, aiohttp.ClientError | TimeoutError | OSError):
