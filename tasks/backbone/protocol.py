@@ -57,7 +57,7 @@ class Request:
     # index among repeated samples of one request; part of the key, so that asking again (after an unreadable reply, or
     # a `--fresh` re-run) is a different request
     sample: int = 0
-    # who asks; None outside of a question's path. It is in no key, and never sent
+    # who asks; None for a request outside a pipeline. It is in no key, and never sent
     origin: Origin | None = field(default=None, compare=False)
     tools: tuple[Tool, ...] = ()  # that the model may call, instead of or beside a text
     # how many of the first messages an earlier request of the conversation had; keys and stored requests have their

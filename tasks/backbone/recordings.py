@@ -144,7 +144,9 @@ class Exchange:
     reply: str  # as it is stored (`tasks.backbone.protocol`)
     key: str = ""  # the request's key in the reply cache (`Call.request`)
     digest: str = ""  # the request's `request_digest`, by which recordings know it
-    position: ReplyPosition | None = None  # where in the run it was asked; None outside of a question's path
+    position: ReplyPosition | None = (
+        None  # where in the run it was asked; None for a request outside a pipeline
+    )
     truncated: bool = False  # whether the model stopped at its token limit
     tool_calls: bool = False  # whether the reply called tools
 

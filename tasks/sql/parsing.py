@@ -98,7 +98,7 @@ def _parse_in_sandbox(sql: str, dialect: str) -> Parsed:
     except (
         DataError,
         DatabaseUnavailableError,
-    ):  # the process ran out of memory, or was ended again and again
+    ):  # the process ran out of memory, or was killed repeatedly
         return Parsed(None, OVER)
 
 

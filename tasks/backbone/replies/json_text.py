@@ -34,7 +34,7 @@ _CLOSING = {"{": "}", "[": "]"}
 class Reading(Generic[T]):
     """What was read in a reply."""
 
-    # an object or a list, or an object of the type asked for; None when nothing could be read
+    # an object, a list, or an object of the requested type; None if the reply is not readable
     value: T | None
     # how: "json" the text is JSON; "fenced" it is in a code fence; "text" it is within prose; "repaired" it was
     # broken; "failed" there is none

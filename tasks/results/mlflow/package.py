@@ -7,6 +7,7 @@ They have the colours of the pages on white: MLflow shows a file as an image.
 
 import base64
 import json
+import logging
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +26,8 @@ from tasks.results.predictions import FILE, submission, table
 from tasks.results.run_record import RunRecord, TaskRunCounts, Tracked, json_of
 from tasks.scoring.report import Ratio, Report, Value
 from tasks.scoring.score import Accuracy
+
+_LOG = logging.getLogger(__name__)
 
 Logged = Value | Accuracy | None
 
@@ -267,7 +270,11 @@ def closing(record: RunRecord, report: Report, completion: Completion) -> Packag
 
     title = f"{record.name} on {record.benchmark}, revision {record.revision}"
     answers = submission(report, record.layout, record.questions_in_benchmark)
-    pages = completion.pages(record.model_copy(update={"rows": report.rows}))
+    pages: Mapping[str, str] = {}
+    try:
+        pages = completion.pages(record.model_copy(update={"rows": report.rows}))
+    except Exception:  # a run without its pages is still a result that was paid for
+        _LOG.exception("run %s is logged without its pages", record.run_id)
     files: dict[str, bytes | None] = {
         "config.yaml": yaml.safe_dump(record.settings, sort_keys=False, allow_unicode=True).encode(),
         "summary.json": json.dumps(json_of(record), indent=2, ensure_ascii=False).encode("utf-8", "replace"),
@@ -319,7 +326,7 @@ def fetch(file: Path) -> Package:
 
 
 def address_of_page(record: RunRecord, page: Path) -> str:
-    """Return the address of a run's page, relative to another page below the working folder.
+    """Return the address of a run's page, relative to another page in a folder of the working folder.
 
     It is "" where MLflow keeps its artifacts elsewhere, or the run has no page.
     """

@@ -20,6 +20,7 @@ from tasks.core.errors import CrosscheckError
 from tasks.core.wording import storable
 from tasks.results.build_record import record_of
 from tasks.results.compare import compare_with_previous
+from tasks.results.comparison import Comparison
 from tasks.results.mlflow.experiment import TREND, colour_of, experiment_name, open_experiment
 from tasks.results.mlflow.package import (
     MAX_TAG,
@@ -113,9 +114,7 @@ class Tracker:
             mlflow=self._tracked,
             **completion.facts,
         )
-        with_questions = record.model_copy(update={"rows": report.rows})
-        before = compare_with_previous(with_questions, Warehouse(self._home.warehouse))
-        record = record.model_copy(update={"before": before})
+        record = record.model_copy(update={"before": self._comparison(record, report)})
         package = closing(record, report, completion)
         problem = problem or self._attempt(lambda client: self._send(client, package, "FINISHED"))
         if problem:
@@ -130,6 +129,15 @@ class Tracker:
         else:
             self._log_waiting()
         return record.model_copy(update={"mlflow": self._tracked, "mlflow_run_id": self._tracked.run_id})
+
+    def _comparison(self, record: RunRecord, report: Report) -> Comparison | None:
+        """Compare the previous run with this one; a comparison that fails is logged, and the run is kept."""
+        with_questions = record.model_copy(update={"rows": report.rows})
+        try:
+            return compare_with_previous(with_questions, Warehouse(self._home.warehouse))
+        except Exception:
+            _LOG.exception("run %s is not compared with the previous one", record.run_id)
+            return None
 
     def abandon(self, reason: str, status: Unfinished = "failed") -> Tracked:
         """Close the run without a report, with how it ended; the reason goes into its description."""
@@ -199,7 +207,7 @@ class Tracker:
         """Return the name of a run in MLflow; with its time if a run of that day, in the working folder, has it."""
         try:
             others = [other for other in Warehouse(self._home.warehouse).runs() if other.run_id != run.run_id]
-        except CrosscheckError:  # whoever needs the warehouse says what is wrong with it
+        except CrosscheckError:  # the run itself reports a warehouse that cannot be read
             others = []
         same = any(
             other.label == run.label and other.started.date() == run.started.date() for other in others

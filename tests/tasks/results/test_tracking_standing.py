@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import NoReturn
 
 import pytest
 
@@ -20,6 +21,7 @@ class Runs:
 
     def __init__(self, store: Store, warehouse: Warehouse) -> None:
         self.store, self.warehouse, self.client = store, warehouse, store.client()
+        self.completion = Completion()
 
     def add(self, run_id: str, right: int, **changes: object) -> RunRecord:
         """Log a run."""
@@ -27,7 +29,7 @@ class Runs:
         assert self.store.sqlite_file is not None
         tracker = Tracker(Home(self.store.sqlite_file.parent), self.store)
         tracker.start(make_run(run_id=run_id, tags={}, **changes))
-        record = tracker.finish(report_of(rows), Completion())
+        record = tracker.finish(report_of(rows), self.completion)
         self.warehouse.finish(record)
         log_standing(self.store, self.warehouse, record)
         return record
@@ -74,14 +76,14 @@ def test_the_verdicts_of_earlier_runs_are_renewed_when_a_better_one_comes(runs: 
     ]
 
 
-@pytest.mark.parametrize(
-    "changes", [{"revision": "older"}, {"settings": {"benchmark": {"transpile_gold": True}}}]
-)
+@pytest.mark.parametrize(("changes", "verdict"), [
+    ({"revision": "older"}, "no other run"), ({"settings": {"benchmark": {"transpile_gold": True}}}, "best"),
+])  # fmt: skip
 def test_a_run_of_other_questions_or_one_that_must_not_be_ranked_is_not_the_best(
-    runs: Runs, changes: dict[str, object]
+    runs: Runs, changes: dict[str, object], verdict: str
 ) -> None:
     runs.add("other", 20, **changes)
-    assert runs.standing(runs.add("r1", 8))[0] in ("best", "no other run")
+    assert runs.standing(runs.add("r1", 8)) == (verdict, 0)
 
 
 def test_runs_of_one_day_have_names_of_their_own(runs: Runs) -> None:
@@ -107,3 +109,16 @@ def test_a_verdict_that_cannot_be_written_is_logged_and_loses_nothing(
     damaged._file.path.write_bytes(b"no database" * 1000)
     log_standing(runs.store, damaged, record)
     assert "MLflow does not show the verdict of run r1: " in caplog.text
+
+
+def test_a_comparison_or_page_that_fails_costs_no_run(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> NoReturn:
+        raise KeyError("a bug")
+
+    monkeypatch.setattr("tasks.results.mlflow.tracker.compare_with_previous", fail)
+    runs.completion = Completion(pages=fail)
+    record = runs.add("r1", 8)
+    assert record.before is None and runs.standing(record) == ("no other run", 0)
+    assert "r1 is not compared" in caplog.text and "r1 is logged without its pages" in caplog.text
