@@ -10,7 +10,7 @@ In a notebook, where an event loop runs already, the methods work alike: each ha
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -21,16 +21,20 @@ from flows.api.inputs import (
     Ids,
     Settings,
     arguments_named,
+    as_file,
     grid_axes,
     ids,
     in_thread,
     overrides,
     restored_environment,
+    selection,
     text,
 )
 from flows.api.records import DatabaseAnswer, Sweep
-from flows.api.results import Scores
+from flows.api.results import Results
 from flows.runtime.control import Control, Interrupted, Progress
+from tasks.core.errors import ConfigurationError, CrosscheckError
+from tasks.core.records import Question
 from tasks.results.run_record import RunRecord
 from tasks.settings.evaluation import Only
 from tasks.settings.home import (
@@ -42,7 +46,10 @@ from tasks.settings.home import (
 )
 
 if TYPE_CHECKING:
+    from flows.evaluate.agent import AgentDatabase
     from flows.matrix.matrix import Cell
+    from flows.runtime.folders import Folders
+    from tasks.settings.benchmark import BenchmarkSettings
     from tasks.settings.evaluation import EvaluationSettings
 
 
@@ -87,7 +94,7 @@ SHOWN_ROWS = 1_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Crosscheck(Scores):
+class Crosscheck(Results):
     """A working folder, and what can be done in it. Relative paths are relative to the current folder.
 
     A method that cannot do what it is asked raises `CrosscheckError`, whose message is the one that the command line
@@ -277,3 +284,147 @@ class Crosscheck(Scores):
         request = AnswerRequest(question, evidence, str(database), SHOWN_ROWS)
         with self._progress() as progress, logging_to(Home(Path(chosen.home))):
             return DatabaseAnswer.of(in_thread(lambda: asyncio.run(answer_one(chosen, request, progress))))
+
+    def score(
+        self,
+        predictions: str | Path | Mapping[Any, str | None] | None = None,
+        *,
+        trajectories: str | Path | None = None,
+        benchmark: str | Path = DEFAULT_BENCHMARK,
+        name: str | None = None,
+        questions: Ids | None = None,
+        settings: Settings | None = None,
+    ) -> RunRecord:
+        """Score the predictions of any system, or the turns of any agent, as `crosscheck score` does.
+
+        >>> made = crosscheck.score({1: "SELECT 1", 2: None}, name="mine", questions=[1, 2])
+        >>> made.total, made.backbone
+        (2, 'mine')
+
+        Args:
+            predictions: a file in one of the formats of `crosscheck score --help`, or each question's SQL by its id.
+            trajectories: in their place, a file of an agent's turns, as `--trajectories` takes it.
+            benchmark: as in `evaluate`.
+            name: name of the system; None: the file's name, or "predictions".
+            questions: as in `evaluate`.
+            settings: as in `evaluate`, of `benchmark.*` only.
+
+        Raises:
+            CrosscheckError: bad input.
+        """
+        from tasks.settings.assemble import benchmark_settings
+
+        file_or_answers = trajectories if predictions is None else predictions
+        if file_or_answers is None or (predictions is not None and trajectories is not None):
+            raise ConfigurationError("Give one of predictions and trajectories.")
+        chosen = benchmark_settings(str(benchmark), overrides(settings))
+        with as_file(file_or_answers) as file, self._progress() as progress:
+            return self._score(
+                file, trajectories is not None, chosen, name or file.stem, questions, None, progress
+            )
+
+    def score_agent(
+        self,
+        agent: "Callable[[Question, AgentDatabase], Any | Awaitable[Any]]",
+        *,
+        benchmark: str | Path = DEFAULT_BENCHMARK,
+        name: str | None = None,
+        questions: Ids | None = None,
+        limit: int | None = None,
+        settings: Settings | None = None,
+        trajectories: str | Path | None = None,
+        concurrency: int = 4,
+        timeout_s: float = 600.0,
+        attempts: int = 3,
+    ) -> RunRecord:
+        """Ask an agent of one's own every question, and score its answers and turns.
+
+        >>> def agent(question, database):
+        ...     found = database.execute("SELECT count(*) FROM work")
+        ...     return "SELECT title FROM work" if found.ok else None
+        >>> run = crosscheck.score_agent(agent, questions=[1, 2])
+        >>> run.total, run.backbone
+        (2, 'agent')
+
+        Args:
+            agent: a function, also an async one, of the question and of a database that only reads. It returns the SQL,
+                None, or a dict with `sql` and `turns` or `messages` as docs/agents.md describes them; without these,
+                the executed queries are the turns. Functions run in threads, `concurrency` at a time; coroutines share
+                one event loop.
+            benchmark: as in `evaluate`.
+            name: name of the agent; None: the function's.
+            questions: as in `evaluate`.
+            limit: as in `evaluate`.
+            settings: as in `evaluate`, of `benchmark.*` only.
+            trajectories: file of the turns. One that exists is continued: the agent is run on the questions that it
+                lacks, and on those that failed. None: a new file in the working folder, or that of a call that was
+                stopped.
+            concurrency: questions at the same time.
+            timeout_s: seconds for an attempt at a question; one that takes longer has failed.
+            attempts: attempts at a question while the agent raises an exception. A question whose attempts all fail has
+                no answer and counts as wrong.
+
+        Raises:
+            CrosscheckError: bad input, or the agent fails at each of the first five questions.
+            Interrupted: the user stopped it (a subclass); the same call continues it.
+        """
+        from flows.evaluate.agent import AgentSettings, run_agent
+        from flows.runtime.signals import logging_to
+        from tasks.settings.assemble import benchmark_settings
+
+        chosen = benchmark_settings(str(benchmark), overrides(settings))
+        named = name or str(getattr(agent, "__name__", type(agent).__name__))
+        wanted = AgentSettings(
+            chosen,
+            named,
+            selection(questions, limit),
+            self._folders,
+            Path(trajectories).expanduser() if trajectories else None,
+            concurrency,
+            timeout_s,
+            attempts,
+        )
+        with self._progress() as progress:
+            control = Control(progress)
+            with logging_to(self._home):
+                file = in_thread(lambda: run_agent(agent, wanted, control), [control])
+            try:
+                return self._score(file, True, chosen, named, questions, limit, progress)
+            except CrosscheckError as error:
+                kept = f"The answers are kept: crosscheck score --trajectories {file}"
+                raise ConfigurationError(f"{error} {kept}") from error
+
+    @property
+    def _folders(self) -> "Folders":
+        from flows.runtime.folders import Folders
+
+        return Folders(find_data(text(self.data)), self._home)
+
+    def _score(
+        self,
+        file: Path,
+        trajectories: bool,
+        benchmark: "BenchmarkSettings",
+        name: str,
+        questions: Ids | None,
+        limit: int | None,
+        progress: Progress,
+    ) -> RunRecord:
+        from flows.evaluate.score import ScoreSettings, read_rules, run_score
+        from flows.runtime.signals import logging_to
+        from tasks.benchmarks.predictions.formats import Reading
+
+        settings = ScoreSettings(
+            benchmark=benchmark,
+            predictions=file,
+            trajectories=trajectories,
+            reading=Reading(None, by_position=False, unwrap=False),
+            name=name,
+            rules=read_rules(None, benchmark.rule),
+            selection=selection(questions, limit),
+            linking=None,
+            trials=3 if benchmark.efficiency else 0,
+            folders=self._folders,
+        )
+        with logging_to(self._home):
+            return in_thread(lambda: run_score(settings, progress))

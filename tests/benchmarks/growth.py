@@ -136,7 +136,7 @@ def questions(given: argparse.Namespace) -> None:
             server.answer = lambda body: '{"sql": "SELECT 1"}'
             benchmark = synthetic(Path(given.data), Path(folder), count, 0)
             backbone = Path(folder) / "local.yaml"
-            settings = {"model": "local", "base_url": server.base_url, "concurrency": 128}
+            settings = {"model": "local", "base_url": server.base_url, "concurrency": 128, "unreadable_limit": 0}
             backbone.write_text(yaml.safe_dump(settings), encoding="utf-8")
             command = CommandLine(Path(folder) / "home")
             ran = measure(
@@ -144,7 +144,7 @@ def questions(given: argparse.Namespace) -> None:
                 "--pipeline", given.pipeline, "--data", str(Path(folder) / "data"),
             )  # fmt: skip
             print(
-                f"{count:6,} questions, {ran.result['calls']:,} calls: {ran.memory_mb:,.0f} MB at most, "
+                f"{count:6,} questions, {ran.result['cost']['calls']:,} calls: {ran.memory_mb:,.0f} MB at most, "
                 f"CPU {1000 * ran.cpu_s / count:.1f} ms per question, Prefect's server "
                 f"{1000 * ran.server_cpu_s / count:.1f} ms",
                 flush=True,

@@ -83,6 +83,7 @@ def main() -> None:
             "base_url": server.base_url,
             "concurrency": given.in_flight,
             "retries": 0,
+            "unreadable_limit": 0,
         }
         backbone.write_text(yaml.safe_dump(settings), encoding="utf-8")
         command = CommandLine(kept / "home")
@@ -101,7 +102,7 @@ def main() -> None:
             broken = False
             print(
                 f"{what:30} {ran.seconds:6.1f} s, CPU {ran.cpu_s:6.1f} s, Prefect's server {ran.server_cpu_s:5.1f} s; "
-                f"{ran.result['calls']} calls, {ran.result['questions']} questions",
+                f"{ran.result['cost']['calls']} calls, {ran.result['questions']} questions",
                 flush=True,
             )
 
