@@ -11,21 +11,21 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
-    "flows/api": 1_088,
+    "flows/api": 898,
     "flows/cli": 4_161,
-    "flows/evaluate": 7_156,
-    "flows/matrix": 1_134,
-    "flows/pages": 1_530,
+    "flows/evaluate": 7_171,
+    "flows/matrix": 1_180,
+    "flows/pages": 1_516,
     "flows/pipelines": 947,
     "flows/prefect": 2_614,
-    "flows/runtime": 815,
+    "flows/runtime": 831,
     "tasks/backbone": 7_990,
     "tasks/benchmarks": 3_967,
     "tasks/core": 1_299,
     "tasks/database": 5_708,
     "tasks/documents": 1_478,
     "tasks/pages": 3_099,
-    "tasks/results": 7_493,
+    "tasks/results": 7_528,
     "tasks/retrieval": 1_609,
     "tasks/scoring": 5_474,
     "tasks/settings": 2_154,
@@ -33,7 +33,7 @@ BUDGETS = {
     "tasks/stages": 3_378,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 346
+MAX_MODULES = 345
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02

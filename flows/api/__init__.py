@@ -7,8 +7,9 @@ The functions `answer`, `available`, `compare`, `evaluate`, `noise`, `plot`, `pr
 """
 
 from flows.api.crosscheck import Crosscheck
-from flows.api.records import Comparison, DatabaseAnswer, Sweep
 from flows.evaluate.agent import AgentDatabase
+from flows.evaluate.answering import DatabaseAnswer
+from flows.matrix.matrix import Sweep
 from flows.pipelines.pipeline import Context, pipeline
 from flows.pipelines.rsl_sql import few_shot
 from tasks.backbone.kind import BackboneKind
@@ -21,6 +22,7 @@ from tasks.core.errors import BackboneError, CrosscheckError
 from tasks.core.outcome import Call, ToolCall, Usage
 from tasks.core.records import Answer, Question
 from tasks.database.engine import Connection, Engine
+from tasks.results.comparison import Comparison
 from tasks.results.run_record import RunRecord
 from tasks.scoring.metric import ScoredRun, metric
 from tasks.scoring.report import Measurement, Ratio

@@ -30,7 +30,6 @@ from flows.api.inputs import (
     selection,
     text,
 )
-from flows.api.records import DatabaseAnswer, Sweep
 from flows.api.results import Results
 from flows.runtime.control import Control, Interrupted, Progress
 from tasks.core.errors import ConfigurationError, CrosscheckError
@@ -47,7 +46,8 @@ from tasks.settings.home import (
 
 if TYPE_CHECKING:
     from flows.evaluate.agent import AgentDatabase
-    from flows.matrix.matrix import Cell
+    from flows.evaluate.answering import DatabaseAnswer
+    from flows.matrix.matrix import Cell, Sweep
     from flows.runtime.folders import Folders
     from tasks.settings.benchmark import BenchmarkSettings
     from tasks.settings.evaluation import EvaluationSettings
@@ -60,7 +60,7 @@ def sweep(
     budget_usd: float | None,
     *,
     dry_run: bool,
-) -> Sweep:
+) -> "Sweep":
     """Estimate every cell, and evaluate it unless `dry_run`; each step in a thread of its own.
 
     `shown` opens a display of progress, by what it shows; `labels` are tags of the runs.
@@ -68,14 +68,13 @@ def sweep(
     Raises:
         Interrupted: the user stopped it.
     """
-    from flows.matrix.matrix import CellResult, estimate_cells, run_sweep
-    from flows.matrix.matrix import Sweep as Swept
+    from flows.matrix.matrix import CellResult, Sweep, estimate_cells, run_sweep
     from tasks.results.build_record import new_run_id
 
     with shown("") as progress:
         estimates = in_thread(lambda: asyncio.run(estimate_cells(cells, progress)))
     if dry_run:
-        return Sweep.of(Swept("", tuple(CellResult(*pair) for pair in zip(cells, estimates, strict=True))))
+        return Sweep("", tuple(CellResult(*pair) for pair in zip(cells, estimates, strict=True)))
     controls = [Control()]  # takes an interrupt that comes before the first cell
 
     @contextmanager
@@ -87,7 +86,7 @@ def sweep(
             yield controls[-1]
 
     run = partial(run_sweep, new_run_id(), labels, budget_usd, cells, estimates, opened)
-    return Sweep.of(in_thread(run, controls))
+    return in_thread(run, controls)
 
 
 SHOWN_ROWS = 1_000
@@ -208,7 +207,7 @@ class Crosscheck(Results):
         settings: Settings | None = None,
         budget_usd: float | None = None,
         dry_run: bool = False,
-    ) -> Sweep:
+    ) -> "Sweep":
         """Evaluate every backbone with every pipeline and combination of settings, as `crosscheck sweep` does.
 
         >>> planned = crosscheck.sweep(pipelines=["zero-shot", "few-shot"], questions=[1, 2], dry_run=True)
@@ -260,7 +259,7 @@ class Crosscheck(Results):
         pipeline: str | Path = DEFAULT_PIPELINE,
         evidence: str = "",
         settings: Settings | None = None,
-    ) -> DatabaseAnswer:
+    ) -> "DatabaseAnswer":
         """Answer a question on a database of one's own, as `crosscheck answer` does.
 
         Args:
@@ -277,13 +276,14 @@ class Crosscheck(Results):
         Raises:
             CrosscheckError: bad input, or a service that does not answer.
         """
-        from flows.evaluate.answering import AnswerRequest, answer_one
+        from flows.evaluate.answering import AnswerRequest, DatabaseAnswer, answer_one
         from flows.runtime.signals import logging_to
 
         chosen = self._settings(DEFAULT_BENCHMARK, backbone, pipeline, settings)
         request = AnswerRequest(question, evidence, str(database), SHOWN_ROWS)
         with self._progress() as progress, logging_to(Home(Path(chosen.home))):
-            return DatabaseAnswer.of(in_thread(lambda: asyncio.run(answer_one(chosen, request, progress))))
+            answered = in_thread(lambda: asyncio.run(answer_one(chosen, request, progress)))
+        return DatabaseAnswer.model_validate(answered)
 
     def score(
         self,

@@ -13,8 +13,8 @@ from flows.api.inputs import (
     overrides,
     text,
 )
-from flows.api.records import Comparison, frame
 from flows.runtime.control import Progress
+from flows.runtime.output import frame
 from tasks.results.run_record import RunRecord
 from tasks.settings.home import Home, find_home
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
+    from tasks.results.comparison import Comparison
     from tasks.results.noise import Noise
     from tasks.results.run_record import RunRecord
     from tasks.results.warehouse.runs import Warehouse
@@ -103,7 +104,7 @@ class Results:
         *,
         rule: str | None = None,
         margin: float | None = None,
-    ) -> Comparison:
+    ) -> "Comparison":
         """Test whether run B is better than run A, as `crosscheck compare` does.
 
         >>> both = crosscheck.compare(run, run)
@@ -115,7 +116,7 @@ class Results:
             b: likewise.
             rule: comparison rule; None: the headline rule of both.
             margin: percentage points; also tests whether B is not worse by that many or more
-                (`details["noninferiority"]`). None: no such test.
+                (`noninferiority`). None: no such test.
 
         Raises:
             CrosscheckError: there is no such run, or the two cannot be compared.
@@ -123,7 +124,7 @@ class Results:
         from tasks.results.compare import compare
 
         share = None if margin is None else margin / 100
-        return Comparison.of(compare(self._read(a), self._read(b), rule=rule, margin=share))
+        return compare(self._read(a), self._read(b), rule=rule, margin=share)
 
     def noise(self, run: RunRecord | str = "latest") -> "Noise":
         """Measure how much the repeats of a run differ, which `evaluate --repeats` has made; it sends no request.

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from flows.evaluate.demonstrations import (
     QuestionExtras,
@@ -30,6 +31,9 @@ from tasks.settings.home import Home
 from tasks.settings.pipeline import has_oracle, oracle_settings
 from tasks.stages import prompts
 from tasks.stages.question_run import QuestionRun
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 NO_MODEL = (
     'No model was used: the backbone "offline" is a rule-based baseline, and its SQL is often wrong. '
@@ -88,21 +92,32 @@ class StageSql(JsonDocument):
     sql: str | None
 
 
-class AnswerDocument(JsonDocument):
-    """An answer as `crosscheck answer --json` prints it."""
+class DatabaseAnswer(JsonDocument):
+    """Answer to a question on a database of one's own, as `crosscheck answer --json` prints it."""
 
     question: str = at("question", "text")
     sql: str | None = at("outcome", "sql")
+    """The SQL; None if the model gave none."""
     remark: TextOrNull
     status: str = at("execution", "status", default="no_answer")
     error: TextOrNull
+    """Why there is no result; None if there is one, or no reason is known."""
     columns: tuple[str, ...] = at("execution", "columns", default=())
     rows: Rows = at("execution", "rows", default=())
+    """The first rows of the result."""
     row_count: int | None = at("execution", "row_count", default=None)
+    """Rows of the whole result; None if there is none."""
     stages: tuple[StageSql, ...] = at("outcome", "candidates")
     calls: int = at("cost", "calls")
     cached_calls: int = at("cost", "cached_calls")
     notes: tuple[str, ...]
+
+    @property
+    def table(self) -> "DataFrame":
+        """The rows as a frame."""
+        from pandas import DataFrame
+
+        return DataFrame(list(self.rows), columns=list(self.columns))
 
 
 def _open(settings: EvaluationSettings, written: str, progress: Progress) -> Database:

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from flows.evaluate.estimate import JsonFormats, Part, backbones_of, is_free, measure, priced
 from flows.evaluate.preparation import Preparation, check_candidates, prepare
@@ -14,12 +15,13 @@ from flows.evaluate.run import run_evaluation
 from flows.prefect.server import LocalServer
 from flows.runtime.control import Control, Interrupted, Progress
 from flows.runtime.folder_use import shown_store, watched
+from flows.runtime.output import frame
 from flows.runtime.signals import logging_to
 from tasks.backbone.kind import check_backbone, kind_of
 from tasks.backbone.pricing import Budget
 from tasks.core.errors import BackboneError, ConfigurationError, CrosscheckError, ExitCode
 from tasks.core.outcome import STANDARD
-from tasks.core.wording import counted
+from tasks.core.wording import counted, counts, percent
 from tasks.core.wording import p_value as in_words
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.results.mlflow.experiment import show_sweep
@@ -32,6 +34,9 @@ from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
 from tasks.settings.load import parse_override
 from tasks.settings.pipeline import has_oracle
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 @dataclass(frozen=True)
@@ -230,6 +235,47 @@ class Sweep:
     standings: Standings = field(default_factory=Standings)
     page: str = ""  # address of its runs in MLflow; "" if there is none
     served: bool = False  # whether MLflow's server is running already
+
+    def __str__(self) -> str:
+        """The best score of those that are ranked; the number of combinations where none is."""
+        what = counted(len(self.cells), "combination")
+        if not any(self.runs):
+            return f"{what}, none of them evaluated"
+        best = [done for done in self.cells if done.cell.name in self.standings.best]
+        if not best or best[0].evaluated is None:
+            return f"{what}, none of them ranked"
+        record, others = best[0].evaluated, len(best) - 1
+        are = f" and {counted(others, 'other')} are" if others else " is"
+        score = f"{percent(record.score)} ({counts(record.score)}, rule {record.rule})"
+        return f"{record.benchmark}: {best[0].cell.name}{are} best of {what} with {score}"
+
+    def _repr_html_(self) -> str:
+        return str(self.table.to_html(index=False))
+
+    @property
+    def runs(self) -> tuple[RunRecord | None, ...]:
+        """The cells' runs; None where a cell has none."""
+        return tuple(done.evaluated for done in self.cells)
+
+    @property
+    def table(self) -> "DataFrame":
+        """A row per cell: score with its interval, standing against the best, cost and estimate, and problems."""
+        rows = [
+            {
+                "backbone": cell.backbone,
+                "pipeline": cell.pipeline,
+                "settings": ", ".join(cell.set),
+                **{name: getattr(cell.run, name, None) for name in ("correct", "total", "ex", "low", "high")},
+                "against_best": cell.against_best,
+                "cost_usd": cell.run.cost.cost_usd if cell.run else None,
+                "estimated_calls": cell.estimate.calls,
+                "estimated_usd": cell.estimate.cost_usd,
+                "run_id": cell.run.run_id if cell.run else None,
+                "problem": cell.problem,
+            }
+            for cell in self.document.cells
+        ]
+        return frame(rows, list(rows[0]))
 
     @property
     def exit_code(self) -> int:

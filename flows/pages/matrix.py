@@ -86,21 +86,7 @@ def sweep_document(
     ]
     page = (Sentence(f"The page is {file}.", "note"),) if file else ()
     blocks = (*_matrix(sweep), table, *pareto_blocks(priced), *_remarks(sweep), Only(("terminal",), page))
-    return Document(headline(sweep), blocks, ("Crosscheck · ", title))
-
-
-def headline(sweep: Sweep) -> str:
-    """Return the best score of those that are ranked; the number of combinations where none is."""
-    what = counted(len(sweep.cells), "combination")
-    if not any(done.evaluated for done in sweep.cells):
-        return f"{what}, none of them evaluated"
-    best = [done for done in sweep.cells if done.cell.name in sweep.standings.best]
-    if not best or best[0].evaluated is None:
-        return f"{what}, none of them ranked"
-    record, others = best[0].evaluated, len(best) - 1
-    are = f" and {counted(others, 'other')} are" if others else " is"
-    score = f"{percent(record.score)} ({counts(record.score)}, rule {record.rule})"
-    return f"{record.benchmark}: {best[0].cell.name}{are} best of {what} with {score}"
+    return Document(str(sweep), blocks, ("Crosscheck · ", title))
 
 
 def _matrix(sweep: Sweep) -> Iterator[Block]:

@@ -1,15 +1,18 @@
-"""Output of commands: a JSON object for scripts, text for users, and HTML pages."""
+"""Output of commands and of the Python interface: JSON for scripts, HTML pages, frames for notebooks."""
 
 import csv
 import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from tasks.core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 _FORMULA = re.compile(r"[=@\t\n]|[+-](?!(?:inf|[\d.]+(?:e[+-]\d+)?)[ %]*\Z)")
 _CARRIAGE_RETURN = re.compile(r"\r\n?")
@@ -54,3 +57,16 @@ def write_text(text: str, file: Path, option: str, what: str, *, make_folder: bo
         raise ConfigurationError(
             f"{option} {file}: the {what} cannot be written: {error.strerror}. Name a file in a folder that exists."
         ) from error
+
+
+def frame(objects: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> "DataFrame":
+    """Return objects as a frame in which what is unknown is `<NA>`, never 0 or NaN."""
+    from pandas import NA, DataFrame
+
+    table = DataFrame(list(objects), columns=list(columns), dtype=object)
+    # Whole floats, such as costs of 0.0, would become integers.
+    floats = [name for name in table if any(isinstance(value, float) for value in table[name])]
+    table = table.convert_dtypes().astype(dict.fromkeys(floats, "Float64"))
+    for name in table.select_dtypes(object):  # also where all of a column is unknown
+        table[name] = table[name].where(table[name].notna(), NA)
+    return table

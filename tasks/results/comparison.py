@@ -4,6 +4,7 @@ import datetime
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from html import escape
 from typing import Any, Literal
 
 from pydantic import computed_field
@@ -177,7 +178,7 @@ class GateResult:
     reason: str  # in a sentence
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Comparison:
     """What a comparison found; differences are B minus A."""
 
@@ -195,7 +196,7 @@ class Comparison:
     )
     gate: GateResult | None = None  # None where no condition was given
     # of several runs on a side: questions that one side has right more often, largest difference first
-    changes: tuple[QuestionChange, ...] = field(default=(), repr=False)
+    changes: tuple[QuestionChange, ...] = ()
 
     # The rest is of one run on each side; with several it is empty.
     same_sql: int | None = None  # questions that both runs answered with the same SQL
@@ -210,9 +211,43 @@ class Comparison:
     # the score variants that one of the runs has, by name
     variants: Mapping[str, VariantContrast] = field(default_factory=dict)
     # the object "candidates" of a run's summary by its letter; {} where no run has several candidates
-    candidates: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
+    candidates: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     # questions that one run has right and the other wrong, in benchmark order
-    flips: tuple[Flip, ...] = field(default=(), repr=False)
+    flips: tuple[Flip, ...] = ()
+
+    def __str__(self) -> str:
+        return self.verdict
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+    def _repr_html_(self) -> str:
+        from pandas import DataFrame
+
+        names = ("question_id", "change", "database", "question")
+        questions = [{name: getattr(flip, name) for name in names} for flip in self.flips]
+        table = str(DataFrame(questions).to_html(index=False)) if questions else ""
+        return f"<p>{escape(self.verdict)}</p>{table}"
+
+    @property
+    def difference(self) -> float:
+        """Accuracy of B minus accuracy of A, as a share."""
+        return self.result.difference
+
+    @property
+    def p_value(self) -> float:
+        """The test's p-value."""
+        return self.result.p_value
+
+    @property
+    def better(self) -> Literal["A", "B"] | None:
+        """The side that is significantly better; None where the test proves no difference."""
+        return self.result.better
+
+    @property
+    def verdict(self) -> str:
+        """The conclusion, as a sentence."""
+        return self.result.verdict
 
     @property
     def same_system(self) -> bool:

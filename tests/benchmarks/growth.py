@@ -136,7 +136,12 @@ def questions(given: argparse.Namespace) -> None:
             server.answer = lambda body: '{"sql": "SELECT 1"}'
             benchmark = synthetic(Path(given.data), Path(folder), count, 0)
             backbone = Path(folder) / "local.yaml"
-            settings = {"model": "local", "base_url": server.base_url, "concurrency": 128, "unreadable_limit": 0}
+            settings = {
+                "model": "local",
+                "base_url": server.base_url,
+                "concurrency": 128,
+                "unreadable_limit": 0,
+            }
             backbone.write_text(yaml.safe_dump(settings), encoding="utf-8")
             command = CommandLine(Path(folder) / "home")
             ran = measure(

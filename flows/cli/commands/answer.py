@@ -81,12 +81,12 @@ def command(arguments: AnswerOptions) -> int:
         progress.step(
             f"Answering with {options.end_of(arguments.pipeline)} and {options.end_of(arguments.backbone)}"
         )
-        from flows.evaluate.answering import AnswerDocument, AnswerRequest, answer_one
+        from flows.evaluate.answering import AnswerRequest, DatabaseAnswer, answer_one
 
         request = AnswerRequest(arguments.question, arguments.evidence, arguments.database, arguments.rows)
         answered = asyncio.run(answer_one(arguments.settings(), request, progress))
 
     from flows.pages.lists import print_answer
 
-    arguments.emit(AnswerDocument.model_validate(answered), lambda stream: print_answer(answered, stream))
+    arguments.emit(DatabaseAnswer.model_validate(answered), lambda stream: print_answer(answered, stream))
     return answered.exit_code

@@ -18,7 +18,7 @@ from flows.api import Crosscheck, CrosscheckError, inputs, results
 from flows.api import crosscheck as does
 from flows.api import results as scores
 from flows.api.inputs import in_thread, restored_environment
-from flows.api.records import frame
+from flows.runtime.output import frame
 from flows.runtime.control import Control
 from tasks.settings.home import Home
 from tests.support.command_line import ROOT
@@ -58,7 +58,7 @@ async def test_the_documented_examples_run_where_an_event_loop_runs(home: Path) 
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
             exec("".join(cell["source"]), shared)
-    assert shared["comparison"].details["result"]["questions"] == 3
+    assert shared["comparison"].result.questions == 3
     assert prefect_variables() == before
 
 
@@ -71,7 +71,7 @@ async def test_a_question_on_a_database_of_ones_own(home: Path, tmp_path: Path) 
     answer = crosscheck.answer(
         "List the name of all customers.", tmp_path / "shop.sqlite", pipeline="zero-shot"
     )
-    assert (answer.error, answer.row_count) == ("", 2)
+    assert (answer.error, answer.row_count) == (None, 2)
     assert answer.sql and answer.table.iloc[:, 0].to_list() == ["Ann", "Bo"]
 
 
