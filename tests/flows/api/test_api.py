@@ -18,8 +18,8 @@ from flows.api import Crosscheck, CrosscheckError, inputs, results
 from flows.api import crosscheck as does
 from flows.api import results as scores
 from flows.api.inputs import in_thread, restored_environment
-from flows.runtime.output import frame
 from flows.runtime.control import Control
+from flows.runtime.output import frame
 from tasks.settings.home import Home
 from tests.support.command_line import ROOT
 from tests.support.prefect_home import prefect_api, prefect_home
