@@ -9,7 +9,9 @@ class Command(NamedTuple):
 
     help: str  # description in the list of commands
     module: str = ""  # last part of the name of its module in flows/cli/commands; "" for a group
-    variable: str = "command"  # name of the click command in the module
+    variable: str = (
+        ""  # name of its class in the module; "" for that of the module: `VerifyGold` in `verify_gold`
+    )
     text: str = ""  # of a group: what its help says
     examples: str = ""  # of a group
     commands: Mapping[str, "Command"] = {}  # of a group, by name
@@ -44,14 +46,27 @@ NIGHTS = Command(
     "  crosscheck up\n      in another shell: Prefect, MLflow and a worker, which runs the nights\n"
     "  crosscheck nights deploy\n  crosscheck nights status\n  crosscheck nights show\n",
     commands={
-        "init": Command("Write a file to begin with.", "nights", "init"),
-        "deploy": Command("Deploy the nightly runs of a file.", "nights", "deploy"),
-        "run": Command("Start a nightly run now, or continue one.", "nights", "run"),
+        "init": Command("Write a file to begin with.", "nights", "Init"),
+        "deploy": Command("Deploy the nightly runs of a file.", "nights", "Deploy"),
+        "run": Command("Start a nightly run now, or continue one.", "nights", "Run"),
         "status": Command(
-            "Show the schedule, the next run, the workers and the last result.", "nights", "status"
+            "Show the schedule, the next run, the workers and the last result.", "nights", "Status"
         ),
-        "show": Command("Show a nightly run, or list all of them.", "night"),
+        "show": Command("Show a nightly run, or list all of them.", "night", "Show"),
         "baseline": Command("Pin the run that nightly runs are compared with, or move it.", "baseline"),
+    },
+)
+FINETUNE = Command(
+    "Train the small model for bias elimination in SEA-SQL.",
+    text="Train the small model for bias elimination in SEA-SQL.",
+    examples="  crosscheck evaluate --benchmark spider-train.yaml --pipeline sea-sql --backbone openai\n"
+    "  crosscheck finetune pairs latest --evaluated spider-dev --output pairs.jsonl\n"
+    "  crosscheck finetune train --pairs pairs.jsonl --output out --set model=mistralai/Mistral-7B-v0.1\n"
+    "      then serve the model with its adapter, and evaluate:\n"
+    "  crosscheck evaluate --pipeline sea-sql --set pipeline.eliminator=eliminator\n",
+    commands={
+        "pairs": Command("Write training pairs from runs on training splits.", "finetune", "Pairs"),
+        "train": Command("Fine-tune a model on training pairs with TRL and LoRA.", "finetune", "Train"),
     },
 )
 GROUPS = {
@@ -93,7 +108,7 @@ FURTHER = {
     "judge": Command(
         "Ask a model whether the wrong answers of a run are really wrong. The score stays the same.", "judge"
     ),
-    "finetune": Command("Train the small model for bias elimination in SEA-SQL.", "finetune"),
+    "finetune": FINETUNE,
     "status": Command("Show what the working folder holds, and its size.", "status"),
     "clean": Command("Remove the data of old runs from the working folder.", "clean"),
     "help": Command("Explain a topic: causes, json, exit-codes, ci, workers; or list all commands.", "help"),

@@ -71,3 +71,5 @@ BY_METAVAR = {
     "[RUN]": _runs,
 }
 """Completion of values by what `--help` calls them."""
+BY_FIELD = {kind: names(kind) for kind in ("benchmark", "backbone", "pipeline")}
+"""Completion of values by the name of their option."""

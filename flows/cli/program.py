@@ -47,7 +47,8 @@ class LazyGroup(click.Group):
             examples = f"\b\nExamples:\n{entry.examples}"
             return LazyGroup(cmd_name, help=entry.text, epilog=examples, entries=entry.commands)
         module = importlib.import_module(f"flows.cli.commands.{entry.module}")
-        command: click.Command = getattr(module, entry.variable)
+        declared = getattr(module, entry.variable or entry.module.title().replace("_", ""))
+        command: click.Command = declared.click_command(cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -1,10 +1,7 @@
 """`crosscheck nights baseline`."""
 
 import datetime
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TextIO
-
-import click
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 from flows.cli import options
 from tasks.core.errors import ConfigurationError, did_you_mean
@@ -13,85 +10,69 @@ if TYPE_CHECKING:
     from tasks.results.night_baseline import Pin
 
 
-@dataclass(frozen=True, kw_only=True)
-class BaselineOptions(options.Output):
-    """Options of `crosscheck nights baseline`."""
-
-    run: str | None = options.argument(required=False, metavar="[RUN]")
-    reason: str | None = options.option(
-        "--reason", metavar="TEXT", help="Why; nightly runs show it beside the baseline."
-    )
-    unpin: str | None = options.option(
-        "--unpin",
-        metavar="NAME",
-        help='Compare "benchmark | backbone | pipeline" with its last run that was not worse again.',
-    )
-
-
-@click.command(
-    "baseline",
-    epilog="\b\nExamples:\n"
-    "  crosscheck nights baseline\n"
-    "      lists the pinned baselines and every change\n"
-    '  crosscheck nights baseline latest --reason "Release 4"\n'
-    '  crosscheck nights baseline latest --reason "Loses 1 point, costs half: agreed on 12 November"\n'
-    "      moves the baseline\n"
-    '  crosscheck nights baseline --unpin "demo | offline | rsl-sql" --reason "Release 4 is gone"\n'
-    "\nRUN is an id, its beginning, MLflow's id, `latest` or `latest~1`; `crosscheck runs` lists the runs.\n"
-    "\nExit codes: 0 pinned, unpinned or listed; 2 bad input.",
-)
-@options.record(BaselineOptions)
-def command(arguments: BaselineOptions) -> None:
+class Baseline(options.Output):
     """Pin a RUN as the baseline of nightly runs, move it, or list the pinned baselines.
 
     Nightly runs compare each benchmark, backbone and pipeline with its pinned run, else with its last run that was not
     worse. A change takes effect with the next nightly run.
+
+    Examples:
+      crosscheck nights baseline
+          lists the pinned baselines and every change
+      crosscheck nights baseline latest --reason "Release 4"
+      crosscheck nights baseline latest --reason "Loses 1 point, costs half: agreed on 12 November"
+          moves the baseline
+      crosscheck nights baseline --unpin "demo | offline | rsl-sql" --reason "Release 4 is gone"
+
+    RUN is an id, its beginning, MLflow's id, `latest` or `latest~1`; `crosscheck runs` lists the runs.
+
+    Exit codes: 0 pinned, unpinned or listed; 2 bad input.
     """
-    from tasks.results.night_baseline import current_pins, pin_history, write_pin
-    from tasks.results.run_record import json_of
 
-    history = pin_history(arguments.read_folder)
-    if arguments.run is None and arguments.unpin is None:
-        if arguments.reason is not None:
-            raise ConfigurationError("--reason needs a RUN to pin, or --unpin.")
-        arguments.emit(
-            {
-                "baselines": [json_of(pin) for pin in current_pins(history).values()],
-                "changes": [json_of(pin) for pin in history],
-            },
-            lambda stream: _list(history, stream),
-        )
-        return
-    pin = _change(arguments, current_pins(history))
-    write_pin(pin, arguments.folder)
-    arguments.emit(json_of(pin), lambda stream: click.echo(_message(pin), stream))
+    run: Annotated[str | None, options.Argument("[RUN]")] = None
+    reason: str | None = None
+    """Why; nightly runs show it beside the baseline."""
+    unpin: Annotated[str | None, options.Metavar("NAME")] = None
+    """Compare "benchmark | backbone | pipeline" with its last run that was not worse again."""
 
+    def __call__(self) -> None:
+        from tasks.results.night_baseline import current_pins, pin_history, write_pin
+        from tasks.results.run_record import json_of
 
-def _change(arguments: BaselineOptions, pinned: "dict[str, Pin]") -> "Pin":
-    """Return the change that the options describe."""
-    from tasks.results.build_record import user_name
-    from tasks.results.night_baseline import Pin, named_run
-    from tasks.results.warehouse.runs import Warehouse
-
-    if arguments.run is not None and arguments.unpin is not None:
-        raise ConfigurationError("Give either a RUN to pin, or --unpin NAME.")
-    if not (arguments.reason or "").strip():
-        raise ConfigurationError('A baseline is moved with a reason: add --reason "TEXT".')
-    now, reason = datetime.datetime.now(datetime.UTC).replace(microsecond=0), str(arguments.reason).strip()
-    if arguments.unpin is not None:
-        if arguments.unpin not in pinned:
-            raise ConfigurationError(
-                f'No baseline is pinned for "{arguments.unpin}". {did_you_mean(arguments.unpin, list(pinned))}'.strip()
+        history = pin_history(self.read_folder)
+        if self.run is None and self.unpin is None:
+            if self.reason is not None:
+                raise ConfigurationError("--reason needs a RUN to pin, or --unpin.")
+            self.emit(
+                {
+                    "baselines": [json_of(pin) for pin in current_pins(history).values()],
+                    "changes": [json_of(pin) for pin in history],
+                },
+                lambda stream: _list(history, stream),
             )
-        return Pin(arguments.unpin, None, reason, now, user_name())
-    run = named_run(str(arguments.run), Warehouse(arguments.read_folder.warehouse))
-    return Pin(f"{run.benchmark} | {run.backbone} | {run.pipeline}", run.run_id, reason, now, user_name())
+            return
+        pin = self._change(current_pins(history))
+        write_pin(pin, self.folder)
+        baseline = f"run {pin.run_id} from now on" if pin.run_id else "its last run that was not worse again"
+        self.emit(pin, f"Nightly runs compare {pin.name} with {baseline}.")
 
+    def _change(self, pinned: "dict[str, Pin]") -> "Pin":
+        """Return the change that the options describe."""
+        from tasks.results.build_record import user_name
+        from tasks.results.night_baseline import Pin, named_run
 
-def _message(pin: "Pin") -> str:
-    if pin.run_id is None:
-        return f"Nightly runs compare {pin.name} with its last run that was not worse again."
-    return f"Nightly runs compare {pin.name} with run {pin.run_id} from now on."
+        if self.run is not None and self.unpin is not None:
+            raise ConfigurationError("Give either a RUN to pin, or --unpin NAME.")
+        if not (self.reason or "").strip():
+            raise ConfigurationError('A baseline is moved with a reason: add --reason "TEXT".')
+        now, reason = datetime.datetime.now(datetime.UTC).replace(microsecond=0), str(self.reason).strip()
+        if self.unpin is not None:
+            if self.unpin not in pinned:
+                near = did_you_mean(self.unpin, list(pinned))
+                raise ConfigurationError(f'No baseline is pinned for "{self.unpin}". {near}'.strip())
+            return Pin(self.unpin, None, reason, now, user_name())
+        run = named_run(str(self.run), self.warehouse)
+        return Pin(f"{run.benchmark} | {run.backbone} | {run.pipeline}", run.run_id, reason, now, user_name())
 
 
 def _list(history: "tuple[Pin, ...]", stream: TextIO) -> None:

@@ -1,8 +1,8 @@
 """`crosscheck export`."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import TextIO, cast
+from typing import Annotated, Literal, cast
 
 import click
 
@@ -12,96 +12,75 @@ from tasks.core.wording import counted
 FORMS = {"bird": "bird", "spider": "lines"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExportOptions(options.Files):
-    """Options of `crosscheck export`."""
-
-    target: str = options.argument(metavar="FOLDER|RUN")
-    submission: Path | None = options.option(
-        "--submission",
-        metavar="FILE",
-        type=click.Path(dir_okay=False, path_type=Path),
-        help="Write the predictions of RUN to FILE, for the official evaluator of its benchmark.",
-    )
-    form: str | None = options.option(
-        "--format",
-        type=click.Choice(list(FORMS)),
-        help="Form of --submission. [default: that of the run's benchmark]",
-    )
-    overwrite: bool = options.flag("--overwrite", "Replace the files of an earlier export.")
-
-
-@click.command(
-    "export",
-    epilog="\b\nExamples:\n  crosscheck export results\n"
-    "  python -c \"import pandas; print(pandas.read_parquet('results/runs.parquet'))\"\n"
-    "  crosscheck export latest --submission predict.json\n"
-    "      the predictions of the last finished run, as BIRD's or Spider's evaluator reads them\n"
-    "  crosscheck export 20261121-020000-3f9a1c --submission predict.txt --format spider\n"
-    "\nExit codes: 0 done; 2 bad input.",
-)
-@options.record(ExportOptions)
-def command(arguments: ExportOptions) -> None:
+class Export(options.Files):
     """Write the results of all runs to FOLDER: one Parquet file for each view of `crosscheck query`.
 
     With --submission: write the predictions of one RUN for the official evaluator, and print how to run it.
+
+    Examples:
+      crosscheck export results
+      python -c "import pandas; print(pandas.read_parquet('results/runs.parquet'))"
+      crosscheck export latest --submission predict.json
+          the predictions of the last finished run, as BIRD's or Spider's evaluator reads them
+      crosscheck export 20261121-020000-3f9a1c --submission predict.txt --format spider
+
+    Exit codes: 0 done; 2 bad input.
     """
-    if arguments.submission is not None:
-        _submission(arguments, arguments.submission.expanduser())
-        return
-    if arguments.form:
-        raise click.UsageError("--format is the form of --submission FILE, which is missing.")
-    from tasks.results.warehouse.views import export
 
-    target = Path(arguments.target)
-    rows = export(arguments.read_folder.warehouse, target.expanduser(), overwrite=arguments.overwrite)
+    target: Annotated[str, options.Argument("FOLDER|RUN")]
+    submission: Path | None = None
+    """Write the predictions of RUN to FILE, for the official evaluator of its benchmark."""
+    form: Annotated[Literal["bird", "spider"] | None, options.More("--format")] = None
+    """Form of --submission. [default: that of the run's benchmark]"""
+    overwrite: bool = False
+    """Replace the files of an earlier export."""
 
-    def show(stream: TextIO) -> None:
-        for name, count in rows.items():
-            click.echo(f"{target / f'{name}.parquet'}: {counted(count, 'row')}", stream)
+    def __call__(self) -> None:
+        if self.submission is not None:
+            self._submission(self.submission.expanduser())
+            return
+        if self.form:
+            raise click.UsageError("--format is the form of --submission FILE, which is missing.")
+        from tasks.results.warehouse.views import export
 
-    arguments.emit({"folder": str(target), "rows": rows}, show)
+        target = Path(self.target)
+        rows = export(self.read_folder.warehouse, target.expanduser(), overwrite=self.overwrite)
 
+        lines = [f"{target / f'{name}.parquet'}: {counted(count, 'row')}" for name, count in rows.items()]
+        self.emit({"folder": str(target), "rows": rows}, "\n".join(lines))
 
-def _submission(arguments: ExportOptions, target: Path) -> None:
-    from flows.evaluate.submission import export_submission
-    from tasks.benchmarks.layouts import Submission
-    from tasks.core.errors import ConfigurationError
+    def _submission(self, target: Path) -> None:
+        from flows.evaluate.submission import export_submission
+        from tasks.benchmarks.layouts import Submission
+        from tasks.core.errors import ConfigurationError
 
-    if target.exists() and not arguments.overwrite:
-        raise ConfigurationError(f"--submission {target} exists. Name another file, or add --overwrite.")
-    (run,) = arguments.read_runs(arguments.target)
-    form = cast("Submission | None", FORMS[arguments.form] if arguments.form else None)
-    export = export_submission(run, target, arguments.folders, form)
+        if target.exists() and not self.overwrite:
+            raise ConfigurationError(f"--submission {target} exists. Name another file, or add --overwrite.")
+        (run,) = self.read_runs(self.target)
+        form = cast("Submission | None", FORMS[self.form] if self.form else None)
+        export = export_submission(run, target, self.folders, form)
 
-    def show(stream: TextIO) -> None:
-        click.echo(
+        lines = [
             f"{export.answered:,} predictions of run {run.run_id} are in {export.file}. Questions without an answer, "
-            f"which count as wrong: {export.questions - export.answered:,} of {export.questions:,}.",
-            stream,
-        )
+            f"which count as wrong: {export.questions - export.answered:,} of {export.questions:,}."
+        ]
         if export.changed:
-            click.echo(
+            lines.append(
                 f"{len(export.changed):,} SQLs have a line break or tab inside a literal; this form cannot hold it, "
-                f"and it became a space: {', '.join(export.changed[:10])}",
-                stream,
+                f"and it became a space: {', '.join(export.changed[:10])}"
             )
         if export.rewritten:
-            click.echo(
+            lines.append(
                 f'{len(export.rewritten):,} SQLs have "value" in them, which the evaluator replaces by 1 before it '
-                f"runs them; its verdict on these may differ: {', '.join(export.rewritten[:10])}",
-                stream,
+                f"runs them; its verdict on these may differ: {', '.join(export.rewritten[:10])}"
             )
         if export.gold_file:
-            click.echo(f"The gold SQL, which the evaluator needs, is in {export.gold_file}.", stream)
-        if export.command:
-            click.echo(f"Evaluate it with {export.evaluator}:\n  {export.command}", stream)
-        else:
-            click.echo(
-                f"It is for {export.evaluator}. The benchmark does not have the gold SQL of every question, so the "
-                "evaluator cannot run here.",
-                stream,
-            )
-        click.echo(f"or here:\n  {export.score_command}", stream)
-
-    arguments.emit({"run_id": run.run_id, **asdict(export)}, show)
+            lines.append(f"The gold SQL, which the evaluator needs, is in {export.gold_file}.")
+        lines.append(
+            f"Evaluate it with {export.evaluator}:\n  {export.command}"
+            if export.command
+            else f"It is for {export.evaluator}. The benchmark does not have the gold SQL of every question, so the "
+            "evaluator cannot run here."
+        )
+        lines.append(f"or here:\n  {export.score_command}")
+        self.emit({"run_id": run.run_id, **asdict(export)}, "\n".join(lines))

@@ -1,8 +1,8 @@
 """`crosscheck help`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import click
 from click.shell_completion import CompletionItem
@@ -31,53 +31,44 @@ def _complete(context: click.Context, parameter: click.Parameter, begun: str) ->
     return [CompletionItem(name, help=text) for name, text in names.items() if name.startswith(begun)]
 
 
-@dataclass(frozen=True, kw_only=True)
-class HelpOptions:
-    """Options of `crosscheck help`."""
-
-    topic: str | None = options.argument(metavar="[TOPIC]", required=False, shell_complete=_complete)
-
-
-@click.command(
-    "help",
-    epilog="\b\nExamples:\n"
-    "  crosscheck help\n"
-    "  crosscheck help causes\n"
-    "  crosscheck help evaluate\n"
-    "      the same as crosscheck evaluate --help\n"
-    "\nExit codes: 0 shown; 2 bad input.",
-)
-@options.record(HelpOptions)
-@click.pass_context
-def command(context: click.Context, arguments: HelpOptions) -> None:
+class Help(options.Command):
     """Explain a TOPIC: causes of wrong answers, fields of JSON, exit codes, a gate in CI, workers; or a command.
 
     `crosscheck help commands` lists all commands.
+
+    Examples:
+      crosscheck help
+      crosscheck help causes
+      crosscheck help evaluate
+          the same as crosscheck evaluate --help
+
+    Exit codes: 0 shown; 2 bad input.
     """
-    if arguments.topic is None:
-        click.echo("crosscheck help TOPIC explains one of these; crosscheck COMMAND --help a command.\n")
-        width = max(map(len, topics()))
-        for name, title in topics().items():
-            click.echo(f"  {name:<{width}}  {title}")
-        return
-    if arguments.topic in topics():
-        _print(topic_text(arguments.topic))
-        return
-    if arguments.topic == "commands":
-        _print_commands(COMMANDS)
-        return
-    parent = context.parent
-    subcommand = (
-        parent.command.get_command(parent, arguments.topic)
-        if parent and isinstance(parent.command, click.Group)
-        else None
-    )
-    if parent is None or subcommand is None:
-        names = ["commands", *topics(), *COMMANDS]
-        raise ConfigurationError(
-            f'There is no topic or command "{arguments.topic}". {did_you_mean(arguments.topic, names)}'
-        )
-    click.echo(subcommand.get_help(click.Context(subcommand, info_name=arguments.topic, parent=parent)))
+
+    topic: Annotated[str | None, options.Argument("[TOPIC]"), options.More(shell_complete=_complete)] = None
+
+    def __call__(self) -> None:
+        if self.topic is None:
+            click.echo("crosscheck help TOPIC explains one of these; crosscheck COMMAND --help a command.\n")
+            width = max(map(len, topics()))
+            for name, title in topics().items():
+                click.echo(f"  {name:<{width}}  {title}")
+            return
+        if self.topic in topics():
+            _print(topic_text(self.topic))
+            return
+        if self.topic == "commands":
+            _print_commands(COMMANDS)
+            return
+        program = click.get_current_context().find_root()
+        assert isinstance(program.command, click.Group)
+        command = program.command.get_command(program, self.topic)
+        if command is None:
+            names = ["commands", *topics(), *COMMANDS]
+            raise ConfigurationError(
+                f'There is no topic or command "{self.topic}". {did_you_mean(self.topic, names)}'
+            )
+        click.echo(command.get_help(click.Context(command, info_name=self.topic, parent=program)))
 
 
 def _print_commands(commands: Mapping[str, Command], group: str = "") -> None:

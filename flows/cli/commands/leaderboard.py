@@ -1,64 +1,47 @@
 """`crosscheck leaderboard`."""
 
-from dataclasses import dataclass
-
-import click
+from typing import Annotated
 
 from flows.cli import options
 
 
-@dataclass(frozen=True, kw_only=True)
-class LeaderboardOptions(options.Page):
-    """Options of `crosscheck leaderboard`."""
-
-    benchmark: str | None = options.option("--benchmark", metavar="NAME", help="Only this benchmark.")
-    by: str = options.option(
-        "--by",
-        metavar="SCORE",
-        default="",
-        help="Rank by another score of the runs: an answer key, decided, without_quarantine or a rule. "
-        "[default: execution accuracy]",
-    )
-
-
-@click.command(
-    "leaderboard",
-    epilog="\b\nExamples:\n"
-    "  crosscheck leaderboard\n"
-    "  crosscheck leaderboard --benchmark bird-dev --html leaderboard.html\n"
-    "  crosscheck leaderboard --benchmark bird-dev --by arcwise\n"
-    "\nExit codes: 0 printed; 2 bad input.",
-)
-@options.record(LeaderboardOptions)
-def command(arguments: LeaderboardOptions) -> None:
+class Leaderboard(options.Page):
     """Rank the latest run of each backbone and pipeline by its execution accuracy, or by the score that --by names.
 
     Runs with the same questions are ranked together. Runs that saw the gold, repeated an answer (tag rerolled)
     or are not complete are listed apart, with the reason.
-    """
-    from tasks.core.errors import ConfigurationError, DataError, did_you_mean
-    from tasks.documents.html import html
-    from tasks.documents.terminal import print_document
-    from tasks.pages.leaderboard import leaderboard_document
-    from tasks.results.leaderboard import leaderboard
-    from tasks.results.run_record import json_of
-    from tasks.results.warehouse.runs import Warehouse
 
-    warehouse = Warehouse(arguments.read_folder.warehouse)
-    boards = leaderboard(warehouse, arguments.benchmark, arguments.by)
-    if arguments.benchmark is not None and not boards:
-        benchmarks = sorted({run.benchmark for run in warehouse.runs()})
-        raise DataError(
-            f'No run of "{arguments.benchmark}" is finished. {did_you_mean(arguments.benchmark, benchmarks)}'.strip()
-        )
-    if arguments.by and boards and not any(board.ranked for board in boards):
-        scores = {name for stored in warehouse.finished_runs() for name in stored.scores}
-        raise ConfigurationError(
-            f'No run that can be ranked has a score "{arguments.by}". {did_you_mean(arguments.by, sorted(scores))}'
-        )
-    document = leaderboard_document(boards)
-    arguments.write_page(lambda: html(document))
-    arguments.emit(
-        {"boards": [json_of(board) for board in boards]}, lambda stream: print_document(document, stream)
-    )
-    arguments.name_page()
+    Examples:
+      crosscheck leaderboard
+      crosscheck leaderboard --benchmark bird-dev --html leaderboard.html
+      crosscheck leaderboard --benchmark bird-dev --by arcwise
+
+    Exit codes: 0 printed; 2 bad input.
+    """
+
+    benchmark: Annotated[str | None, options.Metavar("NAME")] = None
+    """Only this benchmark."""
+    by: Annotated[str, options.Metavar("SCORE")] = ""
+    """Rank by another score of the runs: an answer key, decided, without_quarantine or a rule. [default: execution
+    accuracy]"""
+
+    def __call__(self) -> None:
+        from tasks.core.errors import ConfigurationError, DataError, did_you_mean
+        from tasks.pages.leaderboard import leaderboard_document
+        from tasks.results.leaderboard import leaderboard
+        from tasks.results.run_record import json_of
+
+        boards = leaderboard(self.warehouse, self.benchmark, self.by)
+        if self.benchmark is not None and not boards:
+            benchmarks = sorted({run.benchmark for run in self.warehouse.runs()})
+            raise DataError(
+                f'No run of "{self.benchmark}" is finished. {did_you_mean(self.benchmark, benchmarks)}'.strip()
+            )
+        if self.by and boards and not any(board.ranked for board in boards):
+            scores = {name for stored in self.warehouse.finished_runs() for name in stored.scores}
+            raise ConfigurationError(
+                f'No run that can be ranked has a score "{self.by}". {did_you_mean(self.by, sorted(scores))}'
+            )
+        document = leaderboard_document(boards)
+        self.write_page(lambda: document)
+        self.emit({"boards": [json_of(board) for board in boards]}, document)

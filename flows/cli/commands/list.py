@@ -1,57 +1,56 @@
 """`crosscheck list`."""
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import Annotated, Literal, TextIO, get_args
 
 import click
 import yaml
 
 from flows.cli import options
 
-KINDS = ("benchmarks", "backbones", "pipelines")
+Kind = Literal["benchmarks", "backbones", "pipelines"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ListOptions(options.Json):
-    """Options of `crosscheck list`."""
-
-    kinds: tuple[str, ...] = options.argument(nargs=-1, type=click.Choice(KINDS))
-
-
-@click.command(
-    "list",
-    epilog="\b\nExamples:\n  crosscheck list\n  crosscheck list pipelines\n  crosscheck list backbones --json"
-    "\n\nExit codes: 0 listed; 2 bad input.",
-)
-@options.record(ListOptions)
-def command(arguments: ListOptions) -> None:
+class List(options.Json):
     """List the available benchmarks, backbones and pipelines.
 
     Each is a YAML file in conf/, or comes from an installed package. To use your own file, give its
     path instead of a name.
+
+    Examples:
+      crosscheck list
+      crosscheck list pipelines
+      crosscheck list backbones --json
+
+    Exit codes: 0 listed; 2 bad input.
     """
-    from tasks.settings.home import find_conf
-    from tasks.settings.load import available, offered
 
-    conf = find_conf()
-    names = {
-        kind: {
-            **dict.fromkeys(offered(kind.removesuffix("s")), "from an installed package"),
-            **{name: _description(path) for name, path in available(conf, kind.removesuffix("s")).items()},
+    kinds: Annotated[tuple[Kind, ...], options.Argument()] = ()
+
+    def __call__(self) -> None:
+        from tasks.settings.home import find_conf
+        from tasks.settings.load import available, offered
+
+        conf = find_conf()
+        names = {
+            kind: {
+                **dict.fromkeys(offered(kind.removesuffix("s")), "from an installed package"),
+                **{
+                    name: _description(path) for name, path in available(conf, kind.removesuffix("s")).items()
+                },
+            }
+            for kind in self.kinds or get_args(Kind)
         }
-        for kind in arguments.kinds or KINDS
-    }
 
-    def show(stream: TextIO) -> None:
-        width = max((len(name) for entries in names.values() for name in entries), default=0)
-        for kind, entries in names.items():
-            click.echo(kind if os.environ.get("NO_COLOR") else click.style(kind, bold=True), stream)
-            for name, description in entries.items():
-                click.echo(f"  {name:<{width}}  {description}", stream)
+        def show(stream: TextIO) -> None:
+            width = max((len(name) for entries in names.values() for name in entries), default=0)
+            for kind, entries in names.items():
+                click.echo(kind if os.environ.get("NO_COLOR") else click.style(kind, bold=True), stream)
+                for name, description in entries.items():
+                    click.echo(f"  {name:<{width}}  {description}", stream)
 
-    arguments.emit(names, show)
+        self.emit(names, show)
 
 
 def _description(path: Path) -> str:

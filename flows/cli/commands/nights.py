@@ -2,11 +2,8 @@
 
 import asyncio
 import os
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import click
+from typing import TYPE_CHECKING, Annotated, Any
 
 from flows.cli import options
 
@@ -21,50 +18,37 @@ RUNS_SHOWN = 6
 """Evaluations that are listed at most, and runs of the last night; MLflow's page of all nights has the others."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class FileOptions(options.Output):
-    """Options of `crosscheck nights init` and `deploy`."""
-
-    file: Path = options.argument(
-        required=False, metavar="[FILE]", default=NAME, type=click.Path(dir_okay=False, path_type=Path)
-    )
-
-
-@click.command(
-    "init",
-    epilog="\b\nExample:\n  crosscheck nights init\n\nExit codes: 0 written; 2 bad input, or FILE exists.",
-)
-@options.record(FileOptions)
-def init(arguments: FileOptions) -> None:
+class Init(options.Output):
     """Write a FILE to begin with (default: nights.yaml).
 
     It has the schedule, the matrix of benchmarks, backbones and pipelines, and the limits, with a comment on each.
+
+    Example:
+      crosscheck nights init
+
+    Exit codes: 0 written; 2 bad input, or FILE exists.
     """
-    from flows.matrix.nights_file import TEMPLATE
-    from tasks.core.errors import ConfigurationError
 
-    try:
-        with arguments.file.open("x", encoding="utf-8") as file:
-            file.write(TEMPLATE)
-    except FileExistsError:
-        raise ConfigurationError(f"{arguments.file} exists. Name another file, or edit it.") from None
-    except OSError as error:
-        raise ConfigurationError(f"{arguments.file} cannot be written: {error.strerror}.") from None
-    arguments.emit(
-        {"file": str(arguments.file)},
-        lambda stream: click.echo(
-            f"Written to {arguments.file}. Edit it, then: crosscheck nights deploy", stream
-        ),
-    )
+    file: Annotated[Path, options.Argument("[FILE]")] = Path(NAME)
+
+    def __call__(self) -> None:
+        from flows.matrix.nights_file import TEMPLATE
+        from tasks.core.errors import ConfigurationError
+
+        try:
+            with self.file.open("x", encoding="utf-8") as file:
+                file.write(TEMPLATE)
+        except FileExistsError:
+            raise ConfigurationError(f"{self.file} exists. Name another file, or edit it.") from None
+        except OSError as error:
+            raise ConfigurationError(f"{self.file} cannot be written: {error.strerror}.") from None
+        self.emit(
+            {"file": str(self.file)},
+            f"Written to {self.file}. Edit it, then: crosscheck nights deploy",
+        )
 
 
-@click.command(
-    "deploy",
-    epilog="\b\nExamples:\n  crosscheck nights deploy\n  crosscheck nights deploy team/nights.yaml\n"
-    "\nExit codes: 0 deployed; 2 bad input, or Prefect's server does not answer or refuses.",
-)
-@options.record(FileOptions)
-def deploy(arguments: FileOptions) -> None:
+class Deploy(options.Output):
     """Deploy the nightly runs of FILE (default: nights.yaml).
 
     Workers run them in this working folder, unless a worker's CROSSCHECK_HOME names another. If you change FILE, deploy
@@ -72,91 +56,96 @@ def deploy(arguments: FileOptions) -> None:
 
     It replaces an earlier schedule at Prefect's server: that of `crosscheck up` for this working folder, or of
     PREFECT_API_URL.
+
+    Examples:
+      crosscheck nights deploy
+      crosscheck nights deploy team/nights.yaml
+
+    Exit codes: 0 deployed; 2 bad input, or Prefect's server does not answer or refuses.
     """
-    from flows.matrix.nights_file import read_nights
 
-    nights = read_nights(arguments.file)
-    here = _use_server(arguments)
-    from flows.evaluate.deployment import named_evaluations, settings_of
-    from flows.evaluate.forms import offering
-    from flows.matrix.nightly import night_limits
-    from flows.prefect.schedule import deploy_nights, read_status
-    from flows.prefect.settings import DEPLOYED_HOME
-    from flows.prefect.up import POOL
-    from tasks.core.wording import counted, shorten
-    from tasks.results.night_baseline import named_run
-    from tasks.results.warehouse.runs import Warehouse
+    file: Annotated[Path, options.Argument("[FILE]")] = Path(NAME)
 
-    settings = [settings_of(evaluation) for evaluation in nights.matrix.evaluations]
-    night_limits(settings, nights.finish_by, nights.budget_usd)
-    names = named_evaluations(nights.matrix)
-    nights.matrix.check_baselines({" | ".join(name) for name in names})
-    if here:  # workers elsewhere have runs of their own
-        warehouse = Warehouse(arguments.folder.warehouse)
-        for baseline in nights.matrix.baselines.values():
-            named_run(baseline, warehouse)
-    home = {DEPLOYED_HOME: str(arguments.folder.path)}
+    def __call__(self) -> None:
+        from flows.matrix.nights_file import read_nights
 
-    async def run() -> "NightsStatus":
-        with offering(nights.files):
-            await deploy_nights(POOL, nights.schedule, nights.timezone, nights.parameters, home)
-        return await read_status(POOL)
+        nights = read_nights(self.file)
+        here = _use_server(self)
+        from flows.evaluate.deployment import named_evaluations, settings_of
+        from flows.evaluate.forms import offering
+        from flows.matrix.nightly import night_limits
+        from flows.prefect.schedule import deploy_nights, read_status
+        from flows.prefect.settings import DEPLOYED_HOME
+        from flows.prefect.up import POOL
+        from tasks.core.wording import counted, shorten
+        from tasks.results.night_baseline import named_run
 
-    status = asyncio.run(run())
-    listed = shorten([" | ".join(name) for name in names], RUNS_SHOWN)
-    _show(arguments, status, deployed=f"Deployed: {counted(len(names), 'evaluation')} each night, {listed}.")
+        settings = [settings_of(evaluation) for evaluation in nights.matrix.evaluations]
+        night_limits(settings, nights.finish_by, nights.budget_usd)
+        names = named_evaluations(nights.matrix)
+        nights.matrix.check_baselines({" | ".join(name) for name in names})
+        if here:  # workers elsewhere have runs of their own
+            for baseline in nights.matrix.baselines.values():
+                named_run(baseline, self.warehouse)
+        home = {DEPLOYED_HOME: str(self.folder.path)}
+
+        async def run() -> "NightsStatus":
+            with offering(nights.files):
+                await deploy_nights(POOL, nights.schedule, nights.timezone, nights.parameters, home)
+            return await read_status(POOL)
+
+        status = asyncio.run(run())
+        listed = shorten([" | ".join(name) for name in names], RUNS_SHOWN)
+        _show(self, status, deployed=f"Deployed: {counted(len(names), 'evaluation')} each night, {listed}.")
 
 
-@click.command(
-    "status",
-    epilog="\b\nExamples:\n  crosscheck nights status\n  crosscheck nights status --json\n"
-    "\nExit codes: 0 shown, whatever the verdict; 2 bad input, or Prefect's server does not answer.",
-)
-@options.record(options.Output)
-def status(arguments: options.Output) -> None:
+class Status(options.Output):
     """Show the schedule, the next run, the workers and the last result.
 
     If the last nightly run ended without a result, it says so, and how it continues.
+
+    Examples:
+      crosscheck nights status
+      crosscheck nights status --json
+
+    Exit codes: 0 shown, whatever the verdict; 2 bad input, or Prefect's server does not answer.
     """
-    _use_server(arguments)
-    from flows.matrix.nightly import night_pages
-    from flows.prefect.schedule import read_status
-    from flows.prefect.up import POOL
-    from tasks.results.night import all_nights
 
-    nights = all_nights(arguments.read_folder)
-    pages = night_pages(nights[0], arguments.read_folder) if nights else None
-    _show(arguments, asyncio.run(read_status(POOL)), nights[0] if nights else None, pages)
+    def __call__(self) -> None:
+        _use_server(self)
+        from flows.matrix.nightly import night_pages
+        from flows.prefect.schedule import read_status
+        from flows.prefect.up import POOL
+        from tasks.results.night import all_nights
 
-
-@dataclass(frozen=True, kw_only=True)
-class RunOptions(options.Output):
-    """Options of `crosscheck nights run`."""
-
-    name: str | None = options.argument(required=False, metavar="[NAME]")
+        nights = all_nights(self.read_folder)
+        pages = night_pages(nights[0], self.read_folder) if nights else None
+        _show(self, asyncio.run(read_status(POOL)), nights[0] if nights else None, pages)
 
 
-@click.command(
-    "run",
-    epilog="\b\nExamples:\n  crosscheck nights run\n  crosscheck nights run 2026-11-21T01:30Z\n"
-    "      continues the nightly run of that name; what was paid for is reused\n"
-    "\nExit codes: 0 started; 2 bad input, none is deployed, or Prefect's server does not answer.",
-)
-@options.record(RunOptions)
-def run(arguments: RunOptions) -> None:
+class Run(options.Output):
     """Start a nightly run now, on the workers, with what is deployed.
 
     NAME is the name of a nightly run that ended without a result; without NAME it is a new one.
-    """
-    _use_server(arguments)
-    from flows.prefect.artifacts import prefect_page
-    from flows.prefect.schedule import start_night
 
-    flow_run = asyncio.run(start_night(arguments.name))
-    page = prefect_page(flow_run)
-    arguments.emit(
-        {"flow_run": flow_run, "page": page}, lambda stream: click.echo(f"Started: {page}", stream)
-    )
+    Examples:
+      crosscheck nights run
+      crosscheck nights run 2026-11-21T01:30Z
+          continues the nightly run of that name; what was paid for is reused
+
+    Exit codes: 0 started; 2 bad input, none is deployed, or Prefect's server does not answer.
+    """
+
+    name: Annotated[str | None, options.Argument("[NAME]")] = None
+
+    def __call__(self) -> None:
+        _use_server(self)
+        from flows.prefect.artifacts import prefect_page
+        from flows.prefect.schedule import start_night
+
+        flow_run = asyncio.run(start_night(self.name))
+        page = prefect_page(flow_run)
+        self.emit({"flow_run": flow_run, "page": page}, f"Started: {page}")
 
 
 def _use_server(arguments: options.Output) -> bool:
@@ -192,15 +181,13 @@ def _show(
 
     from pydantic_core import to_jsonable_python
 
-    from tasks.documents.terminal import print_document
-
     served = pages if pages and pages.served else None
     result: dict[str, Any] | None = None
     if last:
         result = {"name": last.name, "colour": last.colour, "mlflow": served.runs if served else {}}
     arguments.emit(
         to_jsonable_python(asdict(status) | {"last": result}),
-        lambda stream: print_document(_document(status, last, served, deployed), stream),
+        _document(status, last, served, deployed),
     )
 
 

@@ -1,74 +1,66 @@
 """`crosscheck runs`."""
 
-from dataclasses import dataclass
-from typing import TextIO
+from typing import Annotated, TextIO
 
 import click
+from annotated_types import Ge
 
 from flows.cli import options
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunsOptions(options.Output):
-    """Options of `crosscheck runs`."""
+class Runs(options.Output):
+    """List all runs, newest first.
 
-    benchmark: str | None = options.option(
-        "--benchmark", metavar="NAME", help="List only runs of this benchmark."
-    )
-    tag: tuple[str, ...] = options.option(
-        "--tag",
-        multiple=True,
-        metavar="KEY[=VALUE]",
-        help="List only runs with this tag. May be given several times.",
-    )
-    limit: int = options.number(
-        "--limit",
-        default=20,
-        help="List only the latest N runs.",
-    )
+    Examples:
+      crosscheck runs
+      crosscheck runs --benchmark bird-dev --limit 5
+      crosscheck runs --tag team=search
+      crosscheck compare latest~1 latest
 
+    Exit codes: 0 listed; 2 bad input.
+    """
 
-@click.command(
-    "runs",
-    epilog="\b\nExamples:\n  crosscheck runs\n  crosscheck runs --benchmark bird-dev --limit 5\n"
-    "  crosscheck runs --tag team=search\n"
-    "  crosscheck compare latest~1 latest\n"
-    "\nExit codes: 0 listed; 2 bad input.",
-)
-@options.record(RunsOptions)
-def command(arguments: RunsOptions) -> None:
-    """List all runs, newest first."""
-    from tasks.core.errors import DataError, did_you_mean
-    from tasks.documents.terminal import open_console, print_blocks
-    from tasks.pages.runs import runs_table
-    from tasks.results.warehouse.runs import Warehouse
+    benchmark: Annotated[str | None, options.Metavar("NAME")] = None
+    """List only runs of this benchmark."""
+    tag: Annotated[tuple[str, ...], options.Metavar("KEY[=VALUE]")] = ()
+    """List only runs with this tag. May be given several times."""
+    limit: Annotated[int, Ge(1)] = 20
+    """List only the latest N runs."""
 
-    warehouse = arguments.read_folder.warehouse
-    tags = [tag.partition("=")[::2] for tag in arguments.tag]
-    runs = Warehouse(warehouse).runs()
-    if (
-        arguments.benchmark
-        and (benchmarks := {run.benchmark for run in runs})
-        and arguments.benchmark not in benchmarks
-    ):
-        raise DataError(
-            f'There is no run of "{arguments.benchmark}". {did_you_mean(arguments.benchmark, sorted(benchmarks))}'
-        )
-    records = [
-        run
-        for run in runs
-        if arguments.benchmark in (None, run.benchmark)
-        and all(key in run.tags and value in ("", run.tags[key]) for key, value in tags)
-    ]
+    def __call__(self) -> None:
+        from tasks.core.errors import DataError, did_you_mean
+        from tasks.documents.terminal import open_console, print_blocks
+        from tasks.pages.runs import runs_table
+        from tasks.results.warehouse.runs import Warehouse
 
-    def show(stream: TextIO) -> None:
-        if records:
-            table = runs_table(records, arguments.limit, more="; --limit shows more")
-            print_blocks(open_console(stream), (table,))
-            return
-        of = f" of {arguments.benchmark}" if arguments.benchmark else ""
-        of += f" with the tag {' and '.join(arguments.tag)}" if arguments.tag else ""
-        click.echo(f'There is no run{of} in {warehouse} yet. Start one with "crosscheck evaluate".', stream)
+        warehouse = self.read_folder.warehouse
+        tags = [tag.partition("=")[::2] for tag in self.tag]
+        runs = Warehouse(warehouse).runs()
+        if (
+            self.benchmark
+            and (benchmarks := {run.benchmark for run in runs})
+            and self.benchmark not in benchmarks
+        ):
+            raise DataError(
+                f'There is no run of "{self.benchmark}". {did_you_mean(self.benchmark, sorted(benchmarks))}'
+            )
+        records = [
+            run
+            for run in runs
+            if self.benchmark in (None, run.benchmark)
+            and all(key in run.tags and value in ("", run.tags[key]) for key, value in tags)
+        ]
 
-    listed = [run.model_dump(mode="json") for run in records[: arguments.limit]]
-    arguments.emit({"runs": listed, "total": len(records)}, show)
+        def show(stream: TextIO) -> None:
+            if records:
+                table = runs_table(records, self.limit, more="; --limit shows more")
+                print_blocks(open_console(stream), (table,))
+                return
+            of = f" of {self.benchmark}" if self.benchmark else ""
+            of += f" with the tag {' and '.join(self.tag)}" if self.tag else ""
+            click.echo(
+                f'There is no run{of} in {warehouse} yet. Start one with "crosscheck evaluate".', stream
+            )
+
+        listed = [run.model_dump(mode="json") for run in records[: self.limit]]
+        self.emit({"runs": listed, "total": len(records)}, show)

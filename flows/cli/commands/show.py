@@ -1,10 +1,10 @@
 """`crosscheck show`."""
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import Annotated, TextIO
 
 import click
+from annotated_types import Ge
 
 from flows.cli import options
 from tasks.core.errors import ConfigurationError
@@ -12,117 +12,115 @@ from tasks.core.errors import ConfigurationError
 DEFAULT_PAGE = "reports/RUN.html"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ShowOptions(options.Details, options.Files):
-    """Options of `crosscheck show`."""
-
-    run: str = options.argument(metavar="RUN")
-    question: str | None = options.argument(metavar="[QUESTION]", required=False)
-    wrong: bool = options.flag("--wrong", "List the questions with a wrong answer.")
-    unanswered: bool = options.flag("--unanswered", "List the questions without an answer.")
-    limit: int = options.number("--limit", default=20, help="List at most N questions of each kind.")
-    prompts: bool = options.flag("--prompts", "With QUESTION: print whole prompts and replies.")
-    rows: int = options.number(
-        "--rows", default=5, help="With QUESTION, or on the page: rows of each result."
-    )
-    html: str | None = options.option(
-        "--html",
-        metavar="[FILE]",
-        is_flag=False,
-        flag_value=DEFAULT_PAGE,
-        help="Write the run as one HTML page with every question, or with --wrong the wrong ones. Without FILE it is "
-        "reports/RUN.html in the working folder.",
-    )
-    open: bool = options.flag("--open", "Write the page, and open it in a browser.")
-
-
-@click.command(
-    "show",
-    epilog="\b\nExamples:\n"
-    "  crosscheck show latest\n"
-    "      score, problems, stages, cost and the comparison with the previous run\n"
-    "  crosscheck show latest --details\n"
-    "      also by difficulty and database, causes, calls, and the wrong questions\n"
-    "  crosscheck show latest~1 --wrong --limit 100\n"
-    "  crosscheck show 20261121-020000-3f9a1c 717\n"
-    "      a question: verdict, predicted and gold SQL with their difference, both results, stages\n"
-    "  crosscheck show latest 717 --prompts\n"
-    "      also whole prompts and replies\n"
-    "  crosscheck show latest --open\n"
-    "      every question on one page: stages, prompts, replies, both results\n"
-    "  crosscheck show latest --wrong --html wrong.html\n"
-    "\nRUN is an id, its beginning, MLflow's id, `latest` or `latest~1`; `crosscheck runs` lists the runs.\n"
-    "The page loads nothing and can be sent by mail; MLflow gets it as an artifact of the run.\n"
-    "\nExit codes: 0 shown; 2 bad input.",
-)
-@options.record(ShowOptions)
-def command(arguments: ShowOptions) -> None:
+class Show(options.Details, options.Files):
     """Show a RUN, or a QUESTION of it by its id with everything that is known about it.
 
     The gold SQL is shown for reading only. Prompts and replies come from the reply cache; the offline backbone and
     recordings run again at no cost. No other model is called.
+
+    Examples:
+      crosscheck show latest
+          score, problems, stages, cost and the comparison with the previous run
+      crosscheck show latest --details
+          also by difficulty and database, causes, calls, and the wrong questions
+      crosscheck show latest~1 --wrong --limit 100
+      crosscheck show 20261121-020000-3f9a1c 717
+          a question: verdict, predicted and gold SQL with their difference, both results, stages
+      crosscheck show latest 717 --prompts
+          also whole prompts and replies
+      crosscheck show latest --open
+          every question on one page: stages, prompts, replies, both results
+      crosscheck show latest --wrong --html wrong.html
+
+    RUN is an id, its beginning, MLflow's id, `latest` or `latest~1`; `crosscheck runs` lists the runs.
+    The page loads nothing and can be sent by mail; MLflow gets it as an artifact of the run.
+
+    Exit codes: 0 shown; 2 bad input.
     """
-    if arguments.question is not None and (arguments.wrong or arguments.unanswered):
-        raise ConfigurationError("--wrong and --unanswered list questions: leave QUESTION out.")
-    if arguments.question is not None and (arguments.html is not None or arguments.open):
-        raise ConfigurationError("--html and --open write the page of a run: leave QUESTION out.")
-    if arguments.question is None and arguments.prompts:
-        raise ConfigurationError("--prompts needs a question: crosscheck show RUN QUESTION --prompts.")
-    if arguments.html is not None or arguments.open:
-        _write_page(arguments)
-        return
-    (stored,) = arguments.read_runs(arguments.run, question_id=arguments.question)
-    if arguments.question is not None:
-        from flows.evaluate.question_view import COMPARED, QuestionDocument, find_question, view_questions
-        from flows.pages.question import print_question
 
-        score = find_question(stored, arguments.question)
-        (viewed,) = view_questions(stored, [score], arguments.folders, rows=arguments.rows, compared=COMPARED)
-        document = QuestionDocument.model_validate(viewed) if arguments.as_json else None
-        arguments.emit(document, lambda stream: print_question(viewed, stream, whole=arguments.prompts))
-        return
-    from flows.evaluate.run_view import ListedQuestion, view_run
-    from flows.pages.question import print_lists
-    from flows.runtime.summary import print_summary
-    from tasks.results.run_record import json_of
+    run: Annotated[str, options.Argument("RUN")]
+    question: Annotated[str | None, options.Argument("[QUESTION]")] = None
+    wrong: bool = False
+    """List the questions with a wrong answer."""
+    unanswered: bool = False
+    """List the questions without an answer."""
+    limit: Annotated[int, Ge(1)] = 20
+    """List at most N questions of each kind."""
+    prompts: bool = False
+    """With QUESTION: print whole prompts and replies."""
+    rows: Annotated[int, Ge(1)] = 5
+    """With QUESTION, or on the page: rows of each result."""
+    html: Annotated[
+        str | None, options.Metavar("[FILE]"), options.More(is_flag=False, flag_value=DEFAULT_PAGE)
+    ] = None
+    """Write the run as one HTML page with every question, or with --wrong the wrong ones. Without FILE it is
+    reports/RUN.html in the working folder."""
+    open: bool = False
+    """Write the page, and open it in a browser."""
 
-    view = view_run(stored, arguments.folders)
-    only = arguments.wrong or arguments.unanswered
-    kinds = {"wrong": view.wrong, "unanswered": view.unanswered}
-    listed = {kind: rows for kind, rows in kinds.items() if getattr(arguments, kind) or not only}
+    def __call__(self) -> None:
+        if self.question is not None and (self.wrong or self.unanswered):
+            raise ConfigurationError("--wrong and --unanswered list questions: leave QUESTION out.")
+        if self.question is not None and (self.html is not None or self.open):
+            raise ConfigurationError("--html and --open write the page of a run: leave QUESTION out.")
+        if self.question is None and self.prompts:
+            raise ConfigurationError("--prompts needs a question: crosscheck show RUN QUESTION --prompts.")
+        if self.html is not None or self.open:
+            self._write_page()
+            return
+        (stored,) = self.read_runs(self.run, question_id=self.question)
+        if self.question is not None:
+            from flows.evaluate.question_view import COMPARED, QuestionDocument, find_question, view_questions
+            from flows.pages.question import print_question
 
-    def show(stream: TextIO) -> None:
-        if not only:
-            print_summary(view.record, arguments.folder, stream, details=arguments.details, ended=False)
-        if only or arguments.details:
-            print_lists(view, listed, arguments.limit, stream)
+            score = find_question(stored, self.question)
+            (viewed,) = view_questions(stored, [score], self.folders, rows=self.rows, compared=COMPARED)
+            document = QuestionDocument.model_validate(viewed) if self.as_json else None
+            self.emit(document, lambda stream: print_question(viewed, stream, whole=self.prompts))
+            return
+        from flows.evaluate.run_view import ListedQuestion, view_run
+        from flows.pages.question import print_lists
+        from flows.runtime.summary import print_summary
+        from tasks.results.run_record import json_of
 
-    first = {kind: rows[: arguments.limit] for kind, rows in listed.items()} if arguments.as_json else {}
-    lines = {kind: [json_of(ListedQuestion.of(view, row)) for row in rows] for kind, rows in first.items()}
-    arguments.emit(json_of(view.record) | {"listed": lines}, show)
+        view = view_run(stored, self.folders)
+        only = self.wrong or self.unanswered
+        kinds = {"wrong": view.wrong, "unanswered": view.unanswered}
+        listed = {kind: rows for kind, rows in kinds.items() if getattr(self, kind) or not only}
 
+        def show(stream: TextIO) -> None:
+            if not only:
+                print_summary(view.record, self.folder, stream, details=self.details, ended=False)
+            if only or self.details:
+                print_lists(view, listed, self.limit, stream)
 
-def _write_page(arguments: ShowOptions) -> None:
-    from flows.pages.run_page import write_report
+        first = {kind: rows[: self.limit] for kind, rows in listed.items()} if self.as_json else {}
+        lines = {
+            kind: [json_of(ListedQuestion.of(view, row)) for row in rows] for kind, rows in first.items()
+        }
+        self.emit(json_of(view.record) | {"listed": lines}, show)
 
-    file = None if arguments.html in (None, DEFAULT_PAGE) else Path(str(arguments.html))
-    with arguments.progress() as progress:
-        written = write_report(
-            arguments.run, arguments.folders, progress, file, only_wrong=arguments.wrong, rows=arguments.rows
+    def _write_page(self) -> None:
+        from flows.pages.run_page import write_report
+
+        file = None if self.html in (None, DEFAULT_PAGE) else Path(str(self.html))
+        with self.progress() as progress:
+            written = write_report(
+                self.run, self.folders, progress, file, only_wrong=self.wrong, rows=self.rows
+            )
+        in_mlflow = (
+            f"It is not in MLflow: {written.problem}"
+            if written.problem
+            else "In MLflow it is the run's artifact report.html."
         )
-    in_mlflow = (
-        f"It is not in MLflow: {written.problem}"
-        if written.problem
-        else "In MLflow it is the run's artifact report.html."
-    )
-    arguments.emit(
-        {
-            "run_id": written.run_id,
-            "page": str(written.path),
-            "bytes": written.size,
-            "mlflow": written.problem or "logged",
-        },
-        lambda stream: print(f"The page is {written.path}.\n{in_mlflow}", file=stream),
-    )
-    if arguments.open:
-        click.launch(written.path.as_uri())
+        self.emit(
+            {
+                "run_id": written.run_id,
+                "page": str(written.path),
+                "bytes": written.size,
+                "mlflow": written.problem or "logged",
+            },
+            f"The page is {written.path}.\n{in_mlflow}",
+        )
+        if self.open:
+            click.launch(written.path.as_uri())

@@ -1,34 +1,30 @@
 """`crosscheck status`."""
 
-from dataclasses import dataclass
-
-import click
+from typing import Annotated
 
 from flows.cli import options
 
 
-@dataclass(frozen=True, kw_only=True)
-class StatusOptions(options.Output):
-    """Options of `crosscheck status`."""
+class Status(options.Output):
+    """Show what the working folder holds: each store with its size, and what `crosscheck clean` would free.
 
-    keep: str = options.option(
-        "--keep", default="30d", metavar="AGE", help="Same as `crosscheck clean --keep`."
-    )
+    Examples:
+      crosscheck status
+      crosscheck status --json
 
+    Exit codes: 0 shown; 2 bad input.
+    """
 
-@click.command(
-    "status",
-    epilog="\b\nExamples:\n  crosscheck status\n  crosscheck status --json\n\nExit codes: 0 shown; 2 bad input.",
-)
-@options.record(StatusOptions)
-def command(arguments: StatusOptions) -> None:
-    """Show what the working folder holds: each store with its size, and what `crosscheck clean` would free."""
-    from flows.evaluate.working_folder import FolderDocument, not_ours, open_folder, print_holdings
-    from tasks.results.run_record import json_of
-    from tasks.settings.evaluation import Keep, age
+    keep: Annotated[str, options.Metavar("AGE")] = "30d"
+    """Same as `crosscheck clean --keep`."""
 
-    age(arguments.keep)
-    folder = open_folder(arguments.read_folder, Keep.of_options(age=arguments.keep))
-    holdings = folder.holdings()
-    document = json_of(FolderDocument.of(folder, holdings)) | {"elsewhere": not_ours(arguments.read_folder)}
-    arguments.emit(document, lambda stream: print_holdings(folder, holdings, stream))
+    def __call__(self) -> None:
+        from flows.evaluate.working_folder import FolderDocument, not_ours, open_folder, print_holdings
+        from tasks.results.run_record import json_of
+        from tasks.settings.evaluation import Keep, age
+
+        age(self.keep)
+        folder = open_folder(self.read_folder, Keep.of_options(age=self.keep))
+        holdings = folder.holdings()
+        document = json_of(FolderDocument.of(folder, holdings)) | {"elsewhere": not_ours(self.read_folder)}
+        self.emit(document, lambda stream: print_holdings(folder, holdings, stream))
