@@ -322,12 +322,15 @@ class Files(Data, Output):
 
         return Folders(find_data(self.data), self.folder)
 
-    def chosen(self, **names: Any) -> "EvaluationSettings":
-        """Return the settings of an evaluation by the fields of `EvaluationChoice`; the folders are these."""
+    def settings_of(self, **others: Any) -> "EvaluationSettings":
+        """Return the settings of an evaluation: fields of `EvaluationChoice` have the values of options or others."""
         from tasks.settings.assemble import evaluation_settings
         from tasks.settings.evaluation import EvaluationChoice
 
-        return evaluation_settings(EvaluationChoice.of_options(data=self.data, home=self.home, **names))
+        own = {
+            name: getattr(self, name) for name in EvaluationChoice.model_fields if name in self.model_fields
+        }
+        return evaluation_settings(EvaluationChoice.of_options(**own | others))
 
 
 class Page(Output):
@@ -428,15 +431,3 @@ class Labels(Command):
 
 class Evaluation(Benchmark, Backbone, Questions, Overrides, Files):
     """Options of an evaluation, except its pipeline."""
-
-    def settings(self, pipeline: str, *overrides: str, **more: Any) -> "EvaluationSettings":
-        """Return the settings of the options, with further values of `--set` and fields of `EvaluationChoice`."""
-        return self.chosen(
-            benchmark=self.benchmark,
-            backbone=self.backbone,
-            pipeline=pipeline,
-            overrides=(*self.overrides, *overrides),
-            limit=self.limit,
-            questions=self.questions,
-            **more,
-        )

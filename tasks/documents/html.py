@@ -103,7 +103,7 @@ def _environment() -> "Environment":
         lstrip_blocks=True,
         finalize=_finalize,
     )
-    environment.filters |= {"counted": wording.counted, "inline": _inline, "model.plain": model.plain}
+    environment.filters |= {"counted": wording.counted, "inline": _inline, "plain": model.plain}
     environment.globals |= {"Scale": Scale, "mark_sql": mark_sql, "draw": _draw, "cells": _cells}
     return environment
 

@@ -57,12 +57,7 @@ class Answer(options.Backbone, options.Pipeline, options.Overrides, options.File
         from tasks.settings.pipeline import without_demonstrations
 
         none = self.demonstrations == "none"
-        settings = self.chosen(
-            benchmark=DEFAULT_BENCHMARK if none else self.demonstrations,
-            backbone=self.backbone,
-            pipeline=self.pipeline,
-            overrides=self.overrides,
-        )
+        settings = self.settings_of(benchmark=DEFAULT_BENCHMARK if none else self.demonstrations)
         if not none:
             return settings
         return settings.model_copy(update={"pipeline": without_demonstrations(settings.pipeline)})

@@ -143,7 +143,7 @@ class Evaluate(options.Evaluation, options.Pipeline, options.Labels, options.Det
         from tasks.backbone.kind import kind_of
 
         traced = ("tracking.genai_evaluation=true",) if self.genai_evaluation else ()
-        settings = self.settings(self.pipeline, *traced, record=self.record, shards=self.shards)
+        settings = self.settings_of(overrides=(*self.overrides, *traced))
         control = Control(progress, tags=self.labels)
         if self.details and kind_of(settings.backbone).paid:
             progress.note(longest_call(settings.backbone))

@@ -66,9 +66,4 @@ class Judge(options.Questions, options.Files):
 
         if others := [text for text in self.overrides if not text.startswith("backbone.")]:
             raise ConfigurationError(f"--set {others[0]}: only backbone.* can be set here.")
-        return self.chosen(
-            benchmark=DEFAULT_BENCHMARK,
-            backbone=self.backbone,
-            pipeline="zero-shot",
-            overrides=self.overrides,
-        )
+        return self.settings_of(benchmark=DEFAULT_BENCHMARK, pipeline="zero-shot")

@@ -33,7 +33,7 @@ class Prepare(options.Evaluation):
         from flows.runtime.control import Control
         from tasks.documents.text import visible
 
-        settings = self.settings("rsl-sql")
+        settings = self.settings_of(pipeline="rsl-sql")
         with open_progress(sys.stderr) as progress:
             control = Control(progress)
             with launched(settings, control) as prefect:

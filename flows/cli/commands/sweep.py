@@ -99,11 +99,5 @@ class Sweep(options.Benchmark, options.Questions, options.Overrides, options.Lab
 
     def settings(self, backbone: str, pipeline: str, varied: tuple[str, ...]) -> "EvaluationSettings":
         """Return the settings of one cell."""
-        return self.chosen(
-            benchmark=self.benchmark,
-            backbone=backbone,
-            pipeline=pipeline,
-            overrides=(*self.overrides, *varied),
-            limit=self.limit,
-            questions=self.questions,
-        )
+        overrides = (*self.overrides, *varied)
+        return self.settings_of(backbone=backbone, pipeline=pipeline, overrides=overrides)
