@@ -19,7 +19,7 @@ from pydantic import BeforeValidator, PlainSerializer, TypeAdapter
 from tasks.core.files import atomic_write_text
 from tasks.core.wording import counts, money, number, percent, signed
 from tasks.documents.html import Scale, render
-from tasks.results.curves import candidate_figure, turn_figure
+from tasks.results.curves import figures
 from tasks.results.mlflow.standing import SCORE, score_in_words
 from tasks.results.parameters import flatten
 from tasks.results.predictions import FILE, submission, table
@@ -281,8 +281,7 @@ def closing(record: RunRecord, report: Report, completion: Completion) -> Packag
         answers.file_name: answers.text.encode("utf-8", "replace"),
         "figures/ex_by_stage.svg": stage_figure(report, title),
         "figures/fixed_and_broken.svg": change_figure(report, title),
-        "figures/candidates.svg": candidate_figure(record.metrics.get("candidates"), title),
-        "figures/turns.svg": turn_figure(record.metrics.get("turns"), title),
+        **dict(figures(record.metrics, title)),
         **{path: page.encode("utf-8", "replace") for path, page in pages.items()},
         FILE: table(report, record.settings_of("benchmark")).encode("utf-8", "replace"),
     }

@@ -16,7 +16,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_r
 from tasks.core.errors import CrosscheckError, DataError
 from tasks.core.files import atomic_create
 from tasks.database.sqlite_files import locked_folder
-from tasks.results.warehouse.rows import UnknownFileError, create_tables, has_tables
+from tasks.results.warehouse.rows import UnknownFileError, check_tables, create_tables
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -47,22 +47,13 @@ class WarehouseFile:
     def reading(self) -> "Iterator[DuckDBPyConnection]":
         """Open an existing file for reading."""
         with self._open(read_only=True) as connection:
-            empty = not has_tables(connection)
-            if not empty:
-                yield connection
-        if empty:
-            with self.writing():
-                pass
-            with self._open(read_only=True) as connection:
-                yield connection
+            yield connection
 
     @contextmanager
     def writing(self) -> "Iterator[DuckDBPyConnection]":
         """Open the file for one transaction, which ends with the block and is undone when the block fails."""
         with self._open(read_only=False) as connection:
             connection.begin()
-            if not has_tables(connection):
-                create_tables(connection)
             yield connection
             connection.commit()
 
@@ -79,6 +70,7 @@ class WarehouseFile:
         with _ONE_AT_A_TIME:
             connection = self._connect(read_only)
             try:
+                check_tables(connection)
                 yield connection
             except UnknownFileError as error:
                 raise DataError(f"The results warehouse {self.path} {error}") from None
@@ -125,15 +117,19 @@ class WarehouseFile:
         return self._connect_once(read_only)
 
     def _create(self) -> None:
-        """Create an empty database, whole or not at all: DuckDB locks a file only after it has created it."""
+        """Create a database without runs, whole or not at all: DuckDB locks a file only after it has created it."""
         import duckdb
 
         with locked_folder(self.path.parent):
             if self.path.exists():
                 return
             self.path.with_name(f"{self.path.name}.wal").unlink(missing_ok=True)  # of a file that was removed
-            with atomic_create(self.path) as draft:
-                duckdb.connect(str(draft), config=_NO_EXTENSIONS).close()
+            with (
+                atomic_create(self.path) as draft,
+                duckdb.connect(str(draft), config=_NO_EXTENSIONS) as connection,
+            ):
+                create_tables(connection)
+                connection.close()
 
     def _inode(self) -> int | None:
         return self.path.stat().st_ino if self.path.exists() else None

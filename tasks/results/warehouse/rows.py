@@ -210,15 +210,13 @@ class UnknownFileError(Exception):
     """DuckDB file that is not a warehouse of this layout."""
 
 
-def has_tables(connection: "DuckDBPyConnection") -> bool:
-    """Return whether a file has the tables; an empty file has none.
+def check_tables(connection: "DuckDBPyConnection") -> None:
+    """Check that a file has the tables.
 
     Raises:
         UnknownFileError: the file is not Crosscheck's, or of another layout.
     """
     tables = {row[0] for row in connection.execute("SHOW TABLES").fetchall()}
-    if not tables:
-        return False
     if "crosscheck_schema" not in tables:
         raise UnknownFileError("was not written by Crosscheck. Move it away.")
     ((layout,),) = connection.execute("SELECT version FROM crosscheck_schema").fetchall()
@@ -228,7 +226,6 @@ def has_tables(connection: "DuckDBPyConnection") -> bool:
             "working folder (--home or CROSSCHECK_HOME), or move the file away. A copy of replies.sqlite in the new "
             "folder saves paying for its replies again."
         )
-    return True
 
 
 def create_tables(connection: "DuckDBPyConnection") -> None:

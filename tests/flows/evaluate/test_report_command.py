@@ -91,10 +91,7 @@ def test_the_page_says_what_changed_since_the_run_before_and_links_to_the_leader
     keep(home, asked, judged(asked))
     second = Path(run_here("show", "latest", "--html", "--json").json["page"])
     page = second.read_text(encoding="utf-8")
-    assert (
-        "1 question broken, 0 fixed" in page
-        and "this run is −33.33 points" in page
-    )
+    assert "1 question broken, 0 fixed" in page and "this run is −33.33 points" in page
     assert f"crosscheck compare {first.stem} {second.stem}" in page
     assert '<a href="leaderboard.html">' in page
     assert f'<a href="{second.name}">' in (home.reports / "leaderboard.html").read_text(encoding="utf-8")
