@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 1_088,
-    "flows/cli": 3_680,
+    "flows/cli": 3_600,
     "flows/evaluate": 7_156,
     "flows/matrix": 1_134,
     "flows/pages": 1_530,
@@ -23,9 +23,9 @@ BUDGETS = {
     "tasks/benchmarks": 3_967,
     "tasks/core": 1_299,
     "tasks/database": 5_708,
-    "tasks/documents": 1_478,
-    "tasks/pages": 3_099,
-    "tasks/results": 7_493,
+    "tasks/documents": 1_420,
+    "tasks/pages": 3_080,
+    "tasks/results": 7_475,
     "tasks/retrieval": 1_609,
     "tasks/scoring": 5_474,
     "tasks/settings": 2_154,
@@ -33,7 +33,7 @@ BUDGETS = {
     "tasks/stages": 3_378,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 346
+MAX_MODULES = 336
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02

@@ -12,7 +12,7 @@ import pytest
 from matplotlib import image
 from matplotlib.figure import Figure
 
-from flows.cli.commands.plot import Kind as Offered
+from flows.cli.commands.paper import Kind as Offered
 from tasks.core.errors import ConfigurationError, DataError
 from tasks.pages.plots import KINDS, labels, plot, save
 from tasks.results.build_record import record_of
