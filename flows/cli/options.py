@@ -27,10 +27,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TextIO, get
 
 import click
 from annotated_types import Ge, Gt, Le, Lt
+from click.shell_completion import CompletionItem
 from pydantic import BaseModel, ConfigDict
 
-from flows.cli import completion
 from flows.runtime.output import emit_json, write_page
+from tasks.core.errors import CrosscheckError
 from tasks.settings.base import Metavar as Metavar
 from tasks.settings.evaluation import EvaluationNames, QuestionSelection
 
@@ -40,10 +41,75 @@ if TYPE_CHECKING:
     from flows.runtime.control import Progress
     from flows.runtime.folders import Folders
     from tasks.documents.model import Document
-    from tasks.results.run_record import RunRecord
+    from tasks.results.run_record import RunHeader, RunRecord
     from tasks.results.warehouse.runs import Warehouse
     from tasks.settings.evaluation import EvaluationSettings
     from tasks.settings.home import Home
+
+
+Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+
+def names(kind: str) -> Complete:
+    """Return the completion of a name in `conf/` or of an installed package, else of a file.
+
+    Args:
+        kind: "benchmark", "backbone" or "pipeline".
+    """
+
+    def complete(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+        from tasks.settings.load import known_names
+
+        try:
+            known = known_names(kind)
+        except CrosscheckError:  # an error message would be taken for a value
+            known = []
+        items = [CompletionItem(name) for name in known if name.startswith(begun)]
+        return items or [CompletionItem(begun, type="file")]
+
+    return complete
+
+
+def _runs(context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Complete the id of a run, newest first."""
+    from tasks.results.warehouse.runs import Warehouse
+    from tasks.settings.home import find_home
+
+    try:
+        runs = Warehouse(find_home(context.params.get("home"), make=False).warehouse, wait_s=1.0).runs()
+    except CrosscheckError:
+        return []
+    matching = [
+        ("latest", "the last finished run"),
+        *((run.run_id, _described(run)) for run in runs),
+    ]
+    return [CompletionItem(name, help=text) for name, text in matching if name.startswith(begun)]
+
+
+def _described(run: "RunHeader") -> str:
+    """Describe a run for the shell: its score, if it has one, and what was evaluated."""
+    from tasks.core.wording import percent_and_counts
+
+    score = percent_and_counts(run.accuracy) if run.accuracy else run.status
+    return f"{score}  {run.backbone} | {run.pipeline} on {run.benchmark}"
+
+
+def _path(kind: str) -> Complete:
+    return lambda _context, _parameter, begun: [CompletionItem(begun, type=kind)]
+
+
+BY_METAVAR = {
+    "FILE": _path("file"),
+    "DATABASE": _path("file"),
+    "FOLDER": _path("dir"),
+    "RUN": _runs,
+    "RUN...": _runs,
+    "[RUN]": _runs,
+}
+"""Completion of values by what `--help` calls them."""
+BY_FIELD = {kind: names(kind) for kind in ("benchmark", "backbone", "pipeline")}
+"""Completion of values by the name of their option."""
+
 
 OPTIONS = "Options"
 """Heading of the options that name none."""
@@ -149,7 +215,7 @@ def _parameter(name: str, field: "FieldInfo") -> tuple[bool, click.Parameter]:
     if default not in (None, ()):
         attributes["default"] = default
     metavar = str(notes.get(Argument) or notes.get(Metavar) or ("N" if kind is int else "")) or None
-    complete = completion.BY_FIELD.get(name) or completion.BY_METAVAR.get(metavar or "")
+    complete = BY_FIELD.get(name) or BY_METAVAR.get(metavar or "")
     if complete:
         attributes["shell_complete"] = complete
     more = notes.get(More) or More()
