@@ -48,9 +48,9 @@ from tasks.results.comparison import (
     SettingChange,
     Side,
     VariantContrast,
+    as_table,
 )
 from tasks.results.curves import candidate_chart
-from tasks.results.metric_rows import as_table
 from tasks.scoring.repeated import RepeatedTest
 from tasks.scoring.score import CONFIDENCE, Accuracy
 from tasks.scoring.significance import PairedTest

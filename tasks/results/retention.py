@@ -16,9 +16,8 @@ from tasks.database.keyed_store import DAY_S, TABLE
 from tasks.results.night import Night
 from tasks.results.night_baseline import Pin
 from tasks.results.run_record import RunHeader
-from tasks.results.warehouse.duckdb_file import WarehouseFile
-from tasks.results.warehouse.rows import TABLES_OF_A_RUN
 from tasks.results.warehouse.run_names import find_run
+from tasks.results.warehouse.tables import TABLES_OF_A_RUN, WarehouseFile
 from tasks.settings.evaluation import PINNED, Keep, age
 
 

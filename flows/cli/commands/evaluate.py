@@ -151,7 +151,7 @@ class Evaluate(options.Evaluation, options.Pipeline, options.Labels, options.Det
 
     def _open_page(self, run_id: str) -> None:
         """Write the page of a run and open it in a browser."""
-        from flows.pages.run_page import write_report
+        from flows.pages.viewer import write_report
 
         with self.progress() as progress:
             written = write_report(run_id, self.folders, progress)

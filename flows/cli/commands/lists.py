@@ -33,7 +33,7 @@ class Runs(options.Output):
     def __call__(self) -> None:
         from tasks.core.errors import DataError, did_you_mean
         from tasks.documents.terminal import open_console, print_blocks
-        from tasks.pages.runs import runs_table
+        from tasks.pages.lists import runs_table
         from tasks.results.warehouse.runs import Warehouse
 
         warehouse = self.read_folder.warehouse
@@ -91,7 +91,7 @@ class Leaderboard(options.Page):
 
     def __call__(self) -> None:
         from tasks.core.errors import ConfigurationError, DataError, did_you_mean
-        from tasks.pages.leaderboard import leaderboard_document
+        from tasks.pages.lists import leaderboard_document
         from tasks.results.leaderboard import leaderboard
         from tasks.results.run_record import json_of
 

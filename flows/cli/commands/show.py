@@ -101,7 +101,7 @@ class Show(options.Details, options.Files):
         self.emit(json_of(view.record) | {"listed": lines}, show)
 
     def _write_page(self) -> None:
-        from flows.pages.run_page import write_report
+        from flows.pages.viewer import write_report
 
         file = None if self.html in (None, DEFAULT_PAGE) else Path(str(self.html))
         with self.progress() as progress:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tasks.documents.html import html
-from tasks.pages.leaderboard import leaderboard_document, write_leaderboard
+from tasks.pages.lists import leaderboard_document, write_leaderboard
 from tasks.results.build_record import record_of
 from tasks.results.leaderboard import Board, leaderboard
 from tasks.results.retention import Retention, WarehouseRows

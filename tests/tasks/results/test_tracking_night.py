@@ -11,7 +11,7 @@ from tasks.core.errors import DataError
 from tasks.core.wording import duration
 from tasks.documents.html import html
 from tasks.documents.markdown import markdown
-from tasks.pages.leaderboard import write_leaderboard
+from tasks.pages.lists import write_leaderboard
 from tasks.pages.night import night_document
 from tasks.pages.night_evaluation import decline, earlier, facts, paid
 from tasks.results.night import (

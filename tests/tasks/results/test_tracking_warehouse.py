@@ -17,8 +17,8 @@ from tasks.core.outcome import Failure, Usage
 from tasks.results.build_record import record_of
 from tasks.results.retention import Retention, WarehouseRows
 from tasks.results.warehouse import runs
-from tasks.results.warehouse.duckdb_file import WarehouseBusyError
 from tasks.results.warehouse.runs import Warehouse
+from tasks.results.warehouse.tables import WarehouseBusyError
 from tasks.scoring.report import QuestionScore, Verdict
 from tests.tasks.results.samples import make_report, make_run, report_of, verdict
 
