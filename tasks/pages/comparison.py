@@ -25,6 +25,7 @@ from tasks.documents.model import (
     Span,
     Table,
     Tone,
+    reading,
 )
 from tasks.documents.text import folded
 from tasks.pages.repeats import SEVERAL_RUNS_TEST, repeated_blocks
@@ -247,7 +248,7 @@ def comparison_document(comparison: Comparison, shown: int | None = None) -> Doc
         ),
         result.reason,
         TONES[result.better],
-        (Section("How to read this", tuple(_explanation(comparison))),),
+        reading(*_explanation(comparison)),
         f"{result.headline}: {names} on {comparison.benchmark}",
     )
 

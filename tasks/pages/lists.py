@@ -21,6 +21,7 @@ from tasks.documents.model import (
     Sentence,
     Span,
     Table,
+    reading,
 )
 from tasks.pages.scores import AXIS, RANGE, axis_around, in_words, interval_in_words, score_plot
 from tasks.results.curves import Priced, pareto_blocks
@@ -46,23 +47,18 @@ def leaderboard_document(
         tuple(sections) or (nothing,),
         "Crosscheck · latest ranked run per model, pipeline and settings",
         "; ".join(_first(board) for board in boards if board.ranked),
-        footer=(
-            Section(
-                "How to read this",
-                (
-                    Sentence(
-                        "Runs are ranked against each other only if they answered the same questions of the same "
-                        "revision and were scored by the same rule. Questions without an answer count as wrong. "
-                        "Ranks are by execution accuracy, or by the score that --by names. pass@k, the share of "
-                        "questions of which one of the k candidates is right, changes no rank. Two runs whose "
-                        "intervals overlap may still differ, since both answered the same questions: runs of one "
-                        "board are tested in pairs, by the exact McNemar test with p adjusted for their number "
-                        "(Holm), and those that share a letter do not differ significantly. From scratch is what "
-                        "the answers cost with an empty cache; of equal scores, the cheapest stands first. Money "
-                        "paid, calls and tokens are what the run itself paid; what the cache answered was paid before."
-                    ),
-                ),
-            ),
+        footer=reading(
+            Sentence(
+                "Runs are ranked against each other only if they answered the same questions of the same "
+                "revision and were scored by the same rule. Questions without an answer count as wrong. "
+                "Ranks are by execution accuracy, or by the score that --by names. pass@k, the share of "
+                "questions of which one of the k candidates is right, changes no rank. Two runs whose "
+                "intervals overlap may still differ, since both answered the same questions: runs of one "
+                "board are tested in pairs, by the exact McNemar test with p adjusted for their number "
+                "(Holm), and those that share a letter do not differ significantly. From scratch is what "
+                "the answers cost with an empty cache; of equal scores, the cheapest stands first. Money "
+                "paid, calls and tokens are what the run itself paid; what the cache answered was paid before."
+            )
         ),
     )
 

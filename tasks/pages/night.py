@@ -39,6 +39,7 @@ from tasks.documents.model import (
     Span,
     Table,
     Tone,
+    reading,
 )
 from tasks.pages import night_evaluation as words
 from tasks.pages.comparison import question_item
@@ -203,15 +204,12 @@ def night_document(
     )
     footer = (
         Section("About this nightly run", (Facts(tuple(words.facts(night))),)),
-        Section(
-            "How to read this",
-            (
-                Facts(tuple(words.rules(night))),
-                Sentence(
-                    "Both runs are paired question by question. A question is fixed where the baseline is wrong and "
-                    "this run is right, and broken the other way round; marked in the SQL is what the other run does "
-                    "not have. p is how likely chance alone would split these questions this unevenly or more."
-                ),
+        *reading(
+            Facts(tuple(words.rules(night))),
+            Sentence(
+                "Both runs are paired question by question. A question is fixed where the baseline is wrong and this "
+                "run is right, and broken the other way round; marked in the SQL is what the other run does not have. "
+                "p is how likely chance alone would split these questions this unevenly or more."
             ),
         ),
     )

@@ -31,6 +31,7 @@ from tasks.documents.model import (
     Span,
     Table,
     Tone,
+    reading,
 )
 from tasks.documents.text import visible
 from tasks.pages.comparison import comparison_document
@@ -206,7 +207,7 @@ def run_page(view: RunView, questions: Sequence[dict[str, Any]] = (), links: Lin
         tuple(blocks),
         ("Crosscheck · run ", Span(record.run_id, "code"), f" · {record.started:%Y-%m-%d %H:%M} UTC", *state),
         f"Execution accuracy of the final answers: {counts(score)} right under the rule {record.rule}{range_}.",
-        footer=(Section("How to read this", footer),),
+        footer=reading(*footer),
         name=f"{percent(score)}: {what}",
         packed=sections,
     )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.backbone.recordings import Exchange
 from tasks.backbone.replies.thoughts import thoughts_of, without_thoughts
-from tasks.core.outcome import StageRecord
+from tasks.core.outcome import Call, StageRecord
 from tasks.core.wording import storable
 from tasks.results.mlflow.store import Store, attempt
 from tasks.results.parameters import redact, secrets_of
@@ -221,7 +221,8 @@ def _calls(question: str, record: StageRecord, exchanges: Exchanges) -> Iterator
             inputs={"messages": _messages(exchange)} if exchange else NOT_KEPT,
             outputs=_reply(exchange) if exchange else NOT_KEPT,
             seconds=call.seconds or 0.0,
-            attributes=_known(
+            attributes=_usage(call, paid=not (call.cached or record.restored))
+            | _known(
                 paid=not (call.cached or record.restored),
                 cached=call.cached,
                 restored=record.restored,
@@ -240,6 +241,29 @@ def _calls(question: str, record: StageRecord, exchanges: Exchanges) -> Iterator
                 request=call.request,
             ),
         )
+
+
+def _usage(call: Call, *, paid: bool) -> dict[str, Any]:
+    """Return what MLflow adds up: the tokens that this run paid for, and their cost.
+
+    Without a cost, MLflow would compute one from its own list of prices, all input at the full price.
+    """
+    sent, received = call.usage.input, call.usage.output
+    attributes: dict[str, Any] = {
+        "mlflow.llm.model": call.model or "model",
+        "mlflow.message.format": "openai",
+    }
+    if paid and sent is not None and received is not None:
+        attributes["mlflow.chat.tokenUsage"] = _known(
+            input_tokens=sent,
+            output_tokens=received,
+            total_tokens=sent + received,
+            cache_read_input_tokens=call.usage.cached_input,
+            cache_creation_input_tokens=call.usage.cache_write,
+        )
+    if paid and call.cost_usd is not None:
+        attributes["mlflow.llm.cost"] = {"total_cost": call.cost_usd}
+    return attributes
 
 
 def _messages(exchange: Exchange) -> list[dict[str, str]]:
@@ -282,8 +306,7 @@ def log_traces(
         return ""
     if tracked.run_id is None or tracked.experiment_id is None:
         return "there is no MLflow run to link them with."
-    verdict = "correct (sample)" if choice.is_sample else "correct"
-    maker = _Maker(run, tracked.run_id, tracked.experiment_id, verdict, choice)
+    maker = _Maker(run, tracked.run_id, tracked.experiment_id, choice)
     scores = [(score, exchanges) for score in choice.whole] + [(score, None) for score in choice.brief]
     return attempt(store, lambda _: _send(store, maker, scores), seconds=60)
 
@@ -304,16 +327,13 @@ def _send(store: Store, maker: "_Maker", scores: Sequence[tuple[QuestionScore, E
 class _Maker:
     """Makes traces of one run. Their ids follow from the run's and the question's."""
 
-    def __init__(
-        self, run: RunRecord, run_id: str, experiment_id: str, verdict: str, choice: TraceChoice
-    ) -> None:
+    def __init__(self, run: RunRecord, run_id: str, experiment_id: str, choice: TraceChoice) -> None:
         self._run = run
         self._choice = choice
         self._run_id = run_id
-        self._verdict = verdict
+        self._verdict = "correct (sample)" if choice.is_sample else "correct"
         self.experiment_id = experiment_id
-        backbone: Mapping[str, Any] = run.settings.get("backbone", {})
-        self._secrets = secrets_of(backbone)
+        self._secrets = secrets_of(run.settings_of("backbone"))
         self._started_ns = int(run.started.timestamp() * 1000) * 1_000_000
 
     def make(self, score: QuestionScore, exchanges: Exchanges | None) -> "tuple[TraceInfo, list[Span]]":
@@ -381,7 +401,6 @@ class _Maker:
             "mlflow.spanType": span.kind,
             "mlflow.spanInputs": span.inputs,
             "mlflow.spanOutputs": span.outputs,
-            **self._usage(span),
             **span.attributes,
         }
         exception = {"exception.type": "failed", "exception.message": self._safe(span.error)}
@@ -409,32 +428,6 @@ class _Maker:
         for number, part in enumerate(span.parts):
             yield from self._spans(part, trace_id, span_id, f"{place}.{number}", start_ns)
             start_ns += _ns(part.seconds)
-
-    def _usage(self, span: QuestionSpan) -> dict[str, Any]:
-        """Return what MLflow adds up: the tokens that this run paid for, and their cost.
-
-        Without a cost, MLflow would compute one from its own list of prices, all input at the full price.
-        """
-        if span.kind != "CHAT_MODEL":
-            return {}
-        attributes = span.attributes
-        sent, received = attributes.get("input_tokens"), attributes.get("output_tokens")
-        usage = {
-            "input_tokens": sent,
-            "output_tokens": received,
-            "total_tokens": (sent or 0) + (received or 0),
-            "cache_read_input_tokens": attributes.get("cached_input_tokens"),
-            "cache_creation_input_tokens": attributes.get("cache_write_tokens"),
-        }
-        usage = {name: count for name, count in usage.items() if count is not None}
-        known = attributes["paid"] and sent is not None and received is not None
-        usd = attributes.get("cost_usd")
-        return {
-            "mlflow.llm.model": span.name,
-            "mlflow.message.format": "openai",
-            "mlflow.chat.tokenUsage": usage if known else None,
-            "mlflow.llm.cost": {"total_cost": usd} if attributes["paid"] and usd is not None else None,
-        }
 
     def _safe(self, text: str) -> str:
         return storable(str(redact(text, *self._secrets)))
