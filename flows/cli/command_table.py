@@ -8,9 +8,7 @@ class Command(NamedTuple):
     """A command, or a group of them."""
 
     help: str  # description in the list of commands
-    place: str = (
-        ""  # its module in flows/cli/commands, and its class if that is not named alike: "lists.Runs"
-    )
+    place: str = ""  # its module in flows/cli/commands, and its class if that is not named alike: "look.Runs"
     text: str = ""  # of a group: what its help says
     examples: str = ""  # of a group
     commands: Mapping[str, "Command"] = {}  # of a group, by name
@@ -83,14 +81,14 @@ GROUPS = {
         "score": Command("Score the predictions of any system.", "score"),
     },
     "Look at results": {
-        "runs": Command("List all runs.", "lists.Runs"),
-        "show": Command("Show a run, or one of its questions with prompts, SQL and gold.", "show"),
+        "runs": Command("List all runs.", "look.Runs"),
+        "show": Command("Show a run, or one of its questions with prompts, SQL and gold.", "look.Show"),
         "view": Command(
-            "Show all runs in a browser: questions, two runs side by side, the leaderboard.", "view"
+            "Show all runs in a browser: questions, two runs side by side, the leaderboard.", "look.View"
         ),
         "compare": Command(
             "Test whether one run is better than another, and list the questions on which they differ.",
-            "compare",
+            "look.Compare",
         ),
     },
     "Benchmarks, models and nights": {
@@ -102,9 +100,9 @@ GROUPS = {
 }
 """The commands that people use first, which the program's help lists."""
 FURTHER = {
-    "leaderboard": Command("Rank the latest run of each backbone and pipeline.", "lists.Leaderboard"),
+    "leaderboard": Command("Rank the latest run of each backbone and pipeline.", "look.Leaderboard"),
     "answer": Command("Answer one question on your own database.", "answer"),
-    "list": Command("List the available benchmarks, backbones and pipelines.", "lists.List"),
+    "list": Command("List the available benchmarks, backbones and pipelines.", "help.List"),
     "query": Command("Run SQL on the results of all runs.", "data.Query"),
     "tables": Command("Print the tables of the RSL-SQL, SEA-SQL and DAC papers for runs.", "paper.Tables"),
     "plot": Command("Draw a figure of runs for a paper: PDF, SVG or PNG.", "paper.Plot"),
