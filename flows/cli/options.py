@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from flows.runtime.control import Progress
     from flows.runtime.folders import Folders
     from tasks.documents.model import Document
-    from tasks.results.run_record import RunHeader, RunRecord
+    from tasks.results.run_record import RunRecord
     from tasks.results.warehouse.runs import Warehouse
     from tasks.settings.evaluation import EvaluationSettings
     from tasks.settings.home import Home
@@ -50,28 +50,21 @@ if TYPE_CHECKING:
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
-def names(kind: str) -> Complete:
-    """Return the completion of a name in `conf/` or of an installed package, else of a file.
+def _names(_context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Complete the name of a benchmark, backbone or pipeline in `conf/` or of an installed package, else of a file."""
+    from tasks.settings.load import known_names
 
-    Args:
-        kind: "benchmark", "backbone" or "pipeline".
-    """
-
-    def complete(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-        from tasks.settings.load import known_names
-
-        try:
-            known = known_names(kind)
-        except CrosscheckError:  # an error message would be taken for a value
-            known = []
-        items = [CompletionItem(name) for name in known if name.startswith(begun)]
-        return items or [CompletionItem(begun, type="file")]
-
-    return complete
+    try:
+        known = known_names(str(parameter.name))
+    except CrosscheckError:  # an error message would be taken for a value
+        known = []
+    items = [CompletionItem(name) for name in known if name.startswith(begun)]
+    return items or [CompletionItem(begun, type="file")]
 
 
 def _runs(context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Complete the id of a run, newest first."""
+    """Complete the id of a run, newest first: its help is its score, if it has one, and what was evaluated."""
+    from tasks.core.wording import percent_and_counts
     from tasks.results.warehouse.runs import Warehouse
     from tasks.settings.home import find_home
 
@@ -79,19 +72,11 @@ def _runs(context: click.Context, _parameter: click.Parameter, begun: str) -> li
         runs = Warehouse(find_home(context.params.get("home"), make=False).warehouse, wait_s=1.0).runs()
     except CrosscheckError:
         return []
-    matching = [
-        ("latest", "the last finished run"),
-        *((run.run_id, _described(run)) for run in runs),
-    ]
-    return [CompletionItem(name, help=text) for name, text in matching if name.startswith(begun)]
-
-
-def _described(run: "RunHeader") -> str:
-    """Describe a run for the shell: its score, if it has one, and what was evaluated."""
-    from tasks.core.wording import percent_and_counts
-
-    score = percent_and_counts(run.accuracy) if run.accuracy else run.status
-    return f"{score}  {run.backbone} | {run.pipeline} on {run.benchmark}"
+    items = [CompletionItem("latest", help="the last finished run")]
+    for run in runs:
+        score = percent_and_counts(run.accuracy) if run.accuracy else run.status
+        items.append(CompletionItem(run.run_id, help=f"{score}  {run.name} on {run.benchmark}"))
+    return [item for item in items if item.value.startswith(begun)]
 
 
 def _path(kind: str) -> Complete:
@@ -99,15 +84,12 @@ def _path(kind: str) -> Complete:
 
 
 BY_METAVAR = {
-    "FILE": _path("file"),
-    "DATABASE": _path("file"),
+    **dict.fromkeys(("FILE", "DATABASE"), _path("file")),
     "FOLDER": _path("dir"),
-    "RUN": _runs,
-    "RUN...": _runs,
-    "[RUN]": _runs,
+    **dict.fromkeys(("RUN", "RUN...", "[RUN]"), _runs),
 }
 """Completion of values by what `--help` calls them."""
-BY_FIELD = {kind: names(kind) for kind in ("benchmark", "backbone", "pipeline")}
+BY_FIELD = dict.fromkeys(("benchmark", "backbone", "pipeline"), _names)
 """Completion of values by the name of their option."""
 
 
