@@ -11,11 +11,11 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
-    "flows/api": 1_088,
-    "flows/cli": 3_587,
+    "flows/api": 1_063,
+    "flows/cli": 3_542,
     "flows/evaluate": 7_156,
     "flows/matrix": 1_134,
-    "flows/pages": 1_521,
+    "flows/pages": 1_512,
     "flows/pipelines": 947,
     "flows/prefect": 2_614,
     "flows/runtime": 815,
@@ -23,9 +23,9 @@ BUDGETS = {
     "tasks/benchmarks": 3_967,
     "tasks/core": 1_299,
     "tasks/database": 5_708,
-    "tasks/documents": 1_418,
-    "tasks/pages": 3_069,
-    "tasks/results": 7_427,
+    "tasks/documents": 1_423,
+    "tasks/pages": 3_065,
+    "tasks/results": 7_414,
     "tasks/retrieval": 1_609,
     "tasks/scoring": 5_474,
     "tasks/settings": 2_154,
@@ -33,7 +33,7 @@ BUDGETS = {
     "tasks/stages": 3_378,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 329
+MAX_MODULES = 326
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02

@@ -346,7 +346,7 @@ class Json(Command):
 
 def _print(text: "str | Document | Callable[[TextIO], None]", stream: TextIO) -> None:
     if isinstance(text, str):
-        click.echo(text, stream)
+        click.echo(text, stream, nl=bool(text))  # of nothing, not even a line
     elif callable(text):
         text(stream)
     else:
