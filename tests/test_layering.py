@@ -212,7 +212,11 @@ def test_what_the_command_line_imports_at_its_start_imports_nothing_heavy() -> N
     reached: set[str] = set()
     waiting = [
         "flows.cli.program",
-        *(f"flows.cli.commands.{entry.module}" for entry in COMMANDS.values() if entry.module),
+        *(
+            f"flows.cli.commands.{entry.place.partition('.')[0]}"
+            for entry in COMMANDS.values()
+            if entry.place
+        ),
     ]
     while waiting:
         name = waiting.pop()

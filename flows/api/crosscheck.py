@@ -11,7 +11,7 @@ In a notebook, where an event loop runs already, the methods work alike: each ha
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -47,46 +47,10 @@ from tasks.settings.home import (
 if TYPE_CHECKING:
     from flows.evaluate.agent import AgentDatabase
     from flows.evaluate.answering import DatabaseAnswer
-    from flows.matrix.matrix import Cell, Sweep
+    from flows.matrix.matrix import Sweep
     from flows.runtime.folders import Folders
     from tasks.settings.benchmark import BenchmarkSettings
     from tasks.settings.evaluation import EvaluationSettings
-
-
-def sweep(
-    cells: Sequence["Cell"],
-    shown: Callable[[str], AbstractContextManager[Progress]],
-    labels: Mapping[str, str],
-    budget_usd: float | None,
-    *,
-    dry_run: bool,
-) -> "Sweep":
-    """Estimate every cell, and evaluate it unless `dry_run`; each step in a thread of its own.
-
-    `shown` opens a display of progress, by what it shows; `labels` are tags of the runs.
-
-    Raises:
-        Interrupted: the user stopped it.
-    """
-    from flows.matrix.matrix import CellResult, Sweep, estimate_cells, run_sweep
-    from tasks.results.build_record import new_run_id
-
-    with shown("") as progress:
-        estimates = in_thread(lambda: asyncio.run(estimate_cells(cells, progress)))
-    if dry_run:
-        return Sweep("", tuple(CellResult(*pair) for pair in zip(cells, estimates, strict=True)))
-    controls = [Control()]  # takes an interrupt that comes before the first cell
-
-    @contextmanager
-    def opened(place: str) -> Iterator[Control]:
-        if any(control.stop.is_set() for control in controls):
-            raise Interrupted("Stopped. The same call continues; what was answered is not paid for again.")
-        with shown(place) as progress:
-            controls.append(Control(progress))
-            yield controls[-1]
-
-    run = partial(run_sweep, new_run_id(), labels, budget_usd, cells, estimates, opened)
-    return in_thread(run, controls)
 
 
 SHOWN_ROWS = 1_000
@@ -230,25 +194,37 @@ class Crosscheck(Results):
             Interrupted: the user stopped it (a subclass); the same call continues it.
         """
         from flows.evaluate.preparation import check_budget
-        from flows.matrix.matrix import plan_sweep
+        from flows.matrix.matrix import CellResult, Sweep, estimate_cells, plan_sweep, run_sweep
+        from tasks.results.build_record import new_run_id
 
         def cell(backbone: str, pipeline: str, varied: tuple[str, ...]) -> "EvaluationSettings":
-            return self._settings(
-                benchmark,
-                backbone,
-                pipeline,
-                settings,
-                varied,
-                questions=ids(questions),
-                limit=limit,
-            )
+            selected = {"questions": ids(questions), "limit": limit}
+            return self._settings(benchmark, backbone, pipeline, settings, varied, **selected)
 
         backbone_names, pipeline_names = ([str(name) for name in group] for group in (backbones, pipelines))
         cells = plan_sweep(cell, backbone_names, pipeline_names, grid_axes(grid), sends_requests=not dry_run)
         check_budget([cell.settings for cell in cells], budget_usd)
         labels = {} if dry_run else self._labels()
+        controls = [Control()]  # takes an interrupt that comes before the first cell
+
+        @contextmanager
+        def opened(place: str) -> Iterator[Control]:
+            if any(control.stop.is_set() for control in controls):
+                raise Interrupted(
+                    "Stopped. The same call continues; what was answered is not paid for again."
+                )
+            with self._progress(place) as progress:
+                controls.append(Control(progress))
+                yield controls[-1]
+
         with restored_environment():
-            return sweep(cells, self._progress, labels, budget_usd, dry_run=dry_run)
+            with self._progress() as progress:
+                estimates = in_thread(lambda: asyncio.run(estimate_cells(cells, progress)))
+            if dry_run:
+                results = tuple(CellResult(*pair) for pair in zip(cells, estimates, strict=True))
+                return Sweep("", results)
+            run = partial(run_sweep, new_run_id(), labels, budget_usd, cells, estimates, opened)
+            return in_thread(run, controls)
 
     def answer(
         self,

@@ -8,8 +8,7 @@ class Command(NamedTuple):
     """A command, or a group of them."""
 
     help: str  # description in the list of commands
-    module: str = ""  # last part of the name of its module in flows/cli/commands; "" for a group
-    variable: str = "command"  # name of the click command in the module
+    place: str = ""  # its module in flows/cli/commands, and its class if that is not named alike: "look.Runs"
     text: str = ""  # of a group: what its help says
     examples: str = ""  # of a group
     commands: Mapping[str, "Command"] = {}  # of a group, by name
@@ -23,16 +22,19 @@ BENCHMARKS = Command(
     "  crosscheck benchmarks verify --benchmark bird-dev\n",
     commands={
         "init": Command(
-            "Create your own benchmark from questions, their SQL and a database.", "init_benchmark"
+            "Create your own benchmark from questions, their SQL and a database.", "benchmarks.Init"
         ),
         "verify": Command(
             "Run every gold SQL of a benchmark and list those that fail, are slow or return nothing.",
-            "verify_gold",
+            "benchmarks.Verify",
         ),
         "load": Command(
-            "Copy a benchmark's SQLite databases into PostgreSQL, MySQL, MariaDB or DuckDB.", "load"
+            "Copy a benchmark's SQLite databases into PostgreSQL, MySQL, MariaDB or DuckDB.",
+            "benchmarks.Load",
         ),
-        "prepare": Command("Prepare a benchmark for evaluations: descriptions, indexes, checks.", "prepare"),
+        "prepare": Command(
+            "Prepare a benchmark for evaluations: descriptions, indexes, checks.", "benchmarks.Prepare"
+        ),
     },
 )
 NIGHTS = Command(
@@ -44,14 +46,29 @@ NIGHTS = Command(
     "  crosscheck up\n      in another shell: Prefect, MLflow and a worker, which runs the nights\n"
     "  crosscheck nights deploy\n  crosscheck nights status\n  crosscheck nights show\n",
     commands={
-        "init": Command("Write a file to begin with.", "nights", "init"),
-        "deploy": Command("Deploy the nightly runs of a file.", "nights", "deploy"),
-        "run": Command("Start a nightly run now, or continue one.", "nights", "run"),
+        "init": Command("Write a file to begin with.", "nights.Init"),
+        "deploy": Command("Deploy the nightly runs of a file.", "nights.Deploy"),
+        "run": Command("Start a nightly run now, or continue one.", "nights.Run"),
         "status": Command(
-            "Show the schedule, the next run, the workers and the last result.", "nights", "status"
+            "Show the schedule, the next run, the workers and the last result.", "nights.Status"
         ),
-        "show": Command("Show a nightly run, or list all of them.", "night"),
-        "baseline": Command("Pin the run that nightly runs are compared with, or move it.", "baseline"),
+        "show": Command("Show a nightly run, or list all of them.", "nights.Show"),
+        "baseline": Command(
+            "Pin the run that nightly runs are compared with, or move it.", "nights.Baseline"
+        ),
+    },
+)
+FINETUNE = Command(
+    "Train the small model for bias elimination in SEA-SQL.",
+    text="Train the small model for bias elimination in SEA-SQL.",
+    examples="  crosscheck evaluate --benchmark spider-train.yaml --pipeline sea-sql --backbone openai\n"
+    "  crosscheck finetune pairs latest --evaluated spider-dev --output pairs.jsonl\n"
+    "  crosscheck finetune train --pairs pairs.jsonl --output out --set model=mistralai/Mistral-7B-v0.1\n"
+    "      then serve the model with its adapter, and evaluate:\n"
+    "  crosscheck evaluate --pipeline sea-sql --set pipeline.eliminator=eliminator\n",
+    commands={
+        "pairs": Command("Write training pairs from runs on training splits.", "finetune.Pairs"),
+        "train": Command("Fine-tune a model on training pairs with TRL and LoRA.", "finetune.Train"),
     },
 )
 GROUPS = {
@@ -64,14 +81,14 @@ GROUPS = {
         "score": Command("Score the predictions of any system.", "score"),
     },
     "Look at results": {
-        "runs": Command("List all runs.", "runs"),
-        "show": Command("Show a run, or one of its questions with prompts, SQL and gold.", "show"),
+        "runs": Command("List all runs.", "look.Runs"),
+        "show": Command("Show a run, or one of its questions with prompts, SQL and gold.", "look.Show"),
         "view": Command(
-            "Show all runs in a browser: questions, two runs side by side, the leaderboard.", "view"
+            "Show all runs in a browser: questions, two runs side by side, the leaderboard.", "look.View"
         ),
         "compare": Command(
             "Test whether one run is better than another, and list the questions on which they differ.",
-            "compare",
+            "look.Compare",
         ),
     },
     "Benchmarks, models and nights": {
@@ -83,18 +100,20 @@ GROUPS = {
 }
 """The commands that people use first, which the program's help lists."""
 FURTHER = {
-    "leaderboard": Command("Rank the latest run of each backbone and pipeline.", "leaderboard"),
+    "leaderboard": Command("Rank the latest run of each backbone and pipeline.", "look.Leaderboard"),
     "answer": Command("Answer one question on your own database.", "answer"),
-    "list": Command("List the available benchmarks, backbones and pipelines.", "list"),
-    "query": Command("Run SQL on the results of all runs.", "query"),
-    "tables": Command("Print the tables of the RSL-SQL, SEA-SQL and DAC papers for runs.", "tables"),
-    "plot": Command("Draw a figure of runs for a paper: PDF, SVG or PNG.", "plot"),
-    "export": Command("Write all results to Parquet files, or one run for an official evaluator.", "export"),
+    "list": Command("List the available benchmarks, backbones and pipelines.", "help.List"),
+    "query": Command("Run SQL on the results of all runs.", "data.Query"),
+    "tables": Command("Print the tables of the RSL-SQL, SEA-SQL and DAC papers for runs.", "paper.Tables"),
+    "plot": Command("Draw a figure of runs for a paper: PDF, SVG or PNG.", "paper.Plot"),
+    "export": Command(
+        "Write all results to Parquet files, or one run for an official evaluator.", "data.Export"
+    ),
     "judge": Command(
         "Ask a model whether the wrong answers of a run are really wrong. The score stays the same.", "judge"
     ),
-    "finetune": Command("Train the small model for bias elimination in SEA-SQL.", "finetune"),
-    "status": Command("Show what the working folder holds, and its size.", "status"),
+    "finetune": FINETUNE,
+    "status": Command("Show what the working folder holds, and its size.", "clean.Status"),
     "clean": Command("Remove the data of old runs from the working folder.", "clean"),
     "help": Command("Explain a topic: causes, json, exit-codes, ci, workers; or list all commands.", "help"),
 }

@@ -1,29 +1,38 @@
-"""Options of commands: fields of frozen records that commands inherit from.
+"""Commands as classes: the docstring is the help, the fields are the options, a call does what the command does.
 
-@dataclass(frozen=True, kw_only=True)
-class RunsOptions(options.Output):
-    limit: int = options.option("--limit", default=20, help="The latest N.")
+class Runs(options.Output):
+    '''List all runs, newest first.
 
-@click.command("runs")
-@options.record(RunsOptions)
-def command(given: RunsOptions) -> None: ...
+Examples:
+      crosscheck runs --limit 5
+
+    Exit codes: 0 listed; 2 bad input.
+    '''
+
+    limit: Annotated[int, Ge(1), Metavar("N")] = 20
+    '''List only the latest N runs.'''
+
+    def __call__(self) -> None: ...
 """
 
+import inspect
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from copy import copy
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TextIO, get_args, get_origin
 
 import click
-from annotated_types import Ge
+from annotated_types import Ge, Gt, Le, Lt
+from click.shell_completion import CompletionItem
+from pydantic import BaseModel, ConfigDict
 
-from flows.cli import completion
 from flows.runtime.output import emit_json, write_page
-from tasks.settings.base import Metavar
+from tasks.core.errors import CrosscheckError
+from tasks.settings.base import Metavar as Metavar
 from tasks.settings.evaluation import EvaluationNames, QuestionSelection
 
 if TYPE_CHECKING:
@@ -31,25 +40,88 @@ if TYPE_CHECKING:
 
     from flows.runtime.control import Progress
     from flows.runtime.folders import Folders
+    from tasks.documents.model import Document
     from tasks.results.run_record import RunRecord
-    from tasks.settings.base import Settings
+    from tasks.results.warehouse.runs import Warehouse
     from tasks.settings.evaluation import EvaluationSettings
     from tasks.settings.home import Home
 
 
-T = TypeVar("T")
+Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
-_position = count()
+
+def _names(_context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Complete the name of a benchmark, backbone or pipeline in `conf/` or of an installed package, else of a file."""
+    from tasks.settings.load import known_names
+
+    try:
+        known = known_names(str(parameter.name))
+    except CrosscheckError:  # an error message would be taken for a value
+        known = []
+    items = [CompletionItem(name) for name in known if name.startswith(begun)]
+    return items or [CompletionItem(begun, type="file")]
+
+
+def _runs(context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Complete the id of a run, newest first: its help is its score, if it has one, and what was evaluated."""
+    from tasks.core.wording import percent_and_counts
+    from tasks.results.warehouse.runs import Warehouse
+    from tasks.settings.home import find_home
+
+    try:
+        runs = Warehouse(find_home(context.params.get("home"), make=False).warehouse, wait_s=1.0).runs()
+    except CrosscheckError:
+        return []
+    items = [CompletionItem("latest", help="the last finished run")]
+    for run in runs:
+        score = percent_and_counts(run.accuracy) if run.accuracy else run.status
+        items.append(CompletionItem(run.run_id, help=f"{score}  {run.name} on {run.benchmark}"))
+    return [item for item in items if item.value.startswith(begun)]
+
+
+def _path(kind: str) -> Complete:
+    return lambda _context, _parameter, begun: [CompletionItem(begun, type=kind)]
+
+
+BY_METAVAR = {
+    **dict.fromkeys(("FILE", "DATABASE"), _path("file")),
+    "FOLDER": _path("dir"),
+    **dict.fromkeys(("RUN", "RUN...", "[RUN]"), _runs),
+}
+"""Completion of values by what `--help` calls them."""
+BY_FIELD = dict.fromkeys(("benchmark", "backbone", "pipeline"), _names)
+"""Completion of values by the name of their option."""
+
+
 OPTIONS = "Options"
 """Heading of the options that name none."""
 
 
-class Option(click.Option):
-    """An option with the heading under which the help of a `GroupedCommand` lists it."""
+class More:
+    """What neither the type of a field nor its docstring says of its option."""
 
-    def __init__(self, *names: Any, group: str = OPTIONS, **attributes: Any) -> None:
-        super().__init__(*names, **attributes)
-        self.group = group
+    def __init__(
+        self, name: str = "", *, group: str = OPTIONS, last: bool = False, **attributes: Any
+    ) -> None:
+        """Describe an option.
+
+        Args:
+            name: of the option, if it is not the field's own.
+            group: its heading in the help of a command whose options are `grouped`.
+            last: whether the help lists it after the command's own options.
+            attributes: further attributes of `click.Option`.
+        """
+        self.name, self.group, self.last, self.attributes = name, group, last, attributes
+
+
+class Argument(str):
+    """What the help of a command writes for a positional argument, as an annotation of its type."""
+
+
+class Option(click.Option):
+    """An option with its heading."""
+
+    group = OPTIONS
 
 
 class GroupedCommand(click.Command):
@@ -67,119 +139,127 @@ class GroupedCommand(click.Command):
                 formatter.write_dl(listed)
 
 
-def option(*names: str, last: bool = False, **attributes: Any) -> Any:
-    """Declare an option as a field of a record.
-
-    Args:
-        names: names of the option, for example `--limit`.
-        last: whether `--help` lists it after the command's own options.
-        attributes: `group`, its heading in the help of a `GroupedCommand`, and further keyword arguments of
-            `click.option`; `--help` shows a default.
-    """
-    attributes.setdefault("cls", Option)
-    attributes.setdefault("show_default", bool(attributes.get("default")))
-    return _declared(click.option, names, attributes, last=last)
+_number = count()
 
 
-def flag(name: str, help: str, **attributes: Any) -> Any:
-    """Declare an option without a value."""
-    return option(name, is_flag=True, help=help, **attributes)
+class Command(BaseModel):
+    """A command: its fields are its options, and it is called with their values."""
+
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+    grouped: ClassVar[bool] = False
+    """Whether its help lists options under headings."""
+    number: ClassVar[int]
+    """Place among the classes in the order of their definitions, which is that of their options."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        """Number the class."""
+        cls.number = next(_number)
+
+    def __call__(self) -> int | None:
+        """Do what the command does, and return its exit code; None is 0."""
+        raise NotImplementedError
+
+    @classmethod
+    def click_command(cls, name: str) -> click.Command:
+        """Return the command of the command line: its help is the docstring, whose examples stand at the end.
+
+        Click has checked the values, so the model does not check them again.
+        """
+        classes = sorted(
+            (each for each in cls.__mro__ if issubclass(each, Command) and each is not Command),
+            key=lambda each: each.number,
+        )
+        names = [
+            name
+            for each in classes
+            for name in vars(each).get("__annotations__", ())
+            if name in cls.model_fields
+        ]
+        parameters = [_parameter(name, cls.model_fields[name]) for name in dict.fromkeys(names)]
+        text, examples, epilog = inspect.cleandoc(cls.__doc__ or "").partition("\n\nExample")
+        paragraphs = f"Example{epilog}".split("\n\n") if examples else []
+        return (GroupedCommand if cls.grouped else click.Command)(
+            name,
+            params=[parameter for _, parameter in sorted(parameters, key=lambda pair: pair[0])],
+            callback=lambda **values: cls.model_construct(**values)(),
+            help=text,
+            epilog="\n\n".join(f"\b\n{part}" if "\n  " in f"\n{part}" else part for part in paragraphs),
+        )
 
 
-def path(name: str, **attributes: Any) -> Any:
-    """Declare an option that takes a path, in which `~` is the user's home."""
-    attributes.setdefault("shell_complete", completion.BY_METAVAR[attributes["metavar"]])
-    return option(name, type=_expanded, **attributes)
-
-
-def _expanded(text: str) -> Path:
-    return Path(text).expanduser()
-
-
-def number(*names: str, **attributes: Any) -> Any:
-    """Declare an option that takes a number of things, at least 1."""
-    return option(*names, type=click.IntRange(min=1), metavar="N", **attributes)
-
-
-def set_option(what: str, **attributes: Any) -> Any:
-    """Declare `--set`, which changes one setting of what the sentence `what` names."""
-    text = f"{what} May be given several times."
-    return option("--set", multiple=True, metavar="KEY=VALUE", help=text, **attributes)
-
-
-def argument(**attributes: Any) -> Any:
-    """Declare a positional argument as a field of a record; `attributes` are those of `click.argument`."""
-    return _declared(click.argument, (), attributes)
-
-
-def _declared(
-    make: Callable[..., Any], names: tuple[str, ...], attributes: dict[str, Any], *, last: bool = False
-) -> Any:
-    """Return the field of an option or argument; the shell completes its values by its metavar."""
-    known = completion.BY_METAVAR.get(attributes.get("metavar", ""))
-    if known and "type" not in attributes:
-        attributes = {"shell_complete": known, **attributes}
-    return field(
-        metadata={"make": make, "names": names, "attributes": attributes, "position": (last, next(_position))}
+def _parameter(name: str, field: "FieldInfo") -> tuple[bool, click.Parameter]:
+    """Return the option or argument of a field, and whether it comes last."""
+    notes = {type(note): note for note in field.metadata}
+    kind, several = _kind_of(field.annotation)
+    required, default = field.is_required(), None if field.is_required() else field.default
+    attributes: dict[str, Any] = {"required": required, "type": _click_type(kind, notes)}
+    if default not in (None, ()):
+        attributes["default"] = default
+    metavar = str(notes.get(Argument) or notes.get(Metavar) or ("N" if kind is int else "")) or None
+    complete = BY_FIELD.get(name) or BY_METAVAR.get(metavar or "")
+    if complete:
+        attributes["shell_complete"] = complete
+    more = notes.get(More) or More()
+    if Argument in notes:
+        attributes |= {"nargs": -1 if several else 1, "metavar": metavar}
+        return False, click.Argument([name], **attributes | more.attributes)
+    if kind is bool:
+        attributes = {"is_flag": True}
+    option = Option(
+        [more.name or f"--{name.replace('_', '-')}", name],
+        multiple=several,
+        metavar=metavar,
+        help=" ".join((field.description or "").split()),
+        show_default=bool(default),
+        **attributes | more.attributes,
     )
+    option.group = more.group
+    return more.last, option
 
 
-def of_model(model: "type[Settings]", **attributes: Any) -> Any:
-    """Declare an option for every field of a settings model, as one field of a record that holds the settings.
-
-    Name, description, type, default and least value of an option are the field's; its metavar is the `Metavar` in the
-    field's annotation, or N for a number. `attributes` are those of `option`.
-    """
-    options = {
-        name: option(f"--{name.replace('_', '-')}", **_attributes(declared), **attributes).metadata
-        for name, declared in model.model_fields.items()
-    }
-    return field(metadata={"model": model, "options": options})
+def _kind_of(annotation: Any) -> tuple[Any, bool]:
+    """Return the type of a value, and whether there may be several of them: of `str | None` it is `str`."""
+    if get_origin(annotation) is tuple:
+        return get_args(annotation)[0], True
+    types = [part for part in get_args(annotation) if part is not type(None)]
+    return (types[0], False) if types and get_origin(annotation) is not Literal else (annotation, False)
 
 
-def _attributes(declared: "FieldInfo") -> dict[str, Any]:
-    """Return the attributes of an option that come from the field of a model."""
-    attributes = {"default": declared.default, "help": declared.description}
-    metavar = next((str(note) for note in declared.metadata if isinstance(note, Metavar)), None)
-    if metavar:
-        return {**attributes, "metavar": metavar}
-    least: Any = next((note.ge for note in declared.metadata if isinstance(note, Ge)), None)
-    return {**attributes, "type": click.IntRange(min=least), "metavar": "N"}
+def _click_type(kind: Any, notes: dict[type, Any]) -> Any:
+    """Return what reads a value of a type, within the bounds that its field names."""
+    if get_origin(kind) is Literal:
+        return click.Choice(get_args(kind))
+    if kind is Path:
+        return FilePath(dir_okay="FOLDER" in (notes.get(Metavar), notes.get(Argument)), path_type=Path)
+    if kind not in (int, float):
+        return kind
+    least, most = notes.get(Ge) or notes.get(Gt), notes.get(Le) or notes.get(Lt)
+    bounds: dict[str, Any] = {"min": getattr(least, "ge", getattr(least, "gt", None))}
+    bounds["max"] = getattr(most, "le", getattr(most, "lt", None))
+    if kind is int:
+        return click.IntRange(**bounds) if least or most else int
+    return click.FloatRange(**bounds, min_open=Gt in notes, max_open=Lt in notes)
 
 
-def record(declared: type[T]) -> Callable[[Callable[[T], int | None]], Callable[..., int | None]]:
-    """Add the options of a record's fields to a command, which receives them as one frozen record.
+class FilePath(click.Path):
+    """A path, in which `~` is the user's home."""
 
-    The command returns its exit code; None is 0.
-    """
-    options: dict[str, Mapping[str, Any]] = {}
-    models: dict[str, type[Settings]] = {}
-    for declaration in fields(declared):  # type: ignore[arg-type]
-        if "model" in declaration.metadata:
-            models[declaration.name] = declaration.metadata["model"]
-            options |= declaration.metadata["options"]
-        else:
-            options[declaration.name] = declaration.metadata
-
-    def decorate(command: Callable[[T], int | None]) -> Callable[..., int | None]:
-        def collect(**values: Any) -> int | None:
-            settings = {
-                name: model.of_options(**{key: values.pop(key) for key in model.model_fields})
-                for name, model in models.items()
-            }
-            return command(declared(**values, **settings))
-
-        collect.__doc__ = command.__doc__
-        decorated: Callable[..., int | None] = collect
-        for name, option in sorted(options.items(), key=lambda item: item[1]["position"], reverse=True):
-            decorated = option["make"](*option["names"], name, **option["attributes"])(decorated)
-        return decorated
-
-    return decorate
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path of a text."""
+        return super().convert(Path(value).expanduser(), param, ctx)
 
 
-OUTPUT, FOLDERS = "Output", "Folders"
+OUTPUT, FOLDERS, EVALUATED = "Output", "Folders", "Benchmark, model and pipeline"
+LABELS = "Labels, to find the run later"
 """Headings of these options in the help of commands that have many."""
+
+
+def like(name: str) -> Any:
+    """Declare the option of a field of `EvaluationNames`: its type, least value, default and description."""
+    field = copy(EvaluationNames.model_fields[name])
+    field.metadata = [note for note in field.metadata if not isinstance(note, Le)] + [More(group=EVALUATED)]
+    return field
 
 
 def _make_default(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
@@ -189,31 +269,20 @@ def _make_default(context: click.Context, parameter: click.Parameter, value: str
     return value
 
 
-@dataclass(frozen=True, kw_only=True)
-class Data:
+class Data(Command):
     """Option of commands that read a benchmark's files."""
 
-    data: str | None = option(
-        "--data",
-        last=True,
-        group=FOLDERS,
-        metavar="FOLDER",
-        help="Folder of the benchmarks' files. [default: CROSSCHECK_DATA, else ./data]",
-    )
+    data: Annotated[str | None, Metavar("FOLDER"), More(last=True, group=FOLDERS)] = None
+    """Folder of the benchmarks' files. [default: CROSSCHECK_DATA, else ./data]"""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Folder:
+class Folder(Command):
     """Option of commands that use the working folder."""
 
-    home: str | None = option(
-        "--home",
-        last=True,
-        group=FOLDERS,
-        metavar="FOLDER",
-        callback=_make_default,
-        help="Working folder for caches, stores and results. [default: CROSSCHECK_HOME, else .crosscheck]",
+    home: Annotated[str | None, Metavar("FOLDER"), More(last=True, group=FOLDERS, callback=_make_default)] = (
+        None
     )
+    """Working folder for caches, stores and results. [default: CROSSCHECK_HOME, else .crosscheck]"""
 
     @property
     def folder(self) -> "Home":
@@ -229,6 +298,13 @@ class Folder:
 
         return find_home(self.home, make=False)
 
+    @property
+    def warehouse(self) -> "Warehouse":
+        """The results of all runs, for what only reads."""
+        from tasks.results.warehouse.runs import Warehouse
+
+        return Warehouse(self.read_folder.warehouse)
+
     @contextmanager
     def progress(self) -> "Iterator[Progress]":
         """Show progress on standard error, and write warnings to the working folder's log, while the block runs."""
@@ -241,46 +317,48 @@ class Folder:
     def read_runs(self, *names: str, question_id: str | None = None) -> "list[RunRecord]":
         """Return the runs that a user names, with their questions, or with one of them."""
         from tasks.results.warehouse.run_names import find_run
-        from tasks.results.warehouse.runs import Warehouse
 
-        warehouse = Warehouse(self.read_folder.warehouse)
-        runs = warehouse.runs()
-        return [warehouse.read_run(find_run(name, runs).run_id, question_id) for name in names]
+        runs = self.warehouse.runs()
+        return [self.warehouse.read_run(find_run(name, runs).run_id, question_id) for name in names]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Json:
+class Json(Command):
     """Option of commands that print JSON."""
 
-    as_json: bool = flag(
-        "--json",
-        "Print one JSON object to standard output, and everything else to standard error.",
-        last=True,
-        group=OUTPUT,
-    )
+    as_json: Annotated[bool, More("--json", last=True, group=OUTPUT)] = False
+    """Print one JSON object to standard output, and everything else to standard error."""
 
-    def emit(self, value: Any, show: Callable[[TextIO], None], *, text_too: bool = False) -> None:
+    def emit(
+        self, value: Any, text: "str | Document | Callable[[TextIO], None]", *, text_too: bool = False
+    ) -> None:
         """Print the result of a command.
 
         Args:
             value: the result, a document or plain JSON, for `--json`.
-            show: prints the result as text to a stream.
+            text: the result as text, as a document, or as a function that prints it to a stream.
             text_too: whether the text is printed to standard error in addition to the JSON.
         """
-        if not self.as_json:
-            show(sys.stdout)
-            return
-        emit_json(value)
-        if text_too:
-            show(sys.stderr)
+        if self.as_json:
+            emit_json(value)
+        if not self.as_json or text_too:
+            _print(text, sys.stderr if self.as_json else sys.stdout)
 
 
-@dataclass(frozen=True, kw_only=True)
+def _print(text: "str | Document | Callable[[TextIO], None]", stream: TextIO) -> None:
+    if isinstance(text, str):
+        click.echo(text, stream, nl=bool(text))  # of nothing, not even a line
+    elif callable(text):
+        text(stream)
+    else:
+        from tasks.documents.terminal import print_document
+
+        print_document(text, stream)
+
+
 class Output(Json, Folder):
     """Options of most commands: the working folder and JSON."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Files(Data, Output):
     """Options of commands that read a benchmark's files and use the working folder."""
 
@@ -292,31 +370,33 @@ class Files(Data, Output):
 
         return Folders(find_data(self.data), self.folder)
 
+    def settings_of(self, **others: Any) -> "EvaluationSettings":
+        """Return the settings of an evaluation: fields of `EvaluationChoice` have the values of options or others."""
+        from tasks.settings.assemble import evaluation_settings
+        from tasks.settings.evaluation import EvaluationChoice
 
-@dataclass(frozen=True, kw_only=True)
+        own = {
+            name: getattr(self, name) for name in EvaluationChoice.model_fields if name in self.model_fields
+        }
+        return evaluation_settings(EvaluationChoice.of_options(**own | others))
+
+
 class Page(Output):
     """Options of commands that write an HTML page."""
 
-    html: Path | None = option(
-        "--html",
-        metavar="FILE",
-        type=click.Path(dir_okay=False, path_type=Path),
-        help="Also write a self-contained HTML page.",
-    )
+    html: Path | None = None
+    """Also write a self-contained HTML page."""
 
-    def write_page(self, render: Callable[[], str]) -> None:
-        """Write the page that `--html` asks for: before printing, which fails where `head` reads the output."""
-        if self.html is not None:
-            write_page(render(), self.html)
+    def write_page(self, render: "Callable[[], Document]") -> None:
+        """Write the page that `--html` asks for, and say where it is.
 
-    def name_page(self) -> None:
-        """Say where the page is."""
+        It is written before printing, which fails where `head` reads the output.
+        """
+        from tasks.documents.html import html
+
         if self.html is not None:
+            write_page(html(render()), self.html)
             click.echo(f"The page is {self.html}.", err=self.as_json)
-
-
-EVALUATED, LABELS = "Benchmark, model and pipeline", "Labels, to find the run later"
-"""Headings of options in the help of commands that have many."""
 
 
 def end_of(name: str | Path, most: int = 60) -> str:
@@ -325,86 +405,69 @@ def end_of(name: str | Path, most: int = 60) -> str:
     return text if len(text) <= most else f"…{text[1 - most :]}"
 
 
-def chosen(field: str, **attributes: Any) -> Any:
-    """Declare the option of one field of `EvaluationNames`; the rest is as in `of_model`."""
-    declared = _attributes(EvaluationNames.model_fields[field])
-    return option(f"--{field}", group=EVALUATED, **declared, **attributes)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Benchmark:
+class Benchmark(Command):
     """Option of commands that use a benchmark."""
 
-    benchmark: str = chosen("benchmark", shell_complete=completion.names("benchmark"))
+    benchmark: str = like("benchmark")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Backbone:
+class Backbone(Command):
     """Option of commands that call a model."""
 
-    backbone: str = chosen("backbone", shell_complete=completion.names("backbone"))
+    backbone: str = like("backbone")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pipeline:
+class Pipeline(Command):
     """Option of commands that run a pipeline."""
 
-    pipeline: str = chosen("pipeline", shell_complete=completion.names("pipeline"))
+    pipeline: str = like("pipeline")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Questions:
+class Questions(Command):
     """Options that select questions of the benchmark."""
 
-    selection: QuestionSelection = of_model(QuestionSelection, group=EVALUATED)
+    limit: int | None = like("limit")
+    questions: str | None = like("questions")
+
+    @property
+    def selection(self) -> QuestionSelection:
+        """Which questions they select."""
+        return QuestionSelection.of_options(limit=self.limit, questions=self.questions)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Details:
+class Details(Command):
     """Option of commands that end with a summary."""
 
-    details: bool = flag(
-        "--details",
-        "Show everything: by rule, difficulty and database, causes, schema linking, calls, MLflow and Prefect.",
-        last=True,
-        group=OUTPUT,
-    )
+    details: Annotated[bool, More(last=True, group=OUTPUT)] = False
+    """Show everything: by rule, difficulty and database, causes, schema linking, calls, MLflow and Prefect."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Overrides:
+SETTING = Metavar("KEY=VALUE")
+
+
+class Overrides(Command):
     """Option of commands that configure an evaluation."""
 
-    overrides: tuple[str, ...] = set_option(
-        "Change one setting: benchmark.*, backbone.*, pipeline.* or tracking.*.", group=EVALUATED
-    )
+    overrides: Annotated[tuple[str, ...], SETTING, More("--set", group=EVALUATED)] = ()
+    """Change one setting: benchmark.*, backbone.*, pipeline.* or tracking.*. May be given several times."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class BenchmarkOverrides:
+class BenchmarkOverrides(Command):
     """Option of commands that configure a benchmark alone."""
 
-    overrides: tuple[str, ...] = set_option(
-        "Change one setting of the benchmark: benchmark.*.", group=EVALUATED
-    )
+    overrides: Annotated[tuple[str, ...], SETTING, More("--set", group=EVALUATED)] = ()
+    """Change one setting of the benchmark: benchmark.*. May be given several times."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Labels:
+class Labels(Command):
     """Options of commands that make runs."""
 
-    name: str | None = option(
-        "--name", last=True, group=LABELS, metavar="TEXT", help="Name of the run in MLflow and in lists."
-    )
-    tag: tuple[str, ...] = option(
-        "--tag",
-        last=True,
-        group=LABELS,
-        multiple=True,
-        metavar="KEY=VALUE",
-        help="Tag of the run, for `crosscheck runs --tag`. May be given several times.",
-    )
-    note: str | None = option("--note", last=True, group=LABELS, metavar="TEXT", help="Remark on the run.")
+    name: Annotated[str | None, More(last=True, group=LABELS)] = None
+    """Name of the run in MLflow and in lists."""
+    tag: Annotated[tuple[str, ...], Metavar("KEY=VALUE"), More(last=True, group=LABELS)] = ()
+    """Tag of the run, for `crosscheck runs --tag`. May be given several times."""
+    note: Annotated[str | None, More(last=True, group=LABELS)] = None
+    """Remark on the run."""
 
     @property
     def labels(self) -> dict[str, str]:
@@ -414,24 +477,5 @@ class Labels:
         return labels(self.name, self.tag, self.note).as_tags
 
 
-@dataclass(frozen=True, kw_only=True)
 class Evaluation(Benchmark, Backbone, Questions, Overrides, Files):
     """Options of an evaluation, except its pipeline."""
-
-    def settings(self, pipeline: str, *overrides: str, **more: Any) -> "EvaluationSettings":
-        """Return the settings of the options, with further values of `--set` and fields of `EvaluationChoice`."""
-        from tasks.settings.assemble import evaluation_settings
-        from tasks.settings.evaluation import EvaluationChoice
-
-        return evaluation_settings(
-            EvaluationChoice.of_options(
-                benchmark=self.benchmark,
-                backbone=self.backbone,
-                pipeline=pipeline,
-                overrides=(*self.overrides, *overrides),
-                **self.selection.model_dump(),
-                data=self.data,
-                home=self.home,
-                **more,
-            )
-        )

@@ -46,8 +46,9 @@ class LazyGroup(click.Group):
         if entry.commands:
             examples = f"\b\nExamples:\n{entry.examples}"
             return LazyGroup(cmd_name, help=entry.text, epilog=examples, entries=entry.commands)
-        module = importlib.import_module(f"flows.cli.commands.{entry.module}")
-        command: click.Command = getattr(module, entry.variable)
+        module, _, name = entry.place.partition(".")
+        declared = getattr(importlib.import_module(f"flows.cli.commands.{module}"), name or module.title())
+        command: click.Command = declared.click_command(cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -40,28 +40,26 @@ from tasks.settings.home import Home, find_replies
 
 log = logging.getLogger(__name__)
 
-NAME = "replies"
 ALL, DAMAGED = "all", "damaged"
 """Names for the replies of every model, and for those that cannot be read."""
 
 
+@dataclass(frozen=True)
 class Replies(Store):
     """The reply cache, in the working folder or where CROSSCHECK_REPLIES names it.
 
     The replies of the `named` models are removed, whatever their age; also `ALL` and `DAMAGED`.
     """
 
-    def __init__(self, home: Home, named: Sequence[str] = ()) -> None:
-        super().__init__(NAME, home.replies)
-        self._location = find_replies(home)
-        self._named = named
+    location: Path | str  # the file, or the URL of a database
+    named: Sequence[str] = ()
 
     def holding(self, retention: Retention) -> Holding:
         """Count the replies and what they cost, by model."""
-        if isinstance(self._location, Path) and not self._location.exists():
-            return Holding(self.name, self._location, counts={"replies": 0})
+        if isinstance(self.location, Path) and not self.location.exists():
+            return Holding(self.name, self.location, counts={"replies": 0})
         try:
-            with open_reply_cache(self._location) as cache:
+            with open_reply_cache(self.location) as cache:
                 stats, location = cache.stats(), Path(cache.location)
                 removable = self._count_removable(cache, stats)
                 batches = cache.batches("").under_way()
@@ -98,33 +96,33 @@ class Replies(Store):
 
     def cost_of_removable(self) -> tuple[float, int]:
         """Return what the replies of the named models have cost, and how many have no known price."""
-        with open_reply_cache(self._location) as cache:
+        with open_reply_cache(self.location) as cache:
             models = self._removable(cache.stats())
         return sum(model.cost_usd or 0.0 for model in models), sum(model.unpriced for model in models)
 
     def remove(self, retention: Retention) -> None:
         """Remove the named replies; the cache shrinks itself."""
-        if not self._named:
+        if not self.named:
             return
-        with open_reply_cache(self._location) as cache:
-            if DAMAGED in self._named:
+        with open_reply_cache(self.location) as cache:
+            if DAMAGED in self.named:
                 cache.remove(cache.damaged())
             for model in self._removable(cache.stats()):
                 cache.prune(model.model)
 
     def _removable(self, stats: CacheStats) -> list[ModelStats]:
-        return [model for model in stats.models if ALL in self._named or model.model in self._named]
+        return [model for model in stats.models if ALL in self.named or model.model in self.named]
 
     def _count_removable(self, cache: ReplyCache, stats: CacheStats) -> int:
         """Count the named replies, after checking that there are such models."""
         known = [ALL, DAMAGED, *(model.model for model in stats.models)]
-        for name in self._named:
+        for name in self.named:
             if name not in known:
                 raise ConfigurationError(
                     f'--replies {name}: there is no reply of a model "{name}". {did_you_mean(name, known)}'
                 )
         named = self._removable(stats)
-        damaged = len(cache.damaged()) if DAMAGED in self._named and not named else 0
+        damaged = len(cache.damaged()) if DAMAGED in self.named and not named else 0
         return sum(model.entries for model in named) + damaged
 
 
@@ -183,16 +181,16 @@ def open_folder(home: Home, keep: Keep, *, replies: Sequence[str] = ()) -> Folde
     )
     mlflow = home.path / "mlflow.db"
     stores = (
-        WarehouseRows(home.warehouse),
-        Replies(home, replies),
+        WarehouseRows("runs", home.warehouse),
+        Replies("replies", home.replies, find_replies(home), replies),
         UsedRows("stage results", home.stage_results, "results"),
         UsedRows("verdicts", home.verdicts, "verdicts"),
-        PrefectRecords(home.prefect / "prefect.db"),
-        Traces(mlflow),
-        Artifacts(home.path / "mlartifacts", mlflow),
+        PrefectRecords("Prefect", home.prefect / "prefect.db"),
+        Traces("MLflow", mlflow),
+        Artifacts("artifacts", home.path / "mlartifacts", mlflow),
         UsedFiles("value indexes", home.values, "databases"),
         UsedFiles("embeddings", home.embeddings, "lists"),
-        Logs(home.path, (home.path, home.services)),
+        Logs("logs", home.path, (home.path, home.services)),
     )
     return Folder(home, kept, stores)
 

@@ -42,7 +42,7 @@ from tasks.core.wording import next_time, percent_and_counts
 from tasks.database.database import Database
 from tasks.documents.html import html
 from tasks.documents.markdown import markdown
-from tasks.pages.leaderboard import write_leaderboard
+from tasks.pages.lists import write_leaderboard
 from tasks.pages.night import night_document
 from tasks.results.leaderboard import leaderboard
 from tasks.results.mlflow.store import find_store, ui_url

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator
 
 from flows.evaluate.gold_check import Verified
 from tasks.core.wording import and_more, counted, number, seconds, shorten
-from tasks.documents.model import Block, Bullets, Document, Section, Sentence, Span, Table
+from tasks.documents.model import Block, Bullets, Document, Section, Sentence, Span, Table, reading
 from tasks.results.run_record import Count, JsonDocument, at
 from tasks.results.warehouse.views import Rows
 from tasks.scoring.execution.gold_check import GoldCheck, GoldReport
@@ -115,16 +115,11 @@ def gold_document(verified: Verified) -> Document:
         ),
         f"{len(report.checks):,} gold queries of {verified.golds.source}",
         "bad" if report.faults else "",
-        (
-            Section(
-                "How to read this",
-                (
-                    Sentence(
-                        "If a gold query fails, is stopped by the time limit or returns too large a result, every "
-                        "prediction of its question counts as wrong. An empty result may be right."
-                    ),
-                ),
-            ),
+        reading(
+            Sentence(
+                "If a gold query fails, is stopped by the time limit or returns too large a result, every "
+                "prediction of its question counts as wrong. An empty result may be right."
+            )
         ),
         name=f"Golds of {benchmark.name}",
     )

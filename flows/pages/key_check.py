@@ -24,6 +24,7 @@ from tasks.documents.model import (
     Span,
     Table,
     Tone,
+    reading,
 )
 from tasks.results.run_record import JsonDocument, at
 
@@ -126,18 +127,13 @@ def key_document(checked: CheckedKey) -> Document:
         ),
         done,
         "bad" if checked.problems else "",
-        (
-            Section(
-                "How to read this",
-                (
-                    Sentence(
-                        "Every SQL of the key is run, and its result compared with the official gold's under the "
-                        "benchmark's rule. With another result, the key can judge an answer otherwise than the "
-                        "official gold; with the same result it cannot. A question with another text is not scored by "
-                        "the key: the models did not see that text."
-                    ),
-                ),
-            ),
+        reading(
+            Sentence(
+                "Every SQL of the key is run, and its result compared with the official gold's under the "
+                "benchmark's rule. With another result, the key can judge an answer otherwise than the "
+                "official gold; with the same result it cannot. A question with another text is not scored by "
+                "the key: the models did not see that text."
+            )
         ),
         name=f"{key.name}: answer key of {benchmark.name}",
     )

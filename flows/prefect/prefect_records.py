@@ -17,9 +17,6 @@ _ENDED = f"state_type IN {ENDED} AND end_time < ?"
 class PrefectRecords(SqliteStore):
     """Flow runs, by age alone, with their task runs, logs, artifacts and events: removed by Prefect's own vacuum."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__("Prefect", path)
-
     def holding(self, retention: Retention) -> Holding:
         """Count flow runs and task runs."""
         if not self.path.exists():

@@ -17,24 +17,8 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup, escape
 
 from tasks.core import wording
+from tasks.documents import model
 from tasks.documents.charts import Chart, Plot
-from tasks.documents.model import (
-    Block,
-    Cards,
-    Cell,
-    Code,
-    Column,
-    Columns,
-    Document,
-    Inline,
-    Only,
-    Questions,
-    Section,
-    Span,
-    Table,
-    plain,
-    spans,
-)
 from tasks.documents.text import mark_sql, visible
 
 if TYPE_CHECKING:
@@ -66,19 +50,19 @@ class Scale:
         return [place * step for place in range(ceil(self.low / step), floor(self.high / step) + 1)]
 
 
-def html(document: Document) -> str:
+def html(document: model.Document) -> str:
     """Return a document as a page.
 
     Questions, SQL, names and messages are hostile text: all of it is escaped, control and direction characters are
     spelled out, and the page's own policy lets a browser run nothing but the script whose digest it states.
     """
     blocks = list(_all_blocks((*document.blocks, *document.footer)))
-    questions = [block for block in blocks if isinstance(block, Questions)]
+    questions = [block for block in blocks if isinstance(block, model.Questions)]
     needed = {
         "questions.js": any(len(block.items) > 1 or block.filters for block in questions),
         "details.js": any(item.packed for block in questions for item in block.items),
-        "search.js": any(isinstance(block, Table) and block.search for block in blocks),
-        "copy.js": any(isinstance(block, Code) and not block.language for block in blocks),
+        "search.js": any(isinstance(block, model.Table) and block.search for block in blocks),
+        "copy.js": any(isinstance(block, model.Code) and not block.language for block in blocks),
     }
     scripts = [name for name, is_needed in needed.items() if is_needed]
     style, script = (
@@ -119,12 +103,12 @@ def _environment() -> "Environment":
         lstrip_blocks=True,
         finalize=_finalize,
     )
-    environment.filters |= {"counted": wording.counted, "inline": _inline, "plain": plain}
+    environment.filters |= {"counted": wording.counted, "inline": _inline, "plain": model.plain}
     environment.globals |= {"Scale": Scale, "mark_sql": mark_sql, "draw": _draw, "cells": _cells}
     return environment
 
 
-def _draw(block: Block | Chart | Plot, *values: object) -> Markup:
+def _draw(block: model.Block | Chart | Plot, *values: object) -> Markup:
     """Draw a block, a chart or a plot by the macro that has the name of its class."""
     name = type(block).__name__.lower()
     for template in ("blocks.html.jinja", "charts.html.jinja"):
@@ -134,8 +118,8 @@ def _draw(block: Block | Chart | Plot, *values: object) -> Markup:
 
 
 def _cells(
-    table: Table, row: Sequence[Cell]
-) -> Iterator[tuple[Column, Cell, list[tuple[Column, Cell]], bool]]:
+    table: model.Table, row: Sequence[model.Cell]
+) -> Iterator[tuple[model.Column, model.Cell, list[tuple[model.Column, model.Cell]], bool]]:
     """Yield each column that is not under another, its cell, those under it, and whether it names the row."""
     pairs = [pair for pair in zip(table.columns, row, strict=True) if not pair[0].text_only]
     named = next((place for place, (column, _) in enumerate(pairs) if column.kind == "text"), 0)
@@ -146,12 +130,12 @@ def _cells(
             yield column, cell, under, place == named
 
 
-def _inline(text: Inline) -> Markup:
+def _inline(text: model.Inline) -> Markup:
     """Return a text with its tones as HTML in which nothing of the text acts."""
-    return Markup("").join(map(_span, spans(text)))
+    return Markup("").join(map(_span, model.spans(text)))
 
 
-def _span(span: Span) -> Markup:
+def _span(span: model.Span) -> Markup:
     markup = escape(visible(span.text))
     if span.help:
         markup = Markup('<abbr title="{}">{}</abbr>').format(visible(span.help), markup)
@@ -164,15 +148,15 @@ def _span(span: Span) -> Markup:
     return Markup('<a href="{}">{}</a>').format(visible(span.link), markup) if span.link else markup
 
 
-def _all_blocks(blocks: Iterable[Block]) -> Iterator[Block]:
+def _all_blocks(blocks: Iterable[model.Block]) -> Iterator[model.Block]:
     """Yield the blocks of a page, and those inside of others."""
     for block in blocks:
         yield block
-        if isinstance(block, Section | Columns):
+        if isinstance(block, model.Section | model.Columns):
             yield from _all_blocks(block.blocks)
-        elif isinstance(block, Only):
+        elif isinstance(block, model.Only):
             yield from _all_blocks(block.blocks if "page" in block.media else ())
-        elif isinstance(block, Cards):
+        elif isinstance(block, model.Cards):
             yield from (inner for card in block.cards for inner in card.blocks)
 
 

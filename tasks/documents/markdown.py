@@ -3,46 +3,26 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from tasks.documents.model import (
-    Block,
-    Bullets,
-    Cards,
-    Cell,
-    Code,
-    Columns,
-    Document,
-    Facts,
-    Figure,
-    Inline,
-    Legend,
-    Only,
-    Questions,
-    Section,
-    Sentence,
-    Span,
-    Table,
-    plain,
-    spans,
-)
+from tasks.documents import model
 from tasks.documents.text import visible
 
 _ACTING = re.compile(r"([\\`*_\[\]<>&|~#])")
 _MARKS = {"strong": "**", "bad": "**"}
 
 
-def markdown(document: Document) -> str:
+def markdown(document: model.Document) -> str:
     """Return a document; figures and cards are on pages only."""
     head = [f"# {inline(document.name or document.title)}"] if document.title else []
     lines = [*head, *([inline(document.lead)] if document.lead else []), *_blocks(document.blocks, 2)]
     return "\n\n".join(lines) + "\n"
 
 
-def inline(text: Inline) -> str:
+def inline(text: model.Inline) -> str:
     """Return a text in one line in which nothing acts."""
-    return "".join(map(_span, spans(text)))
+    return "".join(map(_span, model.spans(text)))
 
 
-def table_lines(table: Table) -> Iterator[str]:
+def table_lines(table: model.Table) -> Iterator[str]:
     """Yield the lines of a table, without its title and caption."""
     columns = [table.columns[place] for place in table.text_places]
     yield f"| {' | '.join(inline(column.name) for column in columns)} |"
@@ -58,51 +38,51 @@ def code(text: str) -> str:
     return f"{fence}{visible(text)}{fence}"
 
 
-def _blocks(blocks: Iterable[Block], level: int) -> Iterator[str]:
+def _blocks(blocks: Iterable[model.Block], level: int) -> Iterator[str]:
     for block in blocks:
         yield from _block(block, level)
 
 
-def _block(block: Block, level: int) -> Iterator[str]:
+def _block(block: model.Block, level: int) -> Iterator[str]:
     match block:
-        case Sentence():
-            yield _fenced(plain(block.text)) if block.level == "message" else inline(block.text)
-        case Bullets():
+        case model.Sentence():
+            yield _fenced(model.plain(block.text)) if block.level == "message" else inline(block.text)
+        case model.Bullets():
             if block.items:
                 yield "\n".join(f"- {inline(item)}" for item in block.items)
-        case Facts():
+        case model.Facts():
             yield "\n".join(f"- {inline(name)}: {inline(value)}" for name, value in block.items)
-        case Code():
+        case model.Code():
             yield _fenced(block.text, block.language)
-        case Table():
+        case model.Table():
             if block.title:
                 yield f"{'#' * level} {inline(block.title)}"
             yield "\n".join(table_lines(block))
             if block.caption:
                 yield inline(block.caption)
-        case Section():
+        case model.Section():
             yield f"{'#' * level} {inline(block.title)}"
             yield from _blocks(block.blocks, level + 1)
-        case Columns():
+        case model.Columns():
             yield from _blocks(block.blocks, level)
-        case Only():
+        case model.Only():
             yield from _blocks(block.blocks if "markdown" in block.media else (), level)
-        case Questions():
+        case model.Questions():
             for item in block.items[: block.first]:
                 yield f"**{inline(item.id)}** ({inline(item.about)}) {inline(item.text)}"
                 for answer in item.answers:
                     yield inline(answer.title) + ("" if answer.sql else ": no SQL")
                     if answer.sql:
                         yield _fenced(answer.sql.strip(), "sql")
-        case Figure() | Legend() | Cards():
+        case model.Figure() | model.Legend() | model.Cards():
             pass
 
 
-def _cell(cell: Cell) -> str:
-    return inline(cell) if isinstance(cell, str | tuple | Span) else ""
+def _cell(cell: model.Cell) -> str:
+    return inline(cell) if isinstance(cell, str | tuple | model.Span) else ""
 
 
-def _span(span: Span) -> str:
+def _span(span: model.Span) -> str:
     if span.tone == "code":
         return code(span.text)
     words = _ACTING.sub(r"\\\1", " ".join(visible(span.text).split()))

@@ -255,6 +255,11 @@ class Questions:
         return sorted(values - {""})
 
 
+def reading(*blocks: "Block") -> tuple[Section]:
+    """Return the footer that says how a document is read."""
+    return (Section("How to read this", blocks),)
+
+
 Block = (
     Sentence | Bullets | Facts | Table | Code | Figure | Legend | Cards | Section | Columns | Only | Questions
 )

@@ -11,37 +11,15 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 
 from tasks.core.wording import and_more
-from tasks.documents.model import (
-    Block,
-    Bullets,
-    Cards,
-    Cell,
-    Code,
-    Columns,
-    Document,
-    Facts,
-    Figure,
-    Inline,
-    Legend,
-    Level,
-    Only,
-    QuestionItem,
-    Questions,
-    Section,
-    Sentence,
-    Span,
-    Table,
-    Tone,
-    spans,
-)
+from tasks.documents import model
 from tasks.documents.text import compared_tokens, visible
 
 BOUNDLESS = 100_000
 """Width of output that is not a terminal: nothing in a file or a pipe is wrapped, cut or left out for its width."""
-_STYLES: dict[Tone, str] = {
+_STYLES: dict[model.Tone, str] = {
     "strong": "bold", "quiet": "dim", "good": "green", "better": "green", "bad": "red", "doubt": "yellow"
 }  # fmt: skip
-_LEVELS: dict[Level, tuple[str, Tone]] = {
+_LEVELS: dict[model.Level, tuple[str, model.Tone]] = {
     "warning": ("[yellow]![/] ", ""), "error": ("[red]✗[/] ", ""), "note": ("", "quiet"), "score": ("", "strong")
 }  # fmt: skip
 
@@ -68,12 +46,12 @@ def literal(text: str) -> str:
     return escape(visible(text))
 
 
-def markup(text: Inline, tone: Tone = "") -> str:
+def markup(text: model.Inline, tone: model.Tone = "") -> str:
     """Return a text with its tones as Rich's markup."""
-    return "".join(_styled(literal(part.text), part.tone or tone) for part in spans(text))
+    return "".join(_styled(literal(part.text), part.tone or tone) for part in model.spans(text))
 
 
-def print_document(document: Document, stream: TextIO) -> None:
+def print_document(document: model.Document, stream: TextIO) -> None:
     """Print a document."""
     console = open_console(stream)
     if document.kicker:
@@ -84,49 +62,47 @@ def print_document(document: Document, stream: TextIO) -> None:
     print_blocks(console, document.blocks)
 
 
-def print_blocks(console: Console, blocks: Iterable[Block]) -> None:
+def print_blocks(console: Console, blocks: Iterable[model.Block]) -> None:
     """Print blocks, one below the other; figures and cards are on pages only."""
     for block in blocks:
         _print(console, block)
 
 
-def _print(console: Console, block: Block) -> None:
+def _print(console: Console, block: model.Block) -> None:
     match block:
-        case Sentence():
+        case model.Sentence():
             mark, tone = _LEVELS.get(block.level, ("", ""))
             one_line = True if block.level == "command" else None
             console.print(f"{mark}{markup(block.text, tone)}", soft_wrap=one_line)
-        case Bullets():
+        case model.Bullets():
             for item in block.items:
-                _print(
-                    console,
-                    Sentence(item, block.level) if block.level else Sentence((*spans("  "), *spans(item))),
-                )
-        case Facts():
+                text = item if block.level else (*model.spans("  "), *model.spans(item))
+                _print(console, model.Sentence(text, block.level))
+        case model.Facts():
             for name, value in block.items:
                 console.print(f"[dim]{literal(name)}[/] {markup(value)}")
-        case Code():
+        case model.Code():
             _print_code(console, block)
-        case Table():
+        case model.Table():
             show(console, _grid(block), block.keep)
-        case Section():
+        case model.Section():
             console.print(f"\n{markup(block.title, 'strong')}")
             print_blocks(console, block.blocks)
-        case Columns():
+        case model.Columns():
             print_blocks(console, block.blocks)
-        case Only():
+        case model.Only():
             print_blocks(console, block.blocks if "terminal" in block.media else ())
-        case Questions():
+        case model.Questions():
             for question in block.items[: block.first]:
                 _print_question(console, question)
             if block.first is not None and len(block.items) > block.first:
                 shown = f"the first {block.first:,} of {len(block.items):,}"
                 console.print(f"\n[dim]{shown}{literal(block.rest)}[/]")
-        case Figure() | Legend() | Cards():
+        case model.Figure() | model.Legend() | model.Cards():
             pass
 
 
-def _print_code(console: Console, code: Code) -> None:
+def _print_code(console: Console, code: model.Code) -> None:
     """Print a text that is copied, so that only the terminal breaks its lines."""
     if code.language:
         print_sql(console, code.text)
@@ -134,7 +110,7 @@ def _print_code(console: Console, code: Code) -> None:
         console.print(f"  {literal(code.text)}", soft_wrap=True)
 
 
-def _print_question(console: Console, item: QuestionItem) -> None:
+def _print_question(console: Console, item: model.QuestionItem) -> None:
     badge = f"{markup(item.badge)} " if item.badge else ""
     console.print(f"\n{badge}[bold]{literal(item.id)}[/]  [dim]{literal(item.about)}[/]")
     console.print(f"  {literal(item.text)}")
@@ -145,12 +121,12 @@ def _print_question(console: Console, item: QuestionItem) -> None:
         print_sql(console, answer.sql)
 
 
-def _styled(text: str, tone: Tone) -> str:
+def _styled(text: str, tone: model.Tone) -> str:
     style = _STYLES.get(tone, "")
     return f"[{style}]{text}[/]" if style and text else text
 
 
-def _grid(table: Table) -> Grid:
+def _grid(table: model.Table) -> Grid:
     columns = [table.columns[place] for place in table.text_places]
     texts = [literal(column.name) for column in columns if column.kind == "text"]
     grid = make_grid(literal(table.title), *(literal(column.name) for column in columns), texts=texts)
@@ -167,8 +143,8 @@ def _grid(table: Table) -> Grid:
     return grid
 
 
-def _cell(cell: Cell) -> str:
-    return markup(cell) if isinstance(cell, str | tuple | Span) else ""
+def _cell(cell: model.Cell) -> str:
+    return markup(cell) if isinstance(cell, str | tuple | model.Span) else ""
 
 
 def make_grid(title: str, *columns: str, texts: Collection[str] = ()) -> Grid:

@@ -25,6 +25,7 @@ from tasks.documents.model import (
     Span,
     Table,
     Tone,
+    reading,
 )
 from tasks.documents.text import folded
 from tasks.pages.repeats import SEVERAL_RUNS_TEST, repeated_blocks
@@ -48,9 +49,9 @@ from tasks.results.comparison import (
     SettingChange,
     Side,
     VariantContrast,
+    as_table,
 )
 from tasks.results.curves import candidate_chart
-from tasks.results.metric_rows import as_table
 from tasks.scoring.repeated import RepeatedTest
 from tasks.scoring.score import CONFIDENCE, Accuracy
 from tasks.scoring.significance import PairedTest
@@ -247,7 +248,7 @@ def comparison_document(comparison: Comparison, shown: int | None = None) -> Doc
         ),
         result.reason,
         TONES[result.better],
-        (Section("How to read this", tuple(_explanation(comparison))),),
+        reading(*_explanation(comparison)),
         f"{result.headline}: {names} on {comparison.benchmark}",
     )
 

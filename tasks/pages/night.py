@@ -39,13 +39,14 @@ from tasks.documents.model import (
     Span,
     Table,
     Tone,
+    reading,
 )
 from tasks.pages import night_evaluation as words
 from tasks.pages.comparison import question_item
 from tasks.pages.night_evaluation import badge, evaluation_section, kind, trend_in_words
 from tasks.pages.scores import RANGE, axis_around, in_words, score_plot
 from tasks.results.night import Night
-from tasks.results.night_detail import Detail, details
+from tasks.results.night_baseline import Detail, details
 from tasks.results.night_entry import Colour, NightEntry
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.score import CONFIDENCE
@@ -203,15 +204,12 @@ def night_document(
     )
     footer = (
         Section("About this nightly run", (Facts(tuple(words.facts(night))),)),
-        Section(
-            "How to read this",
-            (
-                Facts(tuple(words.rules(night))),
-                Sentence(
-                    "Both runs are paired question by question. A question is fixed where the baseline is wrong and "
-                    "this run is right, and broken the other way round; marked in the SQL is what the other run does "
-                    "not have. p is how likely chance alone would split these questions this unevenly or more."
-                ),
+        *reading(
+            Facts(tuple(words.rules(night))),
+            Sentence(
+                "Both runs are paired question by question. A question is fixed where the baseline is wrong and this "
+                "run is right, and broken the other way round; marked in the SQL is what the other run does not have. "
+                "p is how likely chance alone would split these questions this unevenly or more."
             ),
         ),
     )

@@ -221,7 +221,7 @@ def _columns(count: int, total: int) -> int:
     return max(1, round(BAR * count / total)) if count and total else 0
 
 
-def _compared_sentences(compared: Comparison | None) -> Iterator[Sentence]:
+def compared_sentences(compared: Comparison | None) -> Iterator[Sentence]:
     """Yield what the previous run (A) scored, and whether this one (B) is better; no ranking inside the noise."""
     if compared is None:
         return
@@ -229,7 +229,8 @@ def _compared_sentences(compared: Comparison | None) -> Iterator[Sentence]:
     system = "" if compared.same_system else ", of another system"
     before = f"previous run{system}: {compared.a.run_id} ({compared.a.name}), {percent(compared.a.ex)}"
     yield Sentence(_cut(before, LINE))
-    yield Sentence(_cut(f"{named.headline[0].upper()}{named.verdict[1:]}", TWO_LINES), "score")
+    verdict = _cut(f"{named.headline[0].upper()}{named.verdict[1:]}", TWO_LINES)
+    yield Sentence(Span(verdict, "strong"))
     if compared.warnings:
         listed = counted(len(compared.warnings), "warning")
         yield Sentence(f"`crosscheck compare` has {listed} about this comparison", "warning")
@@ -303,7 +304,7 @@ def _first_screen(record: RunRecord, compared: Comparison | None, seconds: float
     yield from _turns(record)
     yield Sentence("")
     yield Sentence(cost_sentence(record, seconds))
-    yield from _compared_sentences(compared)
+    yield from compared_sentences(compared)
 
 
 def _details(
@@ -313,7 +314,7 @@ def _details(
     yield from run_tables(record)
     yield from tables
     yield from _remarks(record)
-    yield from _compared_sentences(compared)
+    yield from compared_sentences(compared)
     if seconds is not None:
         yield Sentence(total_time(seconds))
 

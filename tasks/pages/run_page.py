@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tasks.core.outcome import TURN, is_turn, split_label
-from tasks.core.wording import counted, counts, duration, interval, money, number, p_value, percent, points
+from tasks.core.wording import counted, counts, interval, number, percent
 from tasks.database.schema import Schema
 from tasks.documents.html import html
 from tasks.documents.model import (
@@ -31,10 +31,11 @@ from tasks.documents.model import (
     Span,
     Table,
     Tone,
+    reading,
 )
 from tasks.documents.text import visible
 from tasks.pages.comparison import comparison_document
-from tasks.pages.run import variant_sentences
+from tasks.pages.run import compared_sentences, cost_sentence, variant_sentences
 from tasks.pages.run_tables import run_tables
 from tasks.results.comparison import Comparison
 from tasks.results.curves import CAPTION as TURN_CAPTION
@@ -206,7 +207,7 @@ def run_page(view: RunView, questions: Sequence[dict[str, Any]] = (), links: Lin
         tuple(blocks),
         ("Crosscheck · run ", Span(record.run_id, "code"), f" · {record.started:%Y-%m-%d %H:%M} UTC", *state),
         f"Execution accuracy of the final answers: {counts(score)} right under the rule {record.rule}{range_}.",
-        footer=(Section("How to read this", footer),),
+        footer=reading(*footer),
         name=f"{percent(score)}: {what}",
         packed=sections,
     )
@@ -286,24 +287,13 @@ def _notes(title: str, sentences: Sequence[str]) -> tuple[Section, ...]:
 def _glance(view: RunView, links: Links) -> Cards:
     """Return what a reader asks first."""
     record, before = view.record, links.before
-    better: list[Sentence | Code] = [
+    better = list(compared_sentences(before)) or [
         Sentence("There is no earlier run of the same questions that it can be compared with.")
     ]
-    broke: list[Sentence | Code] = []
-    to_do: list[Sentence | Code] = []
+    broke: list[Sentence] = []
+    to_do: list[Code] = []
     if before:
         result = before.paired
-        word = {"A": "Worse", "B": "Better"}.get(result.better or "", result.headline)
-        why = f"{result.not_ranked} " if result.not_ranked else ""
-        system = "" if before.same_system else ", of another system"
-        rest = (
-            f": {why}This run (B) has {points(result.difference)} points against the previous run{system} "
-            f"(A: {before.a.name}), p = {p_value(result.p_value)}"
-        )
-        better = [Sentence((Span(word, "strong"), rest))]
-        if before.warnings:
-            listed = counted(len(before.warnings), "warning")
-            better.append(Sentence(f"`crosscheck compare` has {listed} about this comparison", "warning"))
         flips = f"{counted(len(result.broken), 'question')} broken, {number(len(result.fixed))} fixed"
         broke.append(Sentence(f"Against the previous run: {flips}"))
         if before.same_system:
@@ -318,28 +308,14 @@ def _glance(view: RunView, links: Links) -> Cards:
     if record.retryable:
         to_do.insert(0, Code(f"crosscheck rerun {record.run_id}  # retries {number(record.retryable)}"))
     to_do.append(Code(f"crosscheck show {record.run_id} --wrong"))
-    cards = {
-        "Is it better?": better,
-        "What broke?": broke,
-        "What did it cost?": _bill(record),
-    }
-    glance = [Card(title, tuple(blocks)) for title, blocks in cards.items()]
-    return Cards((*glance, Card("Next", tuple(to_do), wide=True)))
-
-
-def _bill(record: RunRecord) -> "list[Sentence | Code]":
-    cost = record.cost
-    paid = "(predictions made elsewhere)" if cost.calls is None else f"paid for {counted(cost.calls, 'call')}"
-    tokens = (
-        f", {number(cost.input_tokens)} tokens in, {number(cost.output_tokens)} out" if cost.calls else ""
+    return Cards(
+        (
+            Card("Is it better?", tuple(better)),
+            Card("What broke?", tuple(broke)),
+            Card("What did it cost?", (Sentence(cost_sentence(record)),)),
+            Card("Next", tuple(to_do), wide=True),
+        )
     )
-    cached = [] if cost.cached_calls is None else [f"{number(cost.cached_calls)} answered by the cache"]
-    took = [] if record.seconds is None else [f"{duration(record.seconds)} for the questions"]
-    scratch = Span(money(cost.from_scratch_usd), "strong")
-    return [
-        Sentence((scratch, f" from scratch; {money(cost.cost_usd)} {paid}{tokens}")),
-        Sentence("; ".join(cached + took), "note"),
-    ]
 
 
 def _settings(record: RunRecord) -> Section:

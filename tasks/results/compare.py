@@ -21,9 +21,9 @@ from tasks.results.comparison import (
     Side,
     SideRun,
     VariantContrast,
+    metric_rows,
     why_not_ranked,
 )
-from tasks.results.metric_rows import metric_rows
 from tasks.results.parameters import flatten
 from tasks.results.predictions import answer_in_words
 from tasks.results.run_record import GENERATED_DESCRIPTIONS, RunRecord

@@ -118,15 +118,6 @@ def candidate_chart(runs: Sequence[tuple[str, str, Mapping[str, Any] | None]]) -
     return Lines(tuple(lines), label, tuple((tick, f"{tick:g}") for tick in ticks), _TITLES[unit])
 
 
-def candidate_figure(data: Mapping[str, Any] | None, title: str) -> bytes | None:
-    """Draw the chart of one run's object "candidates" as an SVG file; None without candidates."""
-    chart = candidate_chart([("b", title, data)])
-    if chart is None:
-        return None
-    heading = f"k candidates: majority@k (solid, 95 % interval) and pass@k (dashed); {title}"
-    return svg(chart, heading).encode("utf-8", "replace")
-
-
 def _candidate_point(plain: Mapping[str, Any], unit: str, kind: str, name: str) -> LinePoint:
     majority, cost = plain["majority"], plain[unit] or 0.0
     low, high = majority["interval"]
@@ -170,10 +161,16 @@ def turn_chart(data: Mapping[str, Any] | None) -> Lines | None:
     return Lines((line,), label, ticks, "turn", dense=len(curve) > max(TABLE_TURNS))
 
 
-def turn_figure(data: Mapping[str, Any] | None, title: str) -> bytes | None:
-    """Draw the chart as an SVG file; None without turns."""
-    chart = turn_chart(data)
-    return None if chart is None else svg(chart, f"{CAPTION}; {title}").encode("utf-8", "replace")
+def figures(metrics: Mapping[str, Any], title: str) -> Iterator[tuple[str, bytes]]:
+    """Yield the charts of the metrics of one run that has candidates or turns, as SVG files by name."""
+    candidates = candidate_chart([("b", title, metrics.get("candidates"))])
+    heading = "k candidates: majority@k (solid, 95 % interval) and pass@k (dashed)"
+    for name, chart, text in (
+        ("candidates", candidates, heading),
+        ("turns", turn_chart(metrics.get("turns")), CAPTION),
+    ):
+        if chart:
+            yield f"figures/{name}.svg", svg(chart, f"{text}; {title}").encode("utf-8", "replace")
 
 
 def _turn_point(turn: Mapping[str, Any]) -> LinePoint:

@@ -16,9 +16,8 @@ from tasks.database.keyed_store import DAY_S, TABLE
 from tasks.results.night import Night
 from tasks.results.night_baseline import Pin
 from tasks.results.run_record import RunHeader
-from tasks.results.warehouse.duckdb_file import WarehouseFile
-from tasks.results.warehouse.rows import TABLES_OF_A_RUN
 from tasks.results.warehouse.run_names import find_run
+from tasks.results.warehouse.tables import TABLES_OF_A_RUN, WarehouseFile
 from tasks.settings.evaluation import PINNED, Keep, age
 
 
@@ -121,6 +120,7 @@ class Holding:
     parts: "tuple[Holding, ...]" = ()  # what its parts hold; of replies, by model
 
 
+@dataclass(frozen=True)
 class Store(ABC):
     """A store of the working folder.
 
@@ -128,9 +128,8 @@ class Store(ABC):
     `shrink`.
     """
 
-    def __init__(self, name: str, path: Path) -> None:
-        self.name = name
-        self.path = path
+    name: str
+    path: Path
 
     @abstractmethod
     def holding(self, retention: Retention) -> Holding:
@@ -226,18 +225,16 @@ KNOWN_TO_S = DAY_S
 """Seconds after the noted last use of a row within which it may have been used again: a use is noted once a day."""
 
 
+@dataclass(frozen=True)
 class UsedRows(SqliteStore):
     """Rows of a `KeyedStore`, whose last use is known to `KNOWN_TO_S`."""
 
-    def __init__(self, name: str, path: Path, counted: str) -> None:
-        """Describe the store; `counted` says what a row is."""
-        super().__init__(name, path)
-        self._counted = counted
+    counted: str  # what the rows are
 
     def holding(self, retention: Retention) -> Holding:
         """Count the rows."""
         if not self.path.exists():
-            return Holding(self.name, self.path, counts={self._counted: 0})
+            return Holding(self.name, self.path, counts={self.counted: 0})
         with opened(self.path) as connection:
             condition, cutoff = self._unused(connection, retention)
             (count,) = connection.execute(f"SELECT count(*) FROM {TABLE}").fetchone()
@@ -248,8 +245,8 @@ class UsedRows(SqliteStore):
             self.name,
             self.path,
             size_of(self.path),
-            {self._counted: count},
-            {self._counted: old},
+            {self.counted: count},
+            {self.counted: old},
             self.freed({TABLE: old / count if count else 0}),
         )
 
@@ -286,12 +283,11 @@ def _merged(
     return merged
 
 
+@dataclass(frozen=True)
 class UsedFiles(Store):
     """A folder of files, each with the moment of its last use as its time of modification."""
 
-    def __init__(self, name: str, path: Path, counted: str) -> None:
-        super().__init__(name, path)
-        self._counted = counted
+    counted: str  # what the files are
 
     def holding(self, retention: Retention) -> Holding:
         """Count the files."""
@@ -300,8 +296,8 @@ class UsedFiles(Store):
             self.name,
             self.path,
             sum(map(size_of, files)),
-            {self._counted: len(files)},
-            {self._counted: len(old)},
+            {self.counted: len(files)},
+            {self.counted: len(old)},
             sum(map(size_of, old)),
         )
 
@@ -317,15 +313,15 @@ class UsedFiles(Store):
         return [path for path in self._files() if not retention.keeps(_modified(path))]
 
 
+MAX_LOG = 10_000_000
+"""Bytes that are kept of a log."""
+
+
+@dataclass(frozen=True)
 class Logs(Store):
     """Logs: of one that is older than the cutoff nothing is kept, of any other its last part."""
 
-    MAX_BYTES = 10_000_000
-    """Bytes that are kept of a log."""
-
-    def __init__(self, path: Path, folders: Sequence[Path]) -> None:
-        super().__init__("logs", path)
-        self._folders = folders
+    folders: tuple[Path, ...]
 
     def holding(self, retention: Retention) -> Holding:
         """Count the logs."""
@@ -354,10 +350,10 @@ class Logs(Store):
                     log.truncate()
 
     def _files(self) -> list[Path]:
-        return [path for folder in self._folders for path in sorted(folder.glob("*.log*")) if path.is_file()]
+        return [path for folder in self.folders for path in sorted(folder.glob("*.log*")) if path.is_file()]
 
     def _kept(self, file: Path, size: int, retention: Retention) -> int:
-        return min(size, self.MAX_BYTES) if _modified(file) >= retention.cutoff else 0
+        return min(size, MAX_LOG) if _modified(file) >= retention.cutoff else 0
 
 
 def _modified(path: Path) -> datetime.datetime:
@@ -370,16 +366,12 @@ _DRAFT = ".rewriting"
 class WarehouseRows(Store):
     """Runs and their questions in the DuckDB file."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__("runs", path)
-        self._file = WarehouseFile(path)
-
     def holding(self, retention: Retention) -> Holding:
         """Count runs and questions."""
         size = size_of(self.path)
         runs, questions, old = 0, 0, 0
         if self.path.exists():
-            with self._file.reading() as connection:
+            with WarehouseFile(self.path).reading() as connection:
                 for run, count in connection.execute(
                     "SELECT run_id, count(question_id) FROM runs LEFT JOIN questions USING (run_id) GROUP BY run_id"
                 ).fetchall():
@@ -393,7 +385,7 @@ class WarehouseRows(Store):
         """Remove the questions of runs that are not kept, all in one transaction."""
         if retention.rows or not retention.removable or not self.path.exists():
             return
-        with self._file.writing() as connection:
+        with WarehouseFile(self.path).writing() as connection:
             old = sorted(retention.removable)
             connection.execute(
                 "UPDATE runs SET rows_removed = now() AT TIME ZONE 'UTC' WHERE run_id IN (SELECT unnest(?)) "
@@ -414,7 +406,7 @@ class WarehouseRows(Store):
             left.unlink(missing_ok=True)
         if not self.path.exists():
             return
-        with self._file.exclusive() as connection:
+        with WarehouseFile(self.path).exclusive() as connection:
             connection.execute("CHECKPOINT")
             blocks = connection.execute(
                 "SELECT free_blocks, total_blocks FROM pragma_database_size() WHERE database_name = current_database()"

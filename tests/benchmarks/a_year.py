@@ -33,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from flows.prefect.stage_results import StageDatabase
 from tasks.results.mlflow.package import Completion
-from tasks.results.mlflow.trace_choice import choose
+from tasks.results.mlflow.traces import choose
 from tasks.results.mlflow.tracker import Tracker
 from tasks.results.night import Night, all_nights, judge, write
 from tasks.results.night_baseline import Baselines, compared

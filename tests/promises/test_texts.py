@@ -26,7 +26,7 @@ from tasks.database.database import open_database
 from tasks.documents.html import html
 from tasks.documents.markdown import markdown
 from tasks.pages.comparison import comparison_document
-from tasks.pages.leaderboard import leaderboard_document
+from tasks.pages.lists import leaderboard_document
 from tasks.pages.night import night_document
 from tasks.pages.run_page import Links, RunView, run_page
 from tasks.results.build_record import record_of

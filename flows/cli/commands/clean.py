@@ -1,125 +1,124 @@
-"""`crosscheck clean`."""
+"""`crosscheck status` and `crosscheck clean`."""
 
 import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import click
+from annotated_types import Ge, Le
 
 from flows.cli import options
 from tasks.core.errors import ConfigurationError, ExitCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from flows.evaluate.working_folder import Folder
     from tasks.results.retention import Holding
 
 
-@dataclass(frozen=True, kw_only=True)
-class CleanOptions(options.Output):
-    """Options of `crosscheck clean`."""
+class Status(options.Output):
+    """Show what the working folder holds: each store with its size, and what `crosscheck clean` would free.
 
-    keep: str = options.option(
-        "--keep",
-        default="30d",
-        metavar="AGE",
-        help="Keep what was used by runs that are younger: a number and d, h or m.",
-    )
-    keep_runs: int = options.option(
-        "--keep-runs",
-        type=click.IntRange(0, 1_000_000),
-        default=2,
-        metavar="N",
-        help="Keep the latest N runs of each benchmark, backbone and pipeline whatever their age.",
-    )
-    rows: bool = options.flag(
-        "--rows", "Also remove the questions of runs that are not kept from the warehouse; their scores stay."
-    )
-    replies: tuple[str, ...] = options.option(
-        "--replies",
-        multiple=True,
-        metavar="MODEL",
-        help="Also remove the replies of this model, whatever their age; all: of every model; damaged: those that "
-        "cannot be read. They are paid for again when needed. May be given several times.",
-    )
-    dry_run: bool = options.flag("--dry-run", "Show what would be removed, and its size.")
-    yes: bool = options.flag("--yes", "Do not ask for confirmation.")
+    Examples:
+      crosscheck status
+      crosscheck status --json
+
+    Exit codes: 0 shown; 2 bad input.
+    """
+
+    keep: Annotated[str, options.Metavar("AGE")] = "30d"
+    """Same as `crosscheck clean --keep`."""
+
+    def __call__(self) -> None:
+        from flows.evaluate.working_folder import FolderDocument, not_ours, open_folder, print_holdings
+        from tasks.results.run_record import json_of
+        from tasks.settings.evaluation import Keep, age
+
+        age(self.keep)
+        folder = open_folder(self.read_folder, Keep.of_options(age=self.keep))
+        holdings = folder.holdings()
+        document = json_of(FolderDocument.of(folder, holdings)) | {"elsewhere": not_ours(self.read_folder)}
+        self.emit(document, lambda stream: print_holdings(folder, holdings, stream))
 
 
-@click.command(
-    "clean",
-    epilog="\b\nExamples:\n"
-    "  crosscheck clean --dry-run\n"
-    "  crosscheck clean --keep 14d --yes\n"
-    "  crosscheck clean --keep 90d --keep-runs 5 --rows\n"
-    "  crosscheck clean --replies gpt-4o\n"
-    "\nAlways kept: scores of all runs and nights, paid replies (unless --replies), runs with the tag\n"
-    "`pinned`, baselines of nights that are kept, the latest baseline of each benchmark, backbone and pipeline, and\n"
-    "runs that a kept run was merged from. Prefect's records are removed by age only. Files shrink only while no\n"
-    "evaluation and no `crosscheck up` uses the folder.\n"
-    "\nExit codes: 0 cleaned; 2 bad input; 3 something could not be removed: run the same command again to continue.",
-)
-@options.record(CleanOptions)
-def command(arguments: CleanOptions) -> int:
+class Clean(options.Output):
     """Remove the data of old runs from the working folder: stage results, traces, artifacts, Prefect's records, logs.
 
     Removed data is computed again when it is needed, without paid calls.
+
+    Examples:
+      crosscheck clean --dry-run
+      crosscheck clean --keep 14d --yes
+      crosscheck clean --keep 90d --keep-runs 5 --rows
+      crosscheck clean --replies gpt-4o
+
+    Always kept: scores of all runs and nights, paid replies (unless --replies), runs with the tag
+    `pinned`, baselines of nights that are kept, the latest baseline of each benchmark, backbone and pipeline, and
+    runs that a kept run was merged from. Prefect's records are removed by age only. Files shrink only while no
+    evaluation and no `crosscheck up` uses the folder.
+
+    Exit codes: 0 cleaned; 2 bad input; 3 something could not be removed: run the same command again to continue.
     """
-    from flows.evaluate.working_folder import FolderDocument, clean, in_words, open_folder, print_holdings
-    from tasks.results.run_record import json_of
-    from tasks.settings.evaluation import Keep, age
 
-    age(arguments.keep)
-    keep = Keep(age=arguments.keep, runs=arguments.keep_runs, rows=not arguments.rows)
-    folder = open_folder(arguments.read_folder, keep, replies=arguments.replies)
-    holdings = folder.holdings()
-    document = json_of(FolderDocument.of(folder, holdings))
-    if arguments.dry_run:
-        arguments.emit(document, lambda stream: print_holdings(folder, holdings, stream))
-        return 0
-    if not arguments.yes:
-        if not any(count for holding in holdings for count in holding.removable.values()):
-            unchanged = dict.fromkeys(("before_bytes", "after_bytes"), document["bytes"])
-            arguments.emit(
-                document | unchanged | {"shrunk": False, "problems": []}, _nothing(folder, holdings)
+    keep: Annotated[str, options.Metavar("AGE")] = "30d"
+    """Keep what was used by runs that are younger: a number and d, h or m."""
+    keep_runs: Annotated[int, Ge(0), Le(1000000)] = 2
+    """Keep the latest N runs of each benchmark, backbone and pipeline whatever their age."""
+    rows: bool = False
+    """Also remove the questions of runs that are not kept from the warehouse; their scores stay."""
+    replies: Annotated[tuple[str, ...], options.Metavar("MODEL")] = ()
+    """Also remove the replies of this model, whatever their age; all: of every model; damaged: those that cannot be
+    read. They are paid for again when needed. May be given several times."""
+    dry_run: bool = False
+    """Show what would be removed, and its size."""
+    yes: bool = False
+    """Do not ask for confirmation."""
+
+    def __call__(self) -> int:
+        from flows.evaluate.working_folder import FolderDocument, clean, in_words, open_folder, print_holdings
+        from tasks.results.run_record import json_of
+        from tasks.settings.evaluation import Keep, age
+
+        age(self.keep)
+        keep = Keep(age=self.keep, runs=self.keep_runs, rows=not self.rows)
+        folder = open_folder(self.read_folder, keep, replies=self.replies)
+        holdings = folder.holdings()
+        document = json_of(FolderDocument.of(folder, holdings))
+        if self.dry_run:
+            self.emit(document, lambda stream: print_holdings(folder, holdings, stream))
+            return 0
+        if not self.yes:
+            if not any(count for holding in holdings for count in holding.removable.values()):
+                unchanged = dict.fromkeys(("before_bytes", "after_bytes"), document["bytes"])
+
+                def show(stream: TextIO) -> None:
+                    print_holdings(folder, holdings, stream)
+                    click.echo("There is nothing to remove.", stream)
+
+                self.emit(document | unchanged | {"shrunk": False, "problems": []}, show)
+                return 0
+            if not self._confirmed(folder, holdings):
+                return 0
+        cleaned = clean(folder, lambda text: click.echo(text, err=True))
+        done = {
+            "before_bytes": cleaned.before,
+            "after_bytes": cleaned.after,
+            "shrunk": cleaned.shrunk,
+            "problems": list(cleaned.problems),
+        }
+        self.emit(document | done, in_words(cleaned))
+        return ExitCode.TRY_AGAIN if cleaned.problems else ExitCode.DONE
+
+    def _confirmed(self, folder: "Folder", holdings: "Sequence[Holding]") -> bool:
+        from flows.evaluate.working_folder import print_holdings
+
+        if not sys.stdin.isatty():
+            raise ConfigurationError(
+                "Nothing was removed: without a terminal, confirm with --yes, or look first with --dry-run."
             )
-            return 0
-        if not _confirmed(folder, holdings, arguments):
-            return 0
-    cleaned = clean(folder, lambda text: click.echo(text, err=True))
-    done = {
-        "before_bytes": cleaned.before,
-        "after_bytes": cleaned.after,
-        "shrunk": cleaned.shrunk,
-        "problems": list(cleaned.problems),
-    }
-    arguments.emit(document | done, lambda stream: click.echo(in_words(cleaned), stream))
-    return ExitCode.TRY_AGAIN if cleaned.problems else ExitCode.DONE
-
-
-def _nothing(folder: "Folder", holdings: "Sequence[Holding]") -> "Callable[[TextIO], None]":
-    from flows.evaluate.working_folder import print_holdings
-
-    def show(stream: TextIO) -> None:
-        print_holdings(folder, holdings, stream)
-        click.echo("There is nothing to remove.", stream)
-
-    return show
-
-
-def _confirmed(folder: "Folder", holdings: "Sequence[Holding]", arguments: CleanOptions) -> bool:
-    from flows.evaluate.working_folder import print_holdings
-
-    if not sys.stdin.isatty():
-        raise ConfigurationError(
-            "Nothing was removed: without a terminal, confirm with --yes, or look first with --dry-run."
-        )
-    print_holdings(folder, holdings, sys.stderr)
-    question = "Remove this?"
-    if arguments.replies and (lost := _cost_of_replies(folder)):
-        question = f"Remove this? {lost}"
-    return click.confirm(question, err=True)
+        print_holdings(folder, holdings, sys.stderr)
+        cost = f" {_cost_of_replies(folder)}" if self.replies else ""
+        return click.confirm(f"Remove this?{cost}", err=True)
 
 
 def _cost_of_replies(folder: "Folder") -> str:

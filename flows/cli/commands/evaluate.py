@@ -1,10 +1,10 @@
 """`crosscheck evaluate`."""
 
 import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import click
+from annotated_types import Ge, Gt, Le
 
 from flows.cli import options
 from tasks.core.errors import ConfigurationError, ExitCode
@@ -16,172 +16,144 @@ if TYPE_CHECKING:
 MAX_REPEATS = 100
 
 
-@dataclass(frozen=True, kw_only=True)
-class EvaluateOptions(options.Evaluation, options.Pipeline, options.Labels, options.Details):
-    """Options of `crosscheck evaluate`."""
-
-    record: str | None = options.option(
-        "--record",
-        metavar="FILE",
-        help="Write all replies of the model to FILE at the end of the run, for `--backbone replay`. An "
-        "existing file is replaced only by the evaluation that wrote it.",
-    )
-    shards: int = options.chosen("shards")
-    open: bool = options.flag(
-        "--open", "Write the run as a page, as `crosscheck show` does, and open it in a browser."
-    )
-    again: bool = options.flag(
-        "--again",
-        "Evaluate even if a finished run has the same settings, questions, golds, databases and code.",
-    )
-    repeats: int | None = options.option(
-        "--repeats",
-        type=click.IntRange(2, MAX_REPEATS),
-        metavar="N",
-        help="Then repeat the run N times with new replies, and measure how much identical runs differ.",
-    )
-    budget: float | None = options.option(
-        "--budget",
-        type=click.FloatRange(min=0, min_open=True),
-        metavar="USD",
-        help="With --repeats: stop when the calls of the repeats have cost this amount.",
-    )
-    genai_evaluation: bool = options.flag(
-        "--genai-evaluation",
-        "Log a trace with a verdict for every question, and list the run among MLflow's evaluation runs.",
-    )
-
-
-@click.command(
-    "evaluate",
-    cls=options.GroupedCommand,
-    epilog="\b\nExamples:\n"
-    "  crosscheck evaluate\n"
-    "      the demo benchmark with the offline backbone: no key, no network\n"
-    "  crosscheck evaluate --backbone openai --pipeline rsl-sql\n"
-    "      the same with a real model (needs OPENAI_API_KEY)\n"
-    "  crosscheck evaluate --benchmark bird-dev --data ~/text2sql --questions 717-845\n"
-    "  crosscheck evaluate --set pipeline.augmentation.keywords=false\n"
-    "      an ablation\n"
-    "  crosscheck evaluate --record run.jsonl\n"
-    "  crosscheck evaluate --backbone replay --set backbone.recording=run.jsonl\n"
-    "      record the replies of the model, then evaluate again with these replies instead of the model\n"
-    "  crosscheck evaluate --benchmark bird-dev --backbone openai --shards 8\n"
-    "      on the workers of the Prefect server at PREFECT_API_URL\n"
-    "  crosscheck evaluate --open\n"
-    "      ends with the run's page in a browser: every question with prompts, replies and results\n"
-    "  crosscheck evaluate --backbone openai --repeats 5 --budget 20\n"
-    "      also flip rate, mean and deviation of EX, pass^k, and the smallest loss that a comparison can prove\n"
-    "  crosscheck evaluate --json > result.json\n"
-    "\nInterrupted or failed? Run the same command again to continue; answered questions are not repeated or paid\n"
-    "for again.\n"
-    "Made before? If nothing has changed that could change the result, the finished run is shown at once; --again\n"
-    "makes a new one.\n"
-    "\nExit codes: 0 finished; 2 bad input or configuration; 3 some questions failed and can be retried,\n"
-    "or the endpoint cannot be reached and there is no result: run the same command again to continue;\n"
-    "130 interrupted, all answers are kept.",
-)
-@options.record(EvaluateOptions)
-def command(arguments: EvaluateOptions) -> int:
+class Evaluate(options.Evaluation, options.Pipeline, options.Labels, options.Details):
     """Evaluate a pipeline on a benchmark.
 
     Runs the pipeline's stages for every question, scores each stage, and logs the run to MLflow.
+
+    Examples:
+      crosscheck evaluate
+          the demo benchmark with the offline backbone: no key, no network
+      crosscheck evaluate --backbone openai --pipeline rsl-sql
+          the same with a real model (needs OPENAI_API_KEY)
+      crosscheck evaluate --benchmark bird-dev --data ~/text2sql --questions 717-845
+      crosscheck evaluate --set pipeline.augmentation.keywords=false
+          an ablation
+      crosscheck evaluate --record run.jsonl
+      crosscheck evaluate --backbone replay --set backbone.recording=run.jsonl
+          record the replies of the model, then evaluate again with these replies instead of the model
+      crosscheck evaluate --benchmark bird-dev --backbone openai --shards 8
+          on the workers of the Prefect server at PREFECT_API_URL
+      crosscheck evaluate --open
+          ends with the run's page in a browser: every question with prompts, replies and results
+      crosscheck evaluate --backbone openai --repeats 5 --budget 20
+          also flip rate, mean and deviation of EX, pass^k, and the smallest loss that a comparison can prove
+      crosscheck evaluate --json > result.json
+
+    Interrupted or failed? Run the same command again to continue; answered questions are not repeated or paid
+    for again.
+    Made before? If nothing has changed that could change the result, the finished run is shown at once; --again
+    makes a new one.
+
+    Exit codes: 0 finished; 2 bad input or configuration; 3 some questions failed and can be retried,
+    or the endpoint cannot be reached and there is no result: run the same command again to continue;
+    130 interrupted, all answers are kept.
     """
-    from flows.cli.progress import open_asking
 
-    if arguments.budget is not None and arguments.repeats is None:
-        raise ConfigurationError("--budget limits what repeats cost: add --repeats N.")
-    evaluated = None
-    with open_asking() as progress:
-        pipeline, backbone, benchmark = map(
-            options.end_of, (arguments.pipeline, arguments.backbone, arguments.benchmark)
-        )
-        progress.step(f"Evaluating {pipeline} with {backbone} on {benchmark}")
-        from flows.evaluate.run import find_known, run_evaluation
+    grouped = True
+    record: Annotated[str | None, options.Metavar("FILE")] = None
+    """Write all replies of the model to FILE at the end of the run, for `--backbone replay`. An existing file is
+    replaced only by the evaluation that wrote it."""
+    shards: int = options.like("shards")
+    open: bool = False
+    """Write the run as a page, as `crosscheck show` does, and open it in a browser."""
+    again: bool = False
+    """Evaluate even if a finished run has the same settings, questions, golds, databases and code."""
+    repeats: Annotated[int | None, Ge(2), Le(MAX_REPEATS)] = None
+    """Then repeat the run N times with new replies, and measure how much identical runs differ."""
+    budget: Annotated[float | None, options.Metavar("USD"), Gt(0)] = None
+    """With --repeats: stop when the calls of the repeats have cost this amount."""
+    genai_evaluation: bool = False
+    """Log a trace with a verdict for every question, and list the run among MLflow's evaluation runs."""
 
-        settings, control = _chosen(arguments, progress)
-        if arguments.budget is not None:
-            from flows.evaluate.preparation import check_budget
+    def __call__(self) -> int:
+        from flows.cli.progress import open_asking
 
-            check_budget([settings], arguments.budget)
-        known, preparation = (None, None) if arguments.again else find_known(settings, control)
-        if known is None:
-            evaluated = run_evaluation(settings, control, preparation=preparation)
-
-    from flows.runtime.summary import print_repeated, print_summary
-    from tasks.results.run_record import json_of
-
-    def show(stream: TextIO) -> None:
-        if evaluated:
-            print_summary(
-                evaluated, arguments.folder, stream, details=arguments.details, prefect=control.prefect
+        if self.budget is not None and self.repeats is None:
+            raise ConfigurationError("--budget limits what repeats cost: add --repeats N.")
+        evaluated = None
+        with open_asking() as progress:
+            pipeline, backbone, benchmark = map(
+                options.end_of, (self.pipeline, self.backbone, self.benchmark)
             )
-        elif known:
-            print_repeated(known, arguments.folder, stream, details=arguments.details)
+            progress.step(f"Evaluating {pipeline} with {backbone} on {benchmark}")
+            from flows.evaluate.run import find_known, run_evaluation
 
-    record = evaluated or known
-    assert record is not None
-    code = evaluated.exit_code if evaluated else ExitCode.DONE
-    repeats = None if code else arguments.repeats
-    if repeats and arguments.as_json:  # the object is that of the repeats
-        show(sys.stderr)
-    else:
-        arguments.emit(json_of(record), show, text_too=True)
-    if arguments.open:
-        _open_page(record.run_id, arguments)
-    return _repeat(record.run_id, repeats, arguments) if repeats else code
+            settings, control = self._chosen(progress)
+            if self.budget is not None:
+                from flows.evaluate.preparation import check_budget
 
+                check_budget([settings], self.budget)
+            known, preparation = (None, None) if self.again else find_known(settings, control)
+            if known is None:
+                evaluated = run_evaluation(settings, control, preparation=preparation)
 
-def _repeat(run_id: str, repeats: int, arguments: EvaluateOptions) -> int:
-    """Make the missing repeats of a run, and print what they measure."""
-    from flows.cli.progress import open_control
-    from flows.matrix.repeats import MeasuredDocument, make_repeats, plan_noise
-    from flows.pages.matrix import repeats_estimate, repeats_problems
-    from flows.runtime.output import write_page
-    from tasks.documents.html import html
-    from tasks.documents.terminal import print_document
-    from tasks.pages.repeats import noise_document
+        from flows.runtime.summary import print_repeated, print_summary
 
-    plan = plan_noise(run_id, repeats, arguments.folders, budget_usd=arguments.budget)
-    print_document(repeats_estimate(plan, arguments.budget), sys.stderr if arguments.as_json else sys.stdout)
+        def show(stream: TextIO) -> None:
+            if evaluated:
+                print_summary(evaluated, self.folder, stream, details=self.details, prefect=control.prefect)
+            elif known:
+                print_repeated(known, self.folder, stream, details=self.details)
 
-    measured = make_repeats(plan, open_control, labels=arguments.labels, budget_usd=arguments.budget)
-    page = arguments.folder.reports / f"{run_id}-repeats.html"
+        record = evaluated or known
+        assert record is not None
+        code = evaluated.exit_code if evaluated else ExitCode.DONE
+        repeats = None if code else self.repeats
+        if repeats and self.as_json:  # the object is that of the repeats
+            show(sys.stderr)
+        else:
+            self.emit(record, show, text_too=True)
+        if self.open:
+            self._open_page(record.run_id)
+        return self._repeat(record.run_id, repeats) if repeats else code
 
-    def show(stream: TextIO) -> None:
+    def _repeat(self, run_id: str, repeats: int) -> int:
+        """Make the missing repeats of a run, and print what they measure."""
+        from flows.cli.progress import open_control
+        from flows.matrix.repeats import MeasuredDocument, make_repeats, plan_noise
+        from flows.pages.matrix import repeats_estimate, repeats_problems
+        from flows.runtime.output import write_page
+        from tasks.documents.html import html
+        from tasks.documents.terminal import print_document
+        from tasks.pages.repeats import noise_document
+
+        plan = plan_noise(run_id, repeats, self.folders, budget_usd=self.budget)
+        print_document(repeats_estimate(plan, self.budget), sys.stderr if self.as_json else sys.stdout)
+
+        measured = make_repeats(plan, open_control, labels=self.labels, budget_usd=self.budget)
+        page = self.folder.reports / f"{run_id}-repeats.html"
+
+        def show(stream: TextIO) -> None:
+            if measured.noise:
+                print_document(noise_document(measured.noise), stream)
+                print(f"With all unstable questions: {page}", file=stream)
+            if problems := repeats_problems(measured):
+                print_document(problems, stream)
+
         if measured.noise:
-            print_document(noise_document(measured.noise), stream)
-            print(f"With all unstable questions: {page}", file=stream)
-        if problems := repeats_problems(measured):
-            print_document(problems, stream)
+            write_page(html(noise_document(measured.noise, None)), page, make_folder=True)
+        self.emit(MeasuredDocument.model_validate(measured), show, text_too=True)
+        return measured.exit_code
 
-    if measured.noise:
-        write_page(html(noise_document(measured.noise, None)), page, make_folder=True)
-    arguments.emit(MeasuredDocument.model_validate(measured), show, text_too=True)
-    return measured.exit_code
+    def _chosen(self, progress: "Progress") -> "tuple[EvaluationSettings, Control]":
+        """Return the settings of the options, and the control of the run."""
+        from flows.runtime.control import Control
+        from tasks.backbone.endpoint.retry_policy import longest_call
+        from tasks.backbone.kind import kind_of
 
+        traced = ("tracking.genai_evaluation=true",) if self.genai_evaluation else ()
+        settings = self.settings_of(overrides=(*self.overrides, *traced))
+        control = Control(progress, tags=self.labels)
+        if self.details and kind_of(settings.backbone).paid:
+            progress.note(longest_call(settings.backbone))
+        return settings, control
 
-def _chosen(arguments: EvaluateOptions, progress: "Progress") -> "tuple[EvaluationSettings, Control]":
-    """Return the settings of the options, and the control of the run."""
-    from flows.runtime.control import Control
-    from tasks.backbone.endpoint.retry_policy import longest_call
-    from tasks.backbone.kind import kind_of
+    def _open_page(self, run_id: str) -> None:
+        """Write the page of a run and open it in a browser."""
+        from flows.pages.viewer import write_report
 
-    traced = ("tracking.genai_evaluation=true",) if arguments.genai_evaluation else ()
-    settings = arguments.settings(
-        arguments.pipeline, *traced, record=arguments.record, shards=arguments.shards
-    )
-    control = Control(progress, tags=arguments.labels)
-    if arguments.details and kind_of(settings.backbone).paid:
-        progress.note(longest_call(settings.backbone))
-    return settings, control
-
-
-def _open_page(run_id: str, arguments: EvaluateOptions) -> None:
-    """Write the page of a run and open it in a browser."""
-    from flows.pages.run_page import write_report
-
-    with arguments.progress() as progress:
-        written = write_report(run_id, arguments.folders, progress)
-    click.echo(f"The page is {written.path}.", err=arguments.as_json)
-    click.launch(written.path.as_uri())
+        with self.progress() as progress:
+            written = write_report(run_id, self.folders, progress)
+        click.echo(f"The page is {written.path}.", err=self.as_json)
+        click.launch(written.path.as_uri())

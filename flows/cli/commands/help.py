@@ -1,16 +1,19 @@
 """`crosscheck help`."""
 
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal, TextIO, get_args
 
 import click
+import yaml
 from click.shell_completion import CompletionItem
 
 from flows.cli import options
 from flows.cli.command_table import COMMANDS, Command
 from tasks.core.errors import ConfigurationError, did_you_mean
 
+Kind = Literal["benchmarks", "backbones", "pipelines"]
 TOPICS = Path(__file__).parents[1] / "topics"
 
 
@@ -31,53 +34,44 @@ def _complete(context: click.Context, parameter: click.Parameter, begun: str) ->
     return [CompletionItem(name, help=text) for name, text in names.items() if name.startswith(begun)]
 
 
-@dataclass(frozen=True, kw_only=True)
-class HelpOptions:
-    """Options of `crosscheck help`."""
-
-    topic: str | None = options.argument(metavar="[TOPIC]", required=False, shell_complete=_complete)
-
-
-@click.command(
-    "help",
-    epilog="\b\nExamples:\n"
-    "  crosscheck help\n"
-    "  crosscheck help causes\n"
-    "  crosscheck help evaluate\n"
-    "      the same as crosscheck evaluate --help\n"
-    "\nExit codes: 0 shown; 2 bad input.",
-)
-@options.record(HelpOptions)
-@click.pass_context
-def command(context: click.Context, arguments: HelpOptions) -> None:
+class Help(options.Command):
     """Explain a TOPIC: causes of wrong answers, fields of JSON, exit codes, a gate in CI, workers; or a command.
 
     `crosscheck help commands` lists all commands.
+
+    Examples:
+      crosscheck help
+      crosscheck help causes
+      crosscheck help evaluate
+          the same as crosscheck evaluate --help
+
+    Exit codes: 0 shown; 2 bad input.
     """
-    if arguments.topic is None:
-        click.echo("crosscheck help TOPIC explains one of these; crosscheck COMMAND --help a command.\n")
-        width = max(map(len, topics()))
-        for name, title in topics().items():
-            click.echo(f"  {name:<{width}}  {title}")
-        return
-    if arguments.topic in topics():
-        _print(topic_text(arguments.topic))
-        return
-    if arguments.topic == "commands":
-        _print_commands(COMMANDS)
-        return
-    parent = context.parent
-    subcommand = (
-        parent.command.get_command(parent, arguments.topic)
-        if parent and isinstance(parent.command, click.Group)
-        else None
-    )
-    if parent is None or subcommand is None:
-        names = ["commands", *topics(), *COMMANDS]
-        raise ConfigurationError(
-            f'There is no topic or command "{arguments.topic}". {did_you_mean(arguments.topic, names)}'
-        )
-    click.echo(subcommand.get_help(click.Context(subcommand, info_name=arguments.topic, parent=parent)))
+
+    topic: Annotated[str | None, options.Argument("[TOPIC]"), options.More(shell_complete=_complete)] = None
+
+    def __call__(self) -> None:
+        if self.topic is None:
+            click.echo("crosscheck help TOPIC explains one of these; crosscheck COMMAND --help a command.\n")
+            width = max(map(len, topics()))
+            for name, title in topics().items():
+                click.echo(f"  {name:<{width}}  {title}")
+            return
+        if self.topic in topics():
+            _print(topic_text(self.topic))
+            return
+        if self.topic == "commands":
+            _print_commands(COMMANDS)
+            return
+        program = click.get_current_context().find_root()
+        assert isinstance(program.command, click.Group)
+        command = program.command.get_command(program, self.topic)
+        if command is None:
+            names = ["commands", *topics(), *COMMANDS]
+            raise ConfigurationError(
+                f'There is no topic or command "{self.topic}". {did_you_mean(self.topic, names)}'
+            )
+        click.echo(command.get_help(click.Context(command, info_name=self.topic, parent=program)))
 
 
 def _print_commands(commands: Mapping[str, Command], group: str = "") -> None:
@@ -112,3 +106,55 @@ def _record_fields() -> str:
     header = list(RunHeader.model_fields)
     more = [name for name in RunRecord.model_fields if name not in header]
     return f"Of every list of runs, too:\n\n{lines(header)}\n\nOf one run:\n\n{lines(more)}\n"
+
+
+class List(options.Json):
+    """List the available benchmarks, backbones and pipelines.
+
+    Each is a YAML file in conf/, or comes from an installed package. To use your own file, give its
+    path instead of a name.
+
+    Examples:
+      crosscheck list
+      crosscheck list pipelines
+      crosscheck list backbones --json
+
+    Exit codes: 0 listed; 2 bad input.
+    """
+
+    kinds: Annotated[tuple[Kind, ...], options.Argument()] = ()
+
+    def __call__(self) -> None:
+        from tasks.settings.home import find_conf
+        from tasks.settings.load import available, offered
+
+        conf = find_conf()
+        names = {
+            kind: {
+                **dict.fromkeys(offered(kind.removesuffix("s")), "from an installed package"),
+                **{
+                    name: _description(path) for name, path in available(conf, kind.removesuffix("s")).items()
+                },
+            }
+            for kind in self.kinds or get_args(Kind)
+        }
+
+        def show(stream: TextIO) -> None:
+            width = max((len(name) for entries in names.values() for name in entries), default=0)
+            for kind, entries in names.items():
+                click.echo(kind if os.environ.get("NO_COLOR") else click.style(kind, bold=True), stream)
+                for name, description in entries.items():
+                    click.echo(f"  {name:<{width}}  {description}", stream)
+
+        self.emit(names, show)
+
+
+def _description(path: Path) -> str:
+    """Return the description in a file, or the reason why the file cannot be read."""
+    from tasks.settings.load import load_yaml
+
+    try:
+        content = load_yaml(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        return f"cannot be read: {' '.join(str(error).split())}"
+    return str(content.get("description", "")) if isinstance(content, dict) else ""

@@ -1,70 +1,60 @@
-"""`crosscheck nights init`, `deploy`, `run` and `status`."""
+"""`crosscheck nights`."""
 
 import asyncio
+import datetime
 import os
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 
 import click
 
 from flows.cli import options
+from tasks.core.errors import ConfigurationError, ExitCode, did_you_mean
 
 if TYPE_CHECKING:
     from flows.matrix.nightly import NightPages
     from flows.prefect.schedule import NightsStatus
     from tasks.documents.model import Document
     from tasks.results.night import Night
+    from tasks.results.night_baseline import Pin
+
 
 NAME = "nights.yaml"
 RUNS_SHOWN = 6
 """Evaluations that are listed at most, and runs of the last night; MLflow's page of all nights has the others."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class FileOptions(options.Output):
-    """Options of `crosscheck nights init` and `deploy`."""
-
-    file: Path = options.argument(
-        required=False, metavar="[FILE]", default=NAME, type=click.Path(dir_okay=False, path_type=Path)
-    )
-
-
-@click.command(
-    "init",
-    epilog="\b\nExample:\n  crosscheck nights init\n\nExit codes: 0 written; 2 bad input, or FILE exists.",
-)
-@options.record(FileOptions)
-def init(arguments: FileOptions) -> None:
+class Init(options.Output):
     """Write a FILE to begin with (default: nights.yaml).
 
     It has the schedule, the matrix of benchmarks, backbones and pipelines, and the limits, with a comment on each.
+
+    Example:
+      crosscheck nights init
+
+    Exit codes: 0 written; 2 bad input, or FILE exists.
     """
-    from flows.matrix.nights_file import TEMPLATE
-    from tasks.core.errors import ConfigurationError
 
-    try:
-        with arguments.file.open("x", encoding="utf-8") as file:
-            file.write(TEMPLATE)
-    except FileExistsError:
-        raise ConfigurationError(f"{arguments.file} exists. Name another file, or edit it.") from None
-    except OSError as error:
-        raise ConfigurationError(f"{arguments.file} cannot be written: {error.strerror}.") from None
-    arguments.emit(
-        {"file": str(arguments.file)},
-        lambda stream: click.echo(
-            f"Written to {arguments.file}. Edit it, then: crosscheck nights deploy", stream
-        ),
-    )
+    file: Annotated[Path, options.Argument("[FILE]")] = Path(NAME)
+
+    def __call__(self) -> None:
+        from flows.matrix.nights_file import TEMPLATE
+        from tasks.core.errors import ConfigurationError
+
+        try:
+            with self.file.open("x", encoding="utf-8") as file:
+                file.write(TEMPLATE)
+        except FileExistsError:
+            raise ConfigurationError(f"{self.file} exists. Name another file, or edit it.") from None
+        except OSError as error:
+            raise ConfigurationError(f"{self.file} cannot be written: {error.strerror}.") from None
+        self.emit(
+            {"file": str(self.file)},
+            f"Written to {self.file}. Edit it, then: crosscheck nights deploy",
+        )
 
 
-@click.command(
-    "deploy",
-    epilog="\b\nExamples:\n  crosscheck nights deploy\n  crosscheck nights deploy team/nights.yaml\n"
-    "\nExit codes: 0 deployed; 2 bad input, or Prefect's server does not answer or refuses.",
-)
-@options.record(FileOptions)
-def deploy(arguments: FileOptions) -> None:
+class Deploy(options.Output):
     """Deploy the nightly runs of FILE (default: nights.yaml).
 
     Workers run them in this working folder, unless a worker's CROSSCHECK_HOME names another. If you change FILE, deploy
@@ -72,91 +62,96 @@ def deploy(arguments: FileOptions) -> None:
 
     It replaces an earlier schedule at Prefect's server: that of `crosscheck up` for this working folder, or of
     PREFECT_API_URL.
+
+    Examples:
+      crosscheck nights deploy
+      crosscheck nights deploy team/nights.yaml
+
+    Exit codes: 0 deployed; 2 bad input, or Prefect's server does not answer or refuses.
     """
-    from flows.matrix.nights_file import read_nights
 
-    nights = read_nights(arguments.file)
-    here = _use_server(arguments)
-    from flows.evaluate.deployment import named_evaluations, settings_of
-    from flows.evaluate.forms import offering
-    from flows.matrix.nightly import night_limits
-    from flows.prefect.schedule import deploy_nights, read_status
-    from flows.prefect.settings import DEPLOYED_HOME
-    from flows.prefect.up import POOL
-    from tasks.core.wording import counted, shorten
-    from tasks.results.night_baseline import named_run
-    from tasks.results.warehouse.runs import Warehouse
+    file: Annotated[Path, options.Argument("[FILE]")] = Path(NAME)
 
-    settings = [settings_of(evaluation) for evaluation in nights.matrix.evaluations]
-    night_limits(settings, nights.finish_by, nights.budget_usd)
-    names = named_evaluations(nights.matrix)
-    nights.matrix.check_baselines({" | ".join(name) for name in names})
-    if here:  # workers elsewhere have runs of their own
-        warehouse = Warehouse(arguments.folder.warehouse)
-        for baseline in nights.matrix.baselines.values():
-            named_run(baseline, warehouse)
-    home = {DEPLOYED_HOME: str(arguments.folder.path)}
+    def __call__(self) -> None:
+        from flows.matrix.nights_file import read_nights
 
-    async def run() -> "NightsStatus":
-        with offering(nights.files):
-            await deploy_nights(POOL, nights.schedule, nights.timezone, nights.parameters, home)
-        return await read_status(POOL)
+        nights = read_nights(self.file)
+        here = _use_server(self)
+        from flows.evaluate.deployment import named_evaluations, settings_of
+        from flows.evaluate.forms import offering
+        from flows.matrix.nightly import night_limits
+        from flows.prefect.schedule import deploy_nights, read_status
+        from flows.prefect.settings import DEPLOYED_HOME
+        from flows.prefect.up import POOL
+        from tasks.core.wording import counted, shorten
+        from tasks.results.night_baseline import named_run
 
-    status = asyncio.run(run())
-    listed = shorten([" | ".join(name) for name in names], RUNS_SHOWN)
-    _show(arguments, status, deployed=f"Deployed: {counted(len(names), 'evaluation')} each night, {listed}.")
+        settings = [settings_of(evaluation) for evaluation in nights.matrix.evaluations]
+        night_limits(settings, nights.finish_by, nights.budget_usd)
+        names = named_evaluations(nights.matrix)
+        nights.matrix.check_baselines({" | ".join(name) for name in names})
+        if here:  # workers elsewhere have runs of their own
+            for baseline in nights.matrix.baselines.values():
+                named_run(baseline, self.warehouse)
+        home = {DEPLOYED_HOME: str(self.folder.path)}
+
+        async def run() -> "NightsStatus":
+            with offering(nights.files):
+                await deploy_nights(POOL, nights.schedule, nights.timezone, nights.parameters, home)
+            return await read_status(POOL)
+
+        status = asyncio.run(run())
+        listed = shorten([" | ".join(name) for name in names], RUNS_SHOWN)
+        _show(self, status, deployed=f"Deployed: {counted(len(names), 'evaluation')} each night, {listed}.")
 
 
-@click.command(
-    "status",
-    epilog="\b\nExamples:\n  crosscheck nights status\n  crosscheck nights status --json\n"
-    "\nExit codes: 0 shown, whatever the verdict; 2 bad input, or Prefect's server does not answer.",
-)
-@options.record(options.Output)
-def status(arguments: options.Output) -> None:
+class Status(options.Output):
     """Show the schedule, the next run, the workers and the last result.
 
     If the last nightly run ended without a result, it says so, and how it continues.
+
+    Examples:
+      crosscheck nights status
+      crosscheck nights status --json
+
+    Exit codes: 0 shown, whatever the verdict; 2 bad input, or Prefect's server does not answer.
     """
-    _use_server(arguments)
-    from flows.matrix.nightly import night_pages
-    from flows.prefect.schedule import read_status
-    from flows.prefect.up import POOL
-    from tasks.results.night import all_nights
 
-    nights = all_nights(arguments.read_folder)
-    pages = night_pages(nights[0], arguments.read_folder) if nights else None
-    _show(arguments, asyncio.run(read_status(POOL)), nights[0] if nights else None, pages)
+    def __call__(self) -> None:
+        _use_server(self)
+        from flows.matrix.nightly import night_pages
+        from flows.prefect.schedule import read_status
+        from flows.prefect.up import POOL
+        from tasks.results.night import all_nights
 
-
-@dataclass(frozen=True, kw_only=True)
-class RunOptions(options.Output):
-    """Options of `crosscheck nights run`."""
-
-    name: str | None = options.argument(required=False, metavar="[NAME]")
+        nights = all_nights(self.read_folder)
+        pages = night_pages(nights[0], self.read_folder) if nights else None
+        _show(self, asyncio.run(read_status(POOL)), nights[0] if nights else None, pages)
 
 
-@click.command(
-    "run",
-    epilog="\b\nExamples:\n  crosscheck nights run\n  crosscheck nights run 2026-11-21T01:30Z\n"
-    "      continues the nightly run of that name; what was paid for is reused\n"
-    "\nExit codes: 0 started; 2 bad input, none is deployed, or Prefect's server does not answer.",
-)
-@options.record(RunOptions)
-def run(arguments: RunOptions) -> None:
+class Run(options.Output):
     """Start a nightly run now, on the workers, with what is deployed.
 
     NAME is the name of a nightly run that ended without a result; without NAME it is a new one.
-    """
-    _use_server(arguments)
-    from flows.prefect.artifacts import prefect_page
-    from flows.prefect.schedule import start_night
 
-    flow_run = asyncio.run(start_night(arguments.name))
-    page = prefect_page(flow_run)
-    arguments.emit(
-        {"flow_run": flow_run, "page": page}, lambda stream: click.echo(f"Started: {page}", stream)
-    )
+    Examples:
+      crosscheck nights run
+      crosscheck nights run 2026-11-21T01:30Z
+          continues the nightly run of that name; what was paid for is reused
+
+    Exit codes: 0 started; 2 bad input, none is deployed, or Prefect's server does not answer.
+    """
+
+    name: Annotated[str | None, options.Argument("[NAME]")] = None
+
+    def __call__(self) -> None:
+        _use_server(self)
+        from flows.prefect.artifacts import prefect_page
+        from flows.prefect.schedule import start_night
+
+        flow_run = asyncio.run(start_night(self.name))
+        page = prefect_page(flow_run)
+        self.emit({"flow_run": flow_run, "page": page}, f"Started: {page}")
 
 
 def _use_server(arguments: options.Output) -> bool:
@@ -192,15 +187,13 @@ def _show(
 
     from pydantic_core import to_jsonable_python
 
-    from tasks.documents.terminal import print_document
-
     served = pages if pages and pages.served else None
     result: dict[str, Any] | None = None
     if last:
         result = {"name": last.name, "colour": last.colour, "mlflow": served.runs if served else {}}
     arguments.emit(
         to_jsonable_python(asdict(status) | {"last": result}),
-        lambda stream: print_document(_document(status, last, served, deployed), stream),
+        _document(status, last, served, deployed),
     )
 
 
@@ -244,3 +237,158 @@ def _document(
     if status.late:
         blocks.append(Sentence(f"Late: {status.late:,} nightly runs should have started.", "error"))
     return Document("Nightly runs", tuple(blocks))
+
+
+class Show(options.Page):
+    """Show the result of one nightly run, or list all nightly runs.
+
+    NAME is the name of a nightly run or its first characters, or `latest`, `latest~1`, ...; without NAME, all are
+    listed.
+
+    Examples:
+      crosscheck nights show
+          lists all nightly runs
+      crosscheck nights show latest
+      crosscheck nights show latest~1 --html night.html
+          the run before the latest, as one page with every broken question
+      crosscheck nights show 2026-11-21T01:30Z --json
+      crosscheck nights show latest --fail-if red
+          for a script: exit code 1 if it is red
+
+    Exit codes: 0 shown, whatever the verdict; 1 --fail-if holds; 2 bad input.
+    """
+
+    name: Annotated[str | None, options.Argument("[NAME]")] = None
+    fail_if: Literal["red", "amber"] | None = None
+    """For scripts: end with exit code 1 if the nightly run is red; amber: if it is red or amber."""
+
+    def __call__(self) -> int:
+        from flows.matrix.nightly import night_pages
+        from tasks.documents.terminal import print_document
+        from tasks.pages.night import night_document
+        from tasks.pages.night_evaluation import overdue
+        from tasks.results.night import all_nights, find_night
+
+        nights = all_nights(self.read_folder)
+        late = overdue(nights[0], datetime.datetime.now(datetime.UTC)) if nights else ""
+        if self.name is None and self.html is None and self.fail_if is None:
+            self._list(nights, late)
+            return 0
+        night = find_night(self.name or "latest", nights)
+        self.write_page(lambda: night_document(night, self.warehouse))
+
+        def show(stream: TextIO) -> None:
+            print_document(night_document(night), stream)
+            if pages := night_pages(night, self.read_folder).nights:
+                click.echo(f"\nall nights in MLflow: {', '.join(pages)}", stream)
+            if late and night is nights[0]:
+                click.echo(f"\n{late}", stream)
+
+        self.emit(night, show)
+        failing = {"red": ("Red",), "amber": ("Red", "Amber")}.get(self.fail_if or "", ())
+        return ExitCode.NEGATIVE if night.colour in failing else ExitCode.DONE
+
+    def _list(self, nights: "tuple[Night, ...]", late: str) -> None:
+        from tasks.documents.model import Document
+        from tasks.documents.terminal import print_document
+        from tasks.pages.night import nights_table
+        from tasks.results.night import BRIEF_FIELDS
+        from tasks.results.run_record import json_of
+
+        def show(stream: TextIO) -> None:
+            if nights:
+                print_document(Document("", (nights_table(nights),)), stream)
+                if late:
+                    click.echo(f"\n{late}", stream)
+                return
+            click.echo(
+                f'There is no nightly run in {self.read_folder.nights} yet. The deployment "nightly" starts them, see '
+                '"crosscheck up".',
+                stream,
+            )
+
+        listed = [json_of(night, BRIEF_FIELDS) for night in nights]
+        self.emit({"nights": listed, "overdue": late or None}, show)
+
+
+class Baseline(options.Output):
+    """Pin a RUN as the baseline of nightly runs, move it, or list the pinned baselines.
+
+    Nightly runs compare each benchmark, backbone and pipeline with its pinned run, else with its last run that was not
+    worse. A change takes effect with the next nightly run.
+
+    Examples:
+      crosscheck nights baseline
+          lists the pinned baselines and every change
+      crosscheck nights baseline latest --reason "Release 4"
+      crosscheck nights baseline latest --reason "Loses 1 point, costs half: agreed on 12 November"
+          moves the baseline
+      crosscheck nights baseline --unpin "demo | offline | rsl-sql" --reason "Release 4 is gone"
+
+    RUN is an id, its beginning, MLflow's id, `latest` or `latest~1`; `crosscheck runs` lists the runs.
+
+    Exit codes: 0 pinned, unpinned or listed; 2 bad input.
+    """
+
+    run: Annotated[str | None, options.Argument("[RUN]")] = None
+    reason: str | None = None
+    """Why; nightly runs show it beside the baseline."""
+    unpin: Annotated[str | None, options.Metavar("NAME")] = None
+    """Compare "benchmark | backbone | pipeline" with its last run that was not worse again."""
+
+    def __call__(self) -> None:
+        from tasks.results.night_baseline import current_pins, pin_history, write_pin
+        from tasks.results.run_record import json_of
+
+        history = pin_history(self.read_folder)
+        if self.run is None and self.unpin is None:
+            if self.reason is not None:
+                raise ConfigurationError("--reason needs a RUN to pin, or --unpin.")
+            self.emit(
+                {
+                    "baselines": [json_of(pin) for pin in current_pins(history).values()],
+                    "changes": [json_of(pin) for pin in history],
+                },
+                lambda stream: _list(history, stream),
+            )
+            return
+        pin = self._change(current_pins(history))
+        write_pin(pin, self.folder)
+        baseline = f"run {pin.run_id} from now on" if pin.run_id else "its last run that was not worse again"
+        self.emit(pin, f"Nightly runs compare {pin.name} with {baseline}.")
+
+    def _change(self, pinned: "dict[str, Pin]") -> "Pin":
+        """Return the change that the options describe."""
+        from tasks.results.build_record import user_name
+        from tasks.results.night_baseline import Pin, named_run
+
+        if self.run is not None and self.unpin is not None:
+            raise ConfigurationError("Give either a RUN to pin, or --unpin NAME.")
+        if not (self.reason or "").strip():
+            raise ConfigurationError('A baseline is moved with a reason: add --reason "TEXT".')
+        now, reason = datetime.datetime.now(datetime.UTC).replace(microsecond=0), str(self.reason).strip()
+        if self.unpin is not None:
+            if self.unpin not in pinned:
+                near = did_you_mean(self.unpin, list(pinned))
+                raise ConfigurationError(f'No baseline is pinned for "{self.unpin}". {near}'.strip())
+            return Pin(self.unpin, None, reason, now, user_name())
+        run = named_run(str(self.run), self.warehouse)
+        return Pin(f"{run.benchmark} | {run.backbone} | {run.pipeline}", run.run_id, reason, now, user_name())
+
+
+def _list(history: "tuple[Pin, ...]", stream: TextIO) -> None:
+    from tasks.documents.terminal import literal, open_console
+    from tasks.results.night_baseline import current_pins
+
+    console = open_console(stream)
+    if not history:
+        console.print(
+            "No baseline is pinned: each nightly run is compared with the last run that was not worse.\n"
+            'To pin one: crosscheck nights baseline RUN --reason "TEXT"'
+        )
+        return
+    now = current_pins(history).values()
+    for pin in reversed(history):
+        kind = "[bold]pinned[/]" if pin in now else "[dim]before[/]" if pin.run_id else "[dim]unpinned[/]"
+        console.print(f"{kind}  {literal(pin.name)}  {pin.run_id or ''}")
+        console.print(f"  {literal(pin.sentence.removeprefix('pinned '))}")

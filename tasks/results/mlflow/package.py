@@ -19,7 +19,7 @@ from pydantic import BeforeValidator, PlainSerializer, TypeAdapter
 from tasks.core.files import atomic_write_text
 from tasks.core.wording import counts, money, number, percent, signed
 from tasks.documents.html import Scale, render
-from tasks.results.curves import candidate_figure, turn_figure
+from tasks.results.curves import figures
 from tasks.results.mlflow.standing import SCORE, score_in_words
 from tasks.results.parameters import flatten
 from tasks.results.predictions import FILE, submission, table
@@ -147,23 +147,18 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The bars of a stage, above the lines of its name; `middle` is its place across, in pixels."""
+    """The bars of a stage, above the lines of its name."""
 
-    middle: float
     lines: Sequence[str]
     bars: Sequence[Bar]
 
 
 def stage_figure(report: Report, title: str) -> bytes | None:
     """Draw execution accuracy after each stage, with numerators and denominators; None without a stage."""
-    stages = [stage for stage in report.stages if stage.ex is not None]
     columns = [
-        Column(
-            _LEFT + _COLUMN * (place + 0.5),
-            _lines(stage.name),
-            [Bar(100 * (stage.ex or 0.0), "fixed", percent(stage), counts(stage))],
-        )
-        for place, stage in enumerate(stages)
+        Column(_lines(stage.name), [Bar(100 * stage.ex, "fixed", percent(stage), counts(stage))])
+        for stage in report.stages
+        if stage.ex is not None
     ]
     up = Scale(0, 100, _BOTTOM, _TOP)
     heading = f"Execution accuracy by stage, rule “{report.rule}”"
@@ -182,14 +177,13 @@ def change_figure(report: Report, title: str) -> bytes | None:
     ]
     columns = [
         Column(
-            _LEFT + _COLUMN * (place + 0.5),
             [*_lines(name), f"net {signed(fixed - broken)}"],
             [
                 Bar(fixed, "fixed", signed(fixed), f"of {before.total - before.correct:,g} wrong before"),
                 Bar(-broken, "broken", signed(-broken), f"of {before.correct:,g} right before"),
             ],
         )
-        for place, (name, fixed, broken, before) in enumerate(changes)
+        for name, fixed, broken, before in changes
     ]
     reach = max([max(fixed, broken) for _, fixed, broken, _ in changes], default=0) or 1
     up = Scale(-1.4 * reach, 1.4 * reach, _BOTTOM, _TOP)
@@ -203,7 +197,7 @@ def _draw(columns: Sequence[Column], **content: Any) -> bytes | None:
     if not columns:
         return None
     right = _LEFT + _COLUMN * len(columns)
-    size = {"width": max(_LEAST_WIDTH, right + 20), "right": right}
+    size = {"width": max(_LEAST_WIDTH, right + 20), "right": right, "left": _LEFT, "step": _COLUMN}
     return render("bar_chart.svg.jinja", columns=columns, **size, **content).encode("utf-8", "replace")
 
 
@@ -281,8 +275,7 @@ def closing(record: RunRecord, report: Report, completion: Completion) -> Packag
         answers.file_name: answers.text.encode("utf-8", "replace"),
         "figures/ex_by_stage.svg": stage_figure(report, title),
         "figures/fixed_and_broken.svg": change_figure(report, title),
-        "figures/candidates.svg": candidate_figure(record.metrics.get("candidates"), title),
-        "figures/turns.svg": turn_figure(record.metrics.get("turns"), title),
+        **dict(figures(record.metrics, title)),
         **{path: page.encode("utf-8", "replace") for path, page in pages.items()},
         FILE: table(report, record.settings_of("benchmark")).encode("utf-8", "replace"),
     }

@@ -2,6 +2,7 @@
 
 import shutil
 import sqlite3
+from dataclasses import dataclass
 from pathlib import Path
 
 from tasks.results.mlflow.store import Store as MlflowStore
@@ -15,9 +16,6 @@ _TRACES = f"SELECT request_id FROM trace_request_metadata WHERE key = 'mlflow.so
 
 class Traces(SqliteStore):
     """Traces in MLflow's SQLite file."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__("MLflow", path)
 
     def holding(self, retention: Retention) -> Holding:
         """Count runs and traces."""
@@ -51,13 +49,11 @@ class Traces(SqliteStore):
                 client.delete_traces(str(experiment), trace_ids=ids[start : start + _TRACES_AT_ONCE])
 
 
+@dataclass(frozen=True)
 class Artifacts(Store):
     """Artifacts: a folder for each MLflow run."""
 
-    def __init__(self, path: Path, database: Path) -> None:
-        """Describe the folder; MLflow's SQLite file has the runs."""
-        super().__init__("artifacts", path)
-        self._database = database
+    database: Path  # MLflow's SQLite file, which has the runs
 
     def holding(self, retention: Retention) -> Holding:
         """Count the folders."""
@@ -78,9 +74,9 @@ class Artifacts(Store):
             shutil.rmtree(folder, ignore_errors=True)  # another process may remove the same
 
     def _removable(self, retention: Retention) -> list[Path]:
-        if not self._database.exists():
+        if not self.database.exists():
             return []
-        with opened(self._database) as connection:
+        with opened(self.database) as connection:
             _enter(connection, retention)
             folders = [self.path / run for (run,) in connection.execute(_REMOVABLE)]
         return [folder for folder in folders if folder.is_dir()]

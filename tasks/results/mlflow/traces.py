@@ -7,23 +7,120 @@ second. The ways are known here when the run ends, so many traces are sent at on
 import hashlib
 import json
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tasks.backbone.recordings import Exchange
 from tasks.backbone.replies.thoughts import thoughts_of, without_thoughts
-from tasks.core.outcome import StageRecord
+from tasks.core.outcome import Call, StageRecord
 from tasks.core.wording import storable
 from tasks.results.mlflow.store import Store, attempt
-from tasks.results.mlflow.trace_choice import TraceChoice
 from tasks.results.parameters import redact, secrets_of
 from tasks.results.run_record import RunRecord, Tracked
-from tasks.scoring.report import QuestionScore, is_right
+from tasks.scoring.report import QuestionScore, Report, is_right
 
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Span, TraceInfo
+
+
+@dataclass(frozen=True, slots=True)
+class TraceChoice:
+    """The questions that are traced, in the order of the run."""
+
+    whole: tuple[QuestionScore, ...]  # with their stages and model calls
+    brief: tuple[QuestionScore, ...]  # with their question, answer and verdict only
+    scored: int  # how many questions are scored
+    failed: int  # how many questions failed, have a wrong answer, or flipped
+    failed_traced: int  # how many of those are in `whole`
+    sampled: int  # how many are in `whole` as a part of the sample, whether they failed or not
+    flipped: Collection[str] = ()  # ids of the questions with another verdict than in the previous run
+    # ids of the questions in `brief` that would be in `whole` if the previous run had another verdict on them
+    unchanged: Collection[str] = ()
+    causes: Mapping[str, str] = field(default_factory=dict)  # why answers are wrong, by question id
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether some scored questions have no trace, so that shares of the traces are not those of the run."""
+        return len(self.whole) + len(self.brief) < self.scored
+
+    def __str__(self) -> str:
+        if len(self.whole) == self.scored:
+            return f"traces: all {self.scored} scored questions"
+        shown = (
+            f"traces: {self.failed_traced} of {self.failed} questions that are wrong, failed or flipped, and a sample "
+            f"of {self.sampled}, the same in every run"
+        )
+        if self.unchanged:
+            shown = (
+                f"traces: {len(self.whole)} questions that failed, flipped or are new, with their stages; "
+                f"{len(self.unchanged)} with the same verdict as in the previous run, without"
+            )
+        others = len(self.brief) - len(self.unchanged)
+        shown += f"; {others} others without their stages" if others else ""
+        return (
+            f"{shown}; shares in MLflow's Traces tab describe only these questions"
+            if self.is_sample
+            else shown
+        )
+
+
+def choose(
+    report: Report,
+    *,
+    failed: int,
+    sample: int,
+    brief: int = 0,
+    flipped: Collection[str] = (),
+    unchanged: Collection[str] = (),
+) -> TraceChoice:
+    """Choose failed, flipped and wrong questions up to a limit, in this order, and samples by the ids alone.
+
+    Runs of the same questions so show the same sample.
+
+    Args:
+        report: the scored run.
+        failed: most questions that are traced because of their outcome.
+        sample: how many questions are traced whatever their outcome.
+        brief: how many of the others are traced without their stages.
+        flipped: ids of the questions with another verdict than in the previous run.
+        unchanged: ids of the questions that are traced without their stages instead of with them.
+    """
+    rows = [row for row in report.rows if row.executable]
+    names = [row.question.id for row in rows]
+    sampled = sample_of(names, sample)
+    failures = [row.question.id for row in rows if is_failed(row)]
+    wrong = [row.question.id for row in rows if not is_right(row.final, report.rule)]
+    traced: frozenset[str] = frozenset()
+    for kind in (failures, [name for name in names if name in flipped], wrong):
+        traced |= sample_of(set(kind) - traced, max(failed - len(traced), 0))
+    chosen = sampled | traced
+    shown = chosen - set(unchanged)
+    others = (chosen - shown) | sample_of(set(names) - chosen, brief)
+    failed_ids = {*failures, *wrong, *(name for name in names if name in flipped)}
+    causes = report.measurements.get("errors")
+    return TraceChoice(
+        whole=tuple(row for row in rows if row.question.id in shown),
+        brief=tuple(row for row in rows if row.question.id in others),
+        scored=len(rows),
+        failed=len(failed_ids),
+        failed_traced=len(shown & failed_ids),
+        sampled=len(shown & sampled),
+        flipped=flipped,
+        unchanged=chosen - shown,
+        causes={name: str(why) for name, why in causes.by_question.items() if why} if causes else {},
+    )
+
+
+def is_failed(row: QuestionScore) -> bool:
+    """Return whether a question has no answer, or one that cannot be executed; a wrong answer is no failure."""
+    return row.outcome.sql is None or row.outcome.failure is not None or row.final.status != "ok"
+
+
+def sample_of(ids: Iterable[str], count: int) -> frozenset[str]:
+    """Return a sample of so many questions, by their ids alone."""
+    return frozenset(sorted(ids, key=lambda name: hashlib.sha256(name.encode()).digest())[:count])
 
 
 MAX_CHARACTERS = 50_000
@@ -124,7 +221,8 @@ def _calls(question: str, record: StageRecord, exchanges: Exchanges) -> Iterator
             inputs={"messages": _messages(exchange)} if exchange else NOT_KEPT,
             outputs=_reply(exchange) if exchange else NOT_KEPT,
             seconds=call.seconds or 0.0,
-            attributes=_known(
+            attributes=_usage(call, paid=not (call.cached or record.restored))
+            | _known(
                 paid=not (call.cached or record.restored),
                 cached=call.cached,
                 restored=record.restored,
@@ -143,6 +241,29 @@ def _calls(question: str, record: StageRecord, exchanges: Exchanges) -> Iterator
                 request=call.request,
             ),
         )
+
+
+def _usage(call: Call, *, paid: bool) -> dict[str, Any]:
+    """Return what MLflow adds up: the tokens that this run paid for, and their cost.
+
+    Without a cost, MLflow would compute one from its own list of prices, all input at the full price.
+    """
+    sent, received = call.usage.input, call.usage.output
+    attributes: dict[str, Any] = {
+        "mlflow.llm.model": call.model or "model",
+        "mlflow.message.format": "openai",
+    }
+    if paid and sent is not None and received is not None:
+        attributes["mlflow.chat.tokenUsage"] = _known(
+            input_tokens=sent,
+            output_tokens=received,
+            total_tokens=sent + received,
+            cache_read_input_tokens=call.usage.cached_input,
+            cache_creation_input_tokens=call.usage.cache_write,
+        )
+    if paid and call.cost_usd is not None:
+        attributes["mlflow.llm.cost"] = {"total_cost": call.cost_usd}
+    return attributes
 
 
 def _messages(exchange: Exchange) -> list[dict[str, str]]:
@@ -185,8 +306,7 @@ def log_traces(
         return ""
     if tracked.run_id is None or tracked.experiment_id is None:
         return "there is no MLflow run to link them with."
-    verdict = "correct (sample)" if choice.is_sample else "correct"
-    maker = _Maker(run, tracked.run_id, tracked.experiment_id, verdict, choice)
+    maker = _Maker(run, tracked.run_id, tracked.experiment_id, choice)
     scores = [(score, exchanges) for score in choice.whole] + [(score, None) for score in choice.brief]
     return attempt(store, lambda _: _send(store, maker, scores), seconds=60)
 
@@ -207,16 +327,13 @@ def _send(store: Store, maker: "_Maker", scores: Sequence[tuple[QuestionScore, E
 class _Maker:
     """Makes traces of one run. Their ids follow from the run's and the question's."""
 
-    def __init__(
-        self, run: RunRecord, run_id: str, experiment_id: str, verdict: str, choice: TraceChoice
-    ) -> None:
+    def __init__(self, run: RunRecord, run_id: str, experiment_id: str, choice: TraceChoice) -> None:
         self._run = run
         self._choice = choice
         self._run_id = run_id
-        self._verdict = verdict
+        self._verdict = "correct (sample)" if choice.is_sample else "correct"
         self.experiment_id = experiment_id
-        backbone: Mapping[str, Any] = run.settings.get("backbone", {})
-        self._secrets = secrets_of(backbone)
+        self._secrets = secrets_of(run.settings_of("backbone"))
         self._started_ns = int(run.started.timestamp() * 1000) * 1_000_000
 
     def make(self, score: QuestionScore, exchanges: Exchanges | None) -> "tuple[TraceInfo, list[Span]]":
@@ -284,7 +401,6 @@ class _Maker:
             "mlflow.spanType": span.kind,
             "mlflow.spanInputs": span.inputs,
             "mlflow.spanOutputs": span.outputs,
-            **self._usage(span),
             **span.attributes,
         }
         exception = {"exception.type": "failed", "exception.message": self._safe(span.error)}
@@ -312,32 +428,6 @@ class _Maker:
         for number, part in enumerate(span.parts):
             yield from self._spans(part, trace_id, span_id, f"{place}.{number}", start_ns)
             start_ns += _ns(part.seconds)
-
-    def _usage(self, span: QuestionSpan) -> dict[str, Any]:
-        """Return what MLflow adds up: the tokens that this run paid for, and their cost.
-
-        Without a cost, MLflow would compute one from its own list of prices, all input at the full price.
-        """
-        if span.kind != "CHAT_MODEL":
-            return {}
-        attributes = span.attributes
-        sent, received = attributes.get("input_tokens"), attributes.get("output_tokens")
-        usage = {
-            "input_tokens": sent,
-            "output_tokens": received,
-            "total_tokens": (sent or 0) + (received or 0),
-            "cache_read_input_tokens": attributes.get("cached_input_tokens"),
-            "cache_creation_input_tokens": attributes.get("cache_write_tokens"),
-        }
-        usage = {name: count for name, count in usage.items() if count is not None}
-        known = attributes["paid"] and sent is not None and received is not None
-        usd = attributes.get("cost_usd")
-        return {
-            "mlflow.llm.model": span.name,
-            "mlflow.message.format": "openai",
-            "mlflow.chat.tokenUsage": usage if known else None,
-            "mlflow.llm.cost": {"total_cost": usd} if attributes["paid"] and usd is not None else None,
-        }
 
     def _safe(self, text: str) -> str:
         return storable(str(redact(text, *self._secrets)))

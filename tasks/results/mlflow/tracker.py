@@ -35,8 +35,7 @@ from tasks.results.mlflow.package import (
     opening,
 )
 from tasks.results.mlflow.store import Store, attempt, check, find_store, is_known
-from tasks.results.mlflow.trace_choice import TraceChoice
-from tasks.results.mlflow.traces import Exchanges, log_traces
+from tasks.results.mlflow.traces import Exchanges, TraceChoice, log_traces
 from tasks.results.parameters import name_for_mlflow, redact
 from tasks.results.run_record import NIGHT, VERDICT, RunRecord, Tracked, Unfinished
 from tasks.results.warehouse.runs import Warehouse

@@ -17,8 +17,7 @@ from tasks.results.run_record import (
     Unfinished,
     read_record,
 )
-from tasks.results.warehouse.duckdb_file import WarehouseFile
-from tasks.results.warehouse.rows import TABLES_OF_A_RUN, from_rows, to_rows
+from tasks.results.warehouse.tables import TABLES_OF_A_RUN, WarehouseFile, from_rows, to_rows
 from tasks.scoring.report import Opinion, QuestionScore
 from tasks.scoring.variants import Variant, find_variants
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import PlainSerializer
 
 from tasks.core.errors import ConfigurationError, DataError
-from tasks.results.warehouse.duckdb_file import WarehouseFile
-from tasks.results.warehouse.rows import columns_of, create_tables
+from tasks.results.warehouse.tables import WarehouseFile, columns_of, create_tables
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

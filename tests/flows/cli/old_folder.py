@@ -15,7 +15,7 @@ from tasks.backbone.cache.store import SqliteReplyCache
 from tasks.backbone.protocol import Message, Reply, Request, request_key
 from tasks.core.outcome import Call, Usage
 from tasks.results.mlflow.package import Completion
-from tasks.results.mlflow.trace_choice import choose
+from tasks.results.mlflow.traces import choose
 from tasks.results.mlflow.tracker import Tracker
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.execution.verdict_cache import VerdictCache, VerdictKey

@@ -26,8 +26,8 @@ from tasks.core.outcome import Failure, Outcome
 from tasks.core.records import Execution, Question
 from tasks.documents.model import Document
 from tasks.documents.terminal import print_document
+from tasks.pages.lists import runs_table
 from tasks.pages.run_page import RunView
-from tasks.pages.runs import runs_table
 from tasks.results.build_record import record_of
 from tasks.results.run_record import RunRecord, Tracked
 from tasks.results.warehouse.views import Table

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tasks.documents.html import html
-from tasks.pages.leaderboard import leaderboard_document, write_leaderboard
+from tasks.pages.lists import leaderboard_document, write_leaderboard
 from tasks.results.build_record import record_of
 from tasks.results.leaderboard import Board, leaderboard
 from tasks.results.retention import Retention, WarehouseRows
@@ -93,7 +93,7 @@ def test_only_runs_of_the_same_questions_are_ranked_against_each_other(home: Hom
     assert len(leaderboard(Warehouse(home.warehouse), "mine")) == 1
     removed = frozenset(each.run_id for each in Warehouse(home.warehouse).runs()[1:])
     kept = Retention(datetime.datetime.now(datetime.UTC), frozenset(), removed, (), rows=False)
-    WarehouseRows(home.warehouse).remove(kept)
+    WarehouseRows("runs", home.warehouse).remove(kept)
     without_ids = leaderboard(Warehouse(home.warehouse))
     assert [replace(board, apart="") for board in without_ids] == [
         replace(board, apart="") for board in boards

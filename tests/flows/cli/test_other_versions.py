@@ -6,7 +6,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from tasks.results.warehouse.rows import LAYOUT
+from tasks.results.warehouse.tables import LAYOUT
 from tests.support.in_process import run
 
 pytestmark = pytest.mark.slow

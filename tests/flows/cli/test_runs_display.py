@@ -11,8 +11,8 @@ import pytest
 from tasks.documents.model import Document, Table
 from tasks.documents.terminal import print_document
 from tasks.pages.comparison import comparison_document
+from tasks.pages.lists import runs_table
 from tasks.pages.night import night_document, nights_table
-from tasks.pages.runs import runs_table
 from tasks.results.compare import compare
 from tasks.results.run_record import RunHeader
 from tasks.results.warehouse.runs import Warehouse

@@ -154,7 +154,11 @@ def test_mlflow_gets_the_page_of_a_run_and_of_its_comparison_with_the_run_before
         )
     )
     assert not pages, "the first run is compared with nothing"
-    assert "There is no earlier run" in alone.text and "against the previous run" in report.text
+    assert (
+        "There is no earlier run" in alone.text
+        and "previous run" in report.text
+        and "this run" in report.text
+    )
     assert len(report.flips) == 3 and "crosscheck show" in report.text
     assert first.run_id in comparison.text and later.run_id in comparison.text and len(comparison.flips) == 1
 

@@ -7,8 +7,8 @@ from signal import SIGKILL
 
 import pytest
 
-from tasks.results.warehouse.duckdb_file import WarehouseFile
 from tasks.results.warehouse.runs import Warehouse
+from tasks.results.warehouse.tables import WarehouseFile
 from tests.support.command_line import CommandLine, end, wait_until
 from tests.support.fake_openai import Body, FakeOpenAI
 

@@ -92,8 +92,7 @@ def test_the_page_says_what_changed_since_the_run_before_and_links_to_the_leader
     second = Path(run_here("show", "latest", "--html", "--json").json["page"])
     page = second.read_text(encoding="utf-8")
     assert (
-        "1 question broken, 0 fixed" in page
-        and "−33.33 points against the previous run (A: offline | zero-shot)" in page
+        "1 question broken, 0 fixed" in page and "−33.33 points" in page and "(offline | zero-shot)" in page
     )
     assert f"crosscheck compare {first.stem} {second.stem}" in page
     assert '<a href="leaderboard.html">' in page
@@ -107,7 +106,7 @@ def test_the_page_compares_with_the_same_run_before_as_the_terminal_does(
     keep(home, asked, judged(asked))
     page = Path(run_here("show", "latest", "--html", "--json").json["page"]).read_text(encoding="utf-8")
     assert f"previous run, of another system: {before} (offline | few-shot)" in run_here("show", "latest").out
-    assert "the previous run, of another system (A: offline | few-shot)" in page
+    assert f"previous run, of another system: {before} (offline | few-shot)" in page
     assert f"crosscheck compare {before}" not in page + run_here("show", "latest").out
 
 
@@ -118,8 +117,8 @@ def test_a_run_that_must_not_be_ranked_is_not_better_than_the_run_before(
     keep(home, asked, judged(asked, right=True), benchmark={"transpile_gold": True})
     page = Path(run_here("show", "latest", "--html", "--json").json["page"]).read_text(encoding="utf-8")
     assert (
-        "<strong>Not ranked</strong>: B was scored against gold SQL that sqlglot has translated, so no run wins. This "
-        "run (B) has" in page
+        "<strong>Not ranked: B was scored against gold SQL that sqlglot has translated, so no run wins."
+        in page
     )
 
 

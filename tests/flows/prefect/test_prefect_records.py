@@ -32,7 +32,7 @@ async def test_prefects_own_vacuum_removes_old_flow_runs_while_the_server_runs(
     for _ in range(2):
         assert await in_flow(one_task) == 1
     path = prefect_api.home.prefect / "prefect.db"
-    store = PrefectRecords(path)
+    store = PrefectRecords("Prefect", path)
     now = datetime.datetime.now(datetime.UTC)
     retention = Retention(now - datetime.timedelta(days=30), frozenset(), frozenset(), ())
     with closing(sqlite3.connect(path, timeout=300)) as connection:

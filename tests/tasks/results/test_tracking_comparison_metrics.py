@@ -7,7 +7,7 @@ import pytest
 from tasks.documents.markdown import markdown
 from tasks.pages.comparison import comparison_document
 from tasks.results.compare import compare
-from tasks.results.metric_rows import as_table, metric_rows
+from tasks.results.comparison import as_table, metric_rows
 from tasks.results.run_record import RunRecord, json_of
 from tasks.scoring.metric import METRICS
 from tests.tasks.results.comparison_samples import two_runs

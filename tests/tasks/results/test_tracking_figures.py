@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tasks.results.curves import candidate_chart, candidate_figure
+from tasks.results.curves import candidate_chart, figures
 from tasks.results.mlflow.package import change_figure, stage_figure
 from tests.tasks.results.samples import make_report, report_of
 
@@ -104,7 +104,9 @@ def curve(n: int, usd: float | None) -> dict[str, Any]:
 
 
 def test_a_curve_has_a_point_per_number_of_candidates_at_its_cost() -> None:
-    root = parsed(candidate_figure(curve(8, 0.0025), "weak-1 on <bird>"))
+    root = parsed(
+        dict(figures({"candidates": curve(8, 0.0025)}, "weak-1 on <bird>"))["figures/candidates.svg"]
+    )
     points = list(root.iter(f"{SVG}circle"))
     across = [float(each.get("cx", 0)) for each in points]
     assert len(points) == 8 and across == sorted(across)
@@ -114,7 +116,7 @@ def test_a_curve_has_a_point_per_number_of_candidates_at_its_cost() -> None:
     said = [each.text or "" for each in root.iter(f"{SVG}text")]
     assert {"USD per question", "0.005", "0.02"} <= set(said)
     assert any("weak-1 on <bird>" in text for text in said)
-    assert candidate_figure(None, "t") is None
+    assert dict(figures({}, "t")) == {}
 
 
 def test_two_runs_share_a_unit_that_is_known_of_both() -> None:

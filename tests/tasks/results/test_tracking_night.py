@@ -11,7 +11,7 @@ from tasks.core.errors import DataError
 from tasks.core.wording import duration
 from tasks.documents.html import html
 from tasks.documents.markdown import markdown
-from tasks.pages.leaderboard import write_leaderboard
+from tasks.pages.lists import write_leaderboard
 from tasks.pages.night import night_document
 from tasks.pages.night_evaluation import decline, earlier, facts, paid
 from tasks.results.night import (
@@ -297,7 +297,7 @@ def test_the_trend_begins_where_other_questions_were_asked_or_another_rule_was_c
     kept = keep(warehouse, runs)[-1]
     if removed:
         old = frozenset(run.run_id for run in warehouse.runs()[1:])
-        store = WarehouseRows(warehouse._file.path)
+        store = WarehouseRows("runs", warehouse._file.path)
         store.remove(Retention(START, frozenset(), old, (), rows=False))
     entry = compared(entry_of(*kept), Baselines(), warehouse, Gate())
     assert [past.started.hour for past in entry.trend] == [6, 7]

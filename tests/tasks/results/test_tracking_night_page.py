@@ -11,7 +11,7 @@ from tasks.documents.markdown import markdown
 from tasks.pages.night import night_document
 from tasks.pages.night_evaluation import MAX_BROKEN, MAX_FIXED, MAX_UNANSWERED
 from tasks.results.night import Night
-from tasks.results.night_detail import details
+from tasks.results.night_baseline import details
 from tasks.results.run_record import RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.cost import Cost

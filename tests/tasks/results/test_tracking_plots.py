@@ -4,7 +4,7 @@ import datetime
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from xml.etree import ElementTree
 
 import numpy as np
@@ -12,7 +12,7 @@ import pytest
 from matplotlib import image
 from matplotlib.figure import Figure
 
-from flows.cli.commands.plot import KINDS as OFFERED
+from flows.cli.commands.paper import Kind as Offered
 from tasks.core.errors import ConfigurationError, DataError
 from tasks.pages.plots import KINDS, labels, plot, save
 from tasks.results.build_record import record_of
@@ -47,7 +47,7 @@ def heights(figure: Figure, label: str) -> list[float]:
 
 
 def test_the_offered_kinds_are_those_that_can_be_drawn() -> None:
-    assert tuple(KINDS) == OFFERED
+    assert tuple(KINDS) == get_args(Offered)
 
 
 def test_a_waterfall_has_what_each_stage_fixed_and_broke() -> None:

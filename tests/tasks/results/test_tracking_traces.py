@@ -15,8 +15,7 @@ from tasks.backbone.replies.thoughts import with_thoughts
 from tasks.core.outcome import Failure, StageRecord
 from tasks.results.mlflow.package import Completion
 from tasks.results.mlflow.store import Store
-from tasks.results.mlflow.trace_choice import TraceChoice, choose, sample_of
-from tasks.results.mlflow.traces import NOT_KEPT
+from tasks.results.mlflow.traces import NOT_KEPT, TraceChoice, choose, sample_of
 from tasks.results.mlflow.tracker import Tracker
 from tasks.scoring.report import Measurement, QuestionScore, Report
 from tasks.settings.home import Home

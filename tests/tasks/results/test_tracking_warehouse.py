@@ -17,8 +17,8 @@ from tasks.core.outcome import Failure, Usage
 from tasks.results.build_record import record_of
 from tasks.results.retention import Retention, WarehouseRows
 from tasks.results.warehouse import runs
-from tasks.results.warehouse.duckdb_file import WarehouseBusyError
 from tasks.results.warehouse.runs import Warehouse
+from tasks.results.warehouse.tables import WarehouseBusyError
 from tasks.scoring.report import QuestionScore, Verdict
 from tests.tasks.results.samples import make_report, make_run, report_of, verdict
 
@@ -45,7 +45,7 @@ def test_the_last_sampling_is_known_after_the_questions_of_its_run_were_removed(
     warehouse.start(later)
     found = warehouse.last_sampled(RUN)
     assert found and found.run_id == "fresh", "one that has not finished is continued"
-    WarehouseRows(path).remove(
+    WarehouseRows("runs", path).remove(
         Retention(RUN.started, frozenset({RUN.run_id}), frozenset({"fresh"}), (), rows=False)
     )
     assert warehouse.last_sampled(RUN) == found

@@ -16,7 +16,7 @@ from tasks.core.outcome import (
     Turn,
     Usage,
 )
-from tasks.results.curves import turn_chart, turn_figure
+from tasks.results.curves import figures, turn_chart
 from tasks.results.mlflow.package import measures
 from tasks.scoring.build_report import build_report
 from tasks.scoring.metric import ScoredRun
@@ -200,7 +200,9 @@ def test_a_loop_of_thousands_of_turns_has_a_short_curve_and_a_short_table() -> N
     assert measurement.lines and len(measurement.lines) <= 4
     chart = turn_chart(data)
     assert (
-        chart and len(chart.lines[0].points) == MAX_POINTS + 1 and b"<svg" in (turn_figure(data, "t") or b"")
+        chart
+        and len(chart.lines[0].points) == MAX_POINTS + 1
+        and b"<svg" in dict(figures({"turns": data}, "t"))["figures/turns.svg"]
     )
 
 
@@ -225,4 +227,4 @@ def test_a_run_whose_every_first_turn_failed_has_no_figures_of_turns() -> None:
 
 
 def test_no_chart_without_turns() -> None:
-    assert turn_chart(None) is None and turn_figure(None, "t") is None
+    assert turn_chart(None) is None

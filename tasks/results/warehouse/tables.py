@@ -4,19 +4,27 @@ A row is a record's fields by their names, of which the table keeps those that i
 or nested otherwise is written out here.
 
 A column that is named as a field of the record it belongs to (`Outcome`, `Verdict`, `StageRecord`, `Call`) is written,
-read and shown by `crosscheck query`; any other is filled and read in `rows.py`. A change of a column changes `LAYOUT`.
+read and shown by `crosscheck query`; any other is filled and read here. A change of a column changes `LAYOUT`.
 """
 
 import json
+import re
+import threading
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, fields
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
+from tasks.core.errors import CrosscheckError, DataError
+from tasks.core.files import atomic_create
 from tasks.core.outcome import Call, StageRecord, Usage
+from tasks.database.sqlite_files import locked_folder
 from tasks.scoring.report import QuestionScore, Verdict
 
 if TYPE_CHECKING:
@@ -210,15 +218,13 @@ class UnknownFileError(Exception):
     """DuckDB file that is not a warehouse of this layout."""
 
 
-def has_tables(connection: "DuckDBPyConnection") -> bool:
-    """Return whether a file has the tables; an empty file has none.
+def check_tables(connection: "DuckDBPyConnection") -> None:
+    """Check that a file has the tables.
 
     Raises:
         UnknownFileError: the file is not Crosscheck's, or of another layout.
     """
     tables = {row[0] for row in connection.execute("SHOW TABLES").fetchall()}
-    if not tables:
-        return False
     if "crosscheck_schema" not in tables:
         raise UnknownFileError("was not written by Crosscheck. Move it away.")
     ((layout,),) = connection.execute("SELECT version FROM crosscheck_schema").fetchall()
@@ -228,7 +234,6 @@ def has_tables(connection: "DuckDBPyConnection") -> bool:
             "working folder (--home or CROSSCHECK_HOME), or move the file away. A copy of replies.sqlite in the new "
             "folder saves paying for its replies again."
         )
-    return True
 
 
 def create_tables(connection: "DuckDBPyConnection") -> None:
@@ -246,3 +251,125 @@ def columns_of(table: str) -> tuple[str, ...]:
     with duckdb.connect() as connection:
         create_tables(connection)
         return tuple(connection.table(table).columns)
+
+
+_ONE_AT_A_TIME = (
+    threading.Lock()
+)  # DuckDB refuses to open a file for reading that this process has open for writing
+
+_NO_EXTENSIONS: dict[str, str | bool | int | float | list[str]] = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+}
+"""DuckDB would download an extension to open another program's file."""
+
+
+class WarehouseBusyError(CrosscheckError):
+    """Another process held the warehouse for longer than we wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class WarehouseFile:
+    """A DuckDB file with the warehouse's tables."""
+
+    path: Path  # the file; made by the first write
+    wait_s: float = 30.0  # seconds to try while another process has it
+
+    @contextmanager
+    def reading(self) -> "Iterator[DuckDBPyConnection]":
+        """Open an existing file for reading."""
+        with self._open(read_only=True) as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> "Iterator[DuckDBPyConnection]":
+        """Open the file for one transaction, which ends with the block and is undone when the block fails."""
+        with self._open(read_only=False) as connection:
+            connection.begin()
+            yield connection
+            connection.commit()
+
+    @contextmanager
+    def exclusive(self) -> "Iterator[DuckDBPyConnection]":
+        """Open the file so that no other process can, without a transaction."""
+        with self._open(read_only=False) as connection:
+            yield connection
+
+    @contextmanager
+    def _open(self, *, read_only: bool) -> "Iterator[DuckDBPyConnection]":
+        import duckdb
+
+        with _ONE_AT_A_TIME:
+            connection = self._connect(read_only)
+            try:
+                check_tables(connection)
+                yield connection
+            except UnknownFileError as error:
+                raise DataError(f"The results warehouse {self.path} {error}") from None
+            except duckdb.Error as error:  # a full disk, for instance
+                raise DataError(f"The results warehouse {self.path} cannot be used: {error}") from error
+            finally:
+                connection.close()
+
+    def _connect(self, read_only: bool) -> "DuckDBPyConnection":
+        import duckdb
+
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        attempts = Retrying(
+            retry=retry_if_exception_type(duckdb.Error),
+            stop=stop_after_delay(self.wait_s),
+            wait=wait_random_exponential(multiplier=0.02, max=1.0),
+            reraise=True,
+        )
+        try:
+            return attempts(self._connect_once, read_only)
+        except duckdb.Error as error:
+            raise WarehouseBusyError(self._busy(str(error))) from error
+
+    def _connect_once(self, read_only: bool) -> "DuckDBPyConnection":
+        """Connect; raise DuckDB's error if another process has the file, and a DataError for any other problem."""
+        import duckdb
+
+        try:
+            if not read_only and not self.path.exists():
+                self._create()
+            before = self._inode()
+            connection = duckdb.connect(str(self.path), read_only=read_only, config=_NO_EXTENSIONS)
+        except (duckdb.Error, OSError) as error:
+            if "Conflicting lock" in str(error):
+                raise
+            raise DataError(
+                f"The results warehouse {self.path} cannot be opened: {str(error).strip().splitlines()[0]} "
+                "If the file is damaged or not Crosscheck's, move it away with its .wal: a new one is created. "
+                "MLflow still has the figures of earlier runs, and replies are kept elsewhere."
+            ) from error
+        if before == self._inode():
+            return connection
+        connection.close()  # the file was replaced meanwhile by one that takes less room
+        return self._connect_once(read_only)
+
+    def _create(self) -> None:
+        """Create a database without runs, whole or not at all: DuckDB locks a file only after it has created it."""
+        import duckdb
+
+        with locked_folder(self.path.parent):
+            if self.path.exists():
+                return
+            self.path.with_name(f"{self.path.name}.wal").unlink(missing_ok=True)  # of a file that was removed
+            with (
+                atomic_create(self.path) as draft,
+                duckdb.connect(str(draft), config=_NO_EXTENSIONS) as connection,
+            ):
+                create_tables(connection)
+                connection.close()
+
+    def _inode(self) -> int | None:
+        return self.path.stat().st_ino if self.path.exists() else None
+
+    def _busy(self, message: str) -> str:
+        holder = re.search(r"held in (.{1,500}?\(PID \d+\))", message)
+        return (
+            f"The results warehouse {self.path} is in use by {holder.group(1) if holder else 'another process'} "
+            f"and was not released for {self.wait_s:g} s. Close that program (a DuckDB shell or a notebook keeps "
+            "it open) and run the same command again."
+        )

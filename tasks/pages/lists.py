@@ -1,4 +1,4 @@
-"""The leaderboard as a document."""
+"""The lists of runs: all of them, and the leaderboard."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -21,12 +21,15 @@ from tasks.documents.model import (
     Sentence,
     Span,
     Table,
+    reading,
 )
-from tasks.pages.scores import RANGE, axis_around, in_words, interval_in_words, score_plot
+from tasks.pages.scores import AXIS, RANGE, axis_around, in_words, interval_in_words, score_plot
 from tasks.results.curves import Priced, pareto_blocks
 from tasks.results.leaderboard import Board, BoardRow
+from tasks.results.run_record import DATABASES_CHANGED, ORACLE, REROLLED, TRANSLATED, RunHeader
 from tasks.scoring.cost import Cost
 from tasks.scoring.letters import ALONE, LETTERS, family_in_words, letters_overlap
+from tasks.settings.evaluation import labels_in_words
 from tasks.settings.home import Home
 
 FILE_NAME = "leaderboard.html"
@@ -44,23 +47,18 @@ def leaderboard_document(
         tuple(sections) or (nothing,),
         "Crosscheck · latest ranked run per model, pipeline and settings",
         "; ".join(_first(board) for board in boards if board.ranked),
-        footer=(
-            Section(
-                "How to read this",
-                (
-                    Sentence(
-                        "Runs are ranked against each other only if they answered the same questions of the same "
-                        "revision and were scored by the same rule. Questions without an answer count as wrong. "
-                        "Ranks are by execution accuracy, or by the score that --by names. pass@k, the share of "
-                        "questions of which one of the k candidates is right, changes no rank. Two runs whose "
-                        "intervals overlap may still differ, since both answered the same questions: runs of one "
-                        "board are tested in pairs, by the exact McNemar test with p adjusted for their number "
-                        "(Holm), and those that share a letter do not differ significantly. From scratch is what "
-                        "the answers cost with an empty cache; of equal scores, the cheapest stands first. Money "
-                        "paid, calls and tokens are what the run itself paid; what the cache answered was paid before."
-                    ),
-                ),
-            ),
+        footer=reading(
+            Sentence(
+                "Runs are ranked against each other only if they answered the same questions of the same "
+                "revision and were scored by the same rule. Questions without an answer count as wrong. "
+                "Ranks are by execution accuracy, or by the score that --by names. pass@k, the share of "
+                "questions of which one of the k candidates is right, changes no rank. Two runs whose "
+                "intervals overlap may still differ, since both answered the same questions: runs of one "
+                "board are tested in pairs, by the exact McNemar test with p adjusted for their number "
+                "(Holm), and those that share a letter do not differ significantly. From scratch is what "
+                "the answers cost with an empty cache; of equal scores, the cheapest stands first. Money "
+                "paid, calls and tokens are what the run itself paid; what the cache answered was paid before."
+            )
         ),
     )
 
@@ -172,3 +170,70 @@ def _unranked(row: BoardRow, page: str) -> Inline:
     scored = in_words(row.ex, DASH)
     about = f" with {row.backbone}{changed}: {scored}, {row.why_unranked} "
     return Span(row.pipeline, link=page), about, Span(row.run_id, "code")
+
+
+Address = Callable[[RunHeader], str]
+
+
+def no_address(_run: RunHeader) -> str:
+    """Return "": there is no page."""
+    return ""
+
+
+def runs_table(
+    runs: Sequence[RunHeader],
+    limit: int,
+    *,
+    page_of: Address = no_address,
+    comparison_of: Address = no_address,
+    more: str = "",
+) -> Table:
+    """Return the table of runs.
+
+    Args:
+        runs: the runs, newest first.
+        limit: how many are listed.
+        page_of: returns the address of a run's page, "" for none.
+        comparison_of: returns the address at which a run is compared with others, "" for none.
+        more: how to see those that are not listed, for the caption.
+    """
+    listed = runs[:limit]
+    linked = any(map(comparison_of, listed))
+    rows = tuple(
+        (
+            Span(run.run_id, link=page_of(run)),
+            percent(run.accuracy),
+            counts(run.accuracy),
+            score_plot(("", run.accuracy, "b")),
+            run.benchmark,
+            run.backbone,
+            _evaluated(run),
+            run.rule,
+            f"{run.started:%Y-%m-%d %H:%M}",
+            *((Span("compare", link=comparison_of(run)) if comparison_of(run) else "",) if linked else ()),
+        )
+        for run in listed
+    )
+    headers = (
+        Column("run", "text", whole=True), Column("EX", brief=True), Column("right", under=True, brief=True),
+        Column("with its 95 % interval", "plot", axis=AXIS), Column("benchmark", "text"), Column("backbone", "text"),
+        Column("pipeline", "text", brief=True), Column("rule"), Column("started (UTC)"),
+        *((Column("compare", "text"),) if linked else ()),
+    )  # fmt: skip
+    rest = f"the latest {limit:,} of {len(runs):,}{more}" if len(runs) > limit else ""
+    return Table("", headers, rows, rest, keep=6, wide=True, search=True)
+
+
+def _evaluated(run: RunHeader) -> Inline:
+    """Return the pipeline, its end where it is not complete, settings that differ, and what the user wrote on it."""
+    more = (run.tags.get("changed", ""), labels_in_words(run.tags))
+    status = [Span(f"\n{status}", "doubt")] if (status := _status(run)) else []
+    return (run.pipeline, *status, *(Span(f"\n{text}", "quiet") for text in more if text))
+
+
+def _status(run: RunHeader) -> str:
+    """Return a run's status, with the tags that exclude it from ranking; "" of a complete run without any."""
+    tags = [tag for tag in (ORACLE, REROLLED, TRANSLATED, DATABASES_CHANGED) if tag in run.tags]
+    unanswered = [f"{run.unanswered:,} unanswered"] if run.unanswered else []
+    status = ", ".join([run.status, *unanswered, *tags])
+    return "" if status == "complete" else status
