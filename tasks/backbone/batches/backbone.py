@@ -8,12 +8,11 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from tasks.backbone.batches.providers import BatchState, Bodies, RefusedError, provider_of
+from tasks.backbone.batches.providers import BatchState, Bodies, provider_of
 from tasks.backbone.batches.store import BatchStore, KeptBatch
 from tasks.backbone.endpoint.client import EndpointBackbone, format_of
 from tasks.backbone.endpoint.connection import HttpAnswer
 from tasks.backbone.endpoint.failures import Refusal
-from tasks.backbone.endpoint.wire import WireReply
 from tasks.backbone.protocol import Reply, Request, request_key
 from tasks.backbone.tiers import BATCH, Pace, stopped_within
 from tasks.core.errors import BackboneError
@@ -173,9 +172,9 @@ class BatchBackbone:
         kept = KeptBatch(token, None, began, len(owned))
         try:
             batch_id = await self._submit_once({key: bodies[key] for key in owned}, kept)
-        except RefusedError as error:
+        except Refusal as refusal:
             await asyncio.to_thread(self._store.release, token, owned)
-            raise self._failure(error.refusal) from None
+            raise self._failure(refusal) from None
         await asyncio.to_thread(self._store.submitted, token, batch_id)
         log.info("%s: batch %s has %s", self._settings.name, batch_id, counted(len(owned), "request"))
         self._watch(replace(kept, batch_id=batch_id))
@@ -185,10 +184,10 @@ class BatchBackbone:
         for tries in range(1, self._settings.retries + 2):
             try:
                 return await self._provider.submit(bodies, kept.token)
-            except RefusedError as error:
-                if not error.refusal.transient or tries > self._settings.retries:
+            except Refusal as refusal:
+                if not refusal.transient or tries > self._settings.retries:
                     raise
-                await self._pause(error.refusal, tries)
+                await self._pause(refusal, tries)
             if (batch_id := await self._find(kept)) is not None:
                 return batch_id
         raise AssertionError("the last attempt returns or raises")
@@ -207,8 +206,8 @@ class BatchBackbone:
         try:
             keys = await asyncio.to_thread(self._store.keys_of, kept.token)
             await self._collect_from(kept, keys)
-        except RefusedError as error:
-            log.warning("%s: batch %s is gone: %s", self._settings.name, kept.batch_id, error)
+        except Refusal as refusal:
+            log.warning("%s: batch %s is gone: %s", self._settings.name, kept.batch_id, refusal.message)
             await self._submit_again(kept.token, keys)
         except Exception as error:
             self._fail(keys, error)
@@ -255,23 +254,23 @@ class BatchBackbone:
         waiting = self._waiting.get(key)
         if waiting is None:
             return  # the provider keeps it until it is needed
-        outcome = self.inner.read(answer)
-        if isinstance(outcome, WireReply):
-            self._worked = True
-            self._waiting.pop(key)
-            seconds = time.monotonic() - waiting.began
-            if not waiting.future.done():
-                reply = self.inner.reply(outcome, key, BATCH, seconds, waiting.tries)
-                waiting.future.set_result(reply)
-            return
-        await asyncio.to_thread(self._store.release, token, [key])
-        waiting.tries += 1
-        if outcome.transient and waiting.tries <= self._settings.retries and not self._stop.is_set():
-            self._enqueue([key])
-        else:
-            failure = self._failure(outcome)
+        try:
+            outcome = self.inner.read(answer)
+        except Refusal as refusal:
+            await asyncio.to_thread(self._store.release, token, [key])
+            waiting.tries += 1
+            if refusal.transient and waiting.tries <= self._settings.retries and not self._stop.is_set():
+                self._enqueue([key])
+                return
+            failure = self._failure(refusal)
             failure.fatal = failure.fatal and not self._worked
             self._fail([key], failure)
+            return
+        self._worked = True
+        self._waiting.pop(key)
+        seconds = time.monotonic() - waiting.began
+        if not waiting.future.done():
+            waiting.future.set_result(self.inner.reply(outcome, key, BATCH, seconds, waiting.tries))
 
     async def _submit_again(self, token: str, keys: Sequence[str]) -> None:
         """Submit the requests of a batch in another one, those that wait for an answer."""
@@ -308,18 +307,18 @@ class BatchBackbone:
     # Repeat and fail
 
     async def _patiently(self, send: Callable[[], Awaitable[T]]) -> T:
-        """Send a request about a batch, again while the provider does not answer; RefusedError: it has no batch."""
+        """Send a request about a batch, again while the provider does not answer; Refusal: it has no such batch."""
         began, tries = time.monotonic(), 0
         while True:
             try:
                 return await send()
-            except RefusedError as error:
-                if error.missing:
+            except Refusal as refusal:
+                if refusal.message.startswith(("HTTP 404", "HTTP 410")):
                     raise
-                if not error.refusal.transient or time.monotonic() - began > SILENT_S:
-                    raise self._failure(error.refusal) from None
+                if not refusal.transient or time.monotonic() - began > SILENT_S:
+                    raise self._failure(refusal) from None
                 tries += 1
-                await self._pause(error.refusal, tries)
+                await self._pause(refusal, tries)
 
     async def _pause(self, refusal: Refusal, tries: int) -> None:
         seconds = refusal.retry_after_s

@@ -71,7 +71,6 @@ class KeyCommand:
         return key
 
 
-BEARER = "Bearer "
 MIN_SECRET = 8
 """Characters of the shortest key that is searched for in names."""
 
@@ -106,7 +105,7 @@ class Access:
             name.lower(): _variable(settings, variable) for name, variable in settings.headers_env.items()
         }
         if settings.api_key_env is not None:
-            headers["authorization"] = f"{BEARER}{_variable(settings, settings.api_key_env)}"
+            headers["authorization"] = f"Bearer {_variable(settings, settings.api_key_env)}"
         variables = (settings.api_key_env, *settings.headers_env.values())
         secrets = (_variable(settings, name) for name in variables if name is not None)
         if ours := sorted(_OURS & headers.keys()):
@@ -116,11 +115,10 @@ class Access:
         command = KeyCommand(settings.api_key_command, settings.name) if settings.api_key_command else None
         return cls(base, headers, tuple(secrets), command)
 
-    async def key(self) -> str:
-        """Return the key as it is now; "" if the endpoint needs none."""
-        if self.command is not None:
-            return await self.command.key()
-        return self.headers.get("authorization", "").removeprefix(BEARER)
+    async def all_headers(self) -> dict[str, str]:
+        """Return the headers of a request, with the key as it is now."""
+        key = {"authorization": f"Bearer {await self.command.key()}"} if self.command else {}
+        return {**self.headers, **key}
 
     def url(self, path: str) -> str:
         """Return the URL of a path below the base URL; a query of the path is added to that of the base."""
