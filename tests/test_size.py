@@ -19,7 +19,7 @@ BUDGETS = {
     "flows/pipelines": 947,
     "flows/prefect": 2_614,
     "flows/runtime": 815,
-    "tasks/backbone": 7_931,
+    "tasks/backbone": 7_927,
     "tasks/benchmarks": 3_967,
     "tasks/core": 1_299,
     "tasks/database": 5_708,
@@ -30,7 +30,7 @@ BUDGETS = {
     "tasks/scoring": 5_474,
     "tasks/settings": 2_154,
     "tasks/sql": 2_410,
-    "tasks/stages": 3_378,
+    "tasks/stages": 3_361,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
 MAX_MODULES = 346

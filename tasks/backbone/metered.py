@@ -205,6 +205,17 @@ class MeteredBackbone:
         """Record the stage's fallback as a clause, for example "nothing was linked"."""
         self.fallback = self.fallback or text
 
+    @property
+    def spent(self) -> dict[str, Any]:
+        """What the stage needed so far, by the names that its result and its record have for it."""
+        return {
+            "calls": tuple(self.calls),
+            "notes": tuple(self.notes),
+            "replies": self.replies,
+            "unreadable": self.unreadable,
+            "fallback": self.fallback,
+        }
+
     def count_restored(self, calls: Sequence[Call]) -> None:
         """Count the replies of the stage's restored result for the limit of unreadable ones."""
         self._unreadable_replies.count(self._stage, calls)
