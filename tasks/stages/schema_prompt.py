@@ -15,7 +15,7 @@ from tasks.backbone.protocol import Message
 from tasks.core.records import ColumnName, Execution, Link, Question
 from tasks.database.schema import Schema
 from tasks.database.schema_text import BREAKS, MAX_VALUE_CHARACTERS, SchemaView
-from tasks.retrieval.demonstrations import Bm25Ranker
+from tasks.retrieval.demonstrations import nearest_by_words
 from tasks.settings.backbone import BackboneSettings
 from tasks.stages import prompts
 from tasks.stages.links import make_link
@@ -126,7 +126,7 @@ def _ranked(question: Question, schema: Schema) -> list[ColumnName]:
         for column in table.columns
     ]
     names = schema.column_names
-    (order,) = Bm25Ranker(texts).rank([f"{question.text} {question.evidence}"], len(names))
+    (order,) = nearest_by_words(texts, [f"{question.text} {question.evidence}"], len(names))
     first = dict.fromkeys(names[position] for position in order)
     return list(first | dict.fromkeys(names))
 
