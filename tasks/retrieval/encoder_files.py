@@ -199,7 +199,7 @@ class Encoder:
         import numpy as np
 
         file = self._file(texts)
-        stored = _stored_vectors(file, len(texts)) if file else None
+        stored = stored_vectors(file, len(texts)) if file else None
         if stored is not None:
             return stored
         model = self._model
@@ -238,7 +238,7 @@ class Encoder:
             raise _unusable(self._source.name, why) from error
 
 
-def _stored_vectors(file: Path, count: int) -> "npt.NDArray[np.float32] | None":
+def stored_vectors(file: Path, count: int) -> "npt.NDArray[np.float32] | None":
     """Return the vectors in a file; None if it does not hold as many."""
     import numpy as np
 

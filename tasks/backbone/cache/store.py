@@ -2,12 +2,9 @@
 
 import logging
 import sqlite3
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from sqlalchemy import URL, Connection, Engine, create_engine
+from sqlalchemy import URL, Engine, create_engine
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.schema import CreateTable
@@ -51,36 +48,14 @@ class SqliteReplyCache(ReplyCache):
         except OSError as error:
             raise CrosscheckError(f"The reply cache {self.path} cannot be opened: {error}.") from None
         super().__init__(str(self.path), _engine(self.path))
-        # Kept, because taking a connection from the pool and giving it back costs more than a statement.
-        self._kept = self._at_once.connect()
-        self._kept.detach()
-        self._kept_in_use = threading.Lock()
         self._opened = file_id(self.path)
         self._reserve: Reserve | None = None
-
-    @contextmanager
-    def _connection(self) -> Iterator[Connection]:
-        with self._kept_in_use:
-            yield self._kept
-
-    @contextmanager
-    def _transaction(self) -> Iterator[Connection]:
-        with self._kept_in_use:
-            self._kept.exec_driver_sql("BEGIN IMMEDIATE")
-            try:
-                yield self._kept
-                self._kept.exec_driver_sql("COMMIT")
-            except BaseException:
-                with suppress(DBAPIError):  # SQLite has ended the transaction itself where the disk is full
-                    self._kept.exec_driver_sql("ROLLBACK")
-                raise
 
     def close(self) -> None:
         """Retry to save unsaved replies, and close the connections."""
         if self._reserve:
             self._reserve.release()
         super().close()
-        self._kept.close()
 
     def check_room(self) -> None:
         """Check, before a request is sent, that its reply can be stored; take a reserve before the first."""
