@@ -19,7 +19,7 @@ BUDGETS = {
     "flows/pipelines": 947,
     "flows/prefect": 2_614,
     "flows/runtime": 815,
-    "tasks/backbone": 7_850,
+    "tasks/backbone": 7_823,
     "tasks/benchmarks": 3_967,
     "tasks/core": 1_299,
     "tasks/database": 5_708,
@@ -33,7 +33,7 @@ BUDGETS = {
     "tasks/stages": 3_361,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 346
+MAX_MODULES = 343
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02

@@ -15,8 +15,8 @@ from tasks.backbone.endpoint.failures import Refusal, is_out_of_tokens
 from tasks.backbone.endpoint.wire import WireReply, address_of, public_url
 from tasks.backbone.pricing import cost, prices_for
 from tasks.backbone.protocol import Message, Request, json_object
+from tasks.backbone.replies.format import read_reply
 from tasks.backbone.replies.json_text import reply_schema
-from tasks.backbone.replies.reading import read_reply
 from tasks.backbone.replies.thoughts import without_thoughts
 from tasks.core.wording import counted, shorten
 from tasks.settings.backbone import MAX_TOKENS, RESPONSE_MODES, BackboneSettings

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import BaseModel
 
-from tasks.backbone.replies.reading import read_answer, read_fenced, read_reply
+from tasks.backbone.replies.format import read_answer, read_fenced, read_reply
 from tasks.backbone.replies.sql_text import last_sql, read_sql
 from tasks.backbone.replies.thoughts import NOTATIONS, Notation, split_thoughts, thoughts_of, without_thoughts
 
