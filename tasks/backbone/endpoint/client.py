@@ -294,13 +294,13 @@ class EndpointBackbone:
         now = asyncio.get_running_loop().time()
         if call.request.tier != STANDARD and lacks_capacity(refusal):
             refusal = replace(refusal, kind="capacity")
-        self._retry_policy.failed(refusal, request_key(self.identity, call.request), now)
+        prompt = request_key(self.identity, call.request)
+        decision = self._retry_policy.decide(refusal, prompt, call.requests, now)
         if refusal.kind == "rate_limit":
             self._limit.rate_limited(call.granted_at, refusal.retry_after_s)
         self._raise_if_over()
         if refusal.kind == "capacity":
             raise NoCapacityError(self.message(refusal.message), refusal.retry_after_s)
-        decision = self._retry_policy.decide(refusal, call.requests, now)
         if decision.pause_s is not None:
             return decision.pause_s
         message = self.message(f"{self._access.clean(refusal.message).rstrip('.')}. {decision.advice}")
