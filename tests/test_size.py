@@ -19,18 +19,18 @@ BUDGETS = {
     "flows/pipelines": 947,
     "flows/prefect": 2_614,
     "flows/runtime": 815,
-    "tasks/backbone": 7_814,
+    "tasks/backbone": 7_813,
     "tasks/benchmarks": 3_967,
     "tasks/core": 1_299,
     "tasks/database": 5_708,
     "tasks/documents": 1_478,
     "tasks/pages": 3_099,
     "tasks/results": 7_493,
-    "tasks/retrieval": 1_576,
+    "tasks/retrieval": 1_565,
     "tasks/scoring": 5_474,
     "tasks/settings": 2_154,
     "tasks/sql": 2_410,
-    "tasks/stages": 3_361,
+    "tasks/stages": 3_351,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
 MAX_MODULES = 343
