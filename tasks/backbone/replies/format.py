@@ -163,55 +163,6 @@ def read_reply(text: str, reply_type: type[T]) -> Reading[T | None]:
     )
 
 
-def read_answer(text: str, reply_type: type[T], *, reasoning: str) -> Reading[T | None]:
-    """Parse a reply whose object begins with a reasoning: as `read_reply`, but the reasoning is never the answer.
-
-    An object that ends with its reasoning, as one that is cut off does, is unreadable; an answer behind such an object
-    is read. Without an object, the last query of the text is taken for a type whose only field is `sql`. `reasoning` is
-    the key of the reasoning, which the type does not have.
-    """
-    parsed = list(readings(text))
-    answers = [replace(reading, value=_without_key(reading, reasoning)) for reading in parsed]
-    fitting = _fitting((reading for reading in answers if reading.value), reply_type)
-    if fitting is not None:
-        return fitting
-    alone = [
-        before for before, after in zip(parsed, answers, strict=True) if before.value and not after.value
-    ]
-    if not alone:
-        answer = without_thoughts(text)
-        query = _as_query(last_sql(answer), answer, reply_type)
-        return query or _from_text(text, reply_type) or _unreadable(text)
-    rest = text.rpartition("}")[2].strip(" \n`")
-    if rest and alone[0].path != "repaired":
-        return replace(read_reply(rest, reply_type), reason="the answer is behind the object")
-    return Reading(None, "failed", "reasoning without an answer")
-
-
-def read_fenced(text: str, reply_type: type[T]) -> Reading[T | None]:
-    """Parse a reply that ends in a fenced block: the last one that can be read as the type.
-
-    A type whose only field is `sql` takes SQL, or an object, in the fence; any other type an object. Without such a
-    fence, the last object in the text is taken, or the last query.
-    """
-    answer = without_thoughts(text)[-MAX_CHARACTERS:].strip()
-    for language, content in reversed(fenced(answer)):
-        # What is plainly SQL is not searched for objects.
-        objects = readings(content) if re.match(r"\s*[\[{]", content) else ()
-        fitting = _fitting(objects, reply_type)
-        if fitting is not None:
-            broken = fitting.path == "repaired"
-            return fitting if broken else replace(fitting, path="fenced")
-        query = _as_query(sql_of_fence(language, content), answer, reply_type)
-        if query is not None:
-            return Reading(query.value, "fenced")
-    fitting = _fitting(readings(answer), reply_type)
-    if fitting is None:
-        query = _as_query(last_sql(answer), answer, reply_type)
-        fitting = query or _from_text(answer, reply_type)
-    return replace(fitting, reason=_NO_FENCE) if fitting else _unreadable(text, _NO_FENCE)
-
-
 def _fitting(parsed: Iterable[Reading[Value]], reply_type: type[T]) -> Reading[T] | None:
     """Return the last value that fits the type, of those that were read in the most reliable way; None if none fits."""
     fits: list[tuple[tuple[str, bool], T]] = []
@@ -285,10 +236,10 @@ def _unreadable(text: str, reason: str = "") -> Reading[None]:
     return Reading(None, "failed", reason)
 
 
-def _without_key(parsed: Reading[Value], key: str) -> Value:
+def _without_reasoning(parsed: Reading[Value]) -> Value:
     if not isinstance(parsed.value, dict):
         return parsed.value
-    return {name: value for name, value in parsed.value.items() if plain_key(str(name)) != key}
+    return {name: value for name, value in parsed.value.items() if plain_key(str(name)) != KEY}
 
 
 @REPLY_FORMATS.register("json")
@@ -353,8 +304,27 @@ class JsonWithReasoning(ReplyFormat):
         return f"{written}\n{_INSTRUCTION}".lstrip()
 
     def read(self, text: str, reply_type: type[T]) -> Reading[T | None]:
-        """Read the object; a query within the reasoning is not taken for the answer."""
-        return read_answer(text, reply_type, reasoning=KEY)
+        """Parse a reply whose object begins with a reasoning: as `read_reply`, but the reasoning is never the answer.
+
+        An object that ends with its reasoning, as one that is cut off does, is unreadable; an answer behind such an object
+        is read. Without an object, the last query of the text is taken for a type whose only field is `sql`.
+        """
+        parsed = list(readings(text))
+        answers = [replace(reading, value=_without_reasoning(reading)) for reading in parsed]
+        fitting = _fitting((reading for reading in answers if reading.value), reply_type)
+        if fitting is not None:
+            return fitting
+        alone = [
+            before for before, after in zip(parsed, answers, strict=True) if before.value and not after.value
+        ]
+        if not alone:
+            answer = without_thoughts(text)
+            query = _as_query(last_sql(answer), answer, reply_type)
+            return query or _from_text(text, reply_type) or _unreadable(text)
+        rest = text.rpartition("}")[2].strip(" \n`")
+        if rest and alone[0].path != "repaired":
+            return replace(read_reply(rest, reply_type), reason="the answer is behind the object")
+        return Reading(None, "failed", "reasoning without an answer")
 
 
 @REPLY_FORMATS.register("fenced")
@@ -385,8 +355,27 @@ class Fenced(ReplyFormat):
             return content
 
     def read(self, text: str, reply_type: type[T]) -> Reading[T | None]:
-        """Read the last fence; without one, an object or a query in the text, the last one first."""
-        return read_fenced(text, reply_type)
+        """Parse a reply that ends in a fenced block: the last one that can be read as the type.
+
+        A type whose only field is `sql` takes SQL, or an object, in the fence; any other type an object. Without such a
+        fence, the last object in the text is taken, or the last query.
+        """
+        answer = without_thoughts(text)[-MAX_CHARACTERS:].strip()
+        for language, content in reversed(fenced(answer)):
+            # What is plainly SQL is not searched for objects.
+            objects = readings(content) if re.match(r"\s*[\[{]", content) else ()
+            fitting = _fitting(objects, reply_type)
+            if fitting is not None:
+                broken = fitting.path == "repaired"
+                return fitting if broken else replace(fitting, path="fenced")
+            query = _as_query(sql_of_fence(language, content), answer, reply_type)
+            if query is not None:
+                return Reading(query.value, "fenced")
+        fitting = _fitting(readings(answer), reply_type)
+        if fitting is None:
+            query = _as_query(last_sql(answer), answer, reply_type)
+            fitting = query or _from_text(answer, reply_type)
+        return replace(fitting, reason=_NO_FENCE) if fitting else _unreadable(text, _NO_FENCE)
 
 
 JSON = "json"
