@@ -196,10 +196,7 @@ class AnthropicBatches(BatchProvider):
         results = f"{self.path}/{quote(_id_of(batch), safe='')}/results"
         ended = status == "ended"
         return BatchState(
-            status,
-            ended,
-            sum(counts.values()) - (counts.get("processing") or 0),
-            (results,) if ended else (),
+            status, ended, sum(counts.values()) - (counts.get("processing") or 0), (results,) if ended else ()
         )
 
     def _answer(self, line: Mapping[str, Any]) -> HttpAnswer | None:

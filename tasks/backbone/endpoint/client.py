@@ -33,7 +33,7 @@ from tasks.backbone.endpoint.wire import (
 )
 from tasks.backbone.pricing import price_of
 from tasks.backbone.protocol import Reply, Request, request_digest, request_key
-from tasks.backbone.tiers import NoCapacityError, stopped_within
+from tasks.backbone.tiers import FLEX, FlexWait, Pace, stopped_within
 from tasks.core.errors import BackboneError
 from tasks.core.outcome import STANDARD, Call, Usage
 from tasks.core.wording import storable
@@ -77,8 +77,9 @@ log = logging.getLogger(__name__)
 class _Call:
     """A call of the model, which sends one request or several."""
 
-    request: Request
+    request: Request  # as it is sent next, in its tier
     samples: tuple[Request, ...]  # further samples of it
+    flex: FlexWait | None  # its wait for capacity; None in any other tier
     requests: int = 0  # that were sent
     granted_at: float = 0.0  # loop time at which the last one got its slot
     sent_at: float = 0.0  # loop time at which the first one was sent; 0.0: none was
@@ -95,11 +96,13 @@ class EndpointBackbone:
     are in flight, fewer after a 429 (see `AdaptiveLimit`); a request that waits for its retry is not in flight.
     After a fatal failure (bad key, unknown model, exhausted quota, an endpoint that never answers) all other requests
     fail without being sent. After an answer, a refusal concerns its prompt, until others are refused as well (see
-    `RetryPolicy`). Nothing else retries.
+    `RetryPolicy`). Nothing else retries. In the tier "flex", a request waits for capacity (see `FlexWait`); these
+    refusals are retries of the call, too.
     """
 
     def __init__(self, settings: BackboneSettings) -> None:
         """Read the key and the headers from the environment."""
+        self.pace = Pace(None)  # of the run, as the tier "flex" demands it
         self._settings = settings
         self._format = format_of(settings)
         self._access = Access.of(settings)
@@ -138,9 +141,12 @@ class EndpointBackbone:
         `samples` are further samples of it, for which the same HTTP request asks. Their replies are `Reply.further`,
         fewer if the endpoint leaves some out.
         """
-        call = _Call(request, samples)
-        body = self._format.body(request, self._settings) | ({"n": 1 + len(samples)} if samples else {})
+        flex = FlexWait(self._settings.flex_wait_s, self.pace) if self._settings.tier == FLEX else None
+        call = _Call(request, samples, flex)
+        several = {"n": 1 + len(samples)} if samples else {}
         while True:
+            call.request = replace(request, tier=flex.tier) if flex else request
+            body = self._format.body(call.request, self._settings) | several
             async with self._limit.slot(ahead=call.requests > 0) as call.granted_at:
                 try:
                     async with (
@@ -295,12 +301,13 @@ class EndpointBackbone:
         if call.request.tier != STANDARD and lacks_capacity(refusal):
             refusal = replace(refusal, kind="capacity")
         prompt = request_key(self.identity, call.request)
-        decision = self._retry_policy.decide(refusal, prompt, call.requests, now)
+        requests = call.requests - (call.flex.refusals if call.flex else 0)
+        decision = self._retry_policy.decide(refusal, prompt, requests, now)
         if refusal.kind == "rate_limit":
             self._limit.rate_limited(call.granted_at, refusal.retry_after_s)
         self._raise_if_over()
-        if refusal.kind == "capacity":
-            raise NoCapacityError(self.message(refusal.message), refusal.retry_after_s)
+        if call.flex and refusal.kind == "capacity":
+            return call.flex.refused(refusal.retry_after_s)
         if decision.pause_s is not None:
             return decision.pause_s
         message = self.message(f"{self._access.clean(refusal.message).rstrip('.')}. {decision.advice}")
@@ -363,7 +370,7 @@ class SampledBackbone:
         """Answer one sample."""
         if self._max_samples == 1:
             return await self.inner.complete(request)
-        key = f"{request_digest(replace(request, sample=0))} {request.tier}"
+        key = request_digest(replace(request, sample=0))
         group = self._groups.setdefault(key, _Group())
         index = len(group.requests)
         group.requests.append(request)

@@ -306,8 +306,8 @@ class JsonWithReasoning(ReplyFormat):
     def read(self, text: str, reply_type: type[T]) -> Reading[T | None]:
         """Parse a reply whose object begins with a reasoning: as `read_reply`, but the reasoning is never the answer.
 
-        An object that ends with its reasoning, as one that is cut off does, is unreadable; an answer behind such an object
-        is read. Without an object, the last query of the text is taken for a type whose only field is `sql`.
+        An object that ends with its reasoning, as one that is cut off does, is unreadable; an answer behind such an
+        object is read. Without an object, the last query of the text is taken for a type whose only field is `sql`.
         """
         parsed = list(readings(text))
         answers = [replace(reading, value=_without_reasoning(reading)) for reading in parsed]
