@@ -193,16 +193,16 @@ class EndpointBackbone:
 
     async def _require_life(self) -> None:
         """Raise why a request cannot be sent where the endpoint does not answer."""
-        error = await self._probe.failure()
-        if isinstance(error, SilentError):
+        try:
+            await self._probe.wait()
+        except SilentError:
             message = (
                 f"it accepts connections, but did not answer GET /models within {self._probe.timeout_s:g} s before the "
                 f"first request. {UP} If it is busy with requests of other users, wait for them. {KEPT}"
             )
             self._end(BackboneError(self.message(message), transient=True, fatal=True, retried=True))
-        self._raise_if_over()
-        if error is not None:
-            raise error
+        finally:
+            self._raise_if_over()
 
     async def _ask_for_models(self) -> None:
         try:

@@ -21,6 +21,8 @@ MAX_FILE_BYTES = 512 * 2**20
 """Longest answer to a GET, which may be the answers to a whole batch."""
 PART_BYTES = 2**16
 """Bytes of an answer that are read at once."""
+KEEP_ALIVE_S = 5.0
+"""Seconds after which an unused connection is closed; most servers keep it for as long, or longer."""
 _PACKED = ("gzip", "deflate")
 _ANY_HEADER = 47
 """Size of zlib's window with which it reads both formats."""
@@ -77,7 +79,9 @@ class Connections:
     def _new_session(self) -> "aiohttp.ClientSession":
         import aiohttp
 
-        connector = aiohttp.TCPConnector(limit=self._max_connections, ssl=self._certificates)
+        connector = aiohttp.TCPConnector(
+            limit=self._max_connections, keepalive_timeout=KEEP_ALIVE_S, ssl=self._certificates
+        )
         timeout = aiohttp.ClientTimeout(sock_connect=self._connect_s)
         # aiohttp would take the proxy from the environment together with passwords from ~/.netrc.
         proxy = _proxy_to(self._access.base.scheme, self._access.base.hostname or "")
