@@ -72,7 +72,9 @@ class QuestionLinks:
         """
         self.linked = list(linked)
         self._free = {
-            place for place, token in enumerate(self.linked) if token.type is None and place not in but
+            position
+            for position, token in enumerate(self.linked)
+            if token.type is None and position not in but
         }
         tokens = [token.token for token in self.linked]
         stems = [stem(token) for token in tokens]
@@ -116,8 +118,8 @@ class QuestionLinks:
         for span in free:
             if self._free.issuperset(span):  # it may share a token with the one before it
                 self._free.difference_update(span)
-                for place in span:
-                    self.linked[place] = replace(meaning, token=self.linked[place].token)
+                for position in span:
+                    self.linked[position] = replace(meaning, token=self.linked[position].token)
         return bool(free)
 
 
