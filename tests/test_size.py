@@ -19,7 +19,7 @@ BUDGETS = {
     "flows/pipelines": 947,
     "flows/prefect": 2_614,
     "flows/runtime": 815,
-    "tasks/backbone": 7_766,
+    "tasks/backbone": 7_745,
     "tasks/benchmarks": 3_967,
     "tasks/core": 1_299,
     "tasks/database": 5_708,

@@ -31,7 +31,7 @@ from tasks.backbone.endpoint.wire import (
     identity_of,
     public_url,
 )
-from tasks.backbone.pricing import price_of
+from tasks.backbone.pricing import priced
 from tasks.backbone.protocol import Reply, Request, request_digest, request_key
 from tasks.backbone.tiers import FLEX, FlexWait, Pace, stopped_within
 from tasks.core.errors import BackboneError
@@ -276,22 +276,12 @@ class EndpointBackbone:
 
     def reply(self, answer: WireReply, key: str, tier: str, seconds: float, retries: int) -> Reply:
         """Return the reply in an answer to the request with a key, and its price in a tier."""
-        price = price_of(answer.usage, self._settings, tier)
+        model = answer.model or self._settings.model
+        call = Call(key, model, answer.usage, cached=False, seconds=seconds, retries=retries, tier=tier)
+        call = priced(call, self._settings)
         # An endpoint that counts no cost says 0; where the settings have prices, they say what it costs.
-        reported = None if answer.cost_usd == 0 and price.usd else answer.cost_usd
-        call = Call(
-            request=key,
-            model=answer.model or self._settings.model,
-            usage=answer.usage,
-            cached=False,
-            seconds=seconds,
-            retries=retries,
-            cost_usd=price.usd if reported is None else reported,
-            cost_source="prices" if reported is None else "endpoint",
-            tier=tier,
-            list_usd=price.list_usd if reported is None else reported,
-            prompt_cache_usd=price.prompt_cache_usd if reported is None else 0.0,
-        )
+        if (usd := answer.cost_usd) or (usd is not None and not call.cost_usd):
+            call = replace(call, cost_usd=usd, cost_source="endpoint", list_usd=usd, prompt_cache_usd=0.0)
         log.debug("%s: replied after %.2f s, %d retries", self._settings.name, seconds, retries)
         return Reply(answer.text, call, answer.truncated, answer.calls)
 
