@@ -30,7 +30,7 @@ BUDGETS = {
     "tasks/scoring": 5_474,
     "tasks/settings": 2_154,
     "tasks/sql": 2_410,
-    "tasks/stages": 3_351,
+    "tasks/stages": 3_347,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
 MAX_MODULES = 343

@@ -8,7 +8,6 @@ Not of a paper: the papers' databases have at most 200 columns, which fit.
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any
 
 from tasks.backbone.protocol import Message
@@ -18,7 +17,7 @@ from tasks.database.schema_text import BREAKS, MAX_VALUE_CHARACTERS, SchemaView
 from tasks.retrieval.demonstrations import nearest_by_words
 from tasks.settings.backbone import BackboneSettings
 from tasks.stages import prompts
-from tasks.stages.links import make_link
+from tasks.stages.links import join_keys, make_link
 from tasks.stages.stage import stage
 
 _TASK = "### Task\n"
@@ -144,14 +143,7 @@ def _with_keys(schema: Schema, columns: Sequence[ColumnName]) -> set[ColumnName]
     """Add the primary and foreign keys of the columns' tables, without which they cannot be joined."""
     tables = {column.table for column in columns}
     primary = (ColumnName(t.name, key) for t in schema.tables if t.name in tables for key in t.primary_key)
-    joins = (key for key in schema.foreign_keys if {key.table, key.parent} <= tables)
-    foreign = (
-        ColumnName(table, column)
-        for key in joins
-        for table, names in ((key.table, key.columns), (key.parent, key.parent_columns))
-        for column in names
-    )
-    return set(chain(columns, primary, foreign))
+    return {*columns, *primary, *join_keys(schema, tables)}
 
 
 EMPTY = "No rows."
