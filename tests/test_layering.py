@@ -35,7 +35,7 @@ STATE = ("prefect.client.schemas.objects.State", "prefect.utilities.annotations.
 ONLY_IN = {
     "prefect": ("flows.prefect.", *FLOWS),
     "mlflow": ("tasks.results.",),
-    "sentence_transformers": ("tasks.retrieval.demonstrations.",),
+    "sentence_transformers": ("tasks.retrieval.encoder_files.",),
 }
 
 

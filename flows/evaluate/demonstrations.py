@@ -138,20 +138,20 @@ class _Search:
         self, pool: _Pool, questions: Sequence[Question], count: int
     ) -> tuple[tuple[Demonstration, ...], ...]:
         """Return the most similar training questions for each question."""
-        from tasks.retrieval.demonstrations import DemonstrationIndex
+        from tasks.retrieval.demonstrations import nearest_demonstrations
 
         self._progress.step(f"Choosing {count} of {len(pool.guarded):,} demonstrations for each question")
         names = pool.benchmark.schema_names if self._retrieval.mask else None
         if names is not None and pool.benchmark is not self._evaluated:
             names = {**names, **self._evaluated.schema_names}
-        index = DemonstrationIndex(
+        return nearest_demonstrations(
             pool.guarded,
+            questions,
             self._retrieval.model_copy(update={"k": count}),
             cache=Folders.of(self._settings).home.embeddings,
             schema_names=names,
             progress=self._progress.step,
         )
-        return index.nearest_all(questions)
 
     def grounded(
         self, pool: _Pool, demonstrations: Sequence[Sequence[Demonstration]]

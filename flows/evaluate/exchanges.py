@@ -18,8 +18,8 @@ from flows.runtime.folders import Folders
 from tasks.backbone.cache.entry import LENGTH
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
 from tasks.backbone.kind import check_backbone, kind_of
-from tasks.backbone.protocol import TOOL_CALLS, as_texts, digest_of_canonical, messages_of
-from tasks.backbone.recordings import Exchange, RecordedReply, ReplyPosition, write_recording
+from tasks.backbone.protocol import TOOL_CALLS, Origin, as_texts, digest_of_canonical, messages_of
+from tasks.backbone.recordings import Exchange, RecordedReply, write_recording
 from tasks.benchmarks.databases import open_benchmark_database
 from tasks.core.errors import ConfigurationError, CrosscheckError
 from tasks.core.outcome import Outcome
@@ -160,7 +160,7 @@ def record(
     `note` keeps the name and sha256 of the recording with the run, by which a repetition of the evaluation knows its
     own. It is called before the recording takes its name, because this process may be killed at any time.
     """
-    lost: list[ReplyPosition] = []
+    lost: list[Origin] = []
     answered = [question for question in questions if question.id in outcomes]
     replies = _recorded_replies(answered, outcomes, cache, lost, observed)
     count = write_recording(
@@ -179,21 +179,22 @@ def _recorded_replies(
     questions: Sequence[Question],
     outcomes: Mapping[str, Outcome],
     cache: ReplyCache,
-    lost: list[ReplyPosition],
+    lost: list[Origin],
     observed: Iterable[Exchange],
 ) -> Iterator[RecordedReply]:
     """Yield the replies to questions as lines of a recording; `lost` receives the places of those that are gone."""
-    by_position, by_key = {}, {}
+    by_origin: dict[Origin | None, Exchange] = {}
+    by_key: dict[str, Exchange] = {}
     for exchange in observed:
-        by_position[exchange.position] = by_key[exchange.key] = exchange
+        by_origin[exchange.origin] = by_key[exchange.key] = exchange
     for question in questions:
         for record in outcomes[question.id].stages:
             for call in record.rounds:
-                position = ReplyPosition(question.id, record.label, call.round)
-                exchanged = by_position.get(position) or by_key.get(call.request)
+                origin = Origin(question.id, question.database_id, record.label, call.round)
+                exchanged = by_origin.get(origin) or by_key.get(call.request)
                 exchanged = exchanged or cached_exchange(cache, call.request)
                 if exchanged is None:
-                    lost.append(position)
+                    lost.append(origin)
                     continue
                 yield RecordedReply(
                     question=question.id,

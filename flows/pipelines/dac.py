@@ -33,6 +33,7 @@ from tasks.stages.dac import (
     skeleton_parsing,
 )
 from tasks.stages.dac_entities import entity_linking, question_values, with_mentioned_values
+from tasks.stages.links import join_keys
 
 T = TypeVar("T")
 Check = Callable[[str | None], Feedback | None]
@@ -81,10 +82,7 @@ def pruned_to(view: SchemaView, sql: str | None, entities: Entities) -> SchemaVi
                 {column.name for column in table.columns} if table.name in whole else set(table.primary_key)
             )
             columns |= {ColumnName(table.name, name) for name in keys}
-    for key in schema.foreign_keys:
-        if {key.table, key.parent} <= tables:
-            columns |= {ColumnName(key.table, name) for name in key.columns}
-            columns |= {ColumnName(key.parent, name) for name in key.parent_columns}
+    columns |= join_keys(schema, tables)
     return view.reduced_to(Link(columns=tuple(name for name in schema.column_names if name in columns)))
 
 

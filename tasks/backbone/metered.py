@@ -5,14 +5,15 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel
 
 from tasks.backbone.protocol import Backbone, Message, Origin, Reply, Request, request_key
 from tasks.backbone.replies.format import ReplyFormats, translated
+from tasks.backbone.replies.json_text import Reading
 from tasks.backbone.replies.thoughts import without_thoughts
 from tasks.core.errors import BackboneError
 from tasks.core.outcome import Call
@@ -92,15 +93,6 @@ UNSENT_S = 0.2
 
 _JSON = ReplyFormats()
 _WITHOUT_NAME = BackboneSettings(name="", unreadable_limit=0)
-
-
-@dataclass(frozen=True, slots=True)
-class ReplyContent(Generic[T]):
-    """What a stage reads in a reply."""
-
-    value: T
-    parse: str  # how it was read (`Call.parse`); FAILED: it could not be read
-    note: str = ""  # what is less than ideal about it
 
 
 class MeteredBackbone:
@@ -205,6 +197,17 @@ class MeteredBackbone:
         """Record the stage's fallback as a clause, for example "nothing was linked"."""
         self.fallback = self.fallback or text
 
+    @property
+    def spent(self) -> dict[str, Any]:
+        """What the stage needed so far, by the names that its result and its record have for it."""
+        return {
+            "calls": tuple(self.calls),
+            "notes": tuple(self.notes),
+            "replies": self.replies,
+            "unreadable": self.unreadable,
+            "fallback": self.fallback,
+        }
+
     def count_restored(self, calls: Sequence[Call]) -> None:
         """Count the replies of the stage's restored result for the limit of unreadable ones."""
         self._unreadable_replies.count(self._stage, calls)
@@ -221,16 +224,16 @@ class MeteredBackbone:
     ) -> Coroutine[Any, Any, Reply]:
         """Answer one request and count its call, as unreadable where the stage cannot use the reply."""
 
-        def read(reply: Reply) -> ReplyContent[Reply]:
-            return ReplyContent(reply, reply.call.parse if usable is None or usable(reply) else FAILED)
+        def read(reply: Reply) -> Reading[Reply]:
+            return Reading(reply, reply.call.parse if usable is None or usable(reply) else FAILED)
 
         return self.ask([request], read)
 
     def ask_text(self, messages: Sequence[Message]) -> Coroutine[Any, Any, str]:
         """Ask for free text; "" for an empty reply. The model's thoughts are left out."""
 
-        def read(reply: Reply) -> ReplyContent[str]:
-            return ReplyContent(without_thoughts(reply.text), reply.call.parse)
+        def read(reply: Reply) -> Reading[str]:
+            return Reading(without_thoughts(reply.text), reply.call.parse)
 
         return self.ask([Request(tuple(messages))], read)
 
@@ -239,15 +242,15 @@ class MeteredBackbone:
     ) -> Coroutine[Any, Any, Answer]:
         """Ask for a query in free text, and once again when `read` finds none; without one, the Answer has a note."""
 
-        def read_sql(reply: Reply) -> ReplyContent[Answer]:
+        def read_sql(reply: Reply) -> Reading[Answer]:
             text = without_thoughts(reply.text)
             if (sql := read(text)) is not None:
-                return ReplyContent(Answer(sql), reply.call.parse)
+                return Reading(Answer(sql), reply.call.parse)
             start = " ".join(text[:80].split())
             empty = "reply empty" if reply.truncated else "reply empty twice"
             twice = "" if reply.truncated else ", twice"
             note = f'no SQL in the reply{twice}: "{start}"' if start else empty
-            return ReplyContent(Answer(None, "the reply held no SQL"), FAILED, note)
+            return Reading(Answer(None, "the reply held no SQL"), FAILED, note)
 
         requests = (Request(tuple(messages), sample=sample) for sample in range(READINGS))
         return self.ask(requests, read_sql, otherwise=NO_SQL)
@@ -271,17 +274,17 @@ class MeteredBackbone:
         """
         reply_format = self._formats.format(self._stage)
 
-        def read(reply: Reply) -> ReplyContent[Model | None]:
+        def read(reply: Reply) -> Reading[Model | None]:
             reading = reply_format.read(reply.text, reply_type)
             if reading.value is not None:
                 note = f"reply not as asked: {reading.reason}" if reading.reason else ""
-                return ReplyContent(reading.value, reading.path, note)
+                return Reading(reading.value, reading.path, note)
             start = " ".join((without_thoughts(reply.text) or reply.text)[:80].split())
             times = "" if reply.truncated else " twice"
             note = (
                 f'reply unreadable{times}: "{start}" ({reading.reason})' if start else f"reply empty{times}"
             )
-            return ReplyContent(None, FAILED, note)
+            return Reading(None, FAILED, note)
 
         formatted = translated(messages, reply_format, reply_type)
         schema = reply_format.schema(reply_type)
@@ -292,7 +295,7 @@ class MeteredBackbone:
     # How every request is sent
 
     async def ask(
-        self, requests: Iterable[Request], read: Callable[[Reply], ReplyContent[T]], otherwise: str = ""
+        self, requests: Iterable[Request], read: Callable[[Reply], Reading[T]], otherwise: str = ""
     ) -> T:
         """Send a request, and those that repeat it, until a reply can be read; return what was read in the last one.
 
@@ -317,15 +320,15 @@ class MeteredBackbone:
                 self._observations.add(request, reply)
             # 6. Read the reply, and count its call.
             content = read(reply)
-            self._count_call(request, reply, content.parse)
-            if content.parse != FAILED or reply.truncated:
+            self._count_call(request, reply, content.path)
+            if content.path != FAILED or reply.truncated:
                 break  # the same limit would cut off another reply
         self.replies += 1
-        if content.parse == FAILED:
+        if content.path == FAILED:
             self.unreadable += 1
             self.fall_back(otherwise)
-        if content.note:
-            self.notes.append(content.note)
+        if content.reason:
+            self.notes.append(content.reason)
         return content.value
 
     async def _answer(self, request: Request, key: str = "") -> Reply:

@@ -16,9 +16,8 @@ from tasks.backbone.pricing import Budget
 from tasks.backbone.protocol import Backbone
 from tasks.backbone.recordings import Observations
 from tasks.backbone.replies.format import ReplyFormats
-from tasks.backbone.tiers import FLEX, FlexBackbone, Pace
+from tasks.backbone.tiers import BATCH, Pace
 from tasks.core.errors import ConfigurationError
-from tasks.core.outcome import STANDARD
 from tasks.settings.backbone import BackboneSettings
 
 GRACE_S = 15.0
@@ -86,13 +85,10 @@ async def open_backbone(
 
 def _tiered(endpoint: EndpointBackbone, settings: BackboneSettings, resources: RunResources) -> Backbone:
     """Return the endpoint in the service tier of the settings; it groups samples, except in batches."""
-    if settings.tier in (STANDARD, FLEX):
-        backbone: Backbone = endpoint
-        if settings.samples_per_request > 1:
-            backbone = SampledBackbone(endpoint, settings.samples_per_request)
-        if settings.tier == FLEX:
-            backbone = FlexBackbone(backbone, settings.flex_wait_s, resources.pace)
-        return backbone
+    if settings.tier != BATCH:
+        endpoint.pace = resources.pace
+        several = settings.samples_per_request > 1
+        return SampledBackbone(endpoint, settings.samples_per_request) if several else endpoint
     if resources.cache is None:
         raise ConfigurationError(f"backbone.tier={settings.tier}: batches are kept beside the reply cache.")
     store = resources.cache.batches(address_of(settings))

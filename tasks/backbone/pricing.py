@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from tasks.backbone.protocol import Reply, Request, sent_texts, stored_text
 from tasks.core.errors import BackboneError
-from tasks.core.outcome import STANDARD, Usage
+from tasks.core.outcome import STANDARD, Call, Usage
 from tasks.settings.backbone import BackboneSettings, Prices
 
 PER_TOKENS = 1_000_000
@@ -46,22 +46,13 @@ def cost(usage: Usage, prices: Prices | None, tier: str = STANDARD) -> float | N
     return total / PER_TOKENS
 
 
-@dataclass(frozen=True, slots=True)
-class CallPrice:
-    """Price of one call in USD, and what it is made of. Every figure is None if unknown."""
-
-    usd: float | None  # what the call cost
-    list_usd: float | None  # in the standard tier, with every input token at the full price
-    # saved by the provider's prompt cache; negative if writing cost more than was saved
-    prompt_cache_usd: float | None
-
-
-def price_of(usage: Usage, settings: BackboneSettings, tier: str = STANDARD) -> CallPrice:
-    """Return the price of a call that is made now."""
-    prices = prices_for(settings)
-    full, standard = cost(replace(usage, cached_input=0, cache_write=0), prices), cost(usage, prices)
+def priced(call: Call, settings: BackboneSettings) -> Call:
+    """Return a call that is made now with its price: in its tier, at the list price, and what a prompt cache saved."""
+    prices, usage = prices_for(settings), call.usage
+    full = cost(replace(usage, cached_input=0, cache_write=0), prices)
+    standard = cost(usage, prices)
     saved = None if full is None or standard is None else full - standard
-    return CallPrice(cost(usage, prices, tier), full, saved)
+    return replace(call, cost_usd=cost(usage, prices, call.tier), list_usd=full, prompt_cache_usd=saved)
 
 
 def prices_for(settings: BackboneSettings) -> Prices | None:
@@ -128,7 +119,7 @@ class Budget:
         if usd is None:
             sent = sum(map(len, sent_texts(request)))
             estimate = Usage(input=tokens(sent), output=tokens(len(stored_text(reply))))
-            usd = price_of(estimate, settings, reply.call.tier).usd
+            usd = cost(estimate, prices_for(settings), reply.call.tier)
         if usd is None:
             self.unknown = f"the cost of a call to {settings.name} is unknown"
         self.spent_usd += usd or 0.0

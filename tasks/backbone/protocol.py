@@ -38,12 +38,15 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Position of a request in a run, for backbones that answer from a recording. It is not sent."""
+    """Position of a request and its reply in a run, for recordings. It is not sent."""
 
     question: str  # id of the question
     database: str  # the benchmark's name of its database
     stage: str  # label of the stage, numbered from its second run on ("self_correction 2")
     round: int = 0  # index of the request within that run of the stage; 0 is the first
+
+    def __str__(self) -> str:
+        return f"question {self.question}, stage {self.stage}, round {self.round}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,18 +30,6 @@ from tasks.settings.benchmark import QuestionId
 
 
 @dataclass(frozen=True, slots=True)
-class ReplyPosition:
-    """Position of a reply in a run."""
-
-    question: str  # id of the question
-    stage: str  # label of the stage
-    round: int  # index of the request within the stage's run, 0 for the first
-
-    def __str__(self) -> str:
-        return f"question {self.question}, stage {self.stage}, round {self.round}"
-
-
-@dataclass(frozen=True, slots=True)
 class RecordedReply:
     """One reply: a line of a recording."""
 
@@ -59,9 +47,9 @@ class RecordedReply:
     tool_calls: bool = False
 
     @property
-    def position(self) -> ReplyPosition:
+    def origin(self) -> Origin:
         """Its position in a run."""
-        return ReplyPosition(self.question, self.stage, self.round)
+        return Origin(self.question, self.database, self.stage, self.round)
 
 
 @dataclass(frozen=True)
@@ -85,15 +73,15 @@ def read_recording(path: Path) -> Recording:
             f"The recording {path} cannot be read: {error.strerror}. Make one with "
             '"crosscheck evaluate --record FILE", or name another with "--set backbone.recording=FILE".'
         ) from None
-    lines: dict[ReplyPosition, tuple[int, RecordedReply]] = {}
+    lines: dict[Origin, tuple[int, RecordedReply]] = {}
     for number, line in enumerate(content.split(b"\n"), 1):
         if not line.strip():
             continue
         reply = _read(line, path, number)
-        earlier, kept = lines.setdefault(reply.position, (number, reply))
+        earlier, kept = lines.setdefault(reply.origin, (number, reply))
         if kept.reply != reply.reply:
             raise DataError(
-                f"{path}: lines {earlier} and {number} give different replies for {reply.position}. "
+                f"{path}: lines {earlier} and {number} give different replies for {reply.origin}. "
                 "Take one of them out."
             )
     return Recording(
@@ -144,9 +132,7 @@ class Exchange:
     reply: str  # as it is stored (`tasks.backbone.protocol`)
     key: str = ""  # the request's key in the reply cache (`Call.request`)
     digest: str = ""  # the request's `request_digest`, by which recordings know it
-    position: ReplyPosition | None = (
-        None  # where in the run it was asked; None for a request outside a pipeline
-    )
+    origin: Origin | None = None  # where in the run it was asked; None for a request outside a pipeline
     truncated: bool = False  # whether the model stopped at its token limit
     tool_calls: bool = False  # whether the reply called tools
 
@@ -170,7 +156,7 @@ class Observations:
             reply=stored_text(reply),
             key=reply.call.request,
             digest=request_digest(request) if self._recorded else "",
-            position=_position(origin) if origin else None,
+            origin=origin,
             truncated=reply.truncated,
             tool_calls=bool(reply.calls),
         )
@@ -224,7 +210,7 @@ class RecordedBackbone:
         # independent of the file's path
         self.identity: Mapping[str, Any] = {"kind": "replay", "recording": recording.digest, "match": match}
         self.served = Served()
-        self._at: dict[ReplyPosition, RecordedReply] = {reply.position: reply for reply in recording.replies}
+        self._at: dict[Origin | None, RecordedReply] = {reply.origin: reply for reply in recording.replies}
         self._to: dict[str, RecordedReply] = {}
         for reply in recording.replies:
             if reply.request:
@@ -234,9 +220,7 @@ class RecordedBackbone:
         """Answer one request from the recording."""
         digest = request_digest(request)
         # Two questions may have sent the same request and received different replies: prefer the question's own.
-        own = self._at.get(_position(request.origin)) if request.origin else None
-        if own and request.origin and own.database != request.origin.database:
-            own = None
+        own = self._at.get(request.origin)
         recorded = own if own and own.request == digest else self._to.get(digest)
         if recorded is not None:
             self.served.by_request += 1
@@ -259,18 +243,20 @@ class RecordedBackbone:
             return with_calls(reply) if recorded.tool_calls else reply
         except ValueError as error:
             raise BackboneError(
-                f"{recorded.position} in {self.recording.path}: {error}", transient=False
+                f"{recorded.origin} in {self.recording.path}: {error}", transient=False
             ) from None
 
     def _missing(self, origin: Origin | None) -> str:
         if origin is None:
             return f"no recorded reply to this request in {self.recording.path}"
-        missing = f"no recorded reply for {_position(origin)} in {self.recording.path}"
-        other = self._at.get(_position(origin))
-        if other and other.database != origin.database:
-            return f"{missing}: the one there is about the database {other.database}, not {origin.database}"
-        if other:
+        missing = f"no recorded reply for {origin} in {self.recording.path}"
+        if origin in self._at:
             return f"{missing}: the one there was to another request (match: stage would serve it)"
+        other = next(
+            (reply.database for reply in self._at.values() if str(reply.origin) == str(origin)), None
+        )
+        if other:
+            return f"{missing}: the one there is about the database {other}, not {origin.database}"
         return missing
 
 
@@ -282,7 +268,3 @@ def open_recording(settings: BackboneSettings) -> RecordedBackbone:
             'Recordings are made with "crosscheck evaluate --record FILE".'
         )
     return RecordedBackbone(read_recording(Path(settings.recording).expanduser()), settings.match)
-
-
-def _position(origin: Origin) -> ReplyPosition:
-    return ReplyPosition(origin.question, origin.stage, origin.round)

@@ -1,4 +1,4 @@
-"""Requests in the service tier "flex": sent while the run is on time, and in the standard tier after a wait."""
+"""Service tiers: when a request is sent in the cheaper tier "flex", and when in the standard one."""
 
 import asyncio
 import datetime
@@ -6,10 +6,8 @@ import logging
 import random
 import time
 from collections.abc import Callable
-from dataclasses import replace
 
-from tasks.backbone.protocol import Backbone, Reply, Request
-from tasks.core.errors import BackboneError
+from tasks.core.outcome import STANDARD
 
 RESERVE = 1.1
 """Factor on the time that the remaining questions are expected to take."""
@@ -62,54 +60,35 @@ FIRST_PAUSE_S = 2.0
 MAX_PAUSE_S = 60.0
 
 
-class NoCapacityError(BackboneError):
-    """Refusal of a request because its service tier has no free capacity; it is not charged."""
+class FlexWait:
+    """Wait of one call for capacity in the tier "flex", of `wait_s` seconds; in a late run nothing waits.
 
-    def __init__(self, message: str, retry_after_s: float | None) -> None:
-        super().__init__(message, transient=True)
-        self.retry_after_s = retry_after_s
-
-
-class FlexBackbone:
-    """Backbone that sends each request in the tier "flex", or in the standard tier if that would take too long.
-
-    A request waits `wait_s` seconds for capacity; in a late run nothing waits. The tier is no part of a request's
-    identity: a reply of either tier is reused in both. The refusals count as retries of the call.
+    After it, the call is sent in the standard tier. The tier is no part of a request's identity: a reply of either tier
+    is reused in both.
     """
 
-    def __init__(self, inner: Backbone, wait_s: float, pace: Pace) -> None:
-        self.inner = inner
-        self.identity = inner.identity
-        self._wait_s = wait_s
+    def __init__(self, wait_s: float, pace: Pace) -> None:
+        self._until = asyncio.get_running_loop().time() + wait_s
         self._pace = pace
-        self._stop = asyncio.Event()
+        self._pause = FIRST_PAUSE_S
+        self._over = False
+        self.refusals = 0  # for lack of capacity
 
-    async def complete(self, request: Request) -> Reply:
-        """Answer one request."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + self._wait_s
-        refusals = 0
-        pause = FIRST_PAUSE_S
-        while not self._pace.late:
-            try:
-                return _with_retries(await self.inner.complete(replace(request, tier=FLEX)), refusals)
-            except NoCapacityError as error:
-                refusals += 1
-                seconds = error.retry_after_s
-                if seconds is None:
-                    seconds = pause * random.uniform(0.5, 1.0)
-                pause = min(MAX_PAUSE_S, 2 * pause)
-                if loop.time() + seconds > until:
-                    log.info("no capacity in the tier flex: sent in the standard tier (%s)", error)
-                    break
-                await stopped_within(seconds, self._stop)
-        return _with_retries(await self.inner.complete(request), refusals)
+    @property
+    def tier(self) -> str:
+        """Tier in which the call is to be sent now."""
+        self._over = self._over or self._pace.late
+        return STANDARD if self._over else FLEX
 
-    def wind_down(self) -> None:
-        """Send nothing more, if the inner backbone can; requests that wait go to it at once."""
-        if wind_down := getattr(self.inner, "wind_down", None):
-            wind_down()
-        self._stop.set()
+    def refused(self, retry_after_s: float | None) -> float:
+        """Count a refusal, and return the seconds until the next request."""
+        self.refusals += 1
+        seconds = self._pause * random.uniform(0.5, 1.0) if retry_after_s is None else retry_after_s
+        self._pause = min(MAX_PAUSE_S, 2 * self._pause)
+        self._over = asyncio.get_running_loop().time() + seconds > self._until
+        if self._over:
+            log.info("no capacity in the tier flex: sent in the standard tier")
+        return 0.0 if self._over else seconds
 
 
 async def stopped_within(seconds: float, stop: asyncio.Event) -> bool:
@@ -118,8 +97,3 @@ async def stopped_within(seconds: float, stop: asyncio.Event) -> bool:
         return await asyncio.wait_for(stop.wait(), seconds)
     except TimeoutError:
         return False
-
-
-def _with_retries(reply: Reply, refusals: int) -> Reply:
-    call = reply.call
-    return replace(reply, call=replace(call, retries=call.retries + refusals)) if refusals else reply

@@ -6,7 +6,7 @@ benchmark has them: names, parts of names and values of the SQL are looked for i
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
@@ -59,67 +59,73 @@ def name_words(name: str) -> tuple[str, ...]:
     return tuple(word.lower() for word in _PIECE.findall(HUMP.sub(" ", name)))
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionWords:
-    """The tokens of a question, ready to be searched for many names."""
+class QuestionLinks:
+    """The tokens of a question with what they mean so far, ready to be searched for many names.
 
-    tokens: tuple[str, ...]  # as `question_tokens` gives them
-    _by_stems: Mapping[tuple[str, ...], tuple[range, ...]]
-    _by_text: Mapping[str, tuple[range, ...]]
+    A token is linked once: the first meaning that is found for it stays.
+    """
 
-    @classmethod
-    def of(cls, tokens: tuple[str, ...]) -> "QuestionWords":
-        """Index every run of up to `MAX_TOKENS` tokens that are not function words alone."""
+    def __init__(self, linked: Iterable[AlignedToken], but: Collection[int] = ()) -> None:
+        """Index every run of up to `MAX_TOKENS` tokens that are not function words alone.
+
+        Tokens that are linked already, and those at the places of `but`, are left as they are.
+        """
+        self.linked = list(linked)
+        self._free = {
+            position
+            for position, token in enumerate(self.linked)
+            if token.type is None and position not in but
+        }
+        tokens = [token.token for token in self.linked]
         stems = [stem(token) for token in tokens]
         significant = [token.lower() not in FUNCTION_WORDS for token in tokens]
-        by_stems, by_text = defaultdict(list), defaultdict(list)
+        self._by_stems: dict[tuple[str, ...], list[range]] = defaultdict(list)
+        self._by_text: dict[str, list[range]] = defaultdict(list)
         for length in range(1, min(MAX_TOKENS, len(tokens)) + 1):
             for start in range(len(tokens) - length + 1):
-                span = range(start, start + length)
-                if not any(significant[start : start + length]):
-                    continue
-                by_stems[tuple(stems[start : start + length])].append(span)
-                by_text[_run_together(tokens[start : start + length])].append(span)
-        return cls(
-            tokens,
-            {key: tuple(spans) for key, spans in by_stems.items()},
-            {key: tuple(spans) for key, spans in by_text.items()},
-        )
+                if any(significant[start : start + length]):
+                    span = range(start, start + length)
+                    self._by_stems[tuple(stems[start : start + length])].append(span)
+                    self._by_text[_run_together(tokens[start : start + length])].append(span)
 
-    def find_name(self, name: str, free: Collection[int]) -> range | None:
-        """Return the first place where tokens in `free` are a whole name; None where there is none.
+    def link_names(self, name: str, meaning: AlignedToken, *, once: bool = False) -> bool:
+        """Link a name wherever its words stand, or `once`; return whether it stands anywhere.
 
         Words are compared by their stems, or all run together (`airportname`, "airport name", and `airport_name` as
         BIRD's evidence spells it). A name that consists of function words alone ("to", "from") is never found.
         """
         words = name_words(name)
-        if not words or all(word in FUNCTION_WORDS for word in words):
-            return None
-        stems = tuple(stem(word) for word in words)
-        return _first((*self._by_stems.get(stems, ()), *self._by_text.get("".join(words), ())), free)
+        if all(word in FUNCTION_WORDS for word in words):
+            return False
+        stems, text = tuple(stem(word) for word in words), "".join(words)
+        spans = (*self._by_stems.get(stems, ()), *self._by_text.get(text, ()))
+        return self._link(spans, meaning, once=once)
 
-    def find_part(self, name: str, free: Collection[int]) -> range | None:
-        """Return where tokens in `free` are most of a name's words in a row; None where none is."""
+    def link_part(self, name: str, meaning: AlignedToken) -> None:
+        """Link most of a name's words in a row, where they stand first."""
         words = [word for word in name_words(name) if len(word) > 1]
         for length in range(len(words), 0, -1):
             for start in range(len(words) - length + 1):
-                span = self.find_name(" ".join(words[start : start + length]), free)
-                if span is not None:
-                    return span
-        return None
+                if self.link_names(" ".join(words[start : start + length]), meaning, once=True):
+                    return
 
-    def find_text(self, text: str, free: Collection[int]) -> range | None:
-        """Return where tokens in `free` are a text, case and blanks apart; None where there is none."""
-        return _first(self._by_text.get(_run_together(question_tokens(text)), ()), free)
+    def link_texts(self, text: str, meaning: AlignedToken) -> bool:
+        """Link a text wherever it stands, case and blanks apart; return whether it stands anywhere."""
+        return self._link(self._by_text.get(_run_together(question_tokens(text)), ()), meaning)
+
+    def _link(self, spans: Iterable[range], meaning: AlignedToken, *, once: bool = False) -> bool:
+        free = [span for span in spans if self._free.issuperset(span)][: 1 if once else None]
+        for span in free:
+            if self._free.issuperset(span):  # it may share a token with the one before it
+                self._free.difference_update(span)
+                for position in span:
+                    self.linked[position] = replace(meaning, token=self.linked[position].token)
+        return bool(free)
 
 
 def _run_together(tokens: Iterable[str]) -> str:
     """Return tokens as one word, without the underscores of names that are spelled as in a schema."""
     return "".join(tokens).replace("_", "").lower()
-
-
-def _first(spans: Iterable[range], free: Collection[int]) -> range | None:
-    return next((span for span in spans if all(position in free for position in span)), None)
 
 
 @cache
@@ -231,32 +237,17 @@ def align(question: str, sql: str, schema: Schema) -> tuple[AlignedToken, ...]:
     >>> [(token.token, token.schema, token.type) for token in tokens if token.type]
     [('Names', 'singer.first_name', 'col'), ('singers', 'singer', 'tbl'), ('France', 'singer.country', 'val')]
     """
-    words = QuestionWords.of(question_tokens(question))
-    aligned = [AlignedToken(token) for token in words.tokens]
-    free = set(range(len(aligned)))
-
-    def link(span: range | None, meaning: AlignedToken) -> bool:
-        for position in span or ():
-            aligned[position] = replace(meaning, token=words.tokens[position])
-            free.discard(position)
-        return span is not None
-
-    def link_all(find: Callable[[str, set[int]], range | None], text: str, meaning: AlignedToken) -> bool:
-        occurs = link(find(text, free), meaning)
-        while occurs and link(find(text, free), meaning):
-            pass
-        return occurs
-
+    links = QuestionLinks(map(AlignedToken, question_tokens(question)))
     used = used_elements(sql, schema)
     for value, column in sorted(_compared_values(sql, schema), key=lambda compared: -len(compared[0])):
-        link_all(words.find_text, value, AlignedToken("", column.table, column.column, "val"))
+        links.link_texts(value, AlignedToken("", column.table, column.column, "val"))
     names = [AlignedToken("", column.table, column.column, "col") for column in used.columns]
     names += [AlignedToken("", table, "", "tbl") for table in used.tables]
     names.sort(key=lambda name: (-len(name_words(_text(name))), name.type == "tbl"))
-    unlinked = [name for name in names if not link_all(words.find_name, _text(name), name)]
+    unlinked = [name for name in names if not links.link_names(_text(name), name)]
     for name in unlinked:
-        link(words.find_part(_text(name), free), name)
-    return tuple(aligned)
+        links.link_part(_text(name), name)
+    return tuple(links.linked)
 
 
 def _compared_values(sql: str, schema: Schema) -> Iterator[tuple[str, ColumnName]]:

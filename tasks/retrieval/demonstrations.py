@@ -5,22 +5,20 @@ masked question similarity (Gao et al. 2023), which RSL-SQL uses on Spider. Devi
 folded instead of by n-grams, and neighbouring masks become one.
 """
 
-import logging
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tasks.benchmarks.benchmark import question_fingerprint, sql_fingerprint
 from tasks.core.records import Demonstration, Question
-from tasks.retrieval.encoder_files import VectorCache, find_encoder, quieten, unpacked, unusable
+from tasks.retrieval.encoder_files import Encoder, Progress
 from tasks.settings.pipeline import DemonstrationSettings
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-    from sentence_transformers import SentenceTransformer
 
 
 def best(scores: "npt.NDArray[np.floating[Any]]", k: int) -> list[int]:
@@ -39,33 +37,23 @@ def best(scores: "npt.NDArray[np.floating[Any]]", k: int) -> list[int]:
 _WORD = re.compile(r"\w+")
 
 
-class Bm25Ranker:
-    """Ranks a pool by BM25 (Lucene's variant, k1 1.5, b 0.75) on lower-cased words.
+def nearest_by_words(texts: Sequence[str], queries: Sequence[str], k: int) -> list[list[int]]:
+    """Return for each query the positions of the k most similar texts, the most similar first.
 
-    Neither stop words nor endings are removed: "how many", "which", "highest" indicate the SQL.
-    A query that shares no word with the pool gets the pool's first texts.
+    By BM25 (Lucene's variant, k1 1.5, b 0.75) on lower-cased words. Neither stop words nor endings are removed: "how
+    many", "which", "highest" indicate the SQL. Fewer than k where there are fewer texts; ties are broken by their
+    order. A query that shares no word with the texts gets the first ones.
     """
+    import bm25s
 
-    def __init__(self, texts: Sequence[str]) -> None:
-        import bm25s
-
-        documents = [_words(text) for text in texts]
-        self._size = len(documents)
-        self._index: bm25s.BM25 | None = None
-        if any(documents):
-            self._index = bm25s.BM25()
-            self._index.index(documents, show_progress=False)
-
-    def rank(self, queries: Sequence[str], k: int) -> list[list[int]]:
-        """Return for each query the positions of the k most similar texts, the most similar first.
-
-        Fewer than k where the pool is smaller. Ties are broken by the pool's order.
-        """
-        first = list(range(min(k, self._size)))
-        searched = [_words(query) for query in queries]
-        return [
-            best(self._index.get_scores(words), k) if self._index and words else first for words in searched
-        ]
+    documents = [_words(text) for text in texts]
+    first = list(range(min(k, len(documents))))
+    if not any(documents):
+        return [first] * len(queries)
+    index = bm25s.BM25()
+    index.index(documents, show_progress=False)
+    searched = (_words(query) for query in queries)
+    return [best(index.get_scores(words), k) if words else first for words in searched]
 
 
 def _words(text: str) -> list[str]:
@@ -136,157 +124,91 @@ def fold(word: str) -> str:
     return word
 
 
-Progress = Callable[[str], None]
 BLOCK = 256
 """Queries compared with the pool at once: bounds the memory to 256 rows of scores."""
 DECIMALS = 5
 """Scores are rounded to these: what is below is noise of the batch a text happened to be encoded in."""
 
 
-class DemonstrationIndex:
-    """The pool of demonstrations, searchable by question.
+def nearest_by_meaning(
+    texts: Sequence[str],
+    queries: Sequence[str],
+    k: int,
+    encoder: Encoder,
+    metric: Literal["euclidean", "cosine"] = "euclidean",
+) -> list[list[int]]:
+    """Return for each query the positions of the k nearest texts, as `nearest_by_words` does.
 
-    Only the question's text is compared, as RSL-SQL v1 did: neither evidence nor SQL. With `settings.mask`,
-    values and schema words are masked on both sides; values alone where a database's names are not known.
+    By the distance of sentence embeddings, normalised to unit length. On unit vectors the two metrics order alike; they
+    differ where an encoder yields a zero vector.
     """
+    unique = list(dict.fromkeys(texts))
+    numbers = {text: number for number, text in enumerate(unique)}
+    # equal texts share a vector, so their ties are exact
+    vector_of = [numbers[text] for text in texts]
+    pool, asked = encoder.embed(unique), encoder.embed(queries)
+    nearest = []
+    for start in range(0, len(queries), BLOCK):
+        scores = _scores(asked[start : start + BLOCK], pool, metric)[:, vector_of]
+        nearest += [best(row, k) for row in scores]
+    return nearest
 
-    def __init__(
-        self,
-        pool: Sequence[Demonstration],
-        settings: DemonstrationSettings,
-        *,
-        cache: Path | None = None,
-        schema_names: Mapping[str, Collection[str]] | None = None,
-        progress: Progress | None = None,
-    ) -> None:
-        """Index a pool, from which leaks are already removed (`without_leaks`).
 
-        `cache` is the folder of embedded texts; None: nothing is kept. `schema_names`, by database id, are for masking.
-        `progress` is called with a sentence about work that takes a while.
-        """
-        self._pool = tuple(pool)
-        self._settings = settings
-        self._names = schema_names or {}
-        self._words: dict[str, frozenset[str]] = {}
-        self._nearest: dict[tuple[str, str], tuple[Demonstration, ...]] = {}
-        self._ranker = self._build(cache, progress) if settings.k and self._pool else None
+def _scores(
+    queries: "npt.NDArray[np.float32]", texts: "npt.NDArray[np.float32]", metric: str
+) -> "npt.NDArray[np.float32]":
+    """Return queries x texts, the higher the nearer: cosines, or squared distances with a minus sign."""
+    scores: npt.NDArray[np.float32] = queries @ texts.T
+    if metric == "euclidean":
+        # no square root: it keeps the order, but would blow up the noise around 0
+        squares = (queries**2).sum(axis=1)[:, None] + (texts**2).sum(axis=1)[None, :]
+        scores = 2 * scores - squares
+    return scores.round(DECIMALS)
 
-    def nearest(self, question: Question) -> tuple[Demonstration, ...]:
-        """Return the k most similar demonstrations, the most similar first, ties in the pool's order."""
-        return self.nearest_all([question])[0]
 
-    def nearest_all(self, questions: Iterable[Question]) -> tuple[tuple[Demonstration, ...], ...]:
-        """Return the demonstrations of each of many questions, encoding the questions in batches.
+def nearest_demonstrations(
+    pool: Sequence[Demonstration],
+    questions: Sequence[Question],
+    settings: DemonstrationSettings,
+    *,
+    cache: Path | None = None,
+    schema_names: Mapping[str, Collection[str]] | None = None,
+    progress: Progress | None = None,
+) -> tuple[tuple[Demonstration, ...], ...]:
+    """Return the k demonstrations that are most like each question, the most similar first, ties in the pool's order.
 
-        What is found is kept, so that `nearest` afterwards only looks it up.
-        """
-        questions = tuple(questions)
-        new = list(
-            dict.fromkeys(key for q in questions if (key := (q.text, q.database_id)) not in self._nearest)
-        )
-        if self._ranker is None:
-            self._nearest.update((key, ()) for key in new)
-        elif new:
-            ranked = self._ranker.rank([self._seen(*key) for key in new], self._settings.k)
-            for key, positions in zip(new, ranked, strict=True):
-                self._nearest[key] = tuple(self._pool[position] for position in positions)
-        return tuple(self._nearest[question.text, question.database_id] for question in questions)
+    Only the question's text is compared, as RSL-SQL v1 did: neither evidence nor SQL. With `settings.mask`, values and
+    schema words are masked on both sides; values alone where a database's names are not known.
 
-    def _build(self, cache: Path | None, progress: Progress | None) -> "Bm25Ranker | EmbeddingRanker":
-        texts = [self._seen(example.question, example.database_id) for example in self._pool]
-        if self._settings.retriever == "bm25":
-            return Bm25Ranker(texts)
-        encoder, metric = self._settings.encoder, self._settings.metric
-        return EmbeddingRanker(texts, encoder=encoder, metric=metric, cache=cache, progress=progress)
+    Args:
+        pool: demonstrations from which leaks are already removed (`without_leaks`).
+        questions: what is asked; many questions are encoded in batches.
+        settings: how many, and how they are compared.
+        cache: folder of embedded texts; None: nothing is kept.
+        schema_names: names of tables and columns by database id, for masking.
+        progress: called with a sentence about work that takes a while.
+    """
+    if not (settings.k and pool and questions):
+        return ((),) * len(questions)
+    words: dict[str, frozenset[str]] = {}
 
-    def _seen(self, text: str, database_id: str) -> str:
-        if not self._settings.mask:
+    def compared(text: str, database_id: str) -> str:
+        if not settings.mask:
             return text
-        if database_id not in self._words:
-            self._words[database_id] = schema_words(self._names.get(database_id, ()))
-        return mask(text, self._words[database_id])
+        if database_id not in words:
+            words[database_id] = schema_words((schema_names or {}).get(database_id, ()))
+        return mask(text, words[database_id])
 
-
-class EmbeddingRanker:
-    """Ranks a pool by the distance of sentence embeddings, normalised to unit length.
-
-    On unit vectors the two metrics order alike; they differ where an encoder yields a zero vector.
-    The encoder is loaded only if some text's vector is not kept on disk.
-    """
-
-    def __init__(
-        self,
-        texts: Sequence[str],
-        *,
-        encoder: str,
-        metric: Literal["euclidean", "cosine"] = "euclidean",
-        cache: Path | None = None,
-        progress: Progress | None = None,
-    ) -> None:
-        """Embed the pool, or read its vectors from `cache`."""
-        self._source = find_encoder(encoder)
-        self._metric = metric
-        self._cache = VectorCache(cache, self._source.identity) if cache else None
-        self._say = progress or (lambda message: None)
-        self._model: SentenceTransformer | None = None
-        self._unique = tuple(dict.fromkeys(texts))
-        numbers = {text: number for number, text in enumerate(self._unique)}
-        # equal texts share a vector, so their ties are exact
-        self._vector_of = [numbers[text] for text in texts]
-        self._vectors = self._embed(self._unique)
-
-    def rank(self, queries: Sequence[str], k: int) -> list[list[int]]:
-        """Return the positions of the k nearest texts per query; see `Bm25Ranker.rank`."""
-        unique = tuple(dict.fromkeys(queries))
-        vectors = self._embed(unique)
-        nearest: dict[str, list[int]] = {}
-        for start in range(0, len(unique), BLOCK):
-            scores = self._scores(vectors[start : start + BLOCK])[:, self._vector_of]
-            nearest.update((text, best(row, k)) for text, row in zip(unique[start:], scores, strict=False))
-        return [nearest[query] for query in queries]
-
-    def _scores(self, queries: "npt.NDArray[np.float32]") -> "npt.NDArray[np.float32]":
-        """Return queries x texts, the higher the nearer: cosines, or squared distances with a minus sign."""
-        scores: npt.NDArray[np.float32] = queries @ self._vectors.T
-        if self._metric == "euclidean":
-            # no square root: it keeps the order, but would blow up the noise around 0
-            squares = (queries**2).sum(axis=1)[:, None] + (self._vectors**2).sum(axis=1)[None, :]
-            scores = 2 * scores - squares
-        return scores.round(DECIMALS)
-
-    def _embed(self, texts: Sequence[str]) -> "npt.NDArray[np.float32]":
-        import numpy as np
-
-        stored = self._cache.load(texts) if self._cache else None
-        if stored is not None:
-            return stored
-        model = self._model = self._model or self._load()
-        if len(texts) > BLOCK:
-            self._say(f"Encoding {len(texts):,} questions with {self._source.name}")
-        vectors = np.asarray(
-            model.encode(list(texts), batch_size=64, show_progress_bar=False, normalize_embeddings=True),
-            np.float32,
-        )
-        if self._cache and len(texts) > 1:
-            self._cache.store(texts, vectors)
-        return vectors
-
-    def _load(self) -> "SentenceTransformer":
-        self._say(f"Loading the encoder {self._source.name}")
-        quieten()
-        try:
-            from sentence_transformers import SentenceTransformer
-            from transformers.utils import logging as transformers_logging
-
-            transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-            for name in ("transformers", "sentence_transformers"):
-                logging.getLogger(name).setLevel(logging.ERROR)
-            # no revision: the hub's client would not note the download as the newest, nor find it again offline
-            with unpacked(self._source) as location:
-                return SentenceTransformer(location, local_files_only=self._source.on_disk)
-        except Exception as error:  # each kind of damage to a model's files has an exception of its own
-            why = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise unusable(self._source.name, why) from error
+    texts = [compared(example.question, example.database_id) for example in pool]
+    queries = [compared(question.text, question.database_id) for question in questions]
+    unique = list(dict.fromkeys(queries))
+    if settings.retriever == "bm25":
+        ranked = nearest_by_words(texts, unique, settings.k)
+    else:
+        encoder = Encoder(settings.encoder, cache, progress)
+        ranked = nearest_by_meaning(texts, unique, settings.k, encoder, settings.metric)
+    nearest = dict(zip(unique, ranked, strict=True))
+    return tuple(tuple(pool[position] for position in nearest[query]) for query in queries)
 
 
 CHECKED = "No demonstration comes from the evaluated questions"

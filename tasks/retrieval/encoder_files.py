@@ -6,9 +6,10 @@ import logging
 import os
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,9 @@ from tasks.core.files import atomic_write, file_digest
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+    from sentence_transformers import SentenceTransformer
+
+Progress = Callable[[str], None]
 
 INSTALL = 'Install it: pip install "crosscheck-sql[embedding]"'
 
@@ -48,7 +52,7 @@ def find_encoder(name: str) -> EncoderSource:
     A name without an owner is one of sentence-transformers' own. Nothing is downloaded here.
     """
     if not is_installed():
-        raise unusable(name, f"sentence-transformers is not installed. {INSTALL}")
+        raise _unusable(name, f"sentence-transformers is not installed. {INSTALL}")
     return _on_disk(name) or _on_hub(name, _hub_name(name))
 
 
@@ -71,7 +75,7 @@ def available_encoder(name: str) -> str | None:
 
 
 @contextmanager
-def unpacked(source: EncoderSource) -> Iterator[str]:
+def _unpacked(source: EncoderSource) -> Iterator[str]:
     """Provide the folder of an encoder, or its name on the hub, while it is loaded; a zip file is unpacked for that."""
     if not source.location.endswith(".zip"):
         yield source.location
@@ -81,7 +85,7 @@ def unpacked(source: EncoderSource) -> Iterator[str]:
         yield folder
 
 
-def unusable(name: str, why: str) -> ConfigurationError:
+def _unusable(name: str, why: str) -> ConfigurationError:
     """Return the user error for an encoder that is not available."""
     return ConfigurationError(
         f'The encoder "{name}" (pipeline.demonstrations.encoder) cannot be loaded: {why.rstrip(".")}. Retrieve '
@@ -140,7 +144,7 @@ def _in_hub_cache(name: str, hub_name: str) -> EncoderSource | None:
     except LocalEntryNotFoundError:
         return None
     except HFValidationError:
-        raise unusable(name, "it is neither a folder nor a name that the model hub could have") from None
+        raise _unusable(name, "it is neither a folder nor a name that the model hub could have") from None
     if not any(folder.glob("*.json")):
         return None
     return EncoderSource(name, str(folder), True, f"hub:{hub_name}@{folder.name}")
@@ -150,12 +154,14 @@ def _on_hub(name: str, hub_name: str) -> EncoderSource:
     from huggingface_hub import HfApi, constants
 
     if constants.HF_HUB_OFFLINE:
-        raise unusable(name, "it is neither a folder nor in the model hub's cache, and HF_HUB_OFFLINE is set")
+        raise _unusable(
+            name, "it is neither a folder nor in the model hub's cache, and HF_HUB_OFFLINE is set"
+        )
     try:
         commit = HfApi().model_info(hub_name, timeout=PROBE_TIMEOUT_S).sha
     except Exception as error:  # the exceptions depend on the HTTP library of the hub's client
         why = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise unusable(
+        raise _unusable(
             name, f"it is neither a folder nor in the model hub's cache, and the hub does not answer ({why})"
         ) from error
     return EncoderSource(name, hub_name, False, f"hub:{hub_name}@{commit}")
@@ -169,38 +175,77 @@ def _digest(folder: Path) -> str:
 
 
 FORMAT = 1
+"""Raise it with every change of what the files of vectors hold."""
+BATCH = 64
+"""Texts that are encoded at once."""
+LONG = 256
+"""Texts from which on their encoding is reported."""
 
 
-class VectorCache:
-    """One `.npy` file per list of texts and encoder: float32, one row per text.
+class Encoder:
+    """A sentence encoder, loaded only if some text's vector is not kept on disk.
 
-    A file that is cut or damaged counts as absent, and is written again.
+    In the folder `cache` there is one `.npy` file per list of texts and encoder: float32, one row per text. A file that
+    is cut or damaged counts as absent, and is written again.
     """
 
-    def __init__(self, folder: Path, encoder_identity: str) -> None:
-        self._folder = folder
-        self._identity = encoder_identity
+    def __init__(self, name: str, cache: Path | None = None, progress: Progress | None = None) -> None:
+        self._source = find_encoder(name)
+        self._cache = cache
+        self._say = progress or (lambda message: None)
 
-    def path(self, texts: Sequence[str]) -> Path:
-        """Return the file of these texts, whether or not it exists."""
-        key = json.dumps([FORMAT, self._identity, *texts], ensure_ascii=True)
-        return self._folder / f"{hashlib.sha256(key.encode()).hexdigest()}.npy"
-
-    def load(self, texts: Sequence[str]) -> "npt.NDArray[np.float32] | None":
-        """Return the stored vectors of these texts; None if there are none."""
+    def embed(self, texts: Sequence[str]) -> "npt.NDArray[np.float32]":
+        """Return the vectors of texts, normalised to unit length, one row per text."""
         import numpy as np
 
+        file = self._file(texts)
+        stored = stored_vectors(file, len(texts)) if file else None
+        if stored is not None:
+            return stored
+        model = self._model
+        if len(texts) > LONG:
+            self._say(f"Encoding {len(texts):,} questions with {self._source.name}")
+        vectors = np.asarray(
+            model.encode(list(texts), batch_size=BATCH, show_progress_bar=False, normalize_embeddings=True),
+            np.float32,
+        )
+        if file and len(texts) > 1:
+            with atomic_write(file) as draft, draft.open("wb") as output:
+                np.save(output, vectors)
+        return vectors
+
+    def _file(self, texts: Sequence[str]) -> Path | None:
+        """Return the file of the vectors of texts, whether or not it exists; None where none are kept."""
+        key = json.dumps([FORMAT, self._source.identity, *texts], ensure_ascii=True)
+        return self._cache and self._cache / f"{hashlib.sha256(key.encode()).hexdigest()}.npy"
+
+    @cached_property
+    def _model(self) -> "SentenceTransformer":
+        self._say(f"Loading the encoder {self._source.name}")
+        quieten()
         try:
-            vectors: npt.NDArray[np.float32] = np.load(self.path(texts), allow_pickle=False)
-        except (FileNotFoundError, EOFError, ValueError):
-            return None
-        with suppress(OSError):
-            self.path(texts).touch()  # `crosscheck clean` removes what was not used for long
-        return vectors if vectors.ndim == 2 and len(vectors) == len(texts) else None
+            from sentence_transformers import SentenceTransformer
+            from transformers.utils import logging as transformers_logging
 
-    def store(self, texts: Sequence[str], vectors: "npt.NDArray[np.float32]") -> None:
-        """Write the vectors of these texts to disk atomically."""
-        import numpy as np
+            transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+            for name in ("transformers", "sentence_transformers"):
+                logging.getLogger(name).setLevel(logging.ERROR)
+            # no revision: the hub's client would not note the download as the newest, nor find it again offline
+            with _unpacked(self._source) as location:
+                return SentenceTransformer(location, local_files_only=self._source.on_disk)
+        except Exception as error:  # each kind of damage to a model's files has an exception of its own
+            why = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise _unusable(self._source.name, why) from error
 
-        with atomic_write(self.path(texts)) as draft, draft.open("wb") as file:
-            np.save(file, vectors)
+
+def stored_vectors(file: Path, count: int) -> "npt.NDArray[np.float32] | None":
+    """Return the vectors in a file; None if it does not hold as many."""
+    import numpy as np
+
+    try:
+        vectors: npt.NDArray[np.float32] = np.load(file, allow_pickle=False)
+    except (FileNotFoundError, EOFError, ValueError):
+        return None
+    with suppress(OSError):
+        file.touch()  # `crosscheck clean` removes what was not used for long
+    return vectors if vectors.ndim == 2 and len(vectors) == count else None

@@ -42,7 +42,7 @@ from tasks.retrieval.bridging import (
     like_lengths,
     without_stop_words,
 )
-from tasks.retrieval.value_index_builder import LAST_BUCKET, Progress
+from tasks.retrieval.value_index_builder import LAST_BUCKET
 
 K1, B = 1.5, 0.75
 
@@ -185,14 +185,14 @@ class ValueIndex:
         self._first_ids = [self._columns[position].first_id for position in self._with_texts]
 
     @classmethod
-    def open(cls, database: Database, folder: Path, progress: Progress | None = None) -> "ValueIndex":
+    def open(cls, database: Database, folder: Path) -> "ValueIndex":
         """Open the index of a database, building it first where there is none, or none of this format.
 
-        `progress` is called with a message before one is built: a million values take some three seconds.
+        A million values take some three seconds.
         """
         path = folder / f"{database.digest}.sqlite"
         if not _is_whole(path):
-            builder.build(database, path, progress)
+            builder.build(database, path)
         with suppress(OSError):
             path.touch()  # `crosscheck clean` removes what was not used for long
         return cls(path)
@@ -315,10 +315,10 @@ class DatabaseValues:
     def _path(self) -> Path:
         return self.folder / f"{self.database.digest}.sqlite"
 
-    def open(self, progress: Progress | None = None) -> ValueIndex:
+    def open(self) -> ValueIndex:
         """Return the index, building it first where there is none; it stays open for other questions."""
         with _opening:
-            index = _open.pop(self._path, None) or ValueIndex.open(self.database, self.folder, progress)
+            index = _open.pop(self._path, None) or ValueIndex.open(self.database, self.folder)
             _open[self._path] = index
             if len(_open) > MAX_OPEN_INDEXES:
                 _open.popitem(last=False)  # closed once no question uses it

@@ -18,7 +18,7 @@ Of a SQLite database SQLite does all the work, without a row in Python. Other en
 import json
 import sqlite3
 import string
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -32,8 +32,6 @@ from tasks.database.location import Location, unreadable
 from tasks.database.sandbox.runner import in_sandbox
 from tasks.database.sandbox.session import Session
 from tasks.database.sqlite_files import tolerant_text
-
-Progress = Callable[[str], None]
 
 FORMAT = 3
 """Raise it with every change of what the file holds."""
@@ -88,12 +86,10 @@ _INDEXES = (
 )
 
 
-def build(database: Database, path: Path, progress: Progress | None = None) -> None:
+def build(database: Database, path: Path) -> None:
     """Write the index of a database to `path` atomically; other processes may do the same at the same time."""
     location = database.location
     require_fts5()
-    if progress:
-        progress(f"Indexing the values of {database.id}")
     require_content(location, database.content)
     # a view's values are those of tables, and reading them may take long
     views = {table.name for table in database.schema.tables if table.view}

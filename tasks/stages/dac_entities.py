@@ -28,7 +28,7 @@ from tasks.database.schema import Column, Schema, Table
 from tasks.database.schema_text import SchemaView
 from tasks.retrieval.alignment import (
     GroundedDemonstration,
-    QuestionWords,
+    QuestionLinks,
     name_words,
     question_tokens,
     stem,
@@ -189,15 +189,10 @@ def link_by_name(
     >>> [token.schema for token in linked]
     ['singer.first_name', 'singer.first_name', None, 'song.title']
     """
-    words = QuestionWords.of(tuple(token.token for token in tokens))
-    linked = list(tokens)
-    free = {position for position, token in enumerate(tokens) if token.type is None and position not in but}
+    links = QuestionLinks(tokens, but)
     for name, meaning in _names(shown, full, used):
-        while span := words.find_name(name, free):
-            for position in span:
-                linked[position] = replace(meaning, token=tokens[position].token)
-                free.discard(position)
-    return tuple(linked)
+        links.link_names(name, meaning)
+    return tuple(links.linked)
 
 
 def entities_of(tokens: Iterable[AlignedToken], schema: Schema) -> Entities:

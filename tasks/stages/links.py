@@ -79,17 +79,21 @@ def merge(schema: Schema, *links: Link) -> Link:
     return make_link(schema, united.columns, (), united.dropped)
 
 
-def with_join_keys(schema: Schema, link: Link) -> Link:
-    """Return the link with the columns of every foreign key between two of its tables added (our extension)."""
-    tables = {column.table.lower() for column in link.columns}
-    keys = {
-        (table.lower(), column.lower())
+def join_keys(schema: Schema, tables: Iterable[str]) -> set[ColumnName]:
+    """Return the columns of every foreign key between two of these tables."""
+    names = set(tables)
+    return {
+        ColumnName(table, column)
         for key in schema.foreign_keys
-        if {key.table.lower(), key.parent.lower()} <= tables
+        if {key.table, key.parent} <= names
         for table, columns in ((key.table, key.columns), (key.parent, key.parent_columns))
         for column in columns
     }
-    added = (name for name in schema.column_names if (name.table.lower(), name.column.lower()) in keys)
+
+
+def with_join_keys(schema: Schema, link: Link) -> Link:
+    """Return the link with the columns of every foreign key between two of its tables added (our extension)."""
+    added = join_keys(schema, (column.table for column in link.columns))
     return make_link(schema, (*link.columns, *added), link.tables, link.dropped)
 
 

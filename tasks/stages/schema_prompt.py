@@ -8,17 +8,16 @@ Not of a paper: the papers' databases have at most 200 columns, which fit.
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any
 
 from tasks.backbone.protocol import Message
 from tasks.core.records import ColumnName, Execution, Link, Question
 from tasks.database.schema import Schema
 from tasks.database.schema_text import BREAKS, MAX_VALUE_CHARACTERS, SchemaView
-from tasks.retrieval.demonstrations import Bm25Ranker
+from tasks.retrieval.demonstrations import nearest_by_words
 from tasks.settings.backbone import BackboneSettings
 from tasks.stages import prompts
-from tasks.stages.links import make_link
+from tasks.stages.links import join_keys, make_link
 from tasks.stages.stage import stage
 
 _TASK = "### Task\n"
@@ -126,7 +125,7 @@ def _ranked(question: Question, schema: Schema) -> list[ColumnName]:
         for column in table.columns
     ]
     names = schema.column_names
-    (order,) = Bm25Ranker(texts).rank([f"{question.text} {question.evidence}"], len(names))
+    (order,) = nearest_by_words(texts, [f"{question.text} {question.evidence}"], len(names))
     first = dict.fromkeys(names[position] for position in order)
     return list(first | dict.fromkeys(names))
 
@@ -144,14 +143,7 @@ def _with_keys(schema: Schema, columns: Sequence[ColumnName]) -> set[ColumnName]
     """Add the primary and foreign keys of the columns' tables, without which they cannot be joined."""
     tables = {column.table for column in columns}
     primary = (ColumnName(t.name, key) for t in schema.tables if t.name in tables for key in t.primary_key)
-    joins = (key for key in schema.foreign_keys if {key.table, key.parent} <= tables)
-    foreign = (
-        ColumnName(table, column)
-        for key in joins
-        for table, names in ((key.table, key.columns), (key.parent, key.parent_columns))
-        for column in names
-    )
-    return set(chain(columns, primary, foreign))
+    return {*columns, *primary, *join_keys(schema, tables)}
 
 
 EMPTY = "No rows."

@@ -240,7 +240,9 @@ async def reflect(
     question: Question, view: SchemaView, memory: Sequence[Mistake], backbone: MeteredBackbone
 ) -> str:
     """Ask why the last SQL fails; a line of text, never empty."""
-    text = await backbone.ask_text(_messages("execution_reflection", question, view, memory))
+    text = await backbone.ask_text(
+        schema_messages("execution_reflection", view, question=question, mistakes=memory)
+    )
     reason = " ".join(text.encode("utf-8", "replace").decode().split())
     if not reason:
         backbone.count_unusable("no reason was given for a failure")
@@ -255,16 +257,9 @@ async def correct(
 
     Each round is a sample of its own: after an unreadable reply the prompt is the same, its answer need not be.
     """
-    reply = await backbone.ask_json(
-        _messages("execution_correction", question, view, memory), SqlReply, sample=round
-    )
+    messages = schema_messages("execution_correction", view, question=question, mistakes=memory)
+    reply = await backbone.ask_json(messages, SqlReply, sample=round)
     return sql_answer(reply, backbone, otherwise="the SQL before it was kept").sql
-
-
-def _messages(
-    template: str, question: Question, view: SchemaView, memory: Sequence[Mistake]
-) -> tuple[Message, ...]:
-    return schema_messages(template, view, question=question, mistakes=memory)
 
 
 def remember(memory: Sequence[Mistake], sql: str, result: str, dialect: str) -> tuple[Mistake, ...]:

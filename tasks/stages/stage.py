@@ -27,7 +27,7 @@ import textwrap
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property, singledispatch, update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints
 
@@ -134,9 +134,9 @@ class StageResult(Generic[T]):
     """The result of one stage call; as plain JSON it is what is persisted."""
 
     value: T  # what the stage returned
-    calls: tuple[Call, ...]  # its model calls
-    notes: tuple[str, ...]  # what was less than ideal
-    seconds: float  # wall time of the stage
+    calls: tuple[Call, ...] = ()  # its model calls
+    notes: tuple[str, ...] = ()  # what was less than ideal
+    seconds: float = 0.0  # wall time of the stage
     made_by: str = ""  # the evaluation and the question that it ran for
     # replies, unreadable, fallback: as in `StageRecord`
     replies: int = 0
@@ -258,33 +258,16 @@ class Stage(Generic[P, T]):
 
 def _plain_result(value: Any, meter: MeteredBackbone | None, seconds: float, owner: str) -> dict[str, Any]:
     """Return a `StageResult` as plain JSON."""
-    result = StageResult(value, (), (), round(seconds, 6), owner)
-    if meter:
-        result = replace(
-            result,
-            calls=tuple(meter.calls),
-            notes=tuple(meter.notes),
-            replies=meter.replies,
-            unreadable=meter.unreadable,
-            fallback=meter.fallback,
-        )
+    spent = meter.spent if meter else {}
+    result = StageResult(value, seconds=round(seconds, 6), made_by=owner, **spent)
     plain: dict[str, Any] = to_jsonable_python(result)
     return plain
 
 
 def _record(site: CallSite, value: Any, result: StageResult[Any], *, restored: bool) -> StageRecord:
-    return StageRecord(
-        site.stage,
-        site.label,
-        value,
-        restored=restored,
-        calls=result.calls,
-        notes=result.notes,
-        seconds=result.seconds,
-        replies=result.replies,
-        unreadable=result.unreadable,
-        fallback=result.fallback,
-    )
+    kept = ("calls", "notes", "seconds", "replies", "unreadable", "fallback")
+    copied = {name: getattr(result, name) for name in kept}
+    return StageRecord(site.stage, site.label, value, restored=restored, **copied)
 
 
 def _failed_record(site: CallSite, meter: MeteredBackbone | None, error: Exception) -> StageRecord:

@@ -25,7 +25,7 @@ from tasks.results.mlflow.store import check, find_store
 from tasks.results.night import read as read_night
 from tasks.results.night import write as write_night
 from tasks.results.warehouse.runs import Warehouse
-from tasks.retrieval.encoder_files import VectorCache
+from tasks.retrieval.encoder_files import stored_vectors
 from tasks.retrieval.value_index import DatabaseValues
 from tasks.scoring.execution.verdict_cache import VerdictCache, VerdictKey
 from tasks.scoring.report import Verdict
@@ -111,16 +111,11 @@ def use_values(path: Path) -> None:
 
 
 def use_vectors(path: Path) -> None:
-    vectors = np.ones((2, 300), np.float32)
-    cache = VectorCache(path.parent, "encoder")
-    place = cache.path(["a", "b"])
-    if path.exists():
-        shutil.copy(path, place)
-    found = cache.load(["a", "b"])
+    found = stored_vectors(path, 2)
     assert found is None or found.shape == (2, 300)
-    cache.store(["a", "b"], vectors)
-    assert cache.load(["a", "b"]) is not None
-    shutil.copy(place, path)
+    with path.open("wb") as file:
+        np.save(file, np.ones((2, 300), np.float32))
+    assert stored_vectors(path, 2) is not None
 
 
 def fill_warehouse(path: Path) -> None:

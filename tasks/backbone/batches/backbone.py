@@ -5,15 +5,15 @@ import logging
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any, TypeVar
 
-from tasks.backbone.batches.providers import BatchState, Bodies, RefusedError, provider_of
+from tasks.backbone.batches.providers import BatchState, Bodies, provider_of
 from tasks.backbone.batches.store import BatchStore, KeptBatch
 from tasks.backbone.endpoint.client import EndpointBackbone, format_of
 from tasks.backbone.endpoint.connection import HttpAnswer
 from tasks.backbone.endpoint.failures import Refusal
-from tasks.backbone.endpoint.wire import WireReply
 from tasks.backbone.protocol import Reply, Request, request_key
 from tasks.backbone.tiers import BATCH, Pace, stopped_within
 from tasks.core.errors import BackboneError
@@ -33,14 +33,16 @@ SUBMISSION_S = 120.0
 T = TypeVar("T")
 
 
-@dataclass
-class _Waiting:
-    """A request that waits for its answer."""
+@dataclass(frozen=True, slots=True)
+class _Queued:
+    """A request that waits for the next batch."""
 
     request: Request
-    future: asyncio.Future[Reply]
-    began: float
-    tries: int = 0
+    submitted: asyncio.Future[None]
+
+
+Answers = Mapping[str, HttpAnswer | BackboneError]
+"""Answers of a batch by the keys of its requests, or why there is none."""
 
 
 class BatchBackbone:
@@ -75,12 +77,12 @@ class BatchBackbone:
         self._max_requests = self._provider.max_requests
         self._max_bytes = self._provider.max_bytes // 2  # the size of a request is estimated
         self._worked = False  # whether a request was answered; a refusal then concerns its prompt
-        self._waiting: dict[str, _Waiting] = {}
-        self._queue: list[str] = []
+        self._queue: dict[str, _Queued] = {}
         self._arrived = asyncio.Event()
-        self._watched: set[str] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
         self._collecting: asyncio.Task[None] | None = None
+        self._batches: dict[str, asyncio.Future[Answers]] = {}  # those that are waited for, by their tokens
+        self._waits: set[asyncio.Future[Any]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
         """Submit nothing more, and wait for no batch."""
@@ -93,31 +95,68 @@ class BatchBackbone:
         """Submit nothing more; requests that wait for a batch fail, and the batch goes on at the provider."""
         self.inner.wind_down()
         self._stop.set()
-        self._fail(self._waiting, self._stopped())
+        _fail(self._waits, self._stopped())
 
     async def complete(self, request: Request) -> Reply:
         """Answer one request."""
         if self._pace.late:
             return await self.inner.complete(request)
-        if self._stop.is_set():
-            raise self._stopped()
         key = request_key(self.identity, request)
-        future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        self._waiting[key] = _Waiting(request, future, time.monotonic())
-        kept = await asyncio.to_thread(self._store.batch_of, key)
-        if kept is not None:
-            self._watch(kept)
-        else:
-            self._enqueue([key])
-        return await future
+        began, tries = time.monotonic(), 0
+        while True:
+            if self._stop.is_set():
+                raise self._stopped()
+            kept = await asyncio.to_thread(self._store.batch_of, key)
+            if kept is None:
+                await self._submitted(key, request)
+                continue
+            answer = (await asyncio.shield(self._answers_of(kept))).get(key)
+            if answer is None:
+                continue  # the request is to be submitted in another batch
+            if isinstance(answer, BackboneError):
+                raise answer
+            try:
+                outcome = self.inner.read(answer)
+            except Refusal as refusal:
+                await asyncio.to_thread(self._store.release, kept.token, [key])
+                tries += 1
+                if not refusal.transient or tries > self._settings.retries:
+                    failure = self._failure(refusal)
+                    failure.fatal = failure.fatal and not self._worked
+                    raise failure from None
+            else:
+                return self.inner.reply(outcome, key, BATCH, time.monotonic() - began, tries)
+
+    def _future(self) -> asyncio.Future[Any]:
+        """Return a future that fails once nothing more is to be sent."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waits.add(future)
+        future.add_done_callback(self._waits.discard)
+        return future
+
+    def _spawn(self, work: Awaitable[None], waits: Iterable[asyncio.Future[Any]]) -> asyncio.Task[None]:
+        """Run work in a task; its failure is that of those who wait for it."""
+
+        async def run() -> None:
+            try:
+                await work
+            except Exception as error:
+                _fail(waits, error)
+
+        task = asyncio.create_task(run())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     # Collect and submit
 
-    def _enqueue(self, keys: Iterable[str]) -> None:
-        self._queue += keys
+    async def _submitted(self, key: str, request: Request) -> None:
+        """Wait until a request is in a batch."""
+        queued = self._queue.setdefault(key, _Queued(request, self._future()))
         self._arrived.set()
         if self._collecting is None or self._collecting.done():
-            self._collecting = self._spawn(self._collect(), self._waiting)
+            self._collecting = self._spawn(self._collect(), self._waits)
+        await queued.submitted
 
     async def _collect(self) -> None:
         """Submit the queue whenever no request has come for a while."""
@@ -130,96 +169,80 @@ class BatchBackbone:
             except TimeoutError:
                 pass
             bodies = self._next_bodies()
-            self._spawn(self._submit(bodies), bodies)
+            waits = [self._queue.pop(key).submitted for key in bodies]
+            self._spawn(self._submit(bodies, waits), waits)
 
     def _next_bodies(self) -> Bodies:
         bodies: dict[str, Mapping[str, Any]] = {}
         size = 0
-        while self._queue and len(bodies) < self._max_requests:
-            key = self._queue[0]
-            if key in self._waiting:
-                body = self._format.body(self._waiting[key].request, self._settings)
-                size += len(repr(body))
-                if bodies and size > self._max_bytes:
-                    break
-                bodies[key] = body
-            self._queue.pop(0)
+        for key, queued in islice(self._queue.items(), self._max_requests):
+            body = self._format.body(queued.request, self._settings)
+            size += len(repr(body))
+            if bodies and size > self._max_bytes:
+                break
+            bodies[key] = body
         return bodies
 
-    def _spawn(self, work: Awaitable[None], keys: Iterable[str]) -> asyncio.Task[None]:
-        """Run work in a task; its failure is that of the requests with these keys."""
+    async def _submit(self, bodies: Bodies, waits: Iterable[asyncio.Future[None]]) -> None:
+        """Submit a batch, once, whatever happens to the answer of the provider.
 
-        async def run() -> None:
-            try:
-                await work
-            except Exception as error:
-                self._fail(keys, error)
-
-        task = asyncio.create_task(run())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
-    async def _submit(self, bodies: Bodies) -> None:
-        """Submit a batch, once, whatever happens to the answer of the provider."""
+        Requests that another process has submitted since they were looked up are left out.
+        """
         token, began = uuid.uuid4().hex, time.time()
-        owned = await asyncio.to_thread(self._store.begin, token, list(bodies))
-        for key in bodies.keys() - owned:
-            # Another process has submitted it since it was looked up.
-            if kept := await asyncio.to_thread(self._store.batch_of, key):
-                self._watch(kept)
-        if not owned:
-            return
-        kept = KeptBatch(token, None, began, len(owned))
-        try:
-            batch_id = await self._submit_once({key: bodies[key] for key in owned}, kept)
-        except RefusedError as error:
-            await asyncio.to_thread(self._store.release, token, owned)
-            raise self._failure(error.refusal) from None
-        await asyncio.to_thread(self._store.submitted, token, batch_id)
-        log.info("%s: batch %s has %s", self._settings.name, batch_id, counted(len(owned), "request"))
-        self._watch(replace(kept, batch_id=batch_id))
+        if owned := await asyncio.to_thread(self._store.begin, token, list(bodies)):
+            kept = KeptBatch(token, None, began, len(owned))
+            try:
+                batch_id = await self._submit_once({key: bodies[key] for key in owned}, kept)
+            except Refusal as refusal:
+                await asyncio.to_thread(self._store.release, token, owned)
+                raise self._failure(refusal) from None
+            await asyncio.to_thread(self._store.submitted, token, batch_id)
+            log.info("%s: batch %s has %s", self._settings.name, batch_id, counted(len(owned), "request"))
+        for wait in waits:
+            if not wait.done():
+                wait.set_result(None)
 
     async def _submit_once(self, bodies: Bodies, kept: KeptBatch) -> str:
         """Submit a batch in up to `retries` + 1 attempts, and return its id."""
         for tries in range(1, self._settings.retries + 2):
             try:
                 return await self._provider.submit(bodies, kept.token)
-            except RefusedError as error:
-                if not error.refusal.transient or tries > self._settings.retries:
+            except Refusal as refusal:
+                if not refusal.transient or tries > self._settings.retries:
                     raise
-                await self._pause(error.refusal, tries)
+                await self._pause(refusal, tries)
             if (batch_id := await self._find(kept)) is not None:
                 return batch_id
         raise AssertionError("the last attempt returns or raises")
 
     # Wait and read
 
-    def _watch(self, kept: KeptBatch) -> None:
-        """Wait for a batch in a task of its own, once."""
-        if kept.token not in self._watched:
-            self._watched.add(kept.token)
-            self._spawn(self._collected(kept), ())
+    def _answers_of(self, kept: KeptBatch) -> asyncio.Future[Answers]:
+        """Return the answers of a batch once it has ended; all its requests wait for it together."""
+        if kept.token not in self._batches:
+            future = self._batches[kept.token] = self._future()
+            future.add_done_callback(lambda _: self._batches.pop(kept.token))
+            self._spawn(self._collected(kept, future), [future])
+        return self._batches[kept.token]
 
-    async def _collected(self, kept: KeptBatch) -> None:
-        """Wait until a batch has ended, and give its answers to the requests that wait for them."""
-        keys: Sequence[str] = list(self._waiting)  # those that fail if the store cannot be read
+    async def _collected(self, kept: KeptBatch, future: asyncio.Future[Answers]) -> None:
+        """Wait until a batch has ended, and read its answers; none if its requests are to be submitted again."""
+        keys = await asyncio.to_thread(self._store.keys_of, kept.token)
+        answers: Answers = {}
         try:
-            keys = await asyncio.to_thread(self._store.keys_of, kept.token)
-            await self._collect_from(kept, keys)
-        except RefusedError as error:
-            log.warning("%s: batch %s is gone: %s", self._settings.name, kept.batch_id, error)
-            await self._submit_again(kept.token, keys)
-        except Exception as error:
-            self._fail(keys, error)
-        finally:
-            self._watched.discard(kept.token)
+            batch_id = kept.batch_id or (await self._submitted_elsewhere(kept, keys[0]) if keys else None)
+            if batch_id is not None:
+                answers = await self._ended(kept, batch_id, keys)
+        except Refusal as refusal:
+            log.warning("%s: batch %s is gone: %s", self._settings.name, kept.batch_id, refusal.message)
+        # what has no answer may be submitted in another batch
+        unanswered = [key for key in keys if not isinstance(answers.get(key), HttpAnswer)]
+        await asyncio.to_thread(self._store.release, kept.token, unanswered)
+        if not future.done():
+            future.set_result(answers)
 
-    async def _collect_from(self, kept: KeptBatch, keys: Sequence[str]) -> None:
-        batch_id = kept.batch_id or (await self._submitted_elsewhere(kept, keys[0]) if keys else None)
-        if batch_id is None:  # it was never submitted
-            await self._submit_again(kept.token, keys)
-            return
+    async def _ended(self, kept: KeptBatch, batch_id: str, keys: Sequence[str]) -> Answers:
+        """Return the answers of a batch once it has ended; the requests that it did not answer fail retryably."""
         if kept.batch_id is None:
             await asyncio.to_thread(self._store.submitted, kept.token, batch_id)
         state = await self._end_of(batch_id)
@@ -228,55 +251,21 @@ class BatchBackbone:
             log.warning("%s: batch %s: %s", self._settings.name, batch_id, state.refused)
             self._max_requests = max(1, min(self._max_requests, kept.requests // 2))
             await self._sleep(self._settings.batch_poll_s)
-            await self._submit_again(kept.token, keys)
-        elif state.refused:
-            await asyncio.to_thread(self._store.release, kept.token, keys)
+            return {}
+        if state.refused:
             message = f"the batch {batch_id} was refused: {state.refused}"
-            raise BackboneError(self.inner.message(message), transient=False, fatal=True)
-        else:
-            await self._read(kept.token, batch_id, state, keys)
-
-    async def _read(self, token: str, batch_id: str, state: BatchState, keys: Sequence[str]) -> None:
-        """Give the answers of an ended batch to the requests that wait for them; the others fail retryably."""
-        answers = await self._patiently(lambda: self._provider.answers(state))
-        for key in sorted(answers, key=lambda key: answers[key].status):  # replies first
-            await self._settle(token, key, answers[key])
-        if unanswered := [key for key in keys if key not in answers]:
-            await asyncio.to_thread(self._store.release, token, unanswered)
-            message = (
-                f"the batch {batch_id} ended ({state.status}) without an answer to {len(unanswered):,} of "
-                f"{counted(len(keys), 'request')}. The answers that it has are kept; the same command submits the "
-                "others again."
+            return dict.fromkeys(
+                keys, BackboneError(self.inner.message(message), transient=False, fatal=True)
             )
-            self._fail(unanswered, BackboneError(self.inner.message(message), transient=True, retried=True))
-
-    async def _settle(self, token: str, key: str, answer: HttpAnswer) -> None:
-        """Give an answer to the request that waits for it, or send the request again."""
-        waiting = self._waiting.get(key)
-        if waiting is None:
-            return  # the provider keeps it until it is needed
-        outcome = self.inner.read(answer)
-        if isinstance(outcome, WireReply):
-            self._worked = True
-            self._waiting.pop(key)
-            seconds = time.monotonic() - waiting.began
-            if not waiting.future.done():
-                reply = self.inner.reply(outcome, key, BATCH, seconds, waiting.tries)
-                waiting.future.set_result(reply)
-            return
-        await asyncio.to_thread(self._store.release, token, [key])
-        waiting.tries += 1
-        if outcome.transient and waiting.tries <= self._settings.retries and not self._stop.is_set():
-            self._enqueue([key])
-        else:
-            failure = self._failure(outcome)
-            failure.fatal = failure.fatal and not self._worked
-            self._fail([key], failure)
-
-    async def _submit_again(self, token: str, keys: Sequence[str]) -> None:
-        """Submit the requests of a batch in another one, those that wait for an answer."""
-        await asyncio.to_thread(self._store.release, token, keys)
-        self._enqueue(key for key in keys if key in self._waiting)
+        answers = await self._patiently(lambda: self._provider.answers(state))
+        self._worked = self._worked or any(answer.status == 200 for answer in answers.values())
+        message = (
+            f"the batch {batch_id} ended ({state.status}) without an answer to "
+            f"{len(set(keys) - answers.keys()):,} of {counted(len(keys), 'request')}. The answers that it has are "
+            "kept; the same command submits the others again."
+        )
+        unanswered = BackboneError(self.inner.message(message), transient=True, retried=True)
+        return {key: answers.get(key, unanswered) for key in keys}
 
     async def _submitted_elsewhere(self, kept: KeptBatch, key: str) -> str | None:
         """Return the id of a batch that another process was to submit; None if that process died before."""
@@ -308,18 +297,18 @@ class BatchBackbone:
     # Repeat and fail
 
     async def _patiently(self, send: Callable[[], Awaitable[T]]) -> T:
-        """Send a request about a batch, again while the provider does not answer; RefusedError: it has no batch."""
+        """Send a request about a batch, again while the provider does not answer; Refusal: it has no such batch."""
         began, tries = time.monotonic(), 0
         while True:
             try:
                 return await send()
-            except RefusedError as error:
-                if error.missing:
+            except Refusal as refusal:
+                if refusal.message.startswith(("HTTP 404", "HTTP 410")):
                     raise
-                if not error.refusal.transient or time.monotonic() - began > SILENT_S:
-                    raise self._failure(error.refusal) from None
+                if not refusal.transient or time.monotonic() - began > SILENT_S:
+                    raise self._failure(refusal) from None
                 tries += 1
-                await self._pause(error.refusal, tries)
+                await self._pause(refusal, tries)
 
     async def _pause(self, refusal: Refusal, tries: int) -> None:
         seconds = refusal.retry_after_s
@@ -337,8 +326,9 @@ class BatchBackbone:
         message = self.inner.message(f"{refusal.message.rstrip('.')}. {refusal.advice or KEPT}")
         return BackboneError(message, transient=refusal.transient, fatal=refusal.fatal, retried=True)
 
-    def _fail(self, keys: Iterable[str], error: Exception) -> None:
-        for key in list(keys):
-            waiting = self._waiting.pop(key, None)
-            if waiting is not None and not waiting.future.done():
-                waiting.future.set_exception(error)
+
+def _fail(waits: Iterable[asyncio.Future[Any]], error: Exception) -> None:
+    for wait in list(waits):
+        if not wait.done():
+            wait.set_exception(error)
+            wait.exception()  # retrieved, or asyncio logs it where every caller has been cancelled

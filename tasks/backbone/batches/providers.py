@@ -16,9 +16,9 @@ from tasks.backbone.batches.store import KeptBatch
 from tasks.backbone.endpoint.client import EndpointBackbone, format_of
 from tasks.backbone.endpoint.connection import HttpAnswer, Upload
 from tasks.backbone.endpoint.failures import Refusal
+from tasks.backbone.endpoint.messages import MESSAGES
 from tasks.backbone.endpoint.wire import part
 from tasks.backbone.protocol import json_object
-from tasks.core.errors import CrosscheckError
 from tasks.settings.backbone import BackboneSettings
 
 Bodies = Mapping[str, Mapping[str, Any]]
@@ -37,21 +37,8 @@ class BatchState:
     queue_full: bool = False  # whether that was because too many tokens wait in the provider's queue
 
 
-class RefusedError(CrosscheckError):
-    """Request about a batch that was refused or failed."""
-
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.message)
-        self.refusal = refusal
-
-    @property
-    def missing(self) -> bool:
-        """Whether the provider does not have the batch or its answers, or no longer."""
-        return self.refusal.message.startswith(("HTTP 404", "HTTP 410"))
-
-
 class BatchProvider:
-    """A provider's interface for batches. Every method raises RefusedError."""
+    """A provider's interface for batches. Every method raises Refusal."""
 
     max_requests: ClassVar[int]
     """Requests of one batch at most."""
@@ -86,7 +73,7 @@ class BatchProvider:
         answers = {}
         for path in state.results:
             # not `splitlines`, which also splits at separators such as U+2028 inside of a reply
-            for line in (await self._text(path)).split("\n"):
+            for line in (await self._endpoint.exchange(path)).text.split("\n"):
                 content = json_object(line) or {}
                 key = content.get("custom_id")
                 if isinstance(key, str) and (answer := self._answer(content)) is not None:
@@ -96,18 +83,10 @@ class BatchProvider:
     async def _json(
         self, path: str, body: Mapping[str, Any] | None = None, upload: Upload | None = None
     ) -> dict[str, Any]:
-        content = json_object(await self._text(path, body, upload))
+        content = json_object((await self._endpoint.exchange(path, body, upload)).text)
         if not content:
-            raise RefusedError(Refusal("garbled", f"the answer to {path} is no JSON object"))
+            raise Refusal("garbled", f"the answer to {path} is no JSON object")
         return content
-
-    async def _text(
-        self, path: str, body: Mapping[str, Any] | None = None, upload: Upload | None = None
-    ) -> str:
-        answer = await self._endpoint.exchange(path, body, upload)
-        if isinstance(answer, Refusal):
-            raise RefusedError(answer)
-        return answer.text
 
 
 class OpenAIBatches(BatchProvider):
@@ -217,10 +196,7 @@ class AnthropicBatches(BatchProvider):
         results = f"{self.path}/{quote(_id_of(batch), safe='')}/results"
         ended = status == "ended"
         return BatchState(
-            status,
-            ended,
-            sum(counts.values()) - (counts.get("processing") or 0),
-            (results,) if ended else (),
+            status, ended, sum(counts.values()) - (counts.get("processing") or 0), (results,) if ended else ()
         )
 
     def _answer(self, line: Mapping[str, Any]) -> HttpAnswer | None:
@@ -238,12 +214,12 @@ class AnthropicBatches(BatchProvider):
 def provider_of(endpoint: EndpointBackbone, settings: BackboneSettings) -> BatchProvider:
     """Return the interface for batches of an endpoint."""
     wire = format_of(settings)
-    return (AnthropicBatches if wire.sdk == "anthropic" else OpenAIBatches)(endpoint, wire.path)
+    return (AnthropicBatches if wire is MESSAGES else OpenAIBatches)(endpoint, wire.path)
 
 
 def _id_of(content: Mapping[str, Any]) -> str:
     if not isinstance(content.get("id"), str):
-        raise RefusedError(Refusal("garbled", "the answer about a batch has no id"))
+        raise Refusal("garbled", "the answer about a batch has no id")
     return str(content["id"])
 
 

@@ -4,7 +4,6 @@ import logging
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Self, TypeVar
 
@@ -14,20 +13,10 @@ from sqlalchemy.exc import DBAPIError, StatementError
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from tasks.backbone.batches.store import BatchStore, insert_new, reason_of
-from tasks.backbone.cache.entry import (
-    CacheStats,
-    DamagedEntriesError,
-    DamagedEntry,
-    Entry,
-    ModelStats,
-    Rows,
-    entry_of,
-    reply_of,
-    rows_of,
-)
+from tasks.backbone.cache.entry import CacheStats, Entry, ModelStats, Rows, entry_of, reply_of, rows_of
 from tasks.backbone.cache.room import NoRoomError, lost
 from tasks.backbone.protocol import Reply, Request
-from tasks.core.errors import CrosscheckError
+from tasks.core.errors import CrosscheckError, StoreError
 from tasks.core.wording import counted
 
 LAYOUT = 2
@@ -183,14 +172,6 @@ class ReplyCache(ABC):
         """Run a database operation without blocking the event loop for long."""
         return work()
 
-    def _connection(self) -> AbstractContextManager[sa.Connection]:
-        """Return a connection for one statement, which is committed at once."""
-        return self._at_once.connect()
-
-    def _transaction(self) -> AbstractContextManager[sa.Connection]:
-        """Return a connection whose statements are committed together."""
-        return self._engine.begin()
-
     def _problem(self) -> str:
         """Return why no further reply can be stored; "" if nothing is in the way."""
         return self._unwritable
@@ -239,17 +220,24 @@ class ReplyCache(ABC):
             row = unsaved.reply if unsaved else self._with_retry(partial(self._row, key))
         except DBAPIError as error:
             raise self._unusable(error) from None
-        stored = None if row is None else reply_of(row)
-        if isinstance(stored, DamagedEntry):
-            raise DamagedEntriesError(self.location, [stored])
-        return stored
+        try:
+            return None if row is None else reply_of(row)
+        except ValueError as error:
+            raise StoreError(self._damage(key, str(error))) from None
+
+    def _damage(self, key: str, what: str) -> str:
+        return (
+            f"The reply cache {self.location} is damaged in 1 of its entries: {key} ({what}). "
+            "`crosscheck clean --replies damaged` removes such entries; what is removed is paid for again when it is "
+            "needed."
+        )
 
     async def aget(self, key: str) -> Reply | None:
         """Call `get` without blocking the event loop."""
         return await self._in_thread(partial(self.get, key))
 
     def _row(self, key: str) -> Mapping[str, Any] | None:
-        with self._connection() as connection:
+        with self._at_once.connect() as connection:
             row = connection.execute(_GET, {"wanted": key}).first()
         return row._asdict() if row else None
 
@@ -311,7 +299,7 @@ class ReplyCache(ABC):
         """Save replies with their prompts; return False if no database can hold one of them, which is logged."""
         prompts = {rows.prompt["digest"]: rows.prompt for rows in replies}
         try:
-            with self._transaction() as connection:
+            with self._engine.begin() as connection:
                 connection.execute(self._put_prompt, [prompts[digest] for digest in sorted(prompts)])
                 connection.execute(self._put, [rows.reply for rows in replies])
         except (ValueError, OverflowError, StatementError) as error:
@@ -347,26 +335,26 @@ class ReplyCache(ABC):
     def entry(self, key: str) -> Entry | None:
         """Return the entry of a request, with the request's text; None if there is none, or a damaged one (logged)."""
         entry = next(self._entries(_WHOLE.where(reply.c.key == key)), None)
-        if isinstance(entry, DamagedEntry):
-            log.warning("%s", DamagedEntriesError(self.location, [entry]))
+        if entry is not None and entry.damage:
+            log.warning("%s", self._damage(key, entry.damage))
             return None
         return entry
 
-    def entries(self) -> Iterator[Entry | DamagedEntry]:
+    def entries(self) -> Iterator[Entry]:
         """Yield all entries, newest first."""
         yield from self._entries(_WHOLE.order_by(reply.c.created_at.desc(), reply.c.key))
 
-    def damaged(self) -> list[DamagedEntry]:
-        """Return the entries that cannot be read."""
-        return [entry for entry in self.entries() if isinstance(entry, DamagedEntry)]
+    def damaged(self) -> list[str]:
+        """Return the keys of the entries that cannot be read."""
+        return [entry.key for entry in self.entries() if entry.damage]
 
     def prune(self, model: str) -> int:
         """Delete the entries of a model; return how many."""
         return self._delete(reply.c.model, [model])
 
-    def remove(self, entries: Sequence[DamagedEntry]) -> int:
-        """Delete damaged entries; return how many were still there."""
-        return self._delete(reply.c.key, [entry.key for entry in entries])
+    def remove(self, keys: Sequence[str]) -> int:
+        """Delete entries by their keys; return how many were still there."""
+        return self._delete(reply.c.key, keys)
 
     def _delete(self, column: sa.Column[str], values: Sequence[str]) -> int:
         """Delete the replies that have one of these values in a column, and the prompts of no reply."""
@@ -383,7 +371,7 @@ class ReplyCache(ABC):
         self._reclaim_space()
         return deleted
 
-    def _entries(self, query: sa.Select[Any]) -> Iterator[Entry | DamagedEntry]:
+    def _entries(self, query: sa.Select[Any]) -> Iterator[Entry]:
         try:
             with self._engine.connect().execution_options(yield_per=_STREAMED) as connection:
                 for row in connection.execute(query):

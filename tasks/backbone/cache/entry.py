@@ -4,16 +4,12 @@ import datetime
 import hashlib
 import json
 import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
 from tasks.backbone.protocol import TOOL_CALLS, Reply, Request, stored_request, stored_text, with_calls
-from tasks.core.errors import StoreError, first_problem
 from tasks.core.outcome import Call, Usage
-from tasks.core.wording import shorten
 
 LENGTH = "length"
 """Why a reply ended: at the token limit."""
@@ -21,21 +17,15 @@ LENGTH = "length"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One stored reply."""
+    """One stored reply, with its request."""
 
     key: str  # sha256 of the canonical request
-    model: str  # the model that answered
-    backbone: str  # name of the backbone that sent the request
-    created_at: str  # when it came, UTC, ISO 8601
-    usage: Usage  # tokens, as reported then
-    text: str  # the reply; with tool calls, a JSON object with the keys text and tool_calls
+    text: str = ""  # the reply; with tool calls, a JSON object with the keys text and tool_calls
     # "length" when the model stopped at its token limit, "tool_calls" when it called tools, both with a blank between
     # them, else "stop"
-    finish: str
-    seconds: float  # how long it took, retries included
-    retries: int  # attempts beyond the first
-    cost_usd: float | None  # what was paid, at the price of that day; None when that was unknown
-    request: Mapping[str, Any]  # the canonical request, plain JSON
+    finish: str = ""
+    request: Mapping[str, Any] = field(default_factory=dict)  # the canonical request, plain JSON
+    damage: str = ""  # why it cannot be read; "" if it can
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,25 +34,6 @@ class Rows:
 
     reply: Mapping[str, Any]
     prompt: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class DamagedEntry:
-    """A stored reply that cannot be read."""
-
-    key: str  # sha256 of the canonical request
-    what: str  # what is wrong with it
-
-
-class DamagedEntriesError(StoreError):
-    """Entries of a reply cache that cannot be read."""
-
-    def __init__(self, location: str, entries: Sequence[DamagedEntry]) -> None:
-        named = shorten([f"{entry.key} ({entry.what})" for entry in entries], 5)
-        super().__init__(
-            f"The reply cache {location} is damaged in {len(entries):,} of its entries: {named}. "
-            "`crosscheck clean --replies damaged` removes them; what is removed is paid for again when it is needed."
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +60,10 @@ class CacheStats:
         return sum(model.entries for model in self.models)
 
 
-_USAGE = tuple(field.name for field in fields(Usage) if field.name != "cache_write")
+_USAGE = tuple(count.name for count in fields(Usage) if count.name != "cache_write")
 """Token counts that are stored. Writes to the provider's prompt cache are in the cost that is stored."""
 _COPIED = ("model", "seconds", "retries", "cost_usd")
 """Columns that are called as the fields of a call."""
-_NO_TEXT = "its text is no UTF-8"
-_ENTRY = TypeAdapter(Entry)
 
 
 def rows_of(reply: Reply, request: Request, identity: Mapping[str, Any], backbone: str) -> Rows:
@@ -105,7 +74,7 @@ def rows_of(reply: Reply, request: Request, identity: Mapping[str, Any], backbon
     row = {
         "key": call.request,
         "backbone": backbone,
-        "created_at": timestamp(),
+        "created_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
         "text": stored_text(reply),
         "finish": " ".join([TOOL_CALLS] * bool(reply.calls) + [LENGTH] * reply.truncated) or "stop",
         "request": zlib.compress(sent, 1),
@@ -116,38 +85,33 @@ def rows_of(reply: Reply, request: Request, identity: Mapping[str, Any], backbon
     return Rows(row, {"digest": digest, "content": zlib.compress(prompt, 1)})
 
 
-def timestamp() -> str:
-    """Return the time as stored in the cache: UTC, ISO 8601, to the millisecond."""
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
-
-
-def entry_of(row: Mapping[str, Any]) -> Entry | DamagedEntry:
+def entry_of(row: Mapping[str, Any]) -> Entry:
     """Return the record of a row of replies with the `content` of its prompt, its request decompressed."""
-    if not isinstance(row["text"], str):
-        return DamagedEntry(row["key"], _NO_TEXT)
+    try:
+        text = _text(row)
+    except ValueError as error:
+        return Entry(row["key"], damage=str(error))
     try:
         parts = [row["request"], *([row["content"]] if row["prompt"] else ())]
         request = {name: value for part in parts for name, value in _unpacked(part).items()}
-        return _ENTRY.validate_python({**row, "usage": _usage(row), "request": request})
-    except ValidationError as error:
-        return DamagedEntry(row["key"], first_problem(error))
     except (zlib.error, ValueError) as error:
-        return DamagedEntry(row["key"], f"its request, not its reply: {error}")
+        return Entry(row["key"], damage=f"its request, not its reply: {error}")
+    return Entry(row["key"], text, row["finish"], request)
 
 
-def reply_of(row: Mapping[str, Any]) -> Reply | DamagedEntry:
-    """Return the reply in a row as it came; its request stays packed."""
-    if not isinstance(row["text"], str):
-        return DamagedEntry(row["key"], _NO_TEXT)
+def reply_of(row: Mapping[str, Any]) -> Reply:
+    """Return the reply in a row as it came; its request stays packed. ValueError if it is damaged."""
     copied = {name: row[name] for name in _COPIED}
-    call = Call(request=row["key"], usage=Usage(**_usage(row)), cached=False, **copied)
-    reply = Reply(row["text"], call, truncated=LENGTH in row["finish"])
-    if not row["finish"].startswith(TOOL_CALLS):
-        return reply
-    try:
-        return with_calls(reply)
-    except ValueError as error:
-        return DamagedEntry(row["key"], str(error))
+    usage = Usage(**{name: row[f"{name}_tokens"] for name in _USAGE})
+    call = Call(request=row["key"], usage=usage, cached=False, **copied)
+    reply = Reply(_text(row), call, truncated=LENGTH in row["finish"])
+    return with_calls(reply) if row["finish"].startswith(TOOL_CALLS) else reply
+
+
+def _text(row: Mapping[str, Any]) -> str:
+    if not isinstance(row["text"], str):
+        raise ValueError("its text is no UTF-8")
+    return row["text"]
 
 
 def _unpacked(part: bytes | None) -> dict[str, Any]:
@@ -158,7 +122,3 @@ def _unpacked(part: bytes | None) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise ValueError("it is no JSON object")
     return content
-
-
-def _usage(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: row[f"{name}_tokens"] for name in _USAGE}

@@ -1,23 +1,28 @@
 """Opens the reply cache: in a SQLite file for one machine, or in a PostgreSQL database that several share."""
 
+import asyncio
 import logging
 import sqlite3
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, create_engine
+from sqlalchemy import URL, Connection, Engine, create_engine, func, inspect, make_url, select
 from sqlalchemy.dialects import sqlite
-from sqlalchemy.exc import DBAPIError, OperationalError
-from sqlalchemy.schema import CreateTable
+from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.schema import CreateTable, SetTableComment
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from tasks.backbone.cache.base import ADD_PROMPT, LAYOUT, ReplyCache, reply, reply_prompt
+from tasks.backbone.batches.store import reason_of
+from tasks.backbone.cache.base import ADD_PROMPT, COMMENT, LAYOUT, ReplyCache, reply, reply_prompt
 from tasks.backbone.cache.room import Reserve, no_room
-from tasks.core.errors import CrosscheckError, StoreError
+from tasks.core.errors import ConfigurationError, CrosscheckError, StoreError
 from tasks.core.files import file_size
 from tasks.database.keyed_store import open_store
 from tasks.database.sqlite_files import file_id
+from tasks.settings.home import REPLIES
 
 __all__ = ["ReplyCache", "open_reply_cache"]
 
@@ -30,8 +35,6 @@ def open_reply_cache(location: Path | str) -> ReplyCache:
     """Open the reply cache in a file, or at the address of a PostgreSQL database (`find_replies`)."""
     if isinstance(location, Path):
         return SqliteReplyCache(location)
-    from tasks.backbone.cache.postgres import PostgresReplyCache
-
     return PostgresReplyCache(location)
 
 
@@ -51,36 +54,14 @@ class SqliteReplyCache(ReplyCache):
         except OSError as error:
             raise CrosscheckError(f"The reply cache {self.path} cannot be opened: {error}.") from None
         super().__init__(str(self.path), _engine(self.path))
-        # Kept, because taking a connection from the pool and giving it back costs more than a statement.
-        self._kept = self._at_once.connect()
-        self._kept.detach()
-        self._kept_in_use = threading.Lock()
         self._opened = file_id(self.path)
         self._reserve: Reserve | None = None
-
-    @contextmanager
-    def _connection(self) -> Iterator[Connection]:
-        with self._kept_in_use:
-            yield self._kept
-
-    @contextmanager
-    def _transaction(self) -> Iterator[Connection]:
-        with self._kept_in_use:
-            self._kept.exec_driver_sql("BEGIN IMMEDIATE")
-            try:
-                yield self._kept
-                self._kept.exec_driver_sql("COMMIT")
-            except BaseException:
-                with suppress(DBAPIError):  # SQLite has ended the transaction itself where the disk is full
-                    self._kept.exec_driver_sql("ROLLBACK")
-                raise
 
     def close(self) -> None:
         """Retry to save unsaved replies, and close the connections."""
         if self._reserve:
             self._reserve.release()
         super().close()
-        self._kept.close()
 
     def check_room(self) -> None:
         """Check, before a request is sent, that its reply can be stored; take a reserve before the first."""
@@ -152,3 +133,175 @@ def _text(stored: bytes) -> str | bytes:
         return stored.decode()
     except UnicodeDecodeError:
         return stored
+
+
+T = TypeVar("T")
+
+CONNECTIONS = 8
+"""Connections, and threads that wait for them: more than enough for a thousand calls a second."""
+RECONNECT_S = 30.0
+"""Seconds during which a lost connection is retried before the run ends."""
+CONNECTION = {
+    "connect_timeout": 10,
+    "application_name": "crosscheck",
+    # Detect a dead connection after 30 seconds instead of two hours.
+    "keepalives_idle": 15,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+PASSING = ("08", "40", "53300", "55", "57")
+"""Beginnings of PostgreSQL's error codes for what passes: lost connection, deadlock, lock, restart."""
+_TABLES = f"{reply.name} and {reply_prompt.name}"
+_MAKING = 0x43_52_4F_53_53
+"""Advisory lock for creating the tables: PostgreSQL fails if two connections do so at the same time."""
+
+
+class PostgresReplyCache(ReplyCache):
+    """Replies in two tables of a PostgreSQL database.
+
+    Every call is a network round trip, so in an event loop it runs in a thread, on one of a few pooled connections.
+    After a lost connection, reads are retried for RECONNECT_S. Writes are not: unsaved replies stay in memory, and
+    `close` retries them.
+    """
+
+    def __init__(self, url: str) -> None:
+        """Connect, and create the tables if they are missing."""
+        address = _address(url)
+        self._threads = ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="replies")
+        self._opened = False
+        # Without parameters, which may hold another password.
+        public = address.set(drivername="postgresql", query={}).set(password=None)
+        super().__init__(public.render_as_string(), _postgres_engine(address))
+        self._opened = True
+
+    def close(self) -> None:
+        """Wait for running saves, retry to save unsaved replies, and close the connections."""
+        self._threads.shutdown()
+        super().close()
+
+    def _prepare(self) -> None:
+        with self._engine.begin() as connection:
+            if self._layout(connection) != LAYOUT:
+                connection.execute(select(func.pg_advisory_xact_lock(_MAKING)))
+                layout = self._layout(connection)
+                if layout is None:
+                    connection.execute(CreateTable(reply))
+                elif layout < LAYOUT:
+                    connection.exec_driver_sql(ADD_PROMPT)
+                if layout != LAYOUT:
+                    connection.execute(CreateTable(reply_prompt))
+                    connection.execute(SetTableComment(reply))
+        with self._engine.connect() as connection:  # never committed: may this role write?
+            trial = f"trial {uuid.uuid4()}"
+            connection.execute(self._put_prompt, {"digest": trial, "content": b""})
+            row: dict[str, Any] = dict.fromkeys(reply.c.keys())
+            row |= dict.fromkeys(("model", "backbone", "created_at", "text", "finish"), "")
+            connection.execute(self._put, row | {"key": trial, "seconds": 0.0, "retries": 0, "request": b""})
+
+    def _keep_others_from_adding(self, connection: Connection) -> None:
+        connection.exec_driver_sql(f"LOCK TABLE {reply_prompt.name} IN SHARE ROW EXCLUSIVE MODE")
+
+    def _layout(self, connection: Connection) -> int | None:
+        """Return the version of the table's layout, None if there is no table."""
+        seen = inspect(connection)
+        if not seen.has_table(reply.name):
+            return None
+        comment = seen.get_table_comment(reply.name)["text"] or ""
+        layout = comment.removeprefix(COMMENT)
+        if not comment.startswith(COMMENT) or not layout.isdecimal():
+            raise ConfigurationError(
+                f"The database {self.location} ({REPLIES}) has a table {reply.name} that is not Crosscheck's. Name a "
+                "database that is made for the replies: `createdb NAME`."
+            )
+        if int(layout) > LAYOUT:
+            raise ConfigurationError(
+                f"The reply cache {self.location} was made by a newer version of Crosscheck (layout {layout}, this one "
+                f"knows {LAYOUT}). Update Crosscheck, or name another database in {REPLIES}."
+            )
+        return int(layout)
+
+    def _with_retry(self, work: Callable[[], T]) -> T:
+        attempts = Retrying(
+            retry=retry_if_exception_type((OperationalError, InterfaceError)),
+            stop=stop_after_delay(RECONNECT_S),
+            wait=wait_fixed(0.5),
+            reraise=True,
+        )
+        return attempts(work)
+
+    def _made_room(self, error: DBAPIError) -> bool:
+        if error.connection_invalidated:  # closed while idle: the next call opens a new one
+            return True
+        state = getattr(error.orig, "sqlstate", None) or PASSING[0]
+        if not state.startswith(PASSING):
+            self._unwritable = (
+                f"The reply cache {self.location} cannot be written ({reason_of(error)}), so no further request is "
+                f"sent. Let this role write the tables {_TABLES}, on a disk with room; then run the same command again "
+                "to continue."
+            )
+        return False
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    def _bytes(self) -> int:
+        with self._engine.connect() as connection:
+            sizes = [func.pg_total_relation_size(kept.name) for kept in (reply, reply_prompt)]
+            return sum(connection.execute(select(*sizes)).one())
+
+    def _unusable(self, error: DBAPIError) -> CrosscheckError:
+        message = reason_of(error)
+        if not self._opened:
+            return ConfigurationError(
+                f"The reply cache {self.location} ({REPLIES}) cannot be opened: {message}. {_advice(message)}"
+            )
+        return StoreError(
+            f"The reply cache {self.location} cannot be used: {message}. No further request is sent, since its reply "
+            "may be paid for already. When the database is reachable again, run the same command again to continue."
+        )
+
+
+def _address(url: str) -> URL:
+    """Parse an address; error messages do not repeat it, since it may hold a password."""
+    _, _, rest = url.partition("://")
+    try:
+        address = make_url(f"postgresql+psycopg://{rest}")
+    except (ArgumentError, ValueError):
+        address = None
+    if address is None or not address.database or "@" in (address.host or ""):
+        raise ConfigurationError(
+            f"{REPLIES} is no address of a PostgreSQL database. Write postgresql://user@host:5432/database, and put "
+            "the password into PGPASSWORD or ~/.pgpass (in the address, @ and the like have to be percent-encoded)."
+        )
+    return address
+
+
+def _postgres_engine(address: URL) -> Engine:
+    try:
+        return create_engine(
+            address, pool_size=CONNECTIONS, max_overflow=CONNECTIONS, connect_args=dict(CONNECTION)
+        )
+    except ImportError:
+        raise ConfigurationError(
+            f"{REPLIES} names a PostgreSQL database, and its driver is not installed: "
+            "pip install 'crosscheck-sql[team]'."
+        ) from None
+
+
+def _advice(message: str) -> str:
+    if "password" in message:
+        return "Put the right password into PGPASSWORD or ~/.pgpass, in the environment of this command."
+    if "database" in message and "does not exist" in message:
+        return "Create it with `createdb`, or correct the name."
+    if "must be owner" in message:
+        return (
+            f"This release adds to the tables of an earlier one. Run any command once with a role that owns the tables "
+            f"{_TABLES}; let the other roles read and write both."
+        )
+    if "permission denied" in message or "read-only" in message:
+        return f"Its role has to read and write the tables {_TABLES}, and to create them the first time."
+    return (
+        "Check that PostgreSQL runs there and lets this machine in, or unset the variable to keep the replies in the "
+        "working folder."
+    )

@@ -22,14 +22,15 @@ MAX_S = 60.0
 
 
 class KeyCommand:
-    """The last key that a program printed to standard output; `printed` has all of them, which no message may hold."""
+    """The last key that a program printed to standard output; `secrets` gets all of them: no message may hold one."""
 
-    def __init__(self, command: Sequence[str], name: str) -> None:
+    def __init__(self, command: Sequence[str], name: str, secrets: list[str]) -> None:
         self._command = tuple(command)
         self._name = name
+        self._secrets = secrets
+        self._key = ""
         self._until = float("-inf")
         self._running = asyncio.Lock()
-        self.printed: list[str] = []
 
     async def key(self) -> str:
         """Return the key; run the program if the last one is older than `KEPT_S`."""
@@ -37,13 +38,13 @@ class KeyCommand:
             loop = asyncio.get_running_loop()
             if loop.time() >= self._until:
                 try:
-                    key = await asyncio.to_thread(self.run)
+                    self._key = await asyncio.to_thread(self.run)
                 except ConfigurationError as error:
                     raise BackboneError(str(error), transient=True, fatal=True, retried=True) from error
-                if key not in self.printed:
-                    self.printed.append(key)
+                if self._key not in self._secrets:
+                    self._secrets.append(self._key)
                 self._until = loop.time() + KEPT_S
-            return self.printed[-1]
+            return self._key
 
     def run(self) -> str:
         """Run the program and return the key that it prints."""
@@ -71,7 +72,6 @@ class KeyCommand:
         return key
 
 
-BEARER = "Bearer "
 MIN_SECRET = 8
 """Characters of the shortest key that is searched for in names."""
 
@@ -91,7 +91,7 @@ class Access:
     # the base URL; the paths of requests are below its path, its query belongs to all of them
     base: SplitResult
     headers: Mapping[str, str]  # headers of every request, with the values of the environment
-    secrets: tuple[str, ...]  # these values, which no message may hold
+    secrets: list[str]  # these values and the keys that the program has printed, which no message may hold
     command: KeyCommand | None = None  # the program that prints the key
 
     @classmethod
@@ -105,22 +105,22 @@ class Access:
         headers = {
             name.lower(): _variable(settings, variable) for name, variable in settings.headers_env.items()
         }
+        secrets = list(headers.values())
         if settings.api_key_env is not None:
-            headers["authorization"] = f"{BEARER}{_variable(settings, settings.api_key_env)}"
-        variables = (settings.api_key_env, *settings.headers_env.values())
-        secrets = (_variable(settings, name) for name in variables if name is not None)
+            secrets.append(_variable(settings, settings.api_key_env))
+            headers["authorization"] = f"Bearer {secrets[-1]}"
         if ours := sorted(_OURS & headers.keys()):
             raise ConfigurationError(
                 f'Backbone "{settings.name}": headers_env must not set {ours[0]}, which the client sets itself.'
             )
-        command = KeyCommand(settings.api_key_command, settings.name) if settings.api_key_command else None
-        return cls(base, headers, tuple(secrets), command)
+        program = settings.api_key_command
+        command = KeyCommand(program, settings.name, secrets) if program else None
+        return cls(base, headers, secrets, command)
 
-    async def key(self) -> str:
-        """Return the key as it is now; "" if the endpoint needs none."""
-        if self.command is not None:
-            return await self.command.key()
-        return self.headers.get("authorization", "").removeprefix(BEARER)
+    async def all_headers(self) -> dict[str, str]:
+        """Return the headers of a request, with the key as it is now."""
+        key = {"authorization": f"Bearer {await self.command.key()}"} if self.command else {}
+        return {**self.headers, **key}
 
     def url(self, path: str) -> str:
         """Return the URL of a path below the base URL; a query of the path is added to that of the base."""
@@ -130,14 +130,14 @@ class Access:
 
     def clean(self, text: str) -> str:
         """Return a text without the secrets, and without anything that looks like one."""
-        return scrub(text, self._secrets)
+        return scrub(text, self.secrets)
 
     def hide(self, text: str) -> str:
         """Return a text without the secrets; what looks like one stays.
 
         A shorter key is a placeholder ("none", "local", "EMPTY"), which may be a part of a model's name.
         """
-        for secret in self._secrets:
+        for secret in self.secrets:
             if len(secret) >= MIN_SECRET:
                 text = text.replace(secret, "***")
         return text
@@ -146,10 +146,6 @@ class Access:
         """Return an answer in whose names the server does not repeat a secret."""
         tier = None if answer.tier is None else self.hide(answer.tier)
         return replace(answer, model=self.hide(answer.model), tier=tier)
-
-    @property
-    def _secrets(self) -> tuple[str, ...]:
-        return (*self.secrets, *(self.command.printed if self.command else ()))
 
 
 def _checked_url(settings: BackboneSettings) -> SplitResult:

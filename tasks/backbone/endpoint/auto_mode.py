@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tasks.backbone.endpoint.client import EndpointBackbone, format_of
 from tasks.backbone.endpoint.failures import Refusal, is_out_of_tokens
 from tasks.backbone.endpoint.retry_policy import FIRST_PAUSE_S, KEPT
-from tasks.backbone.endpoint.wire import WireReply, address_of
+from tasks.backbone.endpoint.wire import address_of
 from tasks.backbone.kind import kind_of
 from tasks.backbone.protocol import Message, Request
 from tasks.backbone.replies.json_text import reply_schema
@@ -107,9 +107,11 @@ async def find_response_mode(
     price = ""
     if accepted is None:
         async with EndpointBackbone(settings) as endpoint:
-            reachable = await endpoint.models()
-            if isinstance(reachable, Refusal) and reachable.kind in ("connection", "timeout"):
-                raise _error(endpoint, reachable)
+            try:
+                await endpoint.models()
+            except Refusal as refusal:
+                if refusal.kind in ("connection", "timeout"):
+                    raise _error(endpoint, refusal) from refusal
             accepted = await _strictest(endpoint, settings)
         price = " This was found with one small request, which the cost of the run does not contain."
         endpoints.keep(settings, accepted)
@@ -153,12 +155,16 @@ async def _refusal(
         name: REPLY_TOKENS for name in ("max_tokens", "max_completion_tokens") if getattr(settings, name)
     }
     body = format_of(settings).body(PROBE, settings.model_copy(update={"response_mode": mode} | limits))
-    answer = await endpoint.ask_once(body)
-    if isinstance(answer, WireReply) or is_out_of_tokens(answer):
+    try:
+        await endpoint.ask_once(body)
+    except Refusal as refusal:
+        if is_out_of_tokens(refusal):
+            return None
+        if not refusal.transient or tries == 1:
+            return refusal
+        pause = refusal.retry_after_s
+    else:
         return None
-    if not answer.transient or tries == 1:
-        return answer
-    pause = answer.retry_after_s
     await asyncio.sleep(FIRST_PAUSE_S if pause is None else min(pause, settings.max_wait_s))
     return await _refusal(endpoint, settings, mode, tries - 1)
 

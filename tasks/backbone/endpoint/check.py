@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -14,8 +15,8 @@ from tasks.backbone.endpoint.failures import Refusal, is_out_of_tokens
 from tasks.backbone.endpoint.wire import WireReply, address_of, public_url
 from tasks.backbone.pricing import cost, prices_for
 from tasks.backbone.protocol import Message, Request, json_object
+from tasks.backbone.replies.format import read_reply
 from tasks.backbone.replies.json_text import reply_schema
-from tasks.backbone.replies.reading import read_reply
 from tasks.backbone.replies.thoughts import without_thoughts
 from tasks.core.wording import counted, shorten
 from tasks.settings.backbone import MAX_TOKENS, RESPONSE_MODES, BackboneSettings
@@ -158,23 +159,24 @@ class EndpointCheck:
     async def _models(self) -> bool:
         """Check whether the endpoint can be reached, and which models it lists."""
         report = self.report
-        answer = await self._endpoint.models()
         listed: list[Mapping[str, Any]] = []
-        if isinstance(answer, Refusal):
-            if answer.kind in ("connection", "timeout"):
-                report.add("reachable", False, answer.message)
+        try:
+            answer = await self._endpoint.models()
+            report.add("reachable", True, f"GET /models: HTTP {answer.status}")
+            listed = listed_models(answer)
+        except Refusal as refusal:
+            if refusal.kind in ("connection", "timeout"):
+                report.add("reachable", False, refusal.message)
                 return False
-            status = answer.message.partition(":")[0]
+            status = refusal.message.partition(":")[0]
             report.add("reachable", True, f"GET /models: {status}")
             if status.startswith(("HTTP 401", "HTTP 403")):
                 report.add("key", False, f"{status}. Check the key.")
                 return False
-            if isinstance(await self._endpoint.models("v1/models"), HttpAnswer):
+            with suppress(Refusal):
+                await self._endpoint.models("v1/models")
                 report.add("model", False, f"the base URL lacks /v1: name {report.url}/v1")
                 return False
-        else:
-            report.add("reachable", True, f"GET /models: HTTP {answer.status}")
-            listed = listed_models(answer)
         self._name_model(listed)
         return bool(report.model)
 
@@ -308,14 +310,16 @@ class EndpointCheck:
             update = {**UNSET, "model": self.report.model, **dict.fromkeys(self._limits, tokens), **changed}
             settings = self._settings.model_copy(update=update)
             body = self._format.body(Request((Message("user", text),), schema), settings)
-            answer = await self._endpoint.ask_once(body | dict(extra or {}))
             self.report.requests += 1
+            answer: WireReply | Refusal
             # A reasoning model may use up its limit of tokens before it answers.
-            if isinstance(answer, Refusal):
-                lacks_tokens = is_out_of_tokens(answer)
-            else:
+            try:
+                answer = await self._endpoint.ask_once(body | dict(extra or {}))
                 self._answers.append(answer)
                 lacks_tokens = answer.truncated and not without_thoughts(answer.text)
+            except Refusal as refusal:
+                answer = refusal
+                lacks_tokens = is_out_of_tokens(refusal)
             if not lacks_tokens:
                 break
         return answer

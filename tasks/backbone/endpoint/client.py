@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -16,7 +16,6 @@ from tasks.backbone.endpoint.connection import (
     TooLongAnswerError,
     Upload,
     answer_in,
-    cause_of,
     deadline,
 )
 from tasks.backbone.endpoint.failures import Refusal, failed_generation, lacks_capacity, refusal_of
@@ -32,9 +31,9 @@ from tasks.backbone.endpoint.wire import (
     identity_of,
     public_url,
 )
-from tasks.backbone.pricing import price_of
+from tasks.backbone.pricing import priced
 from tasks.backbone.protocol import Reply, Request, request_digest, request_key
-from tasks.backbone.tiers import NoCapacityError, stopped_within
+from tasks.backbone.tiers import FLEX, FlexWait, Pace, stopped_within
 from tasks.core.errors import BackboneError
 from tasks.core.outcome import STANDARD, Call, Usage
 from tasks.core.wording import storable
@@ -78,8 +77,9 @@ log = logging.getLogger(__name__)
 class _Call:
     """A call of the model, which sends one request or several."""
 
-    request: Request
+    request: Request  # as it is sent next, in its tier
     samples: tuple[Request, ...]  # further samples of it
+    flex: FlexWait | None  # its wait for capacity; None in any other tier
     requests: int = 0  # that were sent
     granted_at: float = 0.0  # loop time at which the last one got its slot
     sent_at: float = 0.0  # loop time at which the first one was sent; 0.0: none was
@@ -96,11 +96,13 @@ class EndpointBackbone:
     are in flight, fewer after a 429 (see `AdaptiveLimit`); a request that waits for its retry is not in flight.
     After a fatal failure (bad key, unknown model, exhausted quota, an endpoint that never answers) all other requests
     fail without being sent. After an answer, a refusal concerns its prompt, until others are refused as well (see
-    `RetryPolicy`). Nothing else retries.
+    `RetryPolicy`). Nothing else retries. In the tier "flex", a request waits for capacity (see `FlexWait`); these
+    refusals are retries of the call, too.
     """
 
     def __init__(self, settings: BackboneSettings) -> None:
         """Read the key and the headers from the environment."""
+        self.pace = Pace(None)  # of the run, as the tier "flex" demands it
         self._settings = settings
         self._format = format_of(settings)
         self._access = Access.of(settings)
@@ -117,7 +119,7 @@ class EndpointBackbone:
         # One more than requests, for the probe.
         connect_s = min(self._settings.timeout_s, CONNECT_S)
         self._connections = Connections(
-            self._access, self._settings.concurrency + 1, connect_s, self._format.sdk
+            self._access, self._settings.concurrency + 1, connect_s, self._format.headers
         )
         return self
 
@@ -139,44 +141,41 @@ class EndpointBackbone:
         `samples` are further samples of it, for which the same HTTP request asks. Their replies are `Reply.further`,
         fewer if the endpoint leaves some out.
         """
-        call = _Call(request, samples)
-        body = self._format.body(request, self._settings) | ({"n": 1 + len(samples)} if samples else {})
+        flex = FlexWait(self._settings.flex_wait_s, self.pace) if self._settings.tier == FLEX else None
+        call = _Call(request, samples, flex)
+        several = {"n": 1 + len(samples)} if samples else {}
         while True:
-            async with self._turn(call) as refusal:
-                outcome: WireReply | Refusal
-                if refusal is not None:
-                    outcome = refusal
-                else:
-                    try:
-                        async with self._queue.turn():
-                            http_request = await self._connections.request(self._format.path, body)
-                            response = await self._connections.client.send(http_request, stream=True)
-                            answer = await answer_in(response, connection.MAX_BYTES)
-                    except Exception as error:
-                        outcome = self._lost(cause_of(error))
-                    else:
-                        outcome = self._outcome_of(answer)
-                if isinstance(outcome, WireReply):
-                    return self._replied(call, outcome)
-                pause = self._pause_or_raise(call, outcome)
+            call.request = replace(request, tier=flex.tier) if flex else request
+            body = self._format.body(call.request, self._settings) | several
+            async with self._limit.slot(ahead=call.requests > 0) as call.granted_at:
+                try:
+                    async with (
+                        self._turn(call),
+                        self._queue.turn(),
+                        await self._connections.post(self._format.path, body) as response,
+                    ):
+                        answer = await answer_in(response, connection.MAX_BYTES)
+                    return self._replied(call, self.read(answer))
+                except Exception as error:
+                    refusal = self._refusal_of(error)
+                    pause = self._pause_or_raise(call, refusal)
             log.info(
-                "%s: %s; attempt %d in %.1f s", self._settings.name, outcome.message, call.requests + 1, pause
+                "%s: %s; attempt %d in %.1f s", self._settings.name, refusal.message, call.requests + 1, pause
             )
             await stopped_within(pause, self._stop)
 
     @asynccontextmanager
-    async def _turn(self, call: "_Call") -> AsyncIterator[Refusal | None]:
-        """Wait until a request may be sent: for a slot, a sign of life and the first answer; yield why it cannot be."""
-        async with self._limit.slot(ahead=call.requests > 0) as call.granted_at:
+    async def _turn(self, call: "_Call") -> AsyncIterator[None]:
+        """Wait until a request with a slot may be sent: for a sign of life and the first answer."""
+        self._raise_if_over()
+        call.requests += 1
+        loop = asyncio.get_running_loop()
+        self._retry_policy.sent(loop.time())
+        await self._require_life()
+        async with self._pilot.turn():
             self._raise_if_over()
-            call.requests += 1
-            loop = asyncio.get_running_loop()
-            self._retry_policy.sent(loop.time())
-            refusal = await self._unreachable()
-            async with self._pilot.turn() if refusal is None else nullcontext():
-                self._raise_if_over()
-                call.sent_at = call.sent_at or loop.time()
-                yield refusal
+            call.sent_at = call.sent_at or loop.time()
+            yield
 
     def _replied(self, call: "_Call", answer: WireReply) -> Reply:
         """Return the replies in an answer, after noting that there is one."""
@@ -192,16 +191,18 @@ class EndpointBackbone:
         ]
         return replace(reply, further=tuple(further))
 
-    async def _unreachable(self) -> Refusal | None:
-        """Return why a request cannot be sent; None if the endpoint answers."""
-        error = await self._probe.failure()
-        if isinstance(error, SilentError):
+    async def _require_life(self) -> None:
+        """Raise why a request cannot be sent where the endpoint does not answer."""
+        try:
+            await self._probe.wait()
+        except SilentError:
             message = (
                 f"it accepts connections, but did not answer GET /models within {self._probe.timeout_s:g} s before the "
                 f"first request. {UP} If it is busy with requests of other users, wait for them. {KEPT}"
             )
             self._end(BackboneError(self.message(message), transient=True, fatal=True, retried=True))
-        return None if error is None or self._over else self._lost(error)
+        finally:
+            self._raise_if_over()
 
     async def _ask_for_models(self) -> None:
         try:
@@ -209,64 +210,61 @@ class EndpointBackbone:
         except TooLongAnswerError:
             return
 
-    def _outcome_of(self, answer: HttpAnswer) -> WireReply | Refusal:
-        """Return what an answer to a request for a reply is."""
-        self._probe.answered()
-        written = failed_generation(answer.status, answer.text)
-        return (
-            self.read(answer)
-            if written is None
-            else WireReply(storable(written), "", Usage(), truncated=False)
-        )
-
-    async def ask_once(self, body: Mapping[str, Any], tries: int = 2) -> WireReply | Refusal:
+    async def ask_once(self, body: Mapping[str, Any], tries: int = 2) -> WireReply:
         """Send a request and read its answer, without retries: again only if the server has closed the connection."""
         try:
             async with self._queue.turn():
                 answer = await self._connections.send(self._format.path, body)
         except Exception as error:
-            refusal = self._lost(error)
-            closed = refusal.kind == "connection" and tries > 1
-            return await self.ask_once(body, tries - 1) if closed else refusal
-        return self._outcome_of(answer)
+            refusal = self._refusal_of(error)
+            if refusal.kind == "connection" and tries > 1:
+                return await self.ask_once(body, tries - 1)
+            raise refusal from error
+        return self.read(answer)
 
-    async def models(self, path: str = "models") -> HttpAnswer | Refusal:
+    async def models(self, path: str = "models") -> HttpAnswer:
         """Request the list of models, which costs nothing."""
         try:
             async with deadline(PROBE_S):
                 answer = await self.exchange(path)
         except TimeoutError:
-            return Refusal("timeout", f"no answer to GET /models within {PROBE_S:g} s", UP)
-        return answer if isinstance(answer, Refusal) else replace(answer, text=self._access.hide(answer.text))
+            raise Refusal("timeout", f"no answer to GET /models within {PROBE_S:g} s", UP) from None
+        return replace(answer, text=self._access.hide(answer.text))
 
     async def exchange(
         self, path: str, body: Mapping[str, Any] | None = None, upload: Upload | None = None
-    ) -> HttpAnswer | Refusal:
+    ) -> HttpAnswer:
         """Send a request that is none for a reply, without retries; without a body it is a GET."""
         try:
             async with deadline(self._settings.timeout_s):
                 answer = await self._connections.send(path, body, upload)
         except Exception as error:
-            return self._lost(error)
-        return self._refused(answer) or answer
+            raise self._refusal_of(error) from error
+        return self._accepted(answer)
 
-    def _refused(self, answer: HttpAnswer) -> Refusal | None:
-        """Return the refusal that an answer is; None for an answer with a status of success."""
-        return None if 200 <= answer.status < 300 else self._refusal(answer)
+    def _accepted(self, answer: HttpAnswer) -> HttpAnswer:
+        """Return an answer with a status of success; raise the refusal that any other one is."""
+        if not 200 <= answer.status < 300:
+            raise self._refusal(answer)
+        return answer
 
-    def read(self, answer: HttpAnswer) -> WireReply | Refusal:
+    def read(self, answer: HttpAnswer) -> WireReply:
         """Read an answer to a request for a reply."""
-        if (refusal := self._refused(answer)) is not None:
-            return refusal
+        self._probe.answered()
+        if (written := failed_generation(answer.status, answer.text)) is not None:
+            return WireReply(storable(written), "", Usage(), truncated=False)
         try:
-            return self._access.without_secrets(self._format.answer(answer.text))
+            return self._access.without_secrets(self._format.answer(self._accepted(answer).text))
         except RefusedInBodyError as error:
-            return self._refusal(HttpAnswer(error.status, {}, error.body))
+            raise self._refusal(HttpAnswer(error.status, {}, error.body)) from error
         except GarbledAnswerError as error:
             hint = "If this happens every time, check base_url: it usually ends in /v1."
-            return Refusal("garbled", self._access.clean(str(error)), hint)
+            raise Refusal("garbled", self._access.clean(str(error)), hint) from error
 
-    def _lost(self, error: Exception) -> Refusal:
+    def _refusal_of(self, error: Exception) -> Refusal:
+        """Return an error as a refusal; raise one that is none, and no loss of the connection, again."""
+        if isinstance(error, Refusal):
+            return error
         return loss_of(error, self._access.clean, self._settings.timeout_s)
 
     def _refusal(self, answer: HttpAnswer) -> Refusal:
@@ -278,22 +276,12 @@ class EndpointBackbone:
 
     def reply(self, answer: WireReply, key: str, tier: str, seconds: float, retries: int) -> Reply:
         """Return the reply in an answer to the request with a key, and its price in a tier."""
-        price = price_of(answer.usage, self._settings, tier)
+        model = answer.model or self._settings.model
+        call = Call(key, model, answer.usage, cached=False, seconds=seconds, retries=retries, tier=tier)
+        call = priced(call, self._settings)
         # An endpoint that counts no cost says 0; where the settings have prices, they say what it costs.
-        reported = None if answer.cost_usd == 0 and price.usd else answer.cost_usd
-        call = Call(
-            request=key,
-            model=answer.model or self._settings.model,
-            usage=answer.usage,
-            cached=False,
-            seconds=seconds,
-            retries=retries,
-            cost_usd=price.usd if reported is None else reported,
-            cost_source="prices" if reported is None else "endpoint",
-            tier=tier,
-            list_usd=price.list_usd if reported is None else reported,
-            prompt_cache_usd=price.prompt_cache_usd if reported is None else 0.0,
-        )
+        if (usd := answer.cost_usd) or (usd is not None and not call.cost_usd):
+            call = replace(call, cost_usd=usd, cost_source="endpoint", list_usd=usd, prompt_cache_usd=0.0)
         log.debug("%s: replied after %.2f s, %d retries", self._settings.name, seconds, retries)
         return Reply(answer.text, call, answer.truncated, answer.calls)
 
@@ -302,13 +290,14 @@ class EndpointBackbone:
         now = asyncio.get_running_loop().time()
         if call.request.tier != STANDARD and lacks_capacity(refusal):
             refusal = replace(refusal, kind="capacity")
-        self._retry_policy.failed(refusal, request_key(self.identity, call.request), now)
+        prompt = request_key(self.identity, call.request)
+        requests = call.requests - (call.flex.refusals if call.flex else 0)
+        decision = self._retry_policy.decide(refusal, prompt, requests, now)
         if refusal.kind == "rate_limit":
             self._limit.rate_limited(call.granted_at, refusal.retry_after_s)
         self._raise_if_over()
-        if refusal.kind == "capacity":
-            raise NoCapacityError(self.message(refusal.message), refusal.retry_after_s)
-        decision = self._retry_policy.decide(refusal, call.requests, now)
+        if call.flex and refusal.kind == "capacity":
+            return call.flex.refused(refusal.retry_after_s)
         if decision.pause_s is not None:
             return decision.pause_s
         message = self.message(f"{self._access.clean(refusal.message).rstrip('.')}. {decision.advice}")
@@ -371,7 +360,7 @@ class SampledBackbone:
         """Answer one sample."""
         if self._max_samples == 1:
             return await self.inner.complete(request)
-        key = f"{request_digest(replace(request, sample=0))} {request.tier}"
+        key = request_digest(replace(request, sample=0))
         group = self._groups.setdefault(key, _Group())
         index = len(group.requests)
         group.requests.append(request)

@@ -74,8 +74,8 @@ _REFUSED = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+@dataclass(eq=False)
+class Refusal(Exception):  # noqa: N818 - it is also the finding of a check
     """Failure of one attempt."""
 
     kind: Kind  # class of the failure; retryable if in `TRANSIENT`, fatal for the run if in `FATAL`

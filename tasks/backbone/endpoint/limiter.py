@@ -171,15 +171,13 @@ class Probe:
         self._has_answered = _ANSWERED.setdefault(host, asyncio.Event())
         self._ask = ask
         self.timeout_s = min(PROBE_S, timeout_s)
-        self._asking: asyncio.Task[Exception | None] | None = None
+        self._asking: asyncio.Task[None] | None = None
 
-    async def failure(self) -> Exception | None:
-        """Return why no request can be sent; None if it has answered. All callers wait for the same answer."""
-        if self._has_answered.is_set():
-            return None
-        if self._asking is None:
-            self._asking = asyncio.create_task(self._asked())
-        return await asyncio.shield(self._asking)
+    async def wait(self) -> None:
+        """Wait until the endpoint has answered; raise why it cannot. All callers wait for the same answer."""
+        if not self._has_answered.is_set():
+            self._asking = self._asking or asyncio.create_task(self._asked())
+            await asyncio.shield(self._asking)
 
     def answered(self) -> None:
         """Note that the endpoint has answered."""
@@ -190,20 +188,17 @@ class Probe:
         if self._asking is not None:
             self._asking.cancel()
 
-    async def _asked(self) -> Exception | None:
+    async def _asked(self) -> None:
+        from aiohttp import ConnectionTimeoutError
+
         try:
             async with deadline(self.timeout_s):
                 await self._ask()
-        except TimeoutError as error:
-            # What connects within no time is not there; the client of another model may have had an answer.
-            from aiohttp import ConnectionTimeoutError
-
-            if self._has_answered.is_set():
-                return None
-            return error if isinstance(error, ConnectionTimeoutError) else SilentError()
-        except Exception as error:
-            return error
+        except ConnectionTimeoutError:
+            raise  # what connects within no time is not there
+        except TimeoutError:
+            if not self._has_answered.is_set():  # the client of another model may have had an answer
+                raise SilentError from None
         finally:
             self._asking = None
         self.answered()
-        return None

@@ -162,6 +162,6 @@ MESSAGES = WireFormat(
     answer=answer_of,
     modes=("json_schema", "text"),
     tools=takes_tools,
-    sdk="anthropic",
+    headers={"anthropic-version": "2026-10-21"},
 )
 """Anthropic's Messages API."""

@@ -128,10 +128,5 @@ def usage_of(usage: Any) -> Usage:
     )
 
 
-RESPONSES = WireFormat(
-    path="responses",
-    body=body_of,
-    changes=changes_of,
-    answer=answer_of,
-)
+RESPONSES = WireFormat(path="responses", body=body_of, changes=changes_of, answer=answer_of)
 """OpenAI's Responses API: the only one of its codex and pro models."""

@@ -80,8 +80,11 @@ class RetryPolicy:
         if sent_at > self._refused_at:
             self._refused.clear()
 
-    def failed(self, refusal: Refusal, prompt: str, now: float) -> None:
-        """Record a request that failed, by the key of its prompt."""
+    def decide(self, refusal: Refusal, prompt: str, requests: int, now: float) -> Decision:
+        """Record a failed request of a call that has sent so many, by the key of its prompt; return what follows.
+
+        `now` is a time of the loop's clock.
+        """
         self._answered = self._answered or refusal.kind not in ("connection", "timeout")
         garbled = refusal.kind == "garbled"
         same = garbled and self._garbled[-1:] == [refusal.message]
@@ -89,10 +92,6 @@ class RetryPolicy:
         if refusal.fatal:
             self._refused.setdefault(refusal.kind, set()).add(prompt)
             self._refused_at = now
-
-    def decide(self, refusal: Refusal, requests: int, now: float) -> Decision:
-        """Return what follows a failed request of a call that has sent so many, at a time of the loop's clock."""
-        if refusal.fatal:
             evident = not self._worked or len(self._refused[refusal.kind]) >= PROMPTS_OF_EVIDENCE
             return Decision(None, f"{refusal.advice} {KEPT}" if evident else refusal.advice, fatal=evident)
         if not self._worked and len(self._garbled) >= GARBLED_REQUESTS:

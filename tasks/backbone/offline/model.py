@@ -13,9 +13,16 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from tasks.backbone.offline.prompt import Attempt, Heading, Prompt, keys_of, read_prompt, sections_of
+from tasks.backbone.offline.prompt import (
+    Attempt,
+    Heading,
+    Prompt,
+    keys_of,
+    plain_name,
+    read_prompt,
+    sections_of,
+)
 from tasks.backbone.offline.reading import Reader
-from tasks.backbone.offline.schema import plain_name
 from tasks.backbone.protocol import Message, Reply, Request, request_key
 from tasks.backbone.replies.json_text import fenced
 from tasks.core.outcome import Call, ToolCall, Usage

@@ -1,17 +1,188 @@
-"""A request as the offline backbone reads it: the sections of its messages, and the keys of the reply.
+"""A request as the offline backbone reads it: the database, the sections of its messages, and the keys of the reply.
 
-`Heading` declares every heading that is read; a test compares the headings of each template with it.
+The database may be in any of the formats that `tasks.database.schema_text` writes. `Heading` declares every heading
+that is read; a test compares the headings of each template with it.
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 
-from tasks.backbone.offline.schema import PromptSchema, plain_name, read_schema
 from tasks.backbone.protocol import Message, Request
 from tasks.core.records import ColumnName
 from tasks.database.dialects import SQLITE
+
+_NAME = (
+    r"(?:(?<!`)`(?:[^`]|``)++`|(?<!\")\"(?:[^\"]|\"\")++\""
+    r"|(?<![^\s(),.:;=`\"\[\]])[^\s(),.:;=`\"\[\]]++)"
+)
+_VALUE = r"(?:'(?:[^']|'')*+'|<\d+ bytes>|[^\s|,()']+)"
+_LITERAL = re.compile(r"(?<!')'((?:[^']|'')*+)'(?=\s*(?:[|,\]]|$))|([^\s|,\[\]'][^|,\[\]]*)")
+_ROW = re.compile(rf"^(?:#\s*+)?(?:view ++(?=\S))?({_NAME})\s*+\((.*)\)\s*+$")
+_ROW_COLUMN = re.compile(rf"({_NAME})(?:: ({_VALUE}(?: \| {_VALUE})*))?(?:, |$)")
+_TABLE = re.compile(rf"^(?:#\s*(?:Table|View):|\s*create\s+table)\s*({_NAME})", re.IGNORECASE)
+_CONSTRAINT = re.compile(r"^\s*(?:primary\s+key|(?:constraint\s+\S+\s+)?foreign\s+key)\b", re.IGNORECASE)
+_COLUMN = re.compile(rf"^\s*\(?({_NAME})")
+_EXAMPLES = re.compile(r"(?:, |\| |-- )[Ee]xamples?: (?:\[(.*?)\](?=\),?$|$)|(.*))")
+_KEY = re.compile(rf"({_NAME})\.\(?({_NAME})(?:,[^)\n]{{0,300}})?\)?\s*(?:->|=)\s*({_NAME})\.\(?({_NAME})")
+_REFERENCES = re.compile(
+    rf"foreign\s++key\s*+\(\s*({_NAME})[^)\n]{{0,300}}+\)\s*+references\s++({_NAME})\s*+\(\s*({_NAME})",
+    re.IGNORECASE,
+)
+_DESCRIPTION = re.compile(rf"^#\s*({_NAME})\.({_NAME}): (.+)$", re.MULTILINE)
+_AFTER_HEAD = re.compile(r"[,;:(.]|\s(?:in|of|for|at|on|to|that|which|with|when|where|if)\s")
+_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[^\W\d_A-Z]+|[A-Z]+|\d+")
+_ENDING = re.compile(r"(?<=[^\W\d_]{2})(?:ings?|ies|ed|es|s|e|y)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """A foreign key, by its first column pair."""
+
+    child: ColumnName
+    parent: ColumnName
+
+    def other(self, table: str) -> str:
+        """Return the table at the other end."""
+        return self.parent.table if table == self.child.table else self.child.table
+
+
+@dataclass(frozen=True, eq=False)
+class PromptSchema:
+    """Tables, columns with their sample values as text, and foreign keys, in the order of the prompt."""
+
+    samples: dict[ColumnName, list[str]] = field(default_factory=dict)
+    joins: list[Join] = field(default_factory=list)
+    heads: dict[ColumnName, str] = field(default_factory=dict)  # first words of columns' descriptions
+    dialect: str = SQLITE  # sqlglot's name of the dialect in which queries are written
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Names of the tables that have columns."""
+        return tuple(dict.fromkeys(name.table for name in self.samples))
+
+    def find(self, column: str, table: str = "") -> list[ColumnName]:
+        """Return the columns of a name, compared without case, of one table or of all ("")."""
+        return [
+            name
+            for name in self.samples
+            if name.column.lower() == column.lower() and table.lower() in ("", name.table.lower())
+        ]
+
+    def name_of(self, table: str) -> ColumnName:
+        """Return the column that names the rows of a table: a name or title, else its first one."""
+        columns = [column for column in self.samples if column.table == table]
+        return next((c for c in columns if {*stems_of(c.column)} & {"nam", "titl"}), columns[0])
+
+    def named_in(self, text: str) -> Iterator[ColumnName]:
+        """Yield the columns that a text names as `table.column`, with or without quotes."""
+        names = {name.strip() for name in re.sub(r"[`\"]", "", text.lower()).split(",")}
+        return (column for column in self.samples if str(column).lower() in names)
+
+    def path(self, tables: Sequence[str], goal: str) -> list[Join]:
+        """Return the shortest chain of foreign keys from any of the tables to another; [] without one."""
+        paths: dict[str, list[Join]] = {table: [] for table in tables}
+        queue = deque(tables)
+        while queue and goal not in paths:
+            table = queue.popleft()
+            for join in self.joins:
+                if table in (join.child.table, join.parent.table) and join.other(table) not in paths:
+                    paths[join.other(table)] = [*paths[table], join]
+                    queue.append(join.other(table))
+        return paths.get(goal, [])
+
+    def add_column(self, table: str, column: str, values: str = "") -> None:
+        """Add a column, or sample values to a column: literals in a list."""
+        samples = self.samples.setdefault(ColumnName(table, column), [])
+        for match in _LITERAL.finditer(values):
+            bare = (match[2] or "").strip()
+            if match[1] is not None:
+                samples.append(match[1].replace("''", "'"))
+            elif bare and bare.upper() != "NULL" and not bare.startswith("<"):
+                samples.append(bare)
+
+    def add_key(self, table: str, column: str, parent: str, parent_column: str) -> None:
+        """Add a foreign key whose columns the schema has."""
+        pairs = zip(self.find(column, table), self.find(parent_column, parent), strict=False)
+        self.joins.extend(Join(*pair) for pair in pairs if Join(*pair) not in self.joins)
+
+
+def read_schema(
+    text: str, samples: str = "", foreign_keys: str = "", descriptions: str = "", *, dialect: str
+) -> PromptSchema:
+    """Read the database sections of a prompt; lines in no known format are passed over."""
+    schema = PromptSchema(dialect=dialect)
+    text, _, own_keys = text.partition("【Foreign keys】")
+    _read_rows(text, schema)
+    if not schema.samples:
+        _read_lines(text, schema)
+    _read_rows(samples, schema, new=False)
+    for key in _KEY.finditer(f"{foreign_keys}\n{own_keys}"):
+        schema.add_key(*map(plain_name, key.groups()))
+    for table, column, description in _DESCRIPTION.findall(descriptions):
+        for name in schema.find(plain_name(column), plain_name(table)):
+            schema.heads[name] = _AFTER_HEAD.split(description, maxsplit=1)[0]
+    return schema
+
+
+def _read_rows(text: str, schema: PromptSchema, *, new: bool = True) -> None:
+    """Read tables with all their columns in one line; with `new` those that the schema does not have, too."""
+    for row in filter(None, map(_ROW.match, text.splitlines())):
+        for column in _ROW_COLUMN.finditer(row[2]):
+            table, name = plain_name(row[1]), plain_name(column[1])
+            if new or schema.find(name, table):
+                schema.add_column(table, name, column[2] or "")
+
+
+def _read_lines(text: str, schema: PromptSchema) -> None:
+    """Read tables with a column in each line: statements that create them, or M-Schema."""
+    table = ""
+    keys = []
+    for line in text.splitlines():
+        if match := _TABLE.match(line):
+            table = plain_name(match[1])
+        elif match := _REFERENCES.search(line):
+            keys.append((table, *map(plain_name, match.groups())))
+        elif table and not _CONSTRAINT.match(line) and (match := _COLUMN.match(line)):
+            examples = _EXAMPLES.search(line)
+            schema.add_column(table, plain_name(match[1]), (examples[1] or examples[2]) if examples else "")
+    for key in keys:
+        schema.add_key(*key)
+
+
+def plain_name(name: str) -> str:
+    """Return a name without its quotes.
+
+    >>> plain_name("`x``y`"), plain_name('"a b"'), plain_name("plain")
+    ('x`y', 'a b', 'plain')
+    """
+    name, quote = name.strip(), name.strip()[:1]
+    is_quoted = len(name) > 1 and quote in ("`", '"') and name[-1] == quote
+    return name[1:-1].replace(quote * 2, quote) if is_quoted else name
+
+
+@lru_cache(maxsize=65536)
+def stem(word: str) -> str:
+    """Return a word in lower case without a common English ending.
+
+    >>> stem("Countries") == stem("country"), stem("named") == stem("name")
+    (True, True)
+    """
+    return _ENDING.sub("", word.lower())
+
+
+@lru_cache(maxsize=65536)
+def stems_of(name: str) -> tuple[str, ...]:
+    """Return the stems of the words of an identifier.
+
+    >>> stems_of("SongReleaseYear"), stems_of("home town")
+    (('song', 'releas', 'year'), ('hom', 'town'))
+    """
+    return tuple(stem(part) for part in _PART.findall(name))
+
 
 Sections = dict[str, str]
 """Bodies of sections by heading in lower case; "" is the text before the first heading."""
@@ -40,7 +211,7 @@ class Heading(StrEnum):
 UNKNOWN_DATABASE = PromptSchema({ColumnName("t", "a"): []})
 """The database of a query that is asked for without one (DAC's skeleton)."""
 
-_KEY = re.compile(r'(?<=")\w+(?=")|(?<=```)sql')
+_REPLY_KEY = re.compile(r'(?<=")\w+(?=")|(?<=```)sql')
 _HEADING = re.compile(r"^### ++(.+)$", re.MULTILINE)
 _FAILURE = re.compile(r"Error: |Time-out: |There is no query")
 _DIALECT = re.compile(r"\b(PostgreSQL|DuckDB|MySQL)(?: quer|查询)")
@@ -109,7 +280,7 @@ def keys_of(request: Request, sections: Sections) -> list[str]:
     There, a fence of SQL is the key "sql".
     """
     properties: Mapping[str, object] | None = (request.schema or {}).get("properties")
-    return [*(properties or _KEY.findall(sections.get(Heading.REPLY, "")))]
+    return [*(properties or _REPLY_KEY.findall(sections.get(Heading.REPLY, "")))]
 
 
 def read_prompt(messages: Sequence[Message]) -> Prompt:

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import takewhile
 
-from tasks.backbone.offline.prompt import Prompt
-from tasks.backbone.offline.schema import PromptSchema, stem, stems_of
+from tasks.backbone.offline.prompt import Prompt, PromptSchema, stem, stems_of
 from tasks.core.records import ColumnName
 from tasks.database.dialects import quoted_if_needed
 

@@ -1,18 +1,245 @@
-"""Reply formats: how a model is asked to answer, and how its replies are read."""
+"""Reply formats: how a model is asked to answer, and how its replies are read.
+
+Replies are parsed leniently into their types, with the reason where a reply is not what was asked for.
+"""
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from tasks.backbone.protocol import Message
-from tasks.backbone.replies.json_text import Reading, is_sql, reply_schema
-from tasks.backbone.replies.reading import read_answer, read_fenced, read_reply
+from tasks.backbone.replies.json_text import (
+    MAX_CHARACTERS,
+    Path,
+    Reading,
+    Value,
+    fenced,
+    is_sql,
+    read_json,
+    readings,
+    reply_schema,
+)
+from tasks.backbone.replies.sql_text import last_sql, read_sql, sql_of_fence
+from tasks.backbone.replies.thoughts import without_thoughts
 from tasks.settings.backbone import REPLY_FORMATS, BackboneSettings
 
 T = TypeVar("T", bound=BaseModel)
+
+
+_NOTHING = frozenset({"", "none", "null", "n/a", "[]"})
+_TABLE_KEYS = ("table", "tablename")
+_COLUMN_KEYS = ("column", "columnname")
+_BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
+MAX_NAME_WORDS = 4
+"""Pieces of a comma-separated text with more words are taken for one sentence, not for a list."""
+
+
+def coerce(value: Any, reply_type: type[BaseModel]) -> dict[str, Any]:
+    """Return a value as the keyword arguments of a type, as far as it can be read."""
+    fields = reply_type.model_fields
+    plain = {plain_key(name): name for name in fields}
+    if isinstance(value, list):
+        only = value[0] if len(value) == 1 and isinstance(value[0], dict) else None
+        if only is not None and (len(fields) > 1 or _by_plain_key(only).keys() & plain.keys()):
+            value = only
+        else:
+            value = {next(iter(fields)): value} if len(fields) == 1 else {}
+    by_key = _by_plain_key(value)
+    if not by_key.keys() & plain.keys() and len(value) == 1:
+        inner = next(iter(value.values()))
+        by_key = _by_plain_key(inner) if isinstance(inner, dict) else by_key
+    return {
+        name: _coerced(by_key[key], fields[name].annotation) for key, name in plain.items() if key in by_key
+    }
+
+
+def _by_plain_key(value: Mapping[Any, Any]) -> dict[str, Any]:
+    # Of keys that differ only in case or punctuation, one in the fields' own style wins.
+    return {
+        plain_key(str(key)): item
+        for key, item in sorted(value.items(), key=lambda pair: str(pair[0]).islower())
+    }
+
+
+def plain_key(key: str) -> str:
+    """Return a key in small letters, without punctuation."""
+    return re.sub(r"[\W_]", "", key).lower()
+
+
+def _coerced(value: Any, annotation: Any) -> Any:
+    if get_origin(annotation) is list and get_args(annotation) == (str,):
+        return _texts(value)
+    if (
+        annotation is str
+        and isinstance(value, list)
+        and value
+        and all(isinstance(part, str) for part in value)
+    ):
+        return "\n".join(value)
+    return value
+
+
+def _texts(value: Any) -> Any:
+    """Return a list of texts; what cannot be one is returned unchanged and refused by the validation."""
+    if value is None:
+        return []
+    if isinstance(value, str):
+        return _split(value)
+    if isinstance(value, dict):
+        # {"table": ["a", "b"]} for ["table.a", "table.b"], as models write columns.
+        groups = {str(key): _texts(part) for key, part in value.items()}
+        if not all(isinstance(parts, list) for parts in groups.values()):
+            return value
+        return [f"{key}.{part}" for key, parts in groups.items() for part in parts]
+    if not isinstance(value, list):
+        return value
+    return [text for part in value for text in _text(part)]
+
+
+def _text(part: Any) -> list[Any]:
+    if isinstance(part, dict):
+        by_key = _by_plain_key(part)
+        texts = {key: item for key, item in by_key.items() if isinstance(item, str)}
+        table = next((texts[key] for key in _TABLE_KEYS if key in texts), None)
+        column = next((texts[key] for key in _COLUMN_KEYS if key in texts), None)
+        if table and column:
+            return [column if column.startswith(f"{table}.") else f"{table}.{column}"]
+        name = by_key.get("name", column or table)
+        return [name] if name is not None else [item for item in part.values() if isinstance(item, str)][:1]
+    if isinstance(part, bool | int | float):
+        return [str(part)]
+    return [] if part is None else [part]
+
+
+def _split(text: str) -> list[str]:
+    """Split a text that stands for a list: at line breaks, else at commas outside of quotes and brackets."""
+    if text.strip().lower() in _NOTHING:
+        return []
+    lines = [_BULLET.sub("", line).strip() for line in text.splitlines() if line.strip()]
+    if len(lines) > 1:
+        return [line.rstrip(",;") for line in lines]
+    pieces = [
+        piece.strip()
+        for piece in re.findall(r"(?:[^,;`\"'(\[]|`[^`]*`|\"[^\"]*\"|'[^']*'|\([^()]*\)|[`\"'(\[])+", text)
+    ]
+    pieces = [piece for piece in pieces if piece]
+    if all(len(piece.split()) <= MAX_NAME_WORDS for piece in pieces):
+        return pieces
+    return [text.strip()]
+
+
+_NO_FENCE = "no fenced block"
+
+
+def read_reply(text: str, reply_type: type[T]) -> Reading[T | None]:
+    """Parse a reply as an object of a type.
+
+    1. Thoughts before the answer are left out (`split_thoughts`).
+    2. The answer as a whole is read as JSON; otherwise its code fences, then what is between brackets in the text, then
+       the same with repairs.
+    3. An object has fields of the type. Keys are matched without regard to case and punctuation; a text stands for a
+       list of names or of one; a bare list stands for an object with one list field. An object within another one
+       counts if it is the only one there that fits.
+    4. Of several objects that fit, the last one counts, and the reason says how many there are.
+    5. Where there is no JSON, a type whose only field is `sql` takes plain SQL, and one with a class method `from_text`
+       reads the text. SQL is never cut out of the source of JSON.
+
+    >>> class Tables(BaseModel):
+    ...     tables: list[str]
+    >>> read_reply('{"Tables": "a, b"}', Tables).value
+    Tables(tables=['a', 'b'])
+    >>> read_reply("I cannot tell.", Tables)
+    Reading(value=None, path='failed', reason='no JSON object')
+    """
+    return (
+        _fitting(readings(text), reply_type)
+        or _as_query(read_sql(text), text, reply_type)
+        or _from_text(text, reply_type)
+        or _unreadable(text)
+    )
+
+
+def _fitting(parsed: Iterable[Reading[Value]], reply_type: type[T]) -> Reading[T] | None:
+    """Return the last value that fits the type, of those that were read in the most reliable way; None if none fits."""
+    fits: list[tuple[tuple[str, bool], T]] = []
+    for reading in parsed:
+        if reading.value is None or _is_bracketed(reading, reply_type):
+            continue
+        value = _validated(reading.value, reply_type)
+        if value is None:
+            inner = list(_inner(reading.value, reply_type))
+            value = inner[0] if len(inner) == 1 else None
+        if value is not None:
+            fits.append(((reading.path, isinstance(reading.value, list)), value))
+    if not fits:
+        return None
+    reliable = [value for kind, value in fits if kind == fits[0][0]]
+    path = fits[0][0][0]
+    different = sum(value not in reliable[:index] for index, value in enumerate(reliable))
+    reason = f"{different} objects fit, the last one was read" if different > 1 else ""
+    return Reading(reliable[-1], path, "broken JSON, repaired" if path == "repaired" else reason)
+
+
+def _validated(value: Value, reply_type: type[T]) -> T | None:
+    """Return a value as an object of a type; None if it has no field of the type, or one that does not fit."""
+    fields = coerce(value, reply_type)
+    if not fields:
+        return None
+    try:
+        return reply_type.model_validate(fields)
+    except ValidationError:
+        return None
+
+
+def _inner(value: Any, reply_type: type[T]) -> Iterator[T]:
+    """Yield the objects within a value that fit the type."""
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for part in parts:
+        fit = _validated(part, reply_type) if isinstance(part, dict) else None
+        if fit is not None:
+            yield fit
+        else:
+            yield from _inner(part, reply_type)
+
+
+def _is_bracketed(parsed: Reading[Value], reply_type: type[T]) -> bool:
+    """Whether a list of texts is what a query has in brackets: a quoted name, or a part of a string."""
+    if not isinstance(parsed.value, list) or not is_sql(reply_type):
+        return False
+    return parsed.path in ("text", "repaired") and not any(isinstance(part, dict) for part in parsed.value)
+
+
+def _as_query(sql: str | None, text: str, reply_type: type[T]) -> Reading[T] | None:
+    if sql is None or not is_sql(reply_type):
+        return None
+    path: Path = "fenced" if fenced(text) else "text"
+    return Reading(reply_type.model_validate({"sql": sql}), path, "SQL without JSON")
+
+
+def _from_text(text: str, reply_type: type[T]) -> Reading[T] | None:
+    from_text = getattr(reply_type, "from_text", None)
+    value = from_text(text) if from_text else None
+    return None if value is None else Reading(value, "repaired", "no object of the form asked for")
+
+
+def _unreadable(text: str, reason: str = "") -> Reading[None]:
+    if not text.strip():
+        reason = "empty"
+    elif not without_thoughts(text).strip():
+        reason = "thoughts without an answer"
+    elif not reason:
+        reason = "no JSON object" if read_json(text).value is None else "JSON without what was asked for"
+    return Reading(None, "failed", reason)
+
+
+def _without_reasoning(parsed: Reading[Value]) -> Value:
+    if not isinstance(parsed.value, dict):
+        return parsed.value
+    return {name: value for name, value in parsed.value.items() if plain_key(str(name)) != KEY}
 
 
 @REPLY_FORMATS.register("json")
@@ -40,7 +267,7 @@ class ReplyFormat:
         """Return an earlier reply of the conversation, given as one JSON object of a type."""
         return content
 
-    def read(self, text: str, reply_type: type[T]) -> Reading[T]:
+    def read(self, text: str, reply_type: type[T]) -> Reading[T | None]:
         """Read a reply, thoughts included, as an object of its type; never raises."""
         return read_reply(text, reply_type)
 
@@ -76,9 +303,28 @@ class JsonWithReasoning(ReplyFormat):
         """Return the prompt's instruction, and the key to begin with."""
         return f"{written}\n{_INSTRUCTION}".lstrip()
 
-    def read(self, text: str, reply_type: type[T]) -> Reading[T]:
-        """Read the object; a query within the reasoning is not taken for the answer."""
-        return read_answer(text, reply_type, reasoning=KEY)
+    def read(self, text: str, reply_type: type[T]) -> Reading[T | None]:
+        """Parse a reply whose object begins with a reasoning: as `read_reply`, but the reasoning is never the answer.
+
+        An object that ends with its reasoning, as one that is cut off does, is unreadable; an answer behind such an
+        object is read. Without an object, the last query of the text is taken for a type whose only field is `sql`.
+        """
+        parsed = list(readings(text))
+        answers = [replace(reading, value=_without_reasoning(reading)) for reading in parsed]
+        fitting = _fitting((reading for reading in answers if reading.value), reply_type)
+        if fitting is not None:
+            return fitting
+        alone = [
+            before for before, after in zip(parsed, answers, strict=True) if before.value and not after.value
+        ]
+        if not alone:
+            answer = without_thoughts(text)
+            query = _as_query(last_sql(answer), answer, reply_type)
+            return query or _from_text(text, reply_type) or _unreadable(text)
+        rest = text.rpartition("}")[2].strip(" \n`")
+        if rest and alone[0].path != "repaired":
+            return replace(read_reply(rest, reply_type), reason="the answer is behind the object")
+        return Reading(None, "failed", "reasoning without an answer")
 
 
 @REPLY_FORMATS.register("fenced")
@@ -108,9 +354,28 @@ class Fenced(ReplyFormat):
         except (ValueError, LookupError, TypeError):
             return content
 
-    def read(self, text: str, reply_type: type[T]) -> Reading[T]:
-        """Read the last fence; without one, an object or a query in the text, the last one first."""
-        return read_fenced(text, reply_type)
+    def read(self, text: str, reply_type: type[T]) -> Reading[T | None]:
+        """Parse a reply that ends in a fenced block: the last one that can be read as the type.
+
+        A type whose only field is `sql` takes SQL, or an object, in the fence; any other type an object. Without such a
+        fence, the last object in the text is taken, or the last query.
+        """
+        answer = without_thoughts(text)[-MAX_CHARACTERS:].strip()
+        for language, content in reversed(fenced(answer)):
+            # What is plainly SQL is not searched for objects.
+            objects = readings(content) if re.match(r"\s*[\[{]", content) else ()
+            fitting = _fitting(objects, reply_type)
+            if fitting is not None:
+                broken = fitting.path == "repaired"
+                return fitting if broken else replace(fitting, path="fenced")
+            query = _as_query(sql_of_fence(language, content), answer, reply_type)
+            if query is not None:
+                return Reading(query.value, "fenced")
+        fitting = _fitting(readings(answer), reply_type)
+        if fitting is None:
+            query = _as_query(last_sql(answer), answer, reply_type)
+            fitting = query or _from_text(answer, reply_type)
+        return replace(fitting, reason=_NO_FENCE) if fitting else _unreadable(text, _NO_FENCE)
 
 
 JSON = "json"

@@ -15,7 +15,7 @@ from tasks.backbone.replies.thoughts import without_thoughts
 
 Path = Literal["json", "fenced", "text", "repaired", "failed"]
 Value = dict[str, Any] | list[Any]
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 MAX_CHARACTERS = 200_000
 """Characters of a reply that are looked at: repairing is not linear, and no reply of ours is that long."""
@@ -31,18 +31,18 @@ _CLOSING = {"{": "}", "[": "]"}
 
 
 @dataclass(frozen=True, slots=True)
-class Reading(Generic[T]):
+class Reading(Generic[T_co]):
     """What was read in a reply."""
 
-    # an object, a list, or an object of the requested type; None if the reply is not readable
-    value: T | None
+    # an object, a list, or what the stage asked for; of a reply that is not readable None, or what stands for it
+    value: T_co
     # how: "json" the text is JSON; "fenced" it is in a code fence; "text" it is within prose; "repaired" it was
     # broken; "failed" there is none
-    path: Path
+    path: str
     reason: str = ""  # why the reply is not what was asked for, "" where it is
 
 
-def read_json(text: str) -> Reading[Value]:
+def read_json(text: str) -> Reading[Value | None]:
     """Read the first object or list in a reply: strict JSON, then fences, then prose, then with repairs.
 
     >>> read_json('Sure! {"sql": "SELECT 1"}')
@@ -50,7 +50,7 @@ def read_json(text: str) -> Reading[Value]:
     >>> read_json("{'tables': ['a', 'b',]}")
     Reading(value={'tables': ['a', 'b']}, path='repaired', reason='')
     """
-    return next(readings(text), Reading(None, "failed"))
+    return next(iter(readings(text)), Reading(None, "failed"))
 
 
 def readings(text: str) -> Iterator[Reading[Value]]:

@@ -17,11 +17,7 @@ class Notation(NamedTuple):
 
 _FINAL = "<|channel|>final<|message|>"
 NOTATIONS = (
-    Notation(
-        "<think>",
-        "</think>",
-        "DeepSeek, Qwen3, GLM-4.5, Kimi K2, MiniMax-M2, Nemotron, Olmo 3, ERNIE",
-    ),
+    Notation("<think>", "</think>", "DeepSeek, Qwen3, GLM-4.5, Kimi K2, MiniMax-M2, Nemotron, Olmo 3, ERNIE"),
     Notation("<thinking>", "</thinking>", "models that a prompt asks for it"),
     Notation("<thought>", "</thought>", "EXAONE Deep"),
     Notation("<reasoning>", "</reasoning>", "gpt-oss at Amazon Bedrock"),

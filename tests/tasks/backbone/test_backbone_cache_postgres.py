@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 
-from tasks.backbone.cache import postgres as reply_postgres
+from tasks.backbone.cache import store as reply_postgres
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
 from tasks.backbone.opening import RunResources, open_backbone
 from tasks.backbone.protocol import Message, Request

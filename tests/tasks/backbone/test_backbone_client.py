@@ -9,8 +9,6 @@ import pytest
 
 from tasks.backbone.endpoint import limiter, retry_policy
 from tasks.backbone.endpoint.client import EndpointBackbone
-from tasks.backbone.endpoint.connection import HttpAnswer
-from tasks.backbone.endpoint.wire import WireReply
 from tasks.backbone.protocol import Message, Reply, Request, request_key
 from tasks.core.errors import BackboneError, ConfigurationError
 from tasks.core.outcome import Usage
@@ -588,7 +586,7 @@ async def test_a_key_that_the_server_repeats_is_in_no_reply(
     assert reply.text == "SELECT 1" and KEY not in repr(reply)
     async with EndpointBackbone(settings) as endpoint:
         answer = await endpoint.ask_once({"model": "m", "messages": [{"role": "user", "content": "hi"}]})
-    assert isinstance(answer, WireReply) and KEY not in repr(answer)
+    assert KEY not in repr(answer)
 
 
 async def test_a_placeholder_for_a_key_is_left_in_the_name_of_a_model(
@@ -608,4 +606,4 @@ async def test_a_key_that_the_server_lists_as_a_model_is_not_read(
     fake_openai.models, fake_openai.listed = 200, [{"id": f"m-{KEY}"}]
     async with EndpointBackbone(settings) as endpoint:
         answer = await endpoint.models()
-    assert isinstance(answer, HttpAnswer) and KEY not in answer.text
+    assert KEY not in answer.text

@@ -28,7 +28,7 @@ async def test_replies_are_kept_across_openings(
         for expected in (False, True):
             async with open_backbone(settings, RunResources(cache)) as backbone:
                 assert (await backbone.complete(ASK)).call.cached is expected
-        assert [entry.backbone for entry in cache.entries()] == ["fake"]
+        assert len(list(cache.entries())) == 1
     assert len(fake_openai.requests) == 1
 
 

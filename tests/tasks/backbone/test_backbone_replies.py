@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from tasks.backbone.replies.format import read_reply
 from tasks.backbone.replies.json_text import read_json
-from tasks.backbone.replies.reading import read_reply
 from tasks.backbone.replies.sql_text import last_sql, read_sql
 from tests.support.pairs import Pair, read_pairs
 

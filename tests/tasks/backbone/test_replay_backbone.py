@@ -27,7 +27,6 @@ from tasks.backbone.recordings import (
     RecordedBackbone,
     RecordedReply,
     Recording,
-    ReplyPosition,
     write_recording,
 )
 from tasks.core.errors import BackboneError, ConfigurationError
@@ -180,9 +179,9 @@ async def test_an_observed_backbone_keeps_what_a_recording_needs() -> None:
     first = await backbone.complete(ASK)
     await backbone.complete(replace(ASK, origin=replace(ORIGIN, question="718")))
     kept.drop("717")
-    seen = {exchange.position: exchange for exchange in kept}
-    assert set(seen) == {ReplyPosition("717", "forward_link", 0), ReplyPosition("718", "forward_link", 0)}
-    own = seen[ReplyPosition("717", "forward_link", 0)]
+    seen = {exchange.origin: exchange for exchange in kept}
+    assert set(seen) == {ORIGIN, replace(ORIGIN, question="718")}
+    own = seen[ORIGIN]
     assert (own.reply, own.digest, own.key) == ("1", request_digest(ASK), first.call.request)
     assert kept.exchange("717", own.key) is None, "messages are for traces"
 

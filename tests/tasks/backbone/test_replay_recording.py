@@ -38,7 +38,7 @@ replies = st.builds(
 )
 
 
-@given(st.lists(replies, unique_by=lambda reply: reply.position))
+@given(st.lists(replies, unique_by=lambda reply: reply.origin))
 def test_what_is_written_is_read(
     tmp_path_factory: pytest.TempPathFactory, written: list[RecordedReply]
 ) -> None:

@@ -94,9 +94,8 @@ def test_an_unreachable_endpoint_is_given_up_within_thirty_seconds_by_default() 
     while True:
         requests += 1
         owner.sent(now)
-        owner.failed(lost, "prompt", now)
         now += retry_policy.CONNECT_S if now - 100.0 >= UNREACHABLE_S else 0.1
-        decision = owner.decide(lost, requests, now)
+        decision = owner.decide(lost, "prompt", requests, now)
         if decision.pause_s is None:
             break
         now += decision.pause_s

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import BaseModel
 
-from tasks.backbone.replies.reading import read_answer, read_fenced, read_reply
+from tasks.backbone.replies.format import Fenced, JsonWithReasoning, read_reply
 from tasks.backbone.replies.sql_text import last_sql, read_sql
 from tasks.backbone.replies.thoughts import NOTATIONS, Notation, split_thoughts, thoughts_of, without_thoughts
 
@@ -22,8 +22,8 @@ def test_a_draft_in_thoughts_is_not_the_answer(notation: Notation, end: str) -> 
     text = f"{notation.start}First: {DRAFT}{notation.end}{RIGHT}{end}"
     assert thoughts_of(text) == f"First: {DRAFT}"
     assert read_reply(text, Sql).value == Sql(sql="SELECT right FROM t")
-    assert read_answer(text, Sql, reasoning="reasoning").value == Sql(sql="SELECT right FROM t")
-    assert read_fenced(text, Sql).value == Sql(sql="SELECT right FROM t")
+    assert JsonWithReasoning().read(text, Sql).value == Sql(sql="SELECT right FROM t")
+    assert Fenced().read(text, Sql).value == Sql(sql="SELECT right FROM t")
     plain = f"{notation.start}SELECT draft FROM t{notation.end}SELECT right FROM t{end}"
     assert read_sql(plain) == last_sql(without_thoughts(plain)) == "SELECT right FROM t"
 

@@ -242,13 +242,13 @@ async def test_a_recording_replays_calls_of_tools_and_lines_without_any_are_what
             "1",
             "museum",
             "turn",
-            seen.position.round,
+            seen.origin.round,
             seen.reply,
             seen.digest,
             tool_calls=seen.tool_calls,
         )
         for seen in observations
-        if seen.position
+        if seen.origin
     ]
     file = tmp_path / "recording.jsonl"
     write_recording(file, lines)

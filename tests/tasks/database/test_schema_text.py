@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from tasks.backbone.offline.schema import read_schema
+from tasks.backbone.offline.prompt import read_schema
 from tasks.core.records import ColumnName, Link
 from tasks.database.database import open_database
 from tasks.database.schema import Column, ColumnDescription, ForeignKey, Schema, Table

@@ -14,7 +14,7 @@ from tasks.core.dac_records import AlignedToken
 from tasks.core.records import Demonstration
 from tasks.database.schema import Column, Schema, Table
 from tasks.retrieval.alignment import (
-    QuestionWords,
+    QuestionLinks,
     align,
     best_covered,
     ground,
@@ -158,9 +158,9 @@ def test_names_are_split_into_words(name: str, words: str) -> None:
     ],
 )
 def test_a_name_is_found_by_the_stems_of_its_words(question: str, name: str, found: str | None) -> None:
-    words = QuestionWords.of(question_tokens(question))
-    span = words.find_name(name, range(len(words.tokens)))
-    assert (" ".join(words.tokens[i] for i in span) if span else None) == found
+    links = QuestionLinks(map(AlignedToken, question_tokens(question)))
+    stands = links.link_names(name, AlignedToken("", "t", name, "col"), once=True)
+    assert (" ".join(token.token for token in links.linked if token.type) if stands else None) == found
 
 
 def test_stems_fold_endings_and_marks_have_none() -> None:

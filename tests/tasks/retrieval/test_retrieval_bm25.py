@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.benchmarks.benchmark import load_benchmark
-from tasks.retrieval.demonstrations import Bm25Ranker, DemonstrationIndex, best
+from tasks.retrieval.demonstrations import best, nearest_by_words, nearest_demonstrations
 from tasks.settings.home import CHECKOUT
 from tasks.settings.load import load_benchmark_settings
 from tasks.settings.pipeline import DemonstrationSettings
@@ -20,21 +20,21 @@ POOL = ["How many cows are there?", "How many pigs are there?", "List all farms.
 
 
 def test_the_text_with_the_rarest_common_words_is_first():
-    assert Bm25Ranker(POOL).rank(["all the farms", "many cows"], 2) == [[2, 0], [0, 1]]
+    assert nearest_by_words(POOL, ["all the farms", "many cows"], 2) == [[2, 0], [0, 1]]
 
 
 def test_equal_texts_come_in_the_order_of_the_pool():
-    assert Bm25Ranker(POOL).rank(["pigs"], 3) == [[1, 3, 0]]
+    assert nearest_by_words(POOL, ["pigs"], 3) == [[1, 3, 0]]
 
 
 @pytest.mark.parametrize("query", ["", "?!", "zebra"])
 def test_a_query_without_a_common_word_gets_the_first_of_the_pool(query):
-    assert Bm25Ranker(POOL).rank([query], 2) == [[0, 1]]
+    assert nearest_by_words(POOL, [query], 2) == [[0, 1]]
 
 
 def test_a_pool_without_words_and_a_pool_smaller_than_k_are_no_trouble():
-    assert Bm25Ranker(["?", ""]).rank(["cows"], 3) == [[0, 1]]
-    assert Bm25Ranker([]).rank(["cows"], 3) == [[]]
+    assert nearest_by_words(["?", ""], ["cows"], 3) == [[0, 1]]
+    assert nearest_by_words([], ["cows"], 3) == [[]]
 
 
 def test_scores_are_bm25():
@@ -51,7 +51,7 @@ def test_scores_are_bm25():
     for query in ("a c", "b d", "c", "d a"):
         sums = [sum(score(word, text) for word in query.split()) for text in texts]
         expected = sorted(range(3), key=lambda n: (-round(sums[n], 5), n))
-        assert Bm25Ranker(texts).rank([query], 3) == [expected]
+        assert nearest_by_words(texts, [query], 3) == [expected]
 
 
 @given(st.lists(st.integers(0, 4), max_size=30), st.integers(0, 12))
@@ -62,9 +62,9 @@ def test_the_best_are_those_of_a_full_stable_sort(scores, k):
 
 def test_the_ranking_does_not_depend_on_the_hash_seed():
     code = (
-        "from tasks.retrieval.demonstrations import Bm25Ranker\n"
+        "from tasks.retrieval.demonstrations import nearest_by_words\n"
         "texts = [f'w{n % 7} w{n % 5} w{n % 3} common' for n in range(200)]\n"
-        "print(Bm25Ranker(texts).rank(['w1 w2 w4 common', 'w6 w0'], 20))"
+        "print(nearest_by_words(texts, ['w1 w2 w4 common', 'w6 w0'], 20))"
     )
     answers = {
         subprocess.run(
@@ -82,7 +82,6 @@ def test_every_question_of_bird_is_served(shared_data, tmp_path):
     benchmark = load_benchmark(
         load_benchmark_settings(conf, "bird-dev"), data=shared_data, home=tmp_path, conf=conf
     )
-    index = DemonstrationIndex(benchmark.demonstrations, DemonstrationSettings(k=3))
-    found = index.nearest_all(benchmark.questions)
+    found = nearest_demonstrations(benchmark.demonstrations, benchmark.questions, DemonstrationSettings(k=3))
     assert len(found) == 1534
     assert {len(examples) for examples in found} == {3}

@@ -12,8 +12,8 @@ from huggingface_hub import constants
 
 from tasks.core.errors import ConfigurationError
 from tasks.retrieval import encoder_files
-from tasks.retrieval.demonstrations import EmbeddingRanker
-from tasks.retrieval.encoder_files import find_encoder
+from tasks.retrieval.demonstrations import nearest_by_meaning
+from tasks.retrieval.encoder_files import Encoder, find_encoder
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 TEXTS = ("How many cows?", "How many pigs?")
@@ -79,7 +79,7 @@ def test_an_encoder_in_the_hubs_cache_is_used_without_asking_the_hub(encoder, tm
     put_into_cache(encoder, tmp_path, "someone/tiny")
     source = find_encoder("someone/tiny")
     assert source.identity == f"hub:someone/tiny@{COMMIT}"
-    assert EmbeddingRanker(TEXTS, encoder="someone/tiny").rank(["How many cows?"], 1) == [[0]]
+    assert nearest_by_meaning(TEXTS, ["How many cows?"], 1, Encoder("someone/tiny")) == [[0]]
 
 
 def test_a_name_without_an_owner_is_one_of_sentence_transformers(encoder, tmp_path):
@@ -102,8 +102,8 @@ def test_an_encoder_in_an_installed_package_is_used_without_asking_the_hub(packa
     asked = serve(lambda request: request.send_error(500))
     source = find_encoder("all-MiniLM-L6-v2")
     assert source.on_disk and source.identity.startswith("package:")
-    packed, folder = (EmbeddingRanker(TEXTS, encoder=each) for each in ("all-MiniLM-L6-v2", str(encoder)))
-    assert (packed._vectors == folder._vectors).all()
+    packed, folder = (Encoder(each).embed(TEXTS) for each in ("all-MiniLM-L6-v2", str(encoder)))
+    assert (packed == folder).all()
     assert asked == []
 
 
@@ -116,7 +116,7 @@ def test_an_encoder_at_hand_is_the_one_that_is_named_else_one_of_a_package(packa
 
 def test_without_a_network_the_error_names_the_way_out():
     with pytest.raises(ConfigurationError) as caught:
-        EmbeddingRanker(TEXTS, encoder="someone/tiny")
+        Encoder("someone/tiny").embed(TEXTS)
     for part in (
         '"someone/tiny"',
         "pipeline.demonstrations.retriever=bm25",
@@ -168,13 +168,13 @@ def test_a_model_on_the_hub_is_fetched_once_and_quietly(serve, encoder, capfd, t
     asked = serve(answer)
     first = find_encoder("someone/tiny")
     assert (first.identity, first.on_disk) == (f"hub:someone/tiny@{COMMIT}", False)
-    assert EmbeddingRanker(TEXTS, encoder="someone/tiny").rank(["How many pigs?"], 1) == [[1]]
+    assert nearest_by_meaning(TEXTS, ["How many pigs?"], 1, Encoder("someone/tiny")) == [[1]]
     assert any(path.endswith("/model.safetensors") for path in asked)
     assert capfd.readouterr() == ("", "")
     asked.clear()
     second = find_encoder("someone/tiny")
     assert (second.identity, second.on_disk) == (first.identity, True)
-    assert EmbeddingRanker(TEXTS, encoder="someone/tiny").rank(["How many pigs?"], 1) == [[1]]
+    assert nearest_by_meaning(TEXTS, ["How many pigs?"], 1, Encoder("someone/tiny")) == [[1]]
     assert asked == []
 
 

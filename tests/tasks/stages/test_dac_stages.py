@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.backbone.replies.reading import read_reply
+from tasks.backbone.replies.format import read_reply
 from tasks.core.dac_records import AlignedToken, Entities, Feedback, RevisionRequest
 from tasks.core.records import ColumnName, ColumnValues, Question
 from tasks.database.database import open_database

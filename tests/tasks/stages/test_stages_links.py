@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tasks.core.records import ColumnName, Link, Question
 from tasks.database.dialects import quoted
-from tasks.database.schema import Column, ForeignKey, Schema, Table
+from tasks.database.schema import Column, ForeignKey, Schema, Table, united
 from tasks.sql.elements import columns_mentioned
 from tasks.stages.links import (
     hinted_link,
@@ -173,7 +173,7 @@ def test_join_keys_are_added_between_surviving_tables_only() -> None:
 
 
 def test_composite_join_keys_are_added_whole_and_in_the_schemas_spelling() -> None:
-    keys = (ForeignKey("C", ("P", "Q"), "b", ("a1", "a2")),)
+    keys = united(KEYED.tables, [ForeignKey("C", ("P", "Q"), "b", ("a1", "a2"))])
     other_case = Schema("d", KEYED.tables, keys, dialect="sqlite")
     link = make_link(other_case, [ColumnName("c", "b1"), ColumnName("B", "y")])
     assert [str(name) for name in with_join_keys(other_case, link).columns] == [

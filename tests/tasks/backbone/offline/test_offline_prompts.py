@@ -9,8 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from tasks.backbone.offline.model import ANSWERED
-from tasks.backbone.offline.prompt import Heading, keys_of, read_prompt, sections_of
-from tasks.backbone.offline.schema import read_schema
+from tasks.backbone.offline.prompt import Heading, keys_of, read_prompt, read_schema, sections_of
 from tasks.backbone.protocol import Message, Request, Tool
 from tasks.backbone.replies.json_text import reply_schema
 from tasks.core.records import ColumnName, Demonstration
