@@ -17,6 +17,7 @@ from flows.runtime.control import Control
 from flows.runtime.folder_use import find_running_servers, watched
 from flows.runtime.process import import_in_background, importing
 from flows.runtime.signals import logging_to, stopping_on_signals
+from tasks.backbone.endpoint.connection import import_client
 from tasks.backbone.kind import check_backbone, kind_of
 from tasks.core.errors import CrosscheckError
 from tasks.results.parameters import flatten, stored_settings
@@ -64,7 +65,7 @@ def launched(
         with importing():
             import_engines()
             if kind_of(settings.backbone).paid:
-                import aiohttp  # noqa: F401
+                import_client()
             import flows.evaluate.flow  # noqa: F401
         control.progress.step("Waiting for Prefect's server")
         if not prefect.external:

@@ -6,6 +6,7 @@ from typing import Any
 
 from tasks.backbone.endpoint.access import Access
 from tasks.backbone.endpoint.client import EndpointBackbone, format_of
+from tasks.backbone.endpoint.connection import require
 from tasks.backbone.protocol import Backbone
 from tasks.backbone.recordings import open_recording
 from tasks.backbone.replies.format import ReplyFormat
@@ -74,6 +75,7 @@ def _offline(settings: BackboneSettings) -> Backbone:
 def _usable(settings: BackboneSettings) -> None:
     if (command := Access.of(settings).command) is not None:
         command.run()
+    require(format_of(settings).sdk)
 
 
 _ENDPOINT = BackboneKind(

@@ -4,7 +4,7 @@
 request to FILE: the qualified names of the frames that were on the stack, outermost first. A stack ends where an
 asyncio task begins, so each task remembers the stack that created it; together they are the whole way. Counted are
 the frames of the modules `flows` and `tasks`, the click command's function first; comprehensions and lambdas are
-frames too. Frames of click, asyncio, Prefect and aiohttp are not counted.
+frames too. Frames of click, asyncio, Prefect, the OpenAI client and httpx are not counted.
 """
 
 import asyncio
@@ -39,11 +39,11 @@ def _stack_of_creator() -> list[str]:
 
 
 def install(log: Path) -> None:
-    """Have every task remember who created it, and every request to a model write its frames."""
-    from aiohttp import ClientSession
+    """Have every task remember who created it, and every request of the OpenAI client write its frames."""
+    from openai import DefaultAioHttpClient
 
     create_task = asyncio.BaseEventLoop.create_task
-    send = ClientSession._request
+    send = DefaultAioHttpClient.send
 
     def remembering(loop: asyncio.BaseEventLoop, *arguments: Any, **more: Any) -> "asyncio.Task[Any]":
         stack = own_frames()
@@ -51,14 +51,14 @@ def install(log: Path) -> None:
         _created_by[task] = stack
         return task
 
-    async def writing(session: Any, method: str, url: Any, **more: Any) -> Any:
-        if method == "POST" and "/chat/" in str(url):  # not the question for the models that comes first
+    async def writing(client: Any, request: Any, **more: Any) -> Any:
+        if request.method == "POST":  # not the question for the models that comes first
             with log.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(own_frames()) + "\n")
-        return await send(session, method, url, **more)
+        return await send(client, request, **more)
 
     asyncio.BaseEventLoop.create_task = remembering  # type: ignore[method-assign]
-    ClientSession._request = writing  # type: ignore[assignment,method-assign]
+    DefaultAioHttpClient.send = writing  # type: ignore[assignment,method-assign]
 
 
 def counted(frames: list[str]) -> list[str]:

@@ -72,6 +72,7 @@ class KeyCommand:
         return key
 
 
+BEARER = "Bearer "
 MIN_SECRET = 8
 """Characters of the shortest key that is searched for in names."""
 
@@ -108,7 +109,7 @@ class Access:
         secrets = list(headers.values())
         if settings.api_key_env is not None:
             secrets.append(_variable(settings, settings.api_key_env))
-            headers["authorization"] = f"Bearer {secrets[-1]}"
+            headers["authorization"] = f"{BEARER}{secrets[-1]}"
         if ours := sorted(_OURS & headers.keys()):
             raise ConfigurationError(
                 f'Backbone "{settings.name}": headers_env must not set {ours[0]}, which the client sets itself.'
@@ -119,7 +120,7 @@ class Access:
 
     async def all_headers(self) -> dict[str, str]:
         """Return the headers of a request, with the key as it is now."""
-        key = {"authorization": f"Bearer {await self.command.key()}"} if self.command else {}
+        key = {"authorization": f"{BEARER}{await self.command.key()}"} if self.command else {}
         return {**self.headers, **key}
 
     def url(self, path: str) -> str:

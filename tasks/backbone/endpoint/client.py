@@ -16,6 +16,7 @@ from tasks.backbone.endpoint.connection import (
     TooLongAnswerError,
     Upload,
     answer_in,
+    cause_of,
     deadline,
 )
 from tasks.backbone.endpoint.failures import Refusal, failed_generation, lacks_capacity, refusal_of
@@ -119,7 +120,7 @@ class EndpointBackbone:
         # One more than requests, for the probe.
         connect_s = min(self._settings.timeout_s, CONNECT_S)
         self._connections = Connections(
-            self._access, self._settings.concurrency + 1, connect_s, self._format.headers
+            self._access, self._settings.concurrency + 1, connect_s, self._format.sdk
         )
         return self
 
@@ -265,7 +266,7 @@ class EndpointBackbone:
         """Return an error as a refusal; raise one that is none, and no loss of the connection, again."""
         if isinstance(error, Refusal):
             return error
-        return loss_of(error, self._access.clean, self._settings.timeout_s)
+        return loss_of(cause_of(error), self._access.clean, self._settings.timeout_s)
 
     def _refusal(self, answer: HttpAnswer) -> Refusal:
         """Classify an answer that is no reply."""

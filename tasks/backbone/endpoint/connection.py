@@ -1,28 +1,27 @@
-"""HTTP connections to an endpoint, with limits on size and time."""
+"""HTTP connections to an endpoint, with the headers of its provider's SDK and limits on size and time."""
 
 import asyncio
+import importlib
 import json
-import ssl
-import urllib.request
 import zlib
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from tasks.backbone.endpoint.access import Access
+from tasks.backbone.endpoint.access import BEARER, Access
+from tasks.backbone.endpoint.wire import Sdk
+from tasks.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    import aiohttp
+    import httpx2
 
 MAX_BYTES = 16 * 2**20
 """Longest body of an answer, before and after decompression."""
 MAX_FILE_BYTES = 512 * 2**20
 """Longest answer to a GET, which may be the answers to a whole batch."""
-PART_BYTES = 2**16
-"""Bytes of an answer that are read at once."""
-KEEP_ALIVE_S = 5.0
-"""Seconds after which an unused connection is closed; most servers keep it for as long, or longer."""
 _PACKED = ("gzip", "deflate")
 _ANY_HEADER = 47
 """Size of zlib's window with which it reads both formats."""
@@ -52,108 +51,111 @@ class Upload:
     content: bytes
 
 
+def require(sdk: Sdk) -> None:
+    """Check that the client of a provider is installed; its import takes half a second."""
+    if find_spec(sdk) is None:
+        raise ConfigurationError(
+            f'A backbone of the kind {sdk} needs the package {sdk}: pip install "crosscheck-sql[{sdk}]".'
+        )
+
+
+def import_client() -> None:
+    """Import what connections to an endpoint need, while a server starts."""
+    import aiohttp  # noqa: F401
+    import httpx2  # noqa: F401
+    import openai  # noqa: F401
+
+
 class Connections:
     """Connections to an endpoint, at most `max_connections`, kept open. Make and close it within the event loop.
 
-    `headers` are those of the protocol. Redirects are not followed: the key goes to the endpoint alone.
+    Redirects are not followed: the key goes to the endpoint alone.
     """
 
-    def __init__(
-        self, access: Access, max_connections: int, connect_s: float, headers: dict[str, str]
-    ) -> None:
-        import certifi
+    def __init__(self, access: Access, max_connections: int, connect_s: float, sdk: Sdk) -> None:
+        # aiohttp takes half the processor time of the SDK's default transport.
+        from openai import DEFAULT_CONNECTION_LIMITS, DefaultAioHttpClient, Timeout
 
-        self._access = access
-        self._max_connections = max_connections
-        self._connect_s = connect_s
-        own = {
-            "accept": "application/json",
-            "accept-encoding": ", ".join(_PACKED),
-            "user-agent": "crosscheck",
-        }
-        self._headers = own | headers
-        self._certificates = ssl.create_default_context()
-        self._certificates.load_verify_locations(certifi.where())
-        self._session = self._new_session()
-
-    def _new_session(self) -> "aiohttp.ClientSession":
-        import aiohttp
-
-        connector = aiohttp.TCPConnector(
-            limit=self._max_connections, keepalive_timeout=KEEP_ALIVE_S, ssl=self._certificates
+        # The default keeps at most 100 connections open; beyond that, each request would open its own.
+        limits = type(DEFAULT_CONNECTION_LIMITS)(
+            max_connections=max_connections, max_keepalive_connections=max_connections
         )
-        timeout = aiohttp.ClientTimeout(sock_connect=self._connect_s)
-        # aiohttp would take the proxy from the environment together with passwords from ~/.netrc.
-        proxy = _proxy_to(self._access.base.scheme, self._access.base.hostname or "")
-        return aiohttp.ClientSession(connector=connector, timeout=timeout, proxy=proxy, auto_decompress=False)
+        timeout = Timeout(None, connect=connect_s)
+        self._new_client = partial(
+            DefaultAioHttpClient, limits=limits, timeout=timeout, follow_redirects=False
+        )
+        self._client = self._new_client()
+        self._access = access
+        provider = {"openai": "AsyncOpenAI", "anthropic": "AsyncAnthropic"}[sdk]
+        self._sdk = getattr(importlib.import_module(sdk), provider)(
+            api_key="none", base_url=access.url(""), http_client=self._client
+        )
 
     async def post(
         self, path: str, body: Mapping[str, Any], upload: Upload | None = None
-    ) -> "aiohttp.client._RequestContextManager":
+    ) -> "AbstractAsyncContextManager[httpx2.Response]":
         """Return a request that is sent as its block is entered; with an upload, its body is a form."""
-        import aiohttp
-
-        headers = self._headers | await self._access.all_headers()
-        data: aiohttp.FormData | bytes
+        headers = await self._headers()
+        content: dict[str, Any]
         if upload is None:
             headers["content-type"] = "application/json"
-            data = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+            content = {"content": json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()}
         else:
-            data = aiohttp.FormData(dict(body))
-            data.add_field("file", upload.content, filename=upload.name, content_type="application/jsonl")
-        return self._session.post(self._url(path), data=data, headers=headers, allow_redirects=False)
+            content = {"data": body, "files": [("file", (upload.name, upload.content, "application/jsonl"))]}
+        return self._client.stream("POST", self._access.url(path), headers=headers, **content)
 
     async def send(
         self, path: str, body: Mapping[str, Any] | None = None, upload: Upload | None = None
     ) -> HttpAnswer:
         """Send one request and read its answer; without a body it is a GET.
 
-        Raises aiohttp.ClientError, OSError or TimeoutError if the connection failed or the answer is damaged, and
-        TooLongAnswerError.
+        Raises what `post` and `answer_in` raise: see `cause_of`.
         """
         if body is not None:
             async with await self.post(path, body, upload) as response:
                 return await answer_in(response, MAX_BYTES)
         # Some servers close the connection after an error without saying so, and lose the request that follows:
         # a GET has a connection of its own.
-        headers = self._headers | await self._access.all_headers()
+        headers = await self._headers()
         async with (
-            self._new_session() as session,
-            session.get(self._url(path), headers=headers, allow_redirects=False) as response,
+            self._new_client() as client,
+            client.stream("GET", self._access.url(path), headers=headers) as response,
         ):
             return await answer_in(response, MAX_FILE_BYTES)
 
-    def _url(self, path: str) -> Any:
-        from yarl import URL
-
-        return URL(self._access.url(path), encoded=True)
+    async def _headers(self) -> dict[str, str]:
+        """Return the headers of a request in lower case: the SDK's with the key, then those of the settings."""
+        own = await self._access.all_headers()
+        key = own.pop("authorization", "").removeprefix(BEARER)
+        self._sdk.api_key = key or "none"
+        headers = {
+            name.lower(): value
+            for name, value in {**self._sdk.auth_headers, **self._sdk.default_headers}.items()
+            if isinstance(value, str)
+        }
+        if not key:
+            headers.pop("authorization", None)
+        headers.pop("content-type", None)
+        return headers | {"accept-encoding": ", ".join(_PACKED)} | own
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._session.close()
+        await self._client.aclose()
 
 
-def _proxy_to(scheme: str, host: str) -> str | None:
-    """Return the proxy that the environment names for a host; None for no proxy."""
-    proxies = urllib.request.getproxies()
-    proxy = proxies.get(scheme) or proxies.get("all")
-    return None if urllib.request.proxy_bypass(host) else proxy
-
-
-async def answer_in(response: "aiohttp.ClientResponse", max_bytes: int) -> HttpAnswer:
+async def answer_in(response: "httpx2.Response", max_bytes: int) -> HttpAnswer:
     """Read an answer, decompressed; TooLongAnswerError beyond `max_bytes`."""
     packed = bytearray()
-    if (response.content_length or 0) > max_bytes:
+    if int(response.headers.get("content-length") or 0) > max_bytes:
         raise TooLongAnswerError
-    async for part in response.content.iter_chunked(PART_BYTES):
+    async for part in response.aiter_raw():
         packed += part
         if len(packed) > max_bytes:
             raise TooLongAnswerError
     is_packed = response.headers.get("content-encoding", "").strip().lower() in _PACKED
     content = _unpacked(bytes(packed), max_bytes) if is_packed else packed
-    headers = {name.lower(): value for name, value in response.headers.items()}
     # UTF-8, which JSON always is, whatever charset the header names.
-    return HttpAnswer(response.status, headers, content.decode("utf-8-sig", "replace"))
+    return HttpAnswer(response.status_code, dict(response.headers), content.decode("utf-8-sig", "replace"))
 
 
 def _unpacked(packed: bytes, max_bytes: int) -> bytes:
@@ -171,6 +173,24 @@ def _unpacked(packed: bytes, max_bytes: int) -> bytes:
     if not unpacking.eof:
         raise aiohttp.ClientPayloadError("its compressed body is cut off")
     return content
+
+
+def cause_of(error: Exception) -> Exception:
+    """Return aiohttp's error behind an error of the HTTP client, which reports a lost connection as a timeout.
+
+    Any other error is returned unchanged.
+    """
+    import aiohttp
+    import httpx2
+
+    if not isinstance(error, httpx2.HTTPError):
+        return error
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, aiohttp.ClientError | TimeoutError | OSError):
+            return cause
+        cause = cause.__cause__
+    return aiohttp.ClientConnectionError(str(error.__cause__ or error))
 
 
 HELD_UP_S = 0.2

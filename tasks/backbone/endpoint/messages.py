@@ -162,6 +162,6 @@ MESSAGES = WireFormat(
     answer=answer_of,
     modes=("json_schema", "text"),
     tools=takes_tools,
-    headers={"anthropic-version": "2026-10-21"},
+    sdk="anthropic",
 )
 """Anthropic's Messages API."""

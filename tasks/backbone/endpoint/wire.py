@@ -3,9 +3,9 @@
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit, urlunsplit
 
 from tasks.backbone.protocol import Request, Tool, json_object, shared_prefix_digest
@@ -183,6 +183,9 @@ def count(container: Any, name: str) -> int | None:
     return value
 
 
+Sdk = Literal["openai", "anthropic"]
+
+
 @dataclass(frozen=True, slots=True)
 class WireFormat:
     """How a protocol writes a request and an answer. Retries, limits, cache and cost are the same for all of them."""
@@ -196,7 +199,7 @@ class WireFormat:
     limits: tuple[str, ...] = ("max_tokens",)  # the settings by which a limit of output tokens is sent
     takes: frozenset[str] = frozenset()  # which of "seed", "n", "tools" and "system_role" a request may have
     tools: Callable[[BackboneSettings], bool] = lambda settings: True  # whether a request may offer tools
-    headers: dict[str, str] = field(default_factory=dict)  # further headers that the protocol demands
+    sdk: Sdk = "openai"  # package of the provider's client
 
 
 NO_TOOLS = "set pipeline.tools=text, so that the model writes its tool calls as text"

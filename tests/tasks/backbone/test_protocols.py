@@ -3,6 +3,7 @@
 import asyncio
 import datetime
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from tasks.backbone.endpoint import retry_policy
 from tasks.backbone.endpoint.auto_mode import KnownEndpoint, KnownEndpoints, find_response_mode
 from tasks.backbone.endpoint.client import EndpointBackbone, format_of
 from tasks.backbone.endpoint.wire import identity_of
+from tasks.backbone.kind import check_backbone
 from tasks.backbone.opening import RunResources, backbone_of
 from tasks.backbone.protocol import Message, Reply, Request, request_key
 from tasks.backbone.replies.json_text import reply_schema
@@ -321,6 +323,12 @@ def test_a_setting_that_the_protocol_lacks_is_refused_before_anything_is_sent(
     (file := tmp_path / "mine.yaml").write_text(f"kind: {kind}\nmodel: m\n")
     with pytest.raises(ConfigurationError, match=says):
         load_backbone_settings(CONF, str(file), [f"backbone.{change}"])
+
+
+def test_a_missing_package_is_named_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "anthropic", None)
+    with pytest.raises(ConfigurationError, match=r'pip install "crosscheck-sql\[anthropic\]"'):
+        check_backbone(MessagesSettings(name="a"))
 
 
 GEMINI = {
