@@ -16,7 +16,7 @@ BUDGETS = {
     "flows/evaluate": 7_156,
     "flows/matrix": 1_134,
     "flows/pages": 1_530,
-    "flows/pipelines": 947,
+    "flows/pipelines": 948,
     "flows/prefect": 2_614,
     "flows/runtime": 815,
     "tasks/backbone": 7_990,
@@ -27,13 +27,13 @@ BUDGETS = {
     "tasks/pages": 3_099,
     "tasks/results": 7_493,
     "tasks/retrieval": 1_609,
-    "tasks/scoring": 5_446,
+    "tasks/scoring": 5_425,
     "tasks/settings": 2_154,
     "tasks/sql": 2_382,
     "tasks/stages": 3_378,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 346
+MAX_MODULES = 345
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02

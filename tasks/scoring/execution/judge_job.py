@@ -4,14 +4,22 @@ Imported by every worker, so it imports nothing heavy; what needs a parser was w
 """
 
 from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 from tasks.database.sandbox.session import Result, Session, is_volatile
-from tasks.scoring.execution.rules import RULES, GoldOrder, SubsetGold
+from tasks.scoring.execution.rules import RULES, SubsetGold
 from tasks.scoring.report import Difference, Verdict
+from tasks.sql.rewriting import Ordering
 
 MAX_COMPARED_ROWS = 100_000
 """Rows of a wrong result up to which it is found out how it differs from the gold's."""
+
+
+COMPARING_S = 15.0
+"""Seconds beyond those of its queries that a worker may take to compare; a million rows take a few."""
 
 
 class Query(NamedTuple):
@@ -21,6 +29,14 @@ class Query(NamedTuple):
     # as Spider's evaluator executes it, without DISTINCT, for rules that strip it; equal to `sql` where nothing is to
     # be changed
     plain: str
+    order: Ordering = (
+        Ordering()
+    )  # where it has ORDER BY, if it is a gold or one of several whose results are grouped
+
+
+def seconds_of(queries: Iterable[Query], timeout_s: float) -> float:
+    """Return how long a worker may take to run queries in both forms, and to compare their results."""
+    return timeout_s * sum(1 + (query.plain != query.sql) for query in queries) + COMPARING_S
 
 
 class JudgeJob(NamedTuple):
@@ -29,7 +45,6 @@ class JudgeJob(NamedTuple):
     gold: Query | None  # the gold; None to execute the predictions only
     predicted: tuple[Query, ...]  # the SQLs to judge, each once
     rules: tuple[str, ...]  # names of the rules to judge by
-    order: GoldOrder  # where the gold has ORDER BY
     timeout_s: float  # limit per query, in seconds
     # results that count as right under rules that know such; None where there is only a gold SQL
     accepted: SubsetGold | None = None
@@ -40,10 +55,10 @@ class JudgeJob(NamedTuple):
         return any(RULES[rule].strips_distinct for rule in self.rules)
 
     @property
-    def executions(self) -> int:
-        """Queries that a worker may have to run."""
+    def seconds(self) -> float:
+        """How long a worker may take."""
         queries = (*self.predicted, *([self.gold] if self.gold else []))
-        return sum(1 + (query.plain != query.sql) for query in queries) + self.strips_distinct
+        return seconds_of(queries, self.timeout_s) + self.timeout_s * self.strips_distinct
 
 
 class Compared(NamedTuple):
@@ -133,7 +148,8 @@ def _is_right(name: str, job: JudgeJob, gold: Result | None, predicted: Result) 
         return rule.matches_accepted(job.accepted, predicted.rows)
     if gold is None or gold.status != "ok":
         return False
-    return gold.rows == predicted.rows or rule.matches(gold.rows, predicted.rows, job.order)
+    order = job.gold.order if job.gold else Ordering()
+    return gold.rows == predicted.rows or rule.matches(gold.rows, predicted.rows, order)
 
 
 class Grouped(NamedTuple):
@@ -148,23 +164,21 @@ class _Results(NamedTuple):
 
     result: Result
     plain: Result | None
-    order: GoldOrder
+    order: Ordering
 
 
-def group_results(
-    session: Session, queries: tuple[Query, ...], orders: tuple[GoldOrder, ...], rule: str, timeout_s: float
-) -> list[Grouped]:
+def group_results(session: Session, queries: tuple[Query, ...], rule: str, timeout_s: float) -> list[Grouped]:
     """Run every SQL once and group those with equal results, in their order; `timeout_s` is the limit per query."""
     leaders: dict[int, _Results] = {}
     grouped = []
-    for number, (query, order) in enumerate(zip(queries, orders, strict=True)):
+    for number, query in enumerate(queries):
         result = session.run(query.sql, timeout_s=timeout_s)
         status = "empty" if result.ok and not result.row_count else result.status
         leader = number
         if result.ok:
             same = query.plain == query.sql
             plain = result if same else session.run(query.plain, timeout_s=timeout_s)
-            results = _Results(result, plain if plain.ok else None, order)
+            results = _Results(result, plain if plain.ok else None, query.order)
             equal = (index for index, earlier in leaders.items() if _same(rule, earlier, results))
             leader = next(equal, number)
             leaders.setdefault(leader, results)
@@ -180,3 +194,49 @@ def _same(name: str, one: _Results, other: _Results) -> bool:
     else:
         rows, others = one.result.rows, other.result.rows
     return matches(rows, others, one.order) and matches(others, rows, other.order)
+
+
+VOTING = 3
+"""Class of the candidates whose votes are counted: those that return rows."""
+
+_CLASSES = {"no_answer": 0, "error": 1, "timeout": 1, "too_large": 1, "empty": 2, "ok": VOTING}
+
+
+@dataclass(frozen=True, slots=True)
+class Ballot:
+    """The results of the candidates of one question, and which of them are equal."""
+
+    # per candidate "ok", "empty", "error", "timeout", "too_large", or "no_answer" without a SQL
+    statuses: tuple[str, ...]
+    # per candidate the index of the first candidate with an equal result; its own where it is the first, or where its
+    # SQL has no result
+    leaders: tuple[int, ...]
+
+    @property
+    def classes(self) -> tuple[int, ...]:
+        """Rank of each candidate's status: rows before no rows, no rows before a failing SQL, that before none."""
+        return tuple(_CLASSES[status] for status in self.statuses)
+
+    def winner(self, among: Iterable[int] | None = None) -> int:
+        """Return the index of the candidate that the vote chooses, of some candidates; None: of all.
+
+        The largest group of equal results wins. Groups of one size: the one whose first candidate came first. Results
+        without rows come behind all others, SQL that fails behind these, however many they are. Of the chosen group
+        the first candidate is taken.
+        """
+        voters = range(len(self.leaders)) if among is None else tuple(among)
+        classes = self.classes
+        votes = Counter(self.leaders[voter] for voter in voters if classes[voter] == VOTING)
+        return max(voters, key=lambda voter: (classes[voter], votes[self.leaders[voter]], -voter))
+
+    @property
+    def contenders(self) -> tuple[tuple[int, ...], ...]:
+        """Candidates with equal results, the group that the vote prefers first; without SQL that fails."""
+        groups: dict[int, tuple[int, ...]] = {}
+        for candidate, leader in enumerate(self.leaders):
+            if self.statuses[candidate] in ("ok", "empty"):
+                groups[leader] = (*groups.get(leader, ()), candidate)
+        ranked = []
+        while groups:
+            ranked.append(groups.pop(self.leaders[self.winner(chain(*groups.values()))]))
+        return tuple(ranked)

@@ -17,7 +17,8 @@ from typing import Any
 from tasks.core.wording import DASH, counts, interval, percent, points
 from tasks.documents.model import Table
 from tasks.scoring.build_report import by_grade
-from tasks.scoring.candidates import UNITS, VOTING, Ballot, Bill, CandidateSetup, bills_of, step_of
+from tasks.scoring.candidates import UNITS, Bill, CandidateSetup, bills_of, step_of
+from tasks.scoring.execution.judge_job import VOTING, Ballot
 from tasks.scoring.metric import METRICS, ScoredRun, metric
 from tasks.scoring.report import Measurement, QuestionScore, Ratio, is_right
 from tasks.scoring.score import wilson

@@ -11,7 +11,8 @@ import pytest
 
 from tasks.core.outcome import Call, StageRecord, Usage
 from tasks.scoring.build_report import build_report
-from tasks.scoring.candidates import Ballot, CandidateSetup, bills_of, step_of
+from tasks.scoring.candidates import CandidateSetup, bills_of, step_of
+from tasks.scoring.execution.judge_job import Ballot
 from tasks.scoring.metric import ScoredRun
 from tasks.scoring.metrics.candidates import candidates
 from tasks.scoring.report import QuestionScore, Ratio

@@ -12,7 +12,7 @@ from tasks.database.limits import Limits
 from tasks.database.sandbox.session import is_volatile
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.schema import Schema
-from tasks.scoring.execution import accuracy as execution_accuracy
+from tasks.scoring.execution import judge_job
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.rules import DEFAULT_RULES as RULES
 from tasks.scoring.execution.verdict_cache import VerdictKey
@@ -159,7 +159,7 @@ async def test_bad_candidates_carry_their_status_and_message(workers: SqlWorkers
 async def test_a_query_that_kills_its_worker_costs_no_other_its_verdict(
     shop: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(execution_accuracy, "COMPARING_S", 0.0)
+    monkeypatch.setattr(judge_job, "COMPARING_S", 0.0)
     async with SqlWorkers(1, limits=Limits(timeout_s=5, grace_s=0.2, memory_mb=512)) as pool:
         verdicts = await Judge(pool, RULES, 0.3).verdicts(
             shop,
@@ -178,7 +178,7 @@ async def test_a_query_that_kills_its_worker_costs_no_other_its_verdict(
 async def test_a_gold_that_kills_its_worker_leaves_the_candidates_their_own_status(
     shop: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(execution_accuracy, "COMPARING_S", 0.0)
+    monkeypatch.setattr(judge_job, "COMPARING_S", 0.0)
     async with SqlWorkers(1, limits=Limits(timeout_s=5, grace_s=0.2, memory_mb=512)) as pool:
         candidates = {"good": "SELECT 4", "bad": "SELECT nope"}
         verdicts = await Judge(pool, RULES, 0.2).verdicts(shop, UNSTOPPABLE, candidates)
