@@ -13,27 +13,27 @@ SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 1_088,
     "flows/cli": 4_161,
-    "flows/evaluate": 7_156,
+    "flows/evaluate": 7_157,
     "flows/matrix": 1_134,
     "flows/pages": 1_530,
     "flows/pipelines": 948,
     "flows/prefect": 2_614,
     "flows/runtime": 815,
     "tasks/backbone": 7_990,
-    "tasks/benchmarks": 3_936,
+    "tasks/benchmarks": 3_848,
     "tasks/core": 1_299,
-    "tasks/database": 5_619,
+    "tasks/database": 5_590,
     "tasks/documents": 1_478,
     "tasks/pages": 3_099,
     "tasks/results": 7_493,
     "tasks/retrieval": 1_609,
-    "tasks/scoring": 5_425,
+    "tasks/scoring": 5_507,
     "tasks/settings": 2_154,
     "tasks/sql": 2_382,
     "tasks/stages": 3_378,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 345
+MAX_MODULES = 344
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02

@@ -282,8 +282,8 @@ def _remark(view: QuestionView, dialect: str) -> str:
     same = view.gold.row_count == view.predicted.row_count
     if same and any(len(execution.rows) != execution.row_count for execution in executions):
         return ""  # the results were not read to their end, so they cannot be compared
-    order = ordering(view.score.gold_sql, dialect)
-    equal = same and RULES[rule].matches(view.gold.rows, view.predicted.rows, order)
+    matches = RULES[rule].matches
+    equal = same and matches(view.gold.rows, view.predicted.rows, ordering(view.score.gold_sql, dialect))
     if equal == view.right:
         return ""
     differ = "are equal, and the answer is wrong" if equal else "differ, and the answer is right"
