@@ -43,24 +43,10 @@ MAX_BYTES = 2**30
 
 
 @dataclass(frozen=True, slots=True)
-class TrajectoryFile:
-    """A file of trajectories."""
+class TrajectoryFile(PredictionFile):
+    """A file of trajectories; its predictions are their answers, which are paired with questions as any are."""
 
-    path: Path
-    format: Format
-    sha256: str
-    trajectories: tuple[Trajectory, ...] = field(repr=False)
-
-    @property
-    def predictions(self) -> PredictionFile:
-        """The answers alone, which are paired with questions as those of any file are."""
-        entries = (
-            PredictionEntry(
-                trajectory.place, trajectory.question_id, trajectory.answer, trajectory.database_id
-            )
-            for trajectory in self.trajectories
-        )
-        return PredictionFile(self.path, self.format, self.sha256, tuple(entries))
+    trajectories: tuple[Trajectory, ...] = field(default=(), repr=False)
 
 
 _Object = tuple[str, dict[str, Any]]
@@ -83,7 +69,10 @@ def read_trajectories(path: Path) -> TrajectoryFile:
             trajectories = tuple(opentelemetry.read(str(path), rows))
         else:
             trajectories = tuple(_last(read_line(*row) for row in rows))
-        return TrajectoryFile(path, file_format, files_digest([path]), trajectories)
+        answers = tuple(
+            PredictionEntry(t.place, t.question_id, t.answer, t.database_id) for t in trajectories
+        )
+        return TrajectoryFile(path, file_format, files_digest([path]), answers, trajectories=trajectories)
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from None
 
