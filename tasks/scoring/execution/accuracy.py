@@ -56,31 +56,24 @@ class Judge:
         right under "subset" in the place of the gold's.
         """
         stored = {} if self.cache is None else self.cache
-        nothing = VerdictKey(
-            database.digest, gold_sql, "", self.rules, self.timeout_s, accepted.digest if accepted else ""
-        )
-        distinct = list(dict.fromkeys(sql for sql in candidates.values() if sql and not sql.isspace()))
-        keys = {sql: nothing._replace(sql=sql) for sql in distinct}
+        digest = accepted.digest if accepted else ""
+        sqls = {name: "" if not sql or sql.isspace() else sql for name, sql in candidates.items()}
+        keys = {
+            sql: VerdictKey(database.digest, gold_sql, sql, self.rules, self.timeout_s, digest)
+            for sql in sqls.values()
+        }
         verdicts = {sql: verdict for sql, key in keys.items() if (verdict := stored.get(key)) is not None}
-        to_judge = [sql for sql in distinct if sql not in verdicts]
-        gold_status = next((verdict.gold_status for verdict in verdicts.values()), "")
-        if not (to_judge or gold_status) and (without := stored.get(nothing)) is not None:
-            gold_status = without.gold_status
-        if to_judge or not gold_status:
-            predicted = tuple(_query(sql, database.dialect) for sql in to_judge)
+        if to_judge := [sql for sql in keys if sql not in verdicts]:
+            predicted = tuple(_query(sql, database.dialect) for sql in to_judge if sql)
             gold = _query(gold_sql, database.dialect, is_gold=True) if gold_sql else None
             job = JudgeJob(gold, predicted, self.rules, self.timeout_s, accepted)
-            compared = await _compare(self.workers, database, job)
-            gold_status = compared.gold_status
-            verdicts.update(zip(to_judge, compared.verdicts, strict=True))
-        missing = Verdict(dict.fromkeys(self.rules, False), "no_answer", gold_status=gold_status)
-        if gold_status in REPEATABLE:
-            for sql in to_judge:
-                if verdicts[sql].status in REPEATABLE:
+            gold_status, judged = await _compare(self.workers, database, job)
+            verdicts[""] = Verdict(dict.fromkeys(self.rules, False), "no_answer", gold_status=gold_status)
+            verdicts |= {query.sql: verdict for query, verdict in zip(predicted, judged, strict=True)}
+            for sql in to_judge if gold_status in REPEATABLE else ():
+                if not sql or verdicts[sql].status in REPEATABLE:
                     stored[keys[sql]] = verdicts[sql]
-            if not distinct:
-                stored[nothing] = missing
-        return {name: verdicts.get(sql or "", missing) for name, sql in candidates.items()}
+        return {name: verdicts[sql] for name, sql in sqls.items()}
 
 
 def _query(sql: str, dialect: str, *, is_gold: bool = False) -> Query:
