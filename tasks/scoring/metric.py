@@ -1,6 +1,5 @@
 """How a metric is declared: one function with its title, unit, which way is better, and what it needs.
 
-    @METRICS.register("sql_length")  # built-in metrics only: a module of tasks/scoring/metrics
     @metric("Length of the SQL", unit="characters", better="lower")
     def sql_length(run: ScoredRun) -> Measurement:
         lengths = {row.question.id: len(row.outcome.sql or "") for row in run.scored}
@@ -140,7 +139,8 @@ def _check_unit(unit: str) -> None:
         )
 
 
-METRICS: Registry[Metric] = Registry("metric", package="tasks.scoring.metrics", group="crosscheck.metrics")
+BUILT_IN = "tasks.scoring.metrics"
+METRICS: Registry[Metric] = Registry("metric", package=BUILT_IN, group="crosscheck.metrics")
 
 
 def metric(
@@ -156,9 +156,17 @@ def metric(
     _check_unit(unit)
 
     def decorate(measure: Callable[[ScoredRun], Measurement | None]) -> Metric:
-        return Metric(measure.__name__, title, measure, unit, better, needs, order, words=words or {})
+        return _registered(
+            Metric(measure.__name__, title, measure, unit, better, needs, order, words=words or {})
+        )
 
     return decorate
+
+
+def _registered(metric: Metric) -> Metric:
+    """Register a metric of this package under its name."""
+    module = (metric.compare or metric.measure).__module__
+    return METRICS.register(metric.name)(metric) if module.startswith(BUILT_IN) else metric
 
 
 def result_metric(
@@ -187,7 +195,7 @@ def result_metric(
             line = f"{title}: {percent(total)} ({details})"
             return Measurement(total, by_question=numbers, data=data, lines=(line,))
 
-        return Metric(name, title, measure, unit, better, (f"measured:{name}",), order, compare)
+        return _registered(Metric(name, title, measure, unit, better, (f"measured:{name}",), order, compare))
 
     return decorate
 

@@ -19,7 +19,7 @@ from tasks.documents.model import Table
 from tasks.scoring.build_report import by_grade
 from tasks.scoring.candidates import UNITS, Bill, CandidateSetup, bills_of, step_of
 from tasks.scoring.execution.judge_job import VOTING, Ballot
-from tasks.scoring.metric import METRICS, ScoredRun, metric
+from tasks.scoring.metric import ScoredRun, metric
 from tasks.scoring.report import Measurement, QuestionScore, Ratio, is_right
 from tasks.scoring.score import wilson
 
@@ -136,7 +136,6 @@ class CandidateScore:
         return majority_at_k(self.ballot, self.right, k) if self.ballot else 0.0
 
 
-@METRICS.register("candidates")
 @metric("Candidates", needs=("measured:candidates",), order=25)
 def candidates(run: ScoredRun) -> Measurement | None:
     """Report pass@k and majority@k for every k, selection and cost; None without candidates.
@@ -328,7 +327,6 @@ NAMES = {
 }
 
 
-@METRICS.register("selection")
 @metric("Selection", order=30, words=NAMES)
 def selection(run: ScoredRun) -> Measurement | None:
     """Report what a stage that selects between the two before it did, under the headline rule; None without one.

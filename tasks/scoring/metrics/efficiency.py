@@ -8,7 +8,7 @@ from typing import Any
 from tasks.core.wording import UNKNOWN
 from tasks.scoring.build_report import by_grade
 from tasks.scoring.execution.run_times import Measured, Timings, Trials
-from tasks.scoring.metric import METRICS, ScoredRun, metric
+from tasks.scoring.metric import ScoredRun, metric
 from tasks.scoring.report import Measurement, QuestionScore, Value
 
 REWARDS = ((2.0, 1.25), (1.0, 1.0), (0.5, 0.75), (0.25, 0.5))
@@ -49,7 +49,6 @@ SCORES: Mapping[str, tuple[str, Callable[[Sequence[float]], float]]] = {
 """Scores of run times: of which field of `Timings`, and how one follows from the ratios of an answer."""
 
 
-@METRICS.register("efficiency")
 @metric("Efficiency", unit="points", needs=("measured:efficiency",), order=70)
 def efficiency(run: ScoredRun) -> Measurement:
     """Report VES, R-VES and their variants, each as 100 times its mean over all questions, and by difficulty."""

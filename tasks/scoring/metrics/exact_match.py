@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tasks.core.wording import counts, percent, shorten
 from tasks.database.schema import Schema
 from tasks.documents.model import Table
-from tasks.scoring.metric import METRICS, ScoredRun, metric
+from tasks.scoring.metric import ScoredRun, metric
 from tasks.scoring.report import UNGRADED, Measurement, Ratio
 from tasks.sql.clauses import Clauses, clauses, grade
 from tasks.sql.spider_match import official_match
@@ -17,7 +17,6 @@ MAX_IDS = 10
 HARDNESS = ("easy", "medium", "hard", "extra")
 
 
-@METRICS.register("exact_match")
 @metric("Exact set match", needs=("exact_match",), order=50, words={"by_hardness": "of hardness"})
 def exact_match(run: ScoredRun) -> Measurement:
     """Match the final SQL of every question with its gold, as Spider does, in all and by the gold's hardness.
@@ -46,7 +45,6 @@ def exact_match(run: ScoredRun) -> Measurement:
     )
 
 
-@METRICS.register("exact_match_official")
 @metric("Exact set match, official parser", needs=("exact_match",), order=51)
 def exact_match_official(run: ScoredRun) -> Measurement:
     """Match as the official evaluator does (`tasks.sql.spider_match`): what it cannot read matches nothing."""

@@ -9,7 +9,7 @@ from tasks.core.outcome import NOT_SUBMITTED, TURN, StageRecord, split_label, tu
 from tasks.core.wording import DASH, counts, interval, money, number, percent, percent_and_counts, shorten
 from tasks.documents.model import Table
 from tasks.scoring.cost import total
-from tasks.scoring.metric import METRICS, ScoredRun, metric
+from tasks.scoring.metric import ScoredRun, metric
 from tasks.scoring.report import Measurement, QuestionScore, Ratio, Value, flips, is_right
 from tasks.scoring.score import wilson
 from tasks.sql.same_query import query_key
@@ -66,7 +66,6 @@ class Agent:
         return len(executed) - len(set(executed))
 
 
-@METRICS.register("turns")
 @metric("Turns", needs=(f"stage:{TURN}",), unit="questions", better=None, order=24)
 def turns(run: ScoredRun) -> Measurement | None:
     """Report the curve of execution accuracy over turns, with cost, tool errors, repetitions and lost answers.
