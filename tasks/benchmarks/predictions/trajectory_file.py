@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from tasks.backbone.endpoint.chat import usage_of
 from tasks.benchmarks.predictions import opentelemetry
 from tasks.benchmarks.predictions.formats import Format, PredictionEntry, PredictionFile, sql_or_none
 from tasks.benchmarks.predictions.trajectory import (
@@ -188,18 +189,6 @@ class _MessageCall(BaseModel):
     id: str | None = None
 
 
-class _Details(BaseModel):
-    cached_tokens: Tokens = None
-    reasoning_tokens: Tokens = None
-
-
-class _Usage(BaseModel):
-    prompt_tokens: Tokens = None
-    completion_tokens: Tokens = None
-    prompt_tokens_details: _Details | None = None
-    completion_tokens_details: _Details | None = None
-
-
 class MessageLine(BaseModel):
     """A message of the chat protocol; what else a framework writes in it is not read."""
 
@@ -208,7 +197,7 @@ class MessageLine(BaseModel):
     tool_calls: list[_MessageCall] | None = None
     tool_call_id: str | None = None
     error: bool | str | None = None
-    usage: _Usage | None = None
+    usage: dict[str, Any] | None = None
     model: str = ""
     cost_usd: Amount = None
     seconds: Amount = None
@@ -216,15 +205,7 @@ class MessageLine(BaseModel):
     @property
     def call(self) -> Call:
         """What is known of the call that gave the message."""
-        usage = self.usage or _Usage()
-        sent, received = usage.prompt_tokens_details, usage.completion_tokens_details
-        tokens = Usage(
-            usage.prompt_tokens,
-            sent.cached_tokens if sent else None,
-            usage.completion_tokens,
-            received.reasoning_tokens if received else None,
-        )
-        return known_call(self.model, tokens, self.seconds, self.cost_usd)
+        return known_call(self.model, usage_of(self.usage), self.seconds, self.cost_usd)
 
 
 class TrajectoryLine(_Line):

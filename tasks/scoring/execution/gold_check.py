@@ -109,15 +109,14 @@ async def check_golds(
     golds: Sequence[Gold],
     *,
     timeout_s: float,
-    broken: Mapping[str, str] | None = None,
-    on_check: Callable[[GoldCheck], None] | None = None,
+    broken: Mapping[str, str],
+    on_check: Callable[[GoldCheck], None],
 ) -> tuple[GoldCheck, ...]:
     """Run every gold once on each database of its suite and classify it, in file order.
 
     What is found is that of the first database, unless the gold does not run on another. `broken` are databases whose
     file is there but cannot be read, with the reason. `on_check` is called with each result.
     """
-    unreadable = broken or {}
     checks: dict[int, GoldCheck] = {}
     queue = iter(sorted(enumerate(golds), key=lambda numbered: numbered[1].database_id))
 
@@ -126,10 +125,9 @@ async def check_golds(
             check = GoldCheck(gold.id, gold.database_id, gold.sql, "missing_database")
             if gold.database_id in suites:
                 check = await _run_on_all(workers, suites[gold.database_id], check, timeout_s)
-            elif error := unreadable.get(gold.database_id):
+            elif error := broken.get(gold.database_id):
                 check = replace(check, found="unreadable_database", error=error)
-            if on_check:
-                on_check(check)
+            on_check(check)
             checks[number] = check
 
     await asyncio.gather(*(work() for _ in range(2 * workers.size)))
