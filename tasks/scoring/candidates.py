@@ -3,10 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tasks.backbone.pricing import cost
 from tasks.core.outcome import FAILED_ATTEMPT, TURN, StageRecord, split_label
 from tasks.scoring.cost import total as total_of
-from tasks.settings.backbone import Prices
 
 STEP = "candidate_"
 """Begins the names of the candidates' SQL beside those of a pipeline's steps: "candidate_1" and so on."""
@@ -46,17 +44,6 @@ UNITS = ("usd", "tokens", "calls")
 
 
 @dataclass(frozen=True, slots=True)
-class CandidateSetup:
-    """How the candidates of a run were made."""
-
-    n: int  # candidates per question
-    select: str  # how one of them was selected
-    # of the backbones that wrote them, in their turns; None where unknown
-    prices: tuple[Prices | None, ...] = (None,)
-    own_prices: Prices | None = None  # of the backbone that selected; None where unknown
-
-
-@dataclass(frozen=True, slots=True)
 class Bill:
     """Calls, their tokens (input and output) and their price, the cached ones as if they were paid; None: unknown."""
 
@@ -69,18 +56,15 @@ class Bill:
         return Bill(self.calls + other.calls, tokens, total_of([self.usd, other.usd]))
 
 
-def bills_of(records: Iterable[StageRecord], setup: CandidateSetup) -> tuple[Bill, Bill]:
+def bills_of(records: Iterable[StageRecord]) -> tuple[Bill, Bill]:
     """Return what writing the candidates of a question and what selecting cost, without failed attempts of a re-run."""
     written, selecting = Bill(), Bill()
     for record in records:
         if record.stage == FAILED_ATTEMPT:
             continue
-        candidate = split_label(record.label)[1]
-        prices = setup.own_prices if candidate is None else setup.prices[(candidate - 1) % len(setup.prices)]
         for call in record.rounds:
-            usd = call.cost_usd if call.cost_usd is not None and not call.cached else cost(call.usage, prices)
-            bill = Bill(1, total_of([call.usage.input, call.usage.output]), usd)
-            if candidate is None:
+            bill = Bill(1, total_of([call.usage.input, call.usage.output]), call.uncached_cost_usd)
+            if split_label(record.label)[1] is None:
                 selecting += bill
             else:
                 written += bill

@@ -12,7 +12,7 @@ from typing import Any
 
 from tasks.core.wording import and_more, counted, counts, percent, shorten
 from tasks.documents.model import Table
-from tasks.scoring.execution.rules import Cells, Row, comparable
+from tasks.scoring.execution.rules import Row, comparable_rows
 from tasks.scoring.metric import ScoredRun, metric, result_metric
 from tasks.scoring.report import Measurement, Ratio
 from tasks.sql.rewriting import SPIDER_OPERATORS, postprocessed
@@ -99,8 +99,8 @@ def soft_f1(gold: Sequence[Row], predicted: Sequence[Row]) -> float:
     """
     if not gold and not predicted:
         return 1.0
-    gold_rows = _distinct(gold)
-    predicted_rows = _distinct(predicted)
+    gold_rows = list(dict.fromkeys(comparable_rows(gold)))
+    predicted_rows = list(dict.fromkeys(comparable_rows(predicted)))
     shared = predicted_only = gold_only = 0.0
     for expected, row in zip(gold_rows, predicted_rows, strict=False):
         width = len(expected)
@@ -112,10 +112,6 @@ def soft_f1(gold: Sequence[Row], predicted: Sequence[Row]) -> float:
     precision = shared / (shared + predicted_only) if shared + predicted_only else 0.0
     recall = shared / (shared + gold_only) if shared + gold_only else 0.0
     return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
-
-
-def _distinct(rows: Sequence[Row]) -> list[Cells]:
-    return list(dict.fromkeys(tuple(comparable(cell) for cell in row) for row in rows))
 
 
 @dataclass(frozen=True, slots=True)
