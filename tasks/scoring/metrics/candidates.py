@@ -137,7 +137,7 @@ class CandidateScore:
         return majority_at_k(self.ballot, self.right, k) if self.ballot else 0.0
 
 
-@metric("Candidates", needs=("measured:candidates",), order=25)
+@metric("Candidates", order=25)
 def candidates(run: ScoredRun) -> Measurement | None:
     """Report pass@k and majority@k for every k, selection and cost; None without candidates.
 
@@ -145,10 +145,10 @@ def candidates(run: ScoredRun) -> Measurement | None:
     95 %, which for a mean of probabilities is wider than needed. Where candidates disagree, that is some are right and
     some are wrong, `selection` is the share of questions whose final answer is right.
     """
-    setup: CandidateSettings = run.measured["candidates"]
-    scores = {row.question.id: _score(row, run.rule, setup) for row in run.scored}
-    if setup.n == 1 or not scores:
+    setup: CandidateSettings | None = run.measured.get("candidates")
+    if setup is None or setup.n == 1 or not run.scored:
         return None
+    scores = {row.question.id: _score(row, run.rule, setup) for row in run.scored}
     questions = tuple(scores.values())
     curve = [_point(questions, k, setup) for k in range(1, setup.n + 1)]
     passed = [Ratio.of(point["pass"]) for point in curve]

@@ -49,10 +49,12 @@ SCORES: Mapping[str, tuple[str, Callable[[Sequence[float]], float]]] = {
 """Scores of run times: of which field of `Timings`, and how one follows from the ratios of an answer."""
 
 
-@metric("Efficiency", unit="points", needs=("measured:efficiency",), order=70)
-def efficiency(run: ScoredRun) -> Measurement:
+@metric("Efficiency", unit="points", order=70)
+def efficiency(run: ScoredRun) -> Measurement | None:
     """Report VES, R-VES and their variants, each as 100 times its mean over all questions, and by difficulty."""
-    measured: Measured = run.measured["efficiency"]
+    measured: Measured | None = run.measured.get("efficiency")
+    if measured is None:
+        return None
 
     def score(rows: Sequence[QuestionScore]) -> dict[str, Any]:
         timings = [measured.timings[row.question.id] for row in rows if row.question.id in measured.timings]

@@ -17,12 +17,14 @@ MAX_IDS = 10
 HARDNESS = ("easy", "medium", "hard", "extra")
 
 
-@metric("Exact set match", needs=("exact_match",), order=50, words={"by_hardness": "of hardness"})
-def exact_match(run: ScoredRun) -> Measurement:
+@metric("Exact set match", order=50, words={"by_hardness": "of hardness"})
+def exact_match(run: ScoredRun) -> Measurement | None:
     """Match the final SQL of every question with its gold, as Spider does, in all and by the gold's hardness.
 
     A question whose gold cannot be parsed matches nothing, and has no grade.
     """
+    if not run.exact_match:
+        return None
     compared = _compare_all(run)
     by_hardness = {
         name: Ratio(sum(matches), len(matches))
@@ -45,9 +47,11 @@ def exact_match(run: ScoredRun) -> Measurement:
     )
 
 
-@metric("Exact set match, official parser", needs=("exact_match",), order=51)
-def exact_match_official(run: ScoredRun) -> Measurement:
+@metric("Exact set match, official parser", order=51)
+def exact_match_official(run: ScoredRun) -> Measurement | None:
     """Match as the official evaluator does (`tasks.sql.spider_match`): what it cannot read matches nothing."""
+    if not run.exact_match:
+        return None
     compared = _compare_all(run)
     here = {name: match.officially for name, match in compared.items() if match.by_meaning}
     unread = [name for name, officially in here.items() if officially is None]

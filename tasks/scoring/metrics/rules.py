@@ -123,10 +123,12 @@ class SuiteRun:
     first_right: Mapping[str, bool]
 
 
-@metric("Test suite", needs=("measured:test_suite",), order=5)
-def test_suite(run: ScoredRun) -> Measurement:
+@metric("Test suite", order=5)
+def test_suite(run: ScoredRun) -> Measurement | None:
     """Report the number of databases, and the accuracy on the first one alone."""
-    suite: SuiteRun = run.measured["test_suite"]
+    suite: SuiteRun | None = run.measured.get("test_suite")
+    if suite is None:
+        return None
     sizes = sorted(suite.databases.values())
     alone = Ratio(sum(suite.first_right.get(row.question.id, False) for row in run.scored), len(run.scored))
     size = f"{sizes[0]:,}" if sizes[0] == sizes[-1] else f"{sizes[0]:,} to {sizes[-1]:,}"

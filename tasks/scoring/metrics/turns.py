@@ -66,7 +66,7 @@ class Agent:
         return len(executed) - len(set(executed))
 
 
-@metric("Turns", needs=(f"stage:{TURN}",), unit="questions", better=None, order=24)
+@metric("Turns", unit="questions", better=None, order=24)
 def turns(run: ScoredRun) -> Measurement | None:
     """Report the curve of execution accuracy over turns, with cost, tool errors, repetitions and lost answers.
 
@@ -79,7 +79,7 @@ def turns(run: ScoredRun) -> Measurement | None:
     agents = tuple(by_question.values())
     lengths = [len(agent.turns) for agent in agents]
     longest = max(lengths, default=0)
-    if not longest:  # every first turn failed
+    if not longest:  # no turn, or every first one failed
         return None
     mean_turns = Ratio(sum(lengths), len(agents))
     notes = (note for row in run.scored for note in row.outcome.notes if note.startswith(NOT_SUBMITTED))
