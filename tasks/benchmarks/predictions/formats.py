@@ -130,6 +130,7 @@ FORMATS: Mapping[Format, str] = {
     "table": "our own predictions.json",
     "folder": "Spider 2.0's submission: a folder with a file <question id>.sql per question",
 }
+_VALID = f"Formats: {'; '.join(FORMATS.values())}."
 NO_ANSWER = "SELECT no_answer"
 """Stands where there is no SQL, so that every question keeps its line or id.
 
@@ -169,7 +170,7 @@ def _read_folder(folder: Path, reading: Reading) -> PredictionFile:
     files = shown_files(folder, "*.sql")
     if not files:
         others = " Its CSV files are results, and only SQL is scored." if any(folder.glob("*.csv")) else ""
-        raise DataError(f"{folder} holds no file <question id>.sql.{others} {_valid()}")
+        raise DataError(f"{folder} holds no file <question id>.sql.{others} {_VALID}")
     texts = [read_text(file) for file in files]
     digest = hashlib.sha256("\0".join((*(file.name for file in files), *texts)).encode()).hexdigest()
     entries = (
@@ -186,10 +187,10 @@ def read_predictions(path: Path, reading: Reading | None = None) -> PredictionFi
         return _read_folder(path, reading)
     text = read_text(path)
     if not text.strip():
-        raise DataError(f"{path} is empty. {_valid()}")
+        raise DataError(f"{path} is empty. {_VALID}")
     kind, read = _read(path, text, reading)
     if not (entries := tuple(read)):
-        raise DataError(f"{path} holds no prediction. {_valid()}")
+        raise DataError(f"{path} holds no prediction. {_VALID}")
     return PredictionFile(path, kind, files_digest([path]), entries, reading)
 
 
@@ -201,7 +202,7 @@ def _read(path: Path, text: str, reading: Reading) -> tuple[Format, Iterator[Pre
     if start in "{[" and ending not in (".csv", ".tsv"):
         return _read_json(path, text, reading)
     if ending == ".json":
-        raise DataError(f"{path} is not JSON: it begins with {start!r}. {_valid()}")
+        raise DataError(f"{path} is not JSON: it begins with {start!r}. {_VALID}")
     head = text.split("\n", 1)[0].lower()
     if ending in (".csv", ".tsv") or (
         re.search(r"\b(question|instance)_id\b", head) and ("," in head or "\t" in head)
@@ -217,7 +218,7 @@ def _read_json(path: Path, text: str, reading: Reading) -> tuple[Format, Iterato
         if error.msg == "Extra data" and _is_object(text.lstrip().split("\n", 1)[0]):
             return "rows", _rows(json_line_rows(path), reading)
         place = f"line {error.lineno}, column {error.colno}"
-        raise DataError(f"{path} is not JSON: {error.msg} in {place}. {_valid()}") from None
+        raise DataError(f"{path} is not JSON: {error.msg} in {place}. {_VALID}") from None
     if isinstance(content, list):
         rows = (object_row(path, number, item) for number, item in enumerate(content))
         return "rows", _rows(rows, reading)
@@ -314,7 +315,3 @@ def _is_object(line: str) -> bool:
         return isinstance(parse_json(line), dict)
     except json.JSONDecodeError:
         return False
-
-
-def _valid() -> str:
-    return f"Formats: {'; '.join(FORMATS.values())}."

@@ -39,6 +39,7 @@ FORMATS: Mapping[Format, str] = {
     "trajectories": "JSON lines with question_id and turns, or messages (docs/agents.md)",
     "opentelemetry": "OpenTelemetry spans of the GenAI conventions as JSON, of an OTLP exporter or of the Python SDK",
 }
+_VALID = f"Formats: {'; '.join(FORMATS.values())}."
 MAX_BYTES = 2**30
 """Size of a file from which on it is not read."""
 
@@ -63,7 +64,7 @@ def read_trajectories(path: Path) -> TrajectoryFile:
             )
         objects = _objects(path)
         if (first := next(objects, None)) is None:
-            raise DataError(f"{path} holds no trajectory. {_valid()}")
+            raise DataError(f"{path} holds no trajectory. {_VALID}")
         file_format = _format(*first)
         rows = chain([first], objects)
         if file_format == "opentelemetry":
@@ -93,7 +94,7 @@ def _format(place: str, content: dict[str, Any]) -> Format:
     if "turns" in content or "messages" in content:
         return "trajectories"
     named = ", ".join(map(str, content)) or "nothing"
-    raise DataError(f"{place}: the object has {named[:200]}, but neither turns nor messages. {_valid()}")
+    raise DataError(f"{place}: the object has {named[:200]}, but neither turns nor messages. {_VALID}")
 
 
 def _objects(path: Path) -> Iterator[_Object]:
@@ -107,7 +108,7 @@ def _objects(path: Path) -> Iterator[_Object]:
         number, first = next(lines, (1, b""))
         first = first.removeprefix(BOM_UTF8)
         if not first.strip():
-            raise DataError(f"{path} is empty. {_valid()}")
+            raise DataError(f"{path} is empty. {_VALID}")
         begins = first.strip()
         if begins.endswith((b"{", b"[", b",", b":")) or (begins[:1] == b"[" and begins[-1:] != b"]"):
             yield from _parsed(path, number, b"".join((first, *file)))
@@ -126,18 +127,14 @@ def _parsed(path: Path, number: int, content: bytes) -> Iterator[_Object]:
     except json.JSONDecodeError as error:
         place = number + error.lineno - 1
         raise DataError(
-            f"{path}, line {place}: not JSON ({error.msg} in column {error.colno}). {_valid()}"
+            f"{path}, line {place}: not JSON ({error.msg} in column {error.colno}). {_VALID}"
         ) from None
     listed = isinstance(value, list)
     for position, item in enumerate(value if listed else [value]):
         where = f"{path}, line {number}" + (f", item {position} (from 0)" if listed else "")
         if not isinstance(item, dict):
-            raise DataError(f"{where}: must be an object, not {type(item).__name__}. {_valid()}")
+            raise DataError(f"{where}: must be an object, not {type(item).__name__}. {_VALID}")
         yield where, item
-
-
-def _valid() -> str:
-    return f"Formats: {'; '.join(FORMATS.values())}."
 
 
 class _Line(BaseModel):
@@ -155,7 +152,13 @@ class ToolCallLine(_Line):
     id: str = ""
 
 
-class _Cost(_Line):
+class TurnLine(_Line):
+    """A turn."""
+
+    text: str | None = None
+    tool_calls: tuple[ToolCallLine, ...] = Field(default=(), strict=False)
+    sql: str | None = None
+    submitted: bool | None = None
     model: str = ""
     input_tokens: Tokens = None
     cached_input_tokens: Tokens = None
@@ -166,17 +169,9 @@ class _Cost(_Line):
 
     @property
     def call(self) -> Call:
+        """What is known of its model call."""
         usage = Usage(self.input_tokens, self.cached_input_tokens, self.output_tokens, self.reasoning_tokens)
         return known_call(self.model, usage, self.seconds, self.cost_usd)
-
-
-class TurnLine(_Cost):
-    """A turn."""
-
-    text: str | None = None
-    tool_calls: tuple[ToolCallLine, ...] = Field(default=(), strict=False)
-    sql: str | None = None
-    submitted: bool | None = None
 
 
 class _Function(BaseModel):
