@@ -20,7 +20,7 @@ BUDGETS = {
     "flows/prefect": 2_614,
     "flows/runtime": 815,
     "tasks/backbone": 7_990,
-    "tasks/benchmarks": 3_818,
+    "tasks/benchmarks": 3_810,
     "tasks/core": 1_299,
     "tasks/database": 5_590,
     "tasks/documents": 1_478,
