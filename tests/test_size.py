@@ -13,27 +13,27 @@ SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 874,
     "flows/cli": 3_542,
-    "flows/evaluate": 7_169,
+    "flows/evaluate": 7_161,
     "flows/matrix": 1_180,
     "flows/pages": 1_498,
-    "flows/pipelines": 945,
+    "flows/pipelines": 946,
     "flows/prefect": 2_611,
     "flows/runtime": 831,
-    "tasks/backbone": 7_745,
-    "tasks/benchmarks": 3_967,
+    "tasks/backbone": 7_772,
+    "tasks/benchmarks": 3_810,
     "tasks/core": 1_299,
-    "tasks/database": 5_708,
+    "tasks/database": 5_590,
     "tasks/documents": 1_423,
     "tasks/pages": 3_065,
     "tasks/results": 7_449,
     "tasks/retrieval": 1_563,
-    "tasks/scoring": 5_474,
+    "tasks/scoring": 5_452,
     "tasks/settings": 2_154,
-    "tasks/sql": 2_410,
+    "tasks/sql": 2_364,
     "tasks/stages": 3_347,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 322
+MAX_MODULES = 320
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02

@@ -32,9 +32,10 @@ from tasks.core.registry import described
 from tasks.core.wording import counted
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.database.schema_text import render
+from tasks.database.schema_text import SchemaView
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.evaluation import QuestionSelection
+from tasks.settings.pipeline import PromptSettings
 
 MAX_QUERIES = 1_000
 """Queries that an agent may execute about one question."""
@@ -83,10 +84,8 @@ class AgentDatabase:
     @cached_property
     def schema(self) -> str:
         """Its tables as CREATE TABLE statements, with keys, descriptions of the columns and sample values."""
-        schema = self._database.schema
-        return render(
-            schema, "create_table", sample_rows=SAMPLES, foreign_keys=True, descriptions=True
-        ).schema
+        prompt = PromptSettings(schema_format="create_table", sample_rows=SAMPLES)
+        return SchemaView(self._database.schema, prompt, descriptions=True).render().schema
 
     @property
     def tables(self) -> Mapping[str, tuple[str, ...]]:

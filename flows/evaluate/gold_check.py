@@ -11,14 +11,20 @@ from flows.runtime.control import Progress
 from flows.runtime.folders import Folders
 from tasks.benchmarks.answer_keys import AnswerKey, KeyEntry
 from tasks.benchmarks.benchmark import Benchmark
-from tasks.benchmarks.gold_files import Golds, SplitName, read_golds
 from tasks.core.errors import DataError
 from tasks.core.records import Execution, Question
 from tasks.database.database import Database, open_database, product_of
 from tasks.database.dialects import SQLITE
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.execution.accuracy import Judge
-from tasks.scoring.execution.gold_check import GoldCheck, GoldReport, check_golds
+from tasks.scoring.execution.gold_check import (
+    GoldCheck,
+    GoldReport,
+    Golds,
+    SplitName,
+    check_golds,
+    read_golds,
+)
 from tasks.scoring.execution.rules import strict
 from tasks.scoring.execution.suite import judge_golds, open_suites
 from tasks.scoring.execution.undecided_golds import Decision, decide
@@ -179,11 +185,7 @@ async def _differing(
         whole = all(result.ok and len(result.rows) == result.row_count for result in (one, other))
         return whole and not strict(one.rows, other.rows, ordered=False)
 
-    checks = [
-        check
-        for check in report.checks
-        if check.found in ("rows", "empty") and check.database_id in originals
-    ]
+    checks = [check for check in report.finished if check.database_id in originals]
     results = await asyncio.gather(*map(differs, checks))
     return tuple(check.id for check, is_different in zip(checks, results, strict=True) if is_different)
 
@@ -192,7 +194,7 @@ async def _decisions(
     report: GoldReport, databases: Mapping[str, Database], judge: Judge, progress: Progress
 ) -> dict[str, Decision]:
     """Look at every gold that runs, with as many at a time as there are workers."""
-    checks = [check for check in report.checks if check.found in ("rows", "empty")]
+    checks = report.finished
     places = asyncio.Semaphore(2 * judge.workers.size)
     done = 0
 

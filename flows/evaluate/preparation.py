@@ -16,7 +16,7 @@ from flows.evaluate.demonstrations import (
 from flows.runtime.control import Progress
 from flows.runtime.folders import Folders
 from tasks.backbone.kind import check_backbone, kind_of
-from tasks.backbone.pricing import prices_for, why_unpriced
+from tasks.backbone.pricing import why_unpriced
 from tasks.backbone.recordings import read_recording
 from tasks.backbone.tiers import BATCH
 from tasks.benchmarks.benchmark import Benchmark
@@ -38,7 +38,6 @@ from tasks.results.mlflow.store import find_store
 from tasks.results.parameters import stored_settings
 from tasks.results.run_record import KINDS
 from tasks.results.warehouse.runs import Warehouse
-from tasks.scoring.candidates import CandidateSetup
 from tasks.scoring.linking import make_oracle
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.evaluation import EvaluationSettings
@@ -146,13 +145,6 @@ def check_candidates(settings: EvaluationSettings, *, sends_requests: bool = Tru
             f"for each candidate after the first, of {', '.join(get_args(SchemaFormat))}), "
             'or several backbones, "pipeline.candidates.backbones=[a, b]", each of which writes one.'
         )
-
-
-def candidate_setup(settings: EvaluationSettings) -> CandidateSetup:
-    """Return how many candidates there are, how one is selected, and what the backbones charge."""
-    candidates, writers = settings.pipeline.candidates, writer_settings(settings)
-    prices = tuple(prices_for(writer) for writer in writers.writers)
-    return CandidateSetup(candidates.n, candidates.select, prices, prices_for(writers.own))
 
 
 def check_different(

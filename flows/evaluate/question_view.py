@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from flows.evaluate.exchanges import Exchanges, read_exchanges
@@ -18,7 +18,7 @@ from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.results.run_record import JsonDocument, RunRecord, at, json_of
 from tasks.results.warehouse.views import Rows
-from tasks.scoring.execution.rules import RULES, GoldOrder, comparable_rows
+from tasks.scoring.execution.rules import RULES, comparable_rows
 from tasks.scoring.metrics.causes import classify
 from tasks.scoring.report import KeyVerdict, Opinion, QuestionScore, is_right
 from tasks.scoring.variants import Variant, find_variants
@@ -282,8 +282,8 @@ def _remark(view: QuestionView, dialect: str) -> str:
     same = view.gold.row_count == view.predicted.row_count
     if same and any(len(execution.rows) != execution.row_count for execution in executions):
         return ""  # the results were not read to their end, so they cannot be compared
-    order = GoldOrder(*astuple(ordering(view.score.gold_sql, dialect)))
-    equal = same and RULES[rule].matches(view.gold.rows, view.predicted.rows, order)
+    matches = RULES[rule].matches
+    equal = same and matches(view.gold.rows, view.predicted.rows, ordering(view.score.gold_sql, dialect))
     if equal == view.right:
         return ""
     differ = "are equal, and the answer is wrong" if equal else "differ, and the answer is right"

@@ -18,7 +18,7 @@ from tasks.benchmarks.databases import no_database, other_content
 from tasks.benchmarks.predictions.formats import PredictionFile, Reading, read_predictions
 from tasks.benchmarks.predictions.pairing import Predictions, pair, read_links
 from tasks.benchmarks.predictions.trajectory import outcome_of
-from tasks.benchmarks.predictions.trajectory_file import read_trajectories
+from tasks.benchmarks.predictions.trajectory_file import TrajectoryFile, read_trajectories
 from tasks.benchmarks.selection import select
 from tasks.core.errors import ConfigurationError, CrosscheckError, DataError, did_you_mean
 from tasks.core.outcome import Outcome
@@ -195,8 +195,8 @@ def run_score(settings: ScoreSettings, progress: Progress) -> RunRecord:
 
 def _select(settings: ScoreSettings, progress: Progress) -> Selected:
     # first: it takes no time, the benchmark may
-    turns_file = read_trajectories(settings.predictions) if settings.trajectories else None
-    file = turns_file.predictions if turns_file else read_predictions(settings.predictions, settings.reading)
+    path = settings.predictions
+    file = read_trajectories(path) if settings.trajectories else read_predictions(path, settings.reading)
     benchmark = settings.folders.benchmark(settings.benchmark, progress)
     if not benchmark.gold and not benchmark.results:
         raise DataError(
@@ -225,10 +225,8 @@ def _select(settings: ScoreSettings, progress: Progress) -> Selected:
     for note in other_content(benchmark, databases):
         progress.note(note)
     links = _links(settings.linking, benchmark, databases) if settings.linking else {}
-    by_id = {}
-    if turns_file:
-        for trajectory in turns_file.trajectories:
-            by_id[trajectory.question_id] = outcome_of(trajectory, turns_file.sha256)
+    trajectories = file.trajectories if isinstance(file, TrajectoryFile) else ()
+    by_id = {trajectory.question_id: outcome_of(trajectory, file.sha256) for trajectory in trajectories}
     outcomes = {}
     for question in questions:
         outcome = by_id.get(question.id) or Outcome(question.id, predictions.sqls.get(question.id))

@@ -14,7 +14,6 @@ from tasks.database.database import Database, dialect_named
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.schema import Schema
 from tasks.scoring.build_report import build_report
-from tasks.scoring.candidates import CandidateSetup
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.result_metrics import measure_results
 from tasks.scoring.execution.rules import RULES, SubsetGold
@@ -25,6 +24,7 @@ from tasks.scoring.linking import score_links
 from tasks.scoring.metric import METRICS, QuestionValue, ScoredRun, find_metrics, measure
 from tasks.scoring.metrics.rules import SuiteRun
 from tasks.scoring.report import NO_GOLD, Change, KeyVerdict, QuestionScore, Report, Verdict, is_right
+from tasks.settings.pipeline import CandidateSettings
 from tasks.sql.transpiling import Transpiled, transpile
 
 CHANGES: Mapping[str, Change] = {"replace": "replaced", "add": "added", "withdraw": "withdrawn"}
@@ -319,7 +319,7 @@ class Scorer:
         efficiency: Measured | None = None,
         *,
         link_all: bool = False,
-        candidates: CandidateSetup | None = None,
+        candidates: CandidateSettings | None = None,
     ) -> Report:
         """Return the report over all selected questions, with every metric.
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from flows.evaluate.exchanges import cached_exchange
 from flows.evaluate.pool import Answers, Score, answer_all
-from flows.evaluate.preparation import Preparation, candidate_setup
+from flows.evaluate.preparation import Preparation
 from flows.evaluate.runner import RerunSpec, Resources
 from flows.evaluate.scorer import Scorable, Scorer, check_keys
 from flows.prefect.artifacts import prefect_ui, show_result
@@ -260,7 +260,7 @@ class Session:
         report = self.scorer.report(
             efficiency,
             link_all=bool(self.preparation.schema_only),
-            candidates=candidate_setup(settings),
+            candidates=settings.pipeline.candidates,
         )
         seconds = time.monotonic() - self._started
         problem, recorded = await asyncio.gather(

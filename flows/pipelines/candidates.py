@@ -17,7 +17,8 @@ from tasks.core.errors import BackboneError
 from tasks.core.outcome import Candidate
 from tasks.core.records import Question
 from tasks.database.schema_text import SchemaView
-from tasks.scoring.candidates import Ballot, step_of
+from tasks.scoring.candidates import step_of
+from tasks.scoring.execution.judge_job import Ballot
 from tasks.settings.pipeline import CandidateSettings
 from tasks.sql.elements import resolved_elements
 from tasks.stages.candidates import (

@@ -209,12 +209,7 @@ def layout_of(name: str) -> Layout:
 def _identity(row: Row) -> str:
     """Return a question's id, under any of the names in use; without one, its position."""
     name = next((name for name in ID_NAMES if row.content.get(name) is not None), None)
-    if name is None:
-        return str(row.position)
-    value = row.content[name]
-    if isinstance(value, bool) or not isinstance(value, int | str) or not str(value).strip():
-        raise DataError(f'{row.place}: "{name}" must be a whole number or a text, not {value!r}.')
-    return str(value).strip()
+    return str(row.position) if name is None else row.identity(name)
 
 
 @LAYOUTS.register("bird-test")

@@ -70,6 +70,15 @@ class Row:
             raise DataError(f'{self.place}: "{key}" must be a text, not {type(value).__name__}.')
         return value if value is None else storable(value)
 
+    def identity(self, key: str) -> str:
+        """Return the id of a question under `key`: a text, or a whole number as text."""
+        value = self.content[key]
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int | str) or not str(value).strip():
+            raise DataError(f'{self.place}: "{key}" must be a whole number or a text, not {value!r}.')
+        return str(value).strip()
+
     def folder_name(self, key: str) -> str:
         """Return the text under `key`, which also has to be the name of a folder."""
         name = self.text([key])
@@ -119,10 +128,15 @@ def json_rows(path: Path) -> Iterator[Row]:
     if not isinstance(content, list):
         raise DataError(f"{path} must hold a list of objects, not {type(content).__name__}.")
     for position, item in enumerate(content):
-        if not isinstance(item, dict):
-            kind = type(item).__name__
-            raise DataError(f"{path}, item {position} (from 0): must be an object, not {kind}.")
-        yield Row(path, position, item)
+        yield object_row(path, position, item)
+
+
+def object_row(path: Path, position: int, content: Any, line: int | None = None) -> Row:
+    """Return an object that stands at a position in a file, from 0, and on a line, from 1."""
+    if not isinstance(content, dict):
+        where = Row(path, position, {}, line).where
+        raise DataError(f"{path}, {where}: must be an object, not {type(content).__name__}.")
+    return Row(path, position, content, line)
 
 
 def json_line_rows(path: Path) -> Iterator[Row]:
@@ -134,10 +148,7 @@ def json_line_rows(path: Path) -> Iterator[Row]:
             content = parse_json(line)
         except json.JSONDecodeError as error:
             raise DataError(f"{path}, line {position + 1}: not JSON ({error.msg}).") from None
-        if not isinstance(content, dict):
-            kind = type(content).__name__
-            raise DataError(f"{path}, line {position + 1}: must be an object, not {kind}.")
-        yield Row(path, position, content, position + 1)
+        yield object_row(path, position, content, position + 1)
 
 
 def files_digest(paths: Sequence[Path]) -> str:
@@ -202,11 +213,7 @@ def read_objects(path: Path) -> Iterator[Row]:
     """Yield the objects of a file, their keys made plain; the form follows from the file's ending."""
     ending = path.suffix.lower()
     if ending in (".csv", ".tsv"):
-        header, lines = read_csv_table(path, read_text(path))
-        rows: Iterator[Row] = (
-            Row(path, position, dict(zip(header, cells, strict=True)), line)
-            for position, (line, cells) in enumerate(lines.items())
-        )
+        rows = csv_rows(path)
     elif ending in (".jsonl", ".ndjson"):
         rows = json_line_rows(path)
     elif ending == ".json":
@@ -215,6 +222,13 @@ def read_objects(path: Path) -> Iterator[Row]:
         raise DataError(f"{path}: the name must end in .csv, .tsv, .jsonl or .json, by which it is read.")
     for row in rows:
         yield replace(row, content={plain_name(key): value for key, value in row.content.items()})
+
+
+def csv_rows(path: Path) -> Iterator[Row]:
+    """Yield the rows of a CSV or TSV file as objects, by the names in its header."""
+    header, lines = read_csv_table(path, read_text(path))
+    for position, (line, cells) in enumerate(lines.items()):
+        yield Row(path, position, dict(zip(header, cells, strict=True)), line)
 
 
 def read_csv_table(path: Path, text: str) -> tuple[list[str], dict[int, list[str]]]:

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 from tasks.core.records import ColumnValues, Link
 from tasks.database.dialects import quoted, quoted_if_needed, words_of
 from tasks.database.schema import Column, ForeignKey, Schema, Table
-from tasks.settings.pipeline import PromptSettings, SchemaFormat
+from tasks.settings.pipeline import PromptSettings
 
 MAX_VALUE_CHARACTERS = 100
 """Characters of a value that are shown, unless the settings say otherwise."""
@@ -74,15 +74,40 @@ class SchemaView:
         return self.schema.dialect_name
 
     def render(self) -> PromptParts:
-        """Return the parts of a prompt that show the schema."""
-        return render(
-            self.schema,
-            self.prompt.schema_format,
-            sample_rows=self.prompt.sample_rows,
-            foreign_keys=self.prompt.foreign_keys,
-            descriptions=self.descriptions,
-            longest_value=self.prompt.longest_value,
+        """Return the parts of a prompt that show the schema; no more rows than the schema was read with."""
+        schema, rows, longest = self.schema, self.prompt.sample_rows, self.prompt.longest_value
+        keys = schema.foreign_keys if self.prompt.foreign_keys else ()
+        described = _lines(_comment_descriptions(schema)) if self.descriptions else ""
+        sampled = any(column.samples[:rows] for table in schema.tables for column in table.columns)
+        style = self.prompt.schema_format
+        if style == "comment":
+            return PromptParts(
+                _lines(_comment_line(table, schema.dialect) for table in schema.tables),
+                _lines(_comment_samples(schema, rows, longest)),
+                _lines(_comment_key(key, schema.dialect) for key in keys),
+                described,
+                sampled,
+            )
+        if style == "values":
+
+            def in_quotes(name: str) -> str:
+                return quoted(name, schema.dialect)
+
+            return PromptParts(
+                _lines(_values_line(table, rows, schema.dialect, longest) for table in schema.tables),
+                foreign_keys=_lines(_equations(key, in_quotes, " = ") for key in keys),
+                descriptions=described,
+                sampled=sampled,
+            )
+        sampled_schema = schema.with_samples(
+            lambda _, column: tuple(literal(value, longest) for value in column.samples[:rows])
         )
+        if style == "m_schema":
+            lines = _m_schema(sampled_schema, keys, descriptions=self.descriptions)
+        else:
+            ddl = _OmniSqlDdl if style == "omnisql" else _Ddl
+            lines = ddl(sampled_schema, self.descriptions).lines(keys)
+        return PromptParts(_lines(lines), sampled=sampled)
 
     def reduced_to(self, link: Link) -> "SchemaView":
         """Return the view of the link's tables and columns only; of everything where the link is empty."""
@@ -100,60 +125,6 @@ class SchemaView:
         """Return the view of a schema with other samples, of which so many are shown per column."""
         prompt = self.prompt.model_copy(update={"sample_rows": per_column})
         return replace(self, schema=schema, prompt=prompt, common=self.common and not per_column)
-
-
-def render(
-    schema: Schema,
-    style: SchemaFormat,
-    *,
-    sample_rows: int,
-    foreign_keys: bool,
-    descriptions: bool,
-    longest_value: int = MAX_VALUE_CHARACTERS,
-) -> PromptParts:
-    """Return a schema as text.
-
-    Args:
-        schema: the full schema, or one reduced to a link.
-        style: the format.
-        sample_rows: rows shown; no more than the schema was read with.
-        foreign_keys: show foreign keys.
-        descriptions: show descriptions of columns, and what their values mean.
-        longest_value: characters of a sample value that are shown; a longer one is cut.
-    """
-    keys = schema.foreign_keys if foreign_keys else ()
-    described = _lines(_comment_descriptions(schema)) if descriptions else ""
-    sampled = any(column.samples[:sample_rows] for table in schema.tables for column in table.columns)
-    if style == "comment":
-        return PromptParts(
-            _lines(_comment_line(table, schema.dialect) for table in schema.tables),
-            _lines(_comment_samples(schema, sample_rows, longest_value)),
-            _lines(_comment_key(key, schema.dialect) for key in keys),
-            described,
-            sampled,
-        )
-    if style == "values":
-
-        def in_quotes(name: str) -> str:
-            return quoted(name, schema.dialect)
-
-        return PromptParts(
-            _lines(
-                _values_line(table, sample_rows, schema.dialect, longest_value) for table in schema.tables
-            ),
-            foreign_keys=_lines(_equations(key, in_quotes, " = ") for key in keys),
-            descriptions=described,
-            sampled=sampled,
-        )
-    sampled_schema = schema.with_samples(
-        lambda _, column: tuple(literal(v, longest_value) for v in column.samples[:sample_rows])
-    )
-    if style == "m_schema":
-        lines = _m_schema(sampled_schema, keys, descriptions=descriptions)
-    else:
-        ddl = _OmniSqlDdl if style == "omnisql" else _Ddl
-        lines = ddl(sampled_schema, descriptions).lines(keys)
-    return PromptParts(_lines(lines), sampled=sampled)
 
 
 def literal(value: Any, longest: int = MAX_VALUE_CHARACTERS) -> str:

@@ -1,25 +1,16 @@
-"""Candidates: several answers of a pipeline to one question; names, results, vote, and their cost."""
+"""Candidates: several answers of a pipeline to one question; their names, and what they cost."""
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import chain
 
-from tasks.backbone.pricing import cost
 from tasks.core.outcome import FAILED_ATTEMPT, TURN, StageRecord, split_label
 from tasks.scoring.cost import total as total_of
-from tasks.settings.backbone import Prices
 
 STEP = "candidate_"
 """Begins the names of the candidates' SQL beside those of a pipeline's steps: "candidate_1" and so on."""
 
 COMPARING = "compare_candidates"
 """Stage that compares two candidates, up to thousands of times per question."""
-
-VOTING = 3
-"""Class of the candidates whose votes are counted: those that return rows."""
-
-_CLASSES = {"no_answer": 0, "error": 1, "timeout": 1, "too_large": 1, "empty": 2, "ok": VOTING}
 
 
 def step_of(number: int) -> str:
@@ -48,59 +39,8 @@ def bill_line(label: str) -> str:
     return TURN if line.startswith(f"{TURN} ") else line
 
 
-@dataclass(frozen=True, slots=True)
-class Ballot:
-    """The results of the candidates of one question, and which of them are equal."""
-
-    # per candidate "ok", "empty", "error", "timeout", "too_large", or "no_answer" without a SQL
-    statuses: tuple[str, ...]
-    # per candidate the index of the first candidate with an equal result; its own where it is the first, or where its
-    # SQL has no result
-    leaders: tuple[int, ...]
-
-    @property
-    def classes(self) -> tuple[int, ...]:
-        """Rank of each candidate's status: rows before no rows, no rows before a failing SQL, that before none."""
-        return tuple(_CLASSES[status] for status in self.statuses)
-
-    def winner(self, among: Iterable[int] | None = None) -> int:
-        """Return the index of the candidate that the vote chooses, of some candidates; None: of all.
-
-        The largest group of equal results wins. Groups of one size: the one whose first candidate came first. Results
-        without rows come behind all others, SQL that fails behind these, however many they are. Of the chosen group
-        the first candidate is taken.
-        """
-        voters = range(len(self.leaders)) if among is None else tuple(among)
-        classes = self.classes
-        votes = Counter(self.leaders[voter] for voter in voters if classes[voter] == VOTING)
-        return max(voters, key=lambda voter: (classes[voter], votes[self.leaders[voter]], -voter))
-
-    @property
-    def contenders(self) -> tuple[tuple[int, ...], ...]:
-        """Candidates with equal results, the group that the vote prefers first; without SQL that fails."""
-        groups: dict[int, tuple[int, ...]] = {}
-        for candidate, leader in enumerate(self.leaders):
-            if self.statuses[candidate] in ("ok", "empty"):
-                groups[leader] = (*groups.get(leader, ()), candidate)
-        ranked = []
-        while groups:
-            ranked.append(groups.pop(self.leaders[self.winner(chain(*groups.values()))]))
-        return tuple(ranked)
-
-
 UNITS = ("usd", "tokens", "calls")
 """Units of what candidates cost, the most telling first."""
-
-
-@dataclass(frozen=True, slots=True)
-class CandidateSetup:
-    """How the candidates of a run were made."""
-
-    n: int  # candidates per question
-    select: str  # how one of them was selected
-    # of the backbones that wrote them, in their turns; None where unknown
-    prices: tuple[Prices | None, ...] = (None,)
-    own_prices: Prices | None = None  # of the backbone that selected; None where unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,18 +56,15 @@ class Bill:
         return Bill(self.calls + other.calls, tokens, total_of([self.usd, other.usd]))
 
 
-def bills_of(records: Iterable[StageRecord], setup: CandidateSetup) -> tuple[Bill, Bill]:
+def bills_of(records: Iterable[StageRecord]) -> tuple[Bill, Bill]:
     """Return what writing the candidates of a question and what selecting cost, without failed attempts of a re-run."""
     written, selecting = Bill(), Bill()
     for record in records:
         if record.stage == FAILED_ATTEMPT:
             continue
-        candidate = split_label(record.label)[1]
-        prices = setup.own_prices if candidate is None else setup.prices[(candidate - 1) % len(setup.prices)]
         for call in record.rounds:
-            usd = call.cost_usd if call.cost_usd is not None and not call.cached else cost(call.usage, prices)
-            bill = Bill(1, total_of([call.usage.input, call.usage.output]), usd)
-            if candidate is None:
+            bill = Bill(1, total_of([call.usage.input, call.usage.output]), call.uncached_cost_usd)
+            if split_label(record.label)[1] is None:
                 selecting += bill
             else:
                 written += bill

@@ -40,8 +40,7 @@ def gold_link(gold_sql: str, schema: Schema) -> Link:
 
 def gold_entities(gold_sql: str, schema: Schema) -> Entities:
     """Return the tables that the gold reads and the columns that it uses otherwise than to join."""
-    used = used_elements(gold_sql, schema)
-    return Entities(used.tables, used.columns)
+    return used_elements(gold_sql, schema)
 
 
 def gold_skeleton(gold_sql: str, dialect: str) -> ParsedSkeleton:

@@ -1,6 +1,5 @@
-"""How a metric is declared: one function with its title, unit, which way is better, and what it needs.
+"""How a metric is declared: one function with its title, unit, and which way is better.
 
-    @METRICS.register("sql_length")  # built-in metrics only: a module of tasks/scoring/metrics
     @metric("Length of the SQL", unit="characters", better="lower")
     def sql_length(run: ScoredRun) -> Measurement:
         lengths = {row.question.id: len(row.outcome.sql or "") for row in run.scored}
@@ -71,15 +70,6 @@ class ScoredRun:
         """The scored questions: the denominator of every share of "all"."""
         return tuple(row for row in self.report.rows if row.executable)
 
-    def has(self, need: str) -> bool:
-        """Return whether the run has what a metric needs (see `Metric.needs`)."""
-        kind, _, name = need.partition(":")
-        if kind == "stage":
-            return any(record.stage.endswith(name) for row in self.scored for record in row.outcome.stages)
-        if kind == "measured":
-            return name in self.measured
-        return {"schemas": bool(self.schemas), "exact_match": self.exact_match}[kind]
-
 
 @dataclass(frozen=True, slots=True)
 class Metric:
@@ -90,9 +80,6 @@ class Metric:
     measure: Callable[[ScoredRun], Measurement | None]  # computes it; None: it does not apply to this run
     unit: str = SHARE  # one of `UNITS`
     better: Better = "higher"  # which way is better; None where neither is
-    # what the run must have, else the metric is unknown: "schemas", "exact_match", "stage:selection" (a stage whose
-    # name ends so), "measured:soft_f1" (executed for this metric on request)
-    needs: tuple[str, ...] = ()
     order: int = 100  # place in the summary; those of lower order come first
     # computes one question's value from the rows of the gold and of the final SQL, inside a worker; None where no
     # result is needed
@@ -101,9 +88,7 @@ class Metric:
     words: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, run: ScoredRun) -> Measurement | None:
-        """Compute the metric; None where the run lacks what it needs."""
-        if not all(run.has(need) for need in self.needs):
-            return None
+        """Compute the metric; None where it does not apply."""
         measurement = self.measure(run)
         if measurement is None:
             return None
@@ -140,7 +125,8 @@ def _check_unit(unit: str) -> None:
         )
 
 
-METRICS: Registry[Metric] = Registry("metric", package="tasks.scoring.metrics", group="crosscheck.metrics")
+BUILT_IN = "tasks.scoring.metrics"
+METRICS: Registry[Metric] = Registry("metric", package=BUILT_IN, group="crosscheck.metrics")
 
 
 def metric(
@@ -148,7 +134,6 @@ def metric(
     *,
     unit: str = SHARE,
     better: Better = "higher",
-    needs: tuple[str, ...] = (),
     order: int = 100,
     words: Mapping[str, str] | None = None,
 ) -> Callable[[Callable[[ScoredRun], Measurement | None]], Metric]:
@@ -156,9 +141,15 @@ def metric(
     _check_unit(unit)
 
     def decorate(measure: Callable[[ScoredRun], Measurement | None]) -> Metric:
-        return Metric(measure.__name__, title, measure, unit, better, needs, order, words=words or {})
+        return _registered(Metric(measure.__name__, title, measure, unit, better, order, words=words or {}))
 
     return decorate
+
+
+def _registered(metric: Metric) -> Metric:
+    """Register a metric of this package under its name."""
+    module = (metric.compare or metric.measure).__module__
+    return METRICS.register(metric.name)(metric) if module.startswith(BUILT_IN) else metric
 
 
 def result_metric(
@@ -174,8 +165,10 @@ def result_metric(
     def decorate(compare: Compare) -> Metric:
         name = compare.__name__
 
-        def measure(run: ScoredRun) -> Measurement:
-            values: Mapping[str, QuestionValue] = run.measured[name]
+        def measure(run: ScoredRun) -> Measurement | None:
+            values: Mapping[str, QuestionValue] | None = run.measured.get(name)
+            if values is None:
+                return None
             if failed := [value for value in values.values() if isinstance(value, str)]:
                 return _failed(title, failed[0])
             numbers = {key: value for key, value in values.items() if not isinstance(value, str)}
@@ -187,7 +180,7 @@ def result_metric(
             line = f"{title}: {percent(total)} ({details})"
             return Measurement(total, by_question=numbers, data=data, lines=(line,))
 
-        return Metric(name, title, measure, unit, better, (f"measured:{name}",), order, compare)
+        return _registered(Metric(name, title, measure, unit, better, order, compare))
 
     return decorate
 

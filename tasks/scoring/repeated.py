@@ -22,11 +22,10 @@ UNCERTAINTY = 0.001
 """Part of a level that is spent on the uncertainty of a measured flip rate."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RepeatedTest(Conclusion):
-    """What several runs of A and of B answer differently, and how likely that is by chance."""
+    """What several runs of A and of B answer differently, and how likely that is by chance (sign-flip test)."""
 
-    questions: int  # questions that every run scored
     # runs_a, runs_b: runs of each
     runs_a: int
     runs_b: int
@@ -35,13 +34,6 @@ class RepeatedTest(Conclusion):
     mean_b: float
     better_on: int  # questions that B has right more often than A, relative to the number of runs
     worse_on: int  # questions that B has right less often
-    p_value: float  # exact two-sided sign-flip test over questions
-    # low, high: bootstrap interval of the difference, drawn by questions, as shares
-    low: float
-    high: float
-    confidence: float  # of the interval
-    # why no side is better, whatever the test finds, as a sentence; "" where the test decides
-    not_ranked: str = ""
 
     @computed_field
     @property
@@ -55,14 +47,13 @@ class RepeatedTest(Conclusion):
         return self.better_on + self.worse_on
 
     @property
-    def reason(self) -> str:
-        """Reason of the conclusion, with its numbers."""
-        numbers = (
+    def numbers(self) -> str:
+        """Interval, questions on which the sides differ, and p."""
+        return (
             f"{points(self.difference)} points ({100 * self.confidence:g} % interval {points(self.low)} to "
             f"{points(self.high)}), {self.better_on:,} questions more often right in B and {self.worse_on:,} less "
             f"often, of {self.questions:,}; p = {p_value(self.p_value)} (sign-flip test over questions)."
         )
-        return f"{self.not_ranked} {numbers}".strip()
 
 
 def compare_repeated(

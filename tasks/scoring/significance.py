@@ -22,15 +22,18 @@ _GRID = 64
 _PRECISION = 1e-4
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Conclusion:
-    """What follows from a test of B against A. A test has the fields that are named here, and `difference`."""
+    """What follows from a test of B against A."""
 
-    __slots__ = ()
-
-    p_value: float  # two-sided
-    confidence: float  # of the interval of the difference
+    questions: int  # questions that every run scored
+    p_value: float  # of an exact two-sided test that neither is better
+    # low, high: bootstrap interval of the difference B - A, drawn by questions, as shares
+    low: float
+    high: float
+    confidence: float  # of the interval
     # why neither is better, whatever the test finds, as a sentence; "" where the test decides
-    not_ranked: str
+    not_ranked: str = ""
 
     @property
     def difference(self) -> float:
@@ -43,9 +46,14 @@ class Conclusion:
         raise NotImplementedError
 
     @property
+    def numbers(self) -> str:
+        """The numbers of the test, in a sentence."""
+        raise NotImplementedError
+
+    @property
     def reason(self) -> str:
         """Reason of the conclusion, with its numbers."""
-        raise NotImplementedError
+        return f"{self.not_ranked} {self.numbers}".strip()
 
     @property
     def names(self) -> tuple[str, str]:
@@ -90,26 +98,18 @@ class Conclusion:
         return f"{self.headline}: {self.reason}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PairedTest(Conclusion):
-    """What two runs answer differently, B against A, and how likely that is by chance."""
+    """What two runs answer differently, B against A, and how likely that is by chance (exact McNemar test)."""
 
-    questions: int  # questions that both runs scored
     # right_a, right_b: right answers of each
     right_a: int
     right_b: int
     fixed: tuple[str, ...]  # ids that are wrong in A and right in B
     broken: tuple[str, ...]  # ids that are right in A and wrong in B
-    p_value: float  # exact two-sided McNemar test that fixing and breaking are equally likely
-    # low, high: bootstrap interval of the difference B - A, as shares
-    low: float
-    high: float
-    confidence: float  # of the interval
     # only_a, only_b: ids that only one of the runs scored, left out
     only_a: tuple[str, ...] = ()
     only_b: tuple[str, ...] = ()
-    # why no run is better, whatever the test finds, as a sentence; "" where the test decides
-    not_ranked: str = ""
     # name_a, name_b: what the runs are called in the conclusion
     name_a: str = "A"
     name_b: str = "B"
@@ -143,12 +143,8 @@ class PairedTest(Conclusion):
         return self.questions - self.right_a - len(self.fixed)
 
     @property
-    def reason(self) -> str:
-        """Reason of the conclusion, with its numbers."""
-        return f"{self.not_ranked} {self._numbers}".strip()
-
-    @property
-    def _numbers(self) -> str:
+    def numbers(self) -> str:
+        """Interval, fixed and broken questions, and p."""
         if not self.differing:
             return (
                 f"both runs are right on the same {self.both_right:,} and wrong on the same {self.both_wrong:,} of "

@@ -195,20 +195,12 @@ class _Reader:
         scope = _Scope.of(tree, self.schema, outer)
         group = tree.args.get("group")
         kinds = [" ".join(filter(None, (j.args.get("method"), j.side, _kind(j)))).lower() for j in joins]
-        on = [self._conditions(join.args.get("on"), scope) for join in joins]
+        on = [condition for join in joins if (condition := join.args.get("on"))]
         return Clauses(
             select=tuple(self._term(item, scope) for item in tree.expressions),
             tables=tuple(self._source(source, outer) for source in _sources(tree)),
             joins=tuple(kind for kind in kinds if kind),
-            on=Conditions(
-                tuple(term for part in on for term in part.terms),
-                # several joins' conditions all hold
-                tuple(
-                    c
-                    for i, part in enumerate(p for p in on if p.terms)
-                    for c in (*["and"] * (i > 0), *part.connectors)
-                ),
-            ),
+            on=self._conditions(exp.and_(*on) if on else None, scope),
             where=self._clause(tree, "where", scope),
             group=tuple(self._term(item, scope) for item in group.expressions) if group else (),
             having=self._clause(tree, "having", scope),
@@ -231,7 +223,7 @@ class _Reader:
             return ()
         return tuple((self._term(o.this, scope), bool(o.args.get("desc"))) for o in order.expressions)
 
-    def _conditions(self, tree: "exp.Expression | None", scope: _Scope) -> Conditions:
+    def _conditions(self, tree: "exp.Expr | None", scope: _Scope) -> Conditions:
         if tree is None:
             return Conditions()
         while isinstance(tree, exp.Paren):
@@ -241,7 +233,7 @@ class _Reader:
             return Conditions(left.terms + right.terms, (*left.connectors, tree.key, *right.connectors))
         return Conditions((self._condition(tree, scope),))
 
-    def _condition(self, tree: "exp.Expression", scope: _Scope) -> Condition:
+    def _condition(self, tree: "exp.Expr", scope: _Scope) -> Condition:
         negated = False
         while isinstance(tree, exp.Not | exp.Paren):
             negated ^= isinstance(tree, exp.Not)
@@ -261,13 +253,13 @@ class _Reader:
                 left = Term(", ".join(sorted(names)))
         return Condition(negated, tree.key, left, nested)
 
-    def _term(self, tree: "exp.Expression", scope: _Scope) -> Term:
+    def _term(self, tree: "exp.Expr", scope: _Scope) -> Term:
         aggregated = any(
             isinstance(node, exp.AggFunc) for node in tree.walk(prune=lambda n: isinstance(n, exp.Query))
         )
         return Term(self._text(tree, scope), aggregated)
 
-    def _text(self, tree: "exp.Expression", scope: _Scope) -> str:
+    def _text(self, tree: "exp.Expr", scope: _Scope) -> str:
         if isinstance(tree, exp.Column):
             return "*" if isinstance(tree.this, exp.Star) else scope.name(tree) or tree.name.lower()
         if isinstance(tree, exp.Star):

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+from tasks.core.dac_records import Entities
 from tasks.core.records import ColumnName
 from tasks.database.schema import Schema
 from tasks.settings.stages import Match
@@ -15,14 +15,9 @@ from tasks.sql.resolution import Home, resolve
 GoldElements = Literal["cross", "resolved"]
 
 
-@dataclass(frozen=True, slots=True)
-class Elements:
-    """Tables and columns of a SQL, in schema order, spelled as the database spells them."""
-
-    tables: tuple[str, ...]  # tables of the schema that the SQL reads
-    columns: tuple[ColumnName, ...]  # columns of the schema that the SQL names
-    # why this is only a guess, "" normally: the SQL could not be parsed, so the names were searched for in its text
-    reason: str = ""
+Elements = Entities
+"""Tables of the schema that a SQL reads, and columns that it names. Of a SQL that cannot be parsed it is a guess: the
+names that are found in its text."""
 
 
 def elements(sql: str, schema: Schema, definition: GoldElements = "cross") -> Elements:
@@ -41,11 +36,11 @@ def cross_elements(sql: str, schema: Schema) -> Elements:
     >>> [str(c) for c in cross_elements("SELECT a.id FROM a JOIN b ON x = 1", schema).columns]
     ['a.id', 'a.x', 'b.id']
     """
-    parsed = parse(sql, schema.dialect)
-    if parsed.tree is None:
-        return _by_words(sql, schema, parsed.reason)
-    tables = {node.name.lower() for node in parsed.tree.find_all(exp.Table)}
-    columns = {node.name.lower() for node in parsed.tree.find_all(exp.Column)}
+    tree = parse(sql, schema.dialect).tree
+    if tree is None:
+        return _by_words(sql, schema)
+    tables = {node.name.lower() for node in tree.find_all(exp.Table)}
+    columns = {node.name.lower() for node in tree.find_all(exp.Column)}
     return _in_schema_order(schema, tables, {(table, column) for table in tables for column in columns})
 
 
@@ -63,12 +58,10 @@ def resolved_elements(sql: str, schema: Schema) -> Elements:
     >>> [str(c) for c in resolved_elements("SELECT t.id FROM a AS t JOIN b ON x = 1", schema).columns]
     ['a.id', 'a.x']
     """
-    parsed = parse(sql, schema.dialect)
-    if not isinstance(parsed.tree, exp.Query):
-        return _by_words(sql, schema, parsed.reason or "not a query")
-    resolution = resolve(parsed.tree, schema)
+    tree = parse(sql, schema.dialect).tree
+    resolution = resolve(tree, schema) if isinstance(tree, exp.Query) else None
     if resolution is None:
-        return _by_words(sql, schema, "the same alias is used for two tables")
+        return _by_words(sql, schema)
     columns = {home for _, home in resolution.columns if home is not None}
     return _in_schema_order(schema, resolution.tables, columns.union(resolution.using))
 
@@ -81,7 +74,7 @@ def used_elements(sql: str, schema: Schema) -> Elements:
     does something else counts. To join is to be in USING, in a condition of ON that joins two sources
     (`ON a.id = b.id`, but not `AND b.kind = 'x'`), or in an equality of two sources' columns in WHERE.
 
-    A query that cannot be parsed is searched for names, and `reason` says so, as in `resolved_elements`.
+    A query that cannot be parsed is searched for names, as in `resolved_elements`.
 
     >>> from tasks.database.schema import Column, Table
     >>> schema = Schema("d", (Table("a", (Column("id"), Column("x"))), Table("b", (Column("id"),))), dialect="sqlite")
@@ -117,24 +110,21 @@ def columns_mentioned(sql: str, schema: Schema, match: Match) -> tuple[ColumnNam
     return tuple(c for c in schema.column_names if hits[c.column.lower()])
 
 
-def _by_words(sql: str, schema: Schema, reason: str) -> Elements:
+def _by_words(sql: str, schema: Schema) -> Elements:
     tables = {t.name.lower() for t in schema.tables if mentions_word(sql, t.name)}
     columns = {
         (name.table.lower(), name.column.lower())
         for name in schema.column_names
         if name.table.lower() in tables and mentions_word(sql, name.column)
     }
-    return _in_schema_order(schema, tables, columns, reason)
+    return _in_schema_order(schema, tables, columns)
 
 
-def _in_schema_order(
-    schema: Schema, tables: Iterable[str], columns: set[tuple[str, str]], reason: str = ""
-) -> Elements:
+def _in_schema_order(schema: Schema, tables: Iterable[str], columns: set[tuple[str, str]]) -> Elements:
     named = set(tables)
     return Elements(
         tuple(t.name for t in schema.tables if t.name.lower() in named),
         tuple(n for n in schema.column_names if (n.table.lower(), n.column.lower()) in columns),
-        reason,
     )
 
 

@@ -121,8 +121,8 @@ def _operands(expression: "exp.Expr") -> "list[exp.Expr]":
 class Ordering:
     """Where a query has ORDER BY; one in a window or an aggregate orders no rows and is not counted."""
 
-    anywhere: bool  # in the query or any query within it
-    outermost: bool  # on the query whose rows are the result
+    anywhere: bool = False  # in the query or any query within it
+    outermost: bool = False  # on the query whose rows are the result
 
 
 @lru_cache(maxsize=4096)

@@ -13,9 +13,9 @@ compared. GROUP BY is compared by column names alone, and with HAVING by whole c
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import lru_cache
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 from tasks.database.schema import Schema
 
@@ -103,6 +103,8 @@ JOIN_WORDS = frozenset(("join", "on", "as"))
 OPERATORS = frozenset(("not", "between", "=", ">", "<", ">=", "<=", "!=", "in", "like", "is", "exists"))
 AGGREGATES = frozenset(("none", "max", "min", "count", "sum", "avg"))
 ARITHMETIC = frozenset(("none", "-", "+", "*", "/"))
+AS_WRITTEN = frozenset(("tables", "value", "second_value"))
+"""Fields whose queries are compared as they are written."""
 
 
 def read_query(sql: str, schema: Schema) -> SpiderQuery | None:
@@ -133,6 +135,7 @@ class _Parser:
         self, words: list[str], columns: Mapping[str, frozenset[str]], tables: Mapping[str, str]
     ) -> None:
         self.words, self.columns, self.tables, self.i = words, columns, tables, 0
+        self.in_derived = False  # whether it reads a derived table, where values count
 
     @property
     def more(self) -> bool:
@@ -191,7 +194,9 @@ class _Parser:
         while self.more:
             block = self.skip("(")
             if self.at("select"):
+                outer, self.in_derived = self.in_derived, True
                 tables.append(self.query())
+                self.in_derived = outer
             else:
                 self.skip("join")
                 name = self.tables[self.take()]
@@ -250,10 +255,10 @@ class _Parser:
             operator = self.take()
             if operator not in OPERATORS:
                 raise UnreadableError
-            value, second = self.value(names), None
+            value, second = self.compared_value(names), None
             if operator == "between":
                 self.demand("and")
-                second = self.value(names)
+                second = self.compared_value(names)
             conditions.append(Condition(negated, operator, unit, value, second))
             if self.ends_clause() or self.at(*JOIN_WORDS):
                 break
@@ -262,6 +267,11 @@ class _Parser:
                     raise UnreadableError
                 conditions.append(cast(Literal["and", "or"], self.take()))
         return tuple(conditions)
+
+    def compared_value(self, names: list[str]) -> Value:
+        """Read a value; None for one that is ignored."""
+        value = self.value(names)
+        return value if self.in_derived or isinstance(value, SpiderQuery) else None
 
     def value(self, names: list[str]) -> Value:
         """Read a value: a query, a text, a number, or the first column of whatever else is there."""
@@ -368,7 +378,8 @@ def official_match(predicted: str, gold: str, schema: Schema) -> bool | None:
 
 def _compared(query: SpiderQuery, schema: Schema) -> SpiderQuery:
     tables = frozenset(table for table in query.tables if isinstance(table, str))
-    return _Merged(tables, joined_columns(schema)).query(_without_values(query))
+    merged: SpiderQuery = _Merged(tables, joined_columns(schema)).of(query)
+    return merged
 
 
 def _same(one: SpiderQuery, other: SpiderQuery) -> bool:
@@ -410,28 +421,6 @@ def _keywords(query: SpiderQuery) -> frozenset[str]:
     return frozenset(word for word, there in used.items() if there)
 
 
-def _without_values(query: SpiderQuery) -> SpiderQuery:
-    def kept(value: object) -> SpiderQuery | None:
-        return _without_values(value) if isinstance(value, SpiderQuery) else None
-
-    def without(conditions: Conditions) -> Conditions:
-        return tuple(
-            replace(c, value=kept(c.value), second_value=kept(c.second_value))
-            if isinstance(c, Condition)
-            else c
-            for c in conditions
-        )
-
-    after = query.operation
-    return replace(
-        query,
-        on=without(query.on),
-        where=without(query.where),
-        having=without(query.having),
-        operation=Operation(after.kind, _without_values(after.query)) if after else None,
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class _Merged:
     """Names joined columns alike, those of `tables` alone: behind a set operation, too, the tables before it."""
@@ -439,35 +428,18 @@ class _Merged:
     tables: frozenset[str]
     joined: Mapping[str, str]
 
-    def query(self, query: SpiderQuery) -> SpiderQuery:
-        after, order = query.operation, query.order
-        return replace(
-            query,
-            distinct=False,
-            select=tuple(replace(selected, unit=self.unit(selected.unit)) for selected in query.select),
-            on=self.conditions(query.on),
-            where=self.conditions(query.where),
-            group=tuple(map(self.use, query.group)),
-            having=self.conditions(query.having),
-            order=replace(order, units=tuple(map(self.unit, order.units))) if order else None,
-            operation=Operation(after.kind, self.query(after.query)) if after else None,
-        )
-
-    def conditions(self, conditions: Conditions) -> Conditions:
-        return tuple(
-            replace(c, unit=self.unit(c.unit)) if isinstance(c, Condition) else c for c in conditions
-        )
-
-    def unit(self, unit: Unit) -> Unit:
-        return replace(
-            unit, first=self.use(unit.first), second=self.use(unit.second) if unit.second else None
-        )
-
-    def use(self, use: ColumnUse) -> ColumnUse:
-        is_own = use.column.partition(".")[0] in self.tables
-        return replace(
-            use, column=self.joined.get(use.column, use.column) if is_own else use.column, distinct=None
-        )
+    def of(self, part: Any) -> Any:
+        """Return a part of a query with such names; derived tables and queries within conditions stay as written."""
+        if isinstance(part, ColumnUse):
+            is_own = part.column.partition(".")[0] in self.tables
+            column = self.joined.get(part.column, part.column) if is_own else part.column
+            return replace(part, column=column, distinct=None)
+        if isinstance(part, tuple):
+            return tuple(map(self.of, part))
+        if not is_dataclass(part):
+            return part
+        names = (field.name for field in fields(part) if field.name not in AS_WRITTEN)
+        return replace(cast(Any, part), **{name: self.of(getattr(part, name)) for name in names})
 
 
 @lru_cache(maxsize=256)

@@ -7,8 +7,8 @@ from tasks.backbone.metered import MeteredBackbone
 from tasks.core.records import Question
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema_text import SchemaView
-from tasks.scoring.candidates import Ballot
-from tasks.scoring.execution.result_groups import group_by_result
+from tasks.scoring.execution.accuracy import group_by_result
+from tasks.scoring.execution.judge_job import Ballot
 from tasks.sql.same_query import query_key
 from tasks.stages.replies import BetterReply, SqlReply, sql_answer
 from tasks.stages.schema_prompt import ExecutedSql, schema_messages, show_result

@@ -6,18 +6,21 @@ The format follows from the content, and from the file's ending where the conten
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from tasks.benchmarks.rows import (
     DATABASE_NAMES,
     ID_NAMES,
+    Row,
+    csv_rows,
     files_digest,
+    json_line_rows,
+    object_row,
     parse_json,
     plain_name,
-    read_csv_table,
     read_text,
 )
 from tasks.core.errors import DataError
@@ -127,6 +130,7 @@ FORMATS: Mapping[Format, str] = {
     "table": "our own predictions.json",
     "folder": "Spider 2.0's submission: a folder with a file <question id>.sql per question",
 }
+_VALID = f"Formats: {'; '.join(FORMATS.values())}."
 NO_ANSWER = "SELECT no_answer"
 """Stands where there is no SQL, so that every question keeps its line or id.
 
@@ -166,7 +170,7 @@ def _read_folder(folder: Path, reading: Reading) -> PredictionFile:
     files = shown_files(folder, "*.sql")
     if not files:
         others = " Its CSV files are results, and only SQL is scored." if any(folder.glob("*.csv")) else ""
-        raise DataError(f"{folder} holds no file <question id>.sql.{others} {_valid()}")
+        raise DataError(f"{folder} holds no file <question id>.sql.{others} {_VALID}")
     texts = [read_text(file) for file in files]
     digest = hashlib.sha256("\0".join((*(file.name for file in files), *texts)).encode()).hexdigest()
     entries = (
@@ -183,10 +187,10 @@ def read_predictions(path: Path, reading: Reading | None = None) -> PredictionFi
         return _read_folder(path, reading)
     text = read_text(path)
     if not text.strip():
-        raise DataError(f"{path} is empty. {_valid()}")
+        raise DataError(f"{path} is empty. {_VALID}")
     kind, read = _read(path, text, reading)
     if not (entries := tuple(read)):
-        raise DataError(f"{path} holds no prediction. {_valid()}")
+        raise DataError(f"{path} holds no prediction. {_VALID}")
     return PredictionFile(path, kind, files_digest([path]), entries, reading)
 
 
@@ -194,18 +198,16 @@ def _read(path: Path, text: str, reading: Reading) -> tuple[Format, Iterator[Pre
     ending = path.suffix.lower()
     start = text.lstrip()[0]
     if ending in (".jsonl", ".ndjson"):
-        return "rows", _json_lines(path, text, reading)
+        return "rows", _rows(json_line_rows(path), reading)
     if start in "{[" and ending not in (".csv", ".tsv"):
         return _read_json(path, text, reading)
     if ending == ".json":
-        raise DataError(f"{path} is not JSON: it begins with {start!r}. {_valid()}")
+        raise DataError(f"{path} is not JSON: it begins with {start!r}. {_VALID}")
     head = text.split("\n", 1)[0].lower()
     if ending in (".csv", ".tsv") or (
         re.search(r"\b(question|instance)_id\b", head) and ("," in head or "\t" in head)
     ):
-        header, lines = read_csv_table(path, text)
-        rows = [(f"line {number}", dict(zip(header, line, strict=True))) for number, line in lines.items()]
-        return "csv", _rows(path, rows, reading, header)
+        return "csv", _rows(csv_rows(path), reading, names_in="the header")
     return "lines", _lines(text)
 
 
@@ -214,14 +216,14 @@ def _read_json(path: Path, text: str, reading: Reading) -> tuple[Format, Iterato
         content = parse_json(text, lambda pairs: _unique(pairs, path))
     except json.JSONDecodeError as error:
         if error.msg == "Extra data" and _is_object(text.lstrip().split("\n", 1)[0]):
-            return "rows", _json_lines(path, text, reading)
+            return "rows", _rows(json_line_rows(path), reading)
         place = f"line {error.lineno}, column {error.colno}"
-        raise DataError(f"{path} is not JSON: {error.msg} in {place}. {_valid()}") from None
+        raise DataError(f"{path} is not JSON: {error.msg} in {place}. {_VALID}") from None
     if isinstance(content, list):
-        items = [(f"item {number} (from 0)", item) for number, item in enumerate(content)]
-        return "rows", _rows(path, items, reading)
+        rows = (object_row(path, number, item) for number, item in enumerate(content))
+        return "rows", _rows(rows, reading)
     if set(content) == {"columns", "data"}:
-        return "table", _table(path, content, reading)
+        return "table", _rows(_table(path, content), reading)
     return "bird", _bird(path, content)
 
 
@@ -237,63 +239,42 @@ def _bird(path: Path, content: Mapping[str, Any]) -> Iterator[PredictionEntry]:
         yield PredictionEntry(place, key.strip(), sql_or_none(sql), database.strip() or None)
 
 
-def _table(path: Path, content: Mapping[str, Any], reading: Reading) -> Iterator[PredictionEntry]:
+def _table(path: Path, content: Mapping[str, Any]) -> Iterator[Row]:
     columns, data = content["columns"], content["data"]
     if not (isinstance(columns, list) and isinstance(data, list)):
         raise DataError(f'{path}: "columns" and "data" of a table of predictions must be lists.')
-    rows = []
     for number, row in enumerate(data):
-        place = f"row {number} (from 0)"
         if not isinstance(row, list) or len(row) != len(columns):
-            raise DataError(f'{path}, {place}: must be a list of {len(columns)} values, one per "columns".')
-        rows.append((place, dict(zip(map(str, columns), row, strict=True))))
-    return _rows(path, rows, reading)
-
-
-def _json_lines(path: Path, text: str, reading: Reading) -> Iterator[PredictionEntry]:
-    rows = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            rows.append((f"line {number}", parse_json(line)))
-        except json.JSONDecodeError as error:
             raise DataError(
-                f"{path}, line {number}: not JSON ({error.msg} in column {error.colno}). "
-                "Write one object per line, with a question_id and a sql."
-            ) from None
-    return _rows(path, rows, reading)
+                f'{path}, row {number} (from 0): must be a list of {len(columns)} values, one per "columns".'
+            )
+        yield Row(path, number, dict(zip(map(str, columns), row, strict=True)))
 
 
-def _rows(
-    path: Path,
-    rows: Sequence[tuple[str, Any]],
-    reading: Reading,
-    header: Sequence[str] | None = None,
-) -> Iterator[PredictionEntry]:
-    """Read objects with an id and a SQL, under any of the names in use."""
-    for place, row in rows:
-        if not isinstance(row, dict):
-            kind = type(row).__name__
-            raise DataError(f"{path}, {place}: must be an object with a question_id and a sql, not {kind}.")
-    rows = [(place, flattened(row)) for place, row in rows]
-    objects = [row for _, row in rows] or [dict.fromkeys(header or ())]
-    columns = find_columns(
-        f"{path}, {rows[0][0] if header is None and rows else 'the header'}", objects, reading
-    )
+def _rows(objects: Iterable[Row], reading: Reading, names_in: str = "") -> Iterator[PredictionEntry]:
+    """Read objects with an id and a SQL, under any of the names in use.
+
+    `names_in` says where the names stand; "": in each object.
+    """
+    rows = [replace(row, content=flattened(row.content)) for row in objects]
+    if not rows:
+        return
+    path = rows[0].file
+    columns = find_columns(f"{path}, {names_in or rows[0].where}", [row.content for row in rows], reading)
     needed = (columns.sql,) if reading.by_position else (columns.identity, columns.sql)
-    for place, row in rows:
-        if absent := [name for name in needed if name and name not in row]:
-            raise DataError(f"{path}, {place}: lacks {' and '.join(absent)}, which other rows have.")
-        database = row.get(columns.database) if columns.database else None
-        identity = row.get(columns.identity) if columns.identity else None
+    for row in rows:
+        content = row.content
+        if absent := [name for name in needed if name and name not in content]:
+            raise DataError(f"{path}, {row.where}: lacks {' and '.join(absent)}, which other rows have.")
+        database = content.get(columns.database) if columns.database else None
+        identity = str(content.get(columns.identity) or "") if columns.identity else ""
         yield PredictionEntry(
-            place,
-            _identity(path, place, identity) if columns.identity in needed else str(identity or ""),
-            sql_or_none(_text(path, place, f'"{columns.sql}"', row[columns.sql])),
-            (_text(path, place, f'"{columns.database}"', database) or "").strip() or None,
+            row.where,
+            row.identity(columns.identity) if columns.identity and not reading.by_position else identity,
+            sql_or_none(_text(path, row.where, f'"{columns.sql}"', content[columns.sql])),
+            (_text(path, row.where, f'"{columns.database}"', database) or "").strip() or None,
             columns.sql,
-            tuple(name for name, value in row.items() if isinstance(value, str) and name not in columns),
+            tuple(name for name, value in content.items() if isinstance(value, str) and name not in columns),
         )
 
 
@@ -320,14 +301,6 @@ def _text(path: Path, place: str, what: str, value: Any) -> str | None:
     return value
 
 
-def _identity(path: Path, place: str, value: Any) -> str:
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int | str) or not str(value).strip():
-        raise DataError(f"{path}, {place}: the question id must be a whole number or a text, not {value!r}.")
-    return str(value).strip()
-
-
 def _unique(pairs: list[tuple[str, Any]], path: Path) -> dict[str, Any]:
     content: dict[str, Any] = {}
     for key, value in pairs:
@@ -342,7 +315,3 @@ def _is_object(line: str) -> bool:
         return isinstance(parse_json(line), dict)
     except json.JSONDecodeError:
         return False
-
-
-def _valid() -> str:
-    return f"Formats: {'; '.join(FORMATS.values())}."

@@ -30,11 +30,12 @@ def about_fit(file: PredictionFile, sqls: Mapping[str, str], benchmark: Benchmar
         else "Name them question_id, one for each prediction.",
         "position": "--by-position reads them so.",
     }
+    in_order = zip(benchmark.questions, _in_order(file, benchmark), strict=False)
     pairings = {
         "question id": {
             entry.question_id: entry.sql for entry in file.entries if entry.question_id and entry.sql
         },
-        "position": _texts_by_position(file, benchmark),
+        "position": {question.id: entry.sql for question, entry in in_order if entry.sql},
     }
     for way, pairing in pairings.items():
         if (like := _likeness(pairing, benchmark.gold)) > likeness + BETTER:
@@ -43,17 +44,6 @@ def about_fit(file: PredictionFile, sqls: Mapping[str, str], benchmark: Benchmar
                 f"{like:.0%} of their words with the gold SQL; as they were read, {likeness:.0%}. {advice[way]}",
             )
     return ()
-
-
-def _texts_by_position(file: PredictionFile, benchmark: Benchmark) -> dict[str, str]:
-    """Pair by place in the file; where all keys are numbers from 0, by these."""
-    entries = {entry.question_id: entry for entry in file.entries}
-    positions = [str(position) for position in range(len(benchmark.questions))]
-    ordered = [entries[name] for name in positions] if entries.keys() == set(positions) else file.entries
-    if len(ordered) != len(benchmark.questions):
-        return {}
-    pairs = zip(benchmark.questions, ordered, strict=True)
-    return {question.id: entry.sql for question, entry in pairs if entry.sql}
 
 
 def _likeness(sqls: Mapping[str, str], gold: Mapping[str, str]) -> float:
@@ -85,6 +75,9 @@ class Predictions:
     copies_gold: bool = False  # whether most of them are the text of the gold SQL
 
 
+_Pairs = Sequence[tuple[Question, PredictionEntry]]
+
+
 def pair(file: PredictionFile, benchmark: Benchmark) -> Predictions:
     """Pair a file of predictions with all questions of a benchmark.
 
@@ -93,21 +86,13 @@ def pair(file: PredictionFile, benchmark: Benchmark) -> Predictions:
     they are 0, 1, 2, ..., are not the ids of their databases' questions, and name the databases of the questions at
     these positions: BIRD mini-dev's published outputs.
     """
-    if file.format == "lines":
-        paired = _by_line(file, benchmark)
-    elif file.reading.by_position:
-        paired = _by_position(file, benchmark)
-    elif file.format == "bird" and _keys_are_positions(file, benchmark):
-        note = (
-            f"The keys of {file.path.name} are positions from 0, not question ids: prediction N was taken for "
-            "question N of the file, whose database it names."
-        )
-        paired = _by_position(file, benchmark, note)
-    else:
-        paired = _by_id(file, benchmark)
+    pairs, note = _paired(file, benchmark)
+    for question, entry in pairs:
+        _demand_database(file, entry, question, benchmark)
+    written = {question.id: sql for question, entry in pairs if (sql := sql_or_none(entry.sql))}
     theirs = "as Spider 2.0's evaluator does" if benchmark.settings.rule == "subset" else ""
     how = "--unwrap" if file.reading.unwrap else theirs
-    sqls = {name: unwrapped(sql) for name, sql in paired.sqls.items()} if how else paired.sqls
+    sqls = {name: unwrapped(sql) for name, sql in written.items()} if how else written
     gold = benchmark.gold
     copies = sum(" ".join(sql.split()) == " ".join(gold.get(name, "").split()) for name, sql in sqls.items())
     _refuse_gold(file, copies, len(sqls))
@@ -117,48 +102,64 @@ def pair(file: PredictionFile, benchmark: Benchmark) -> Predictions:
         "place of predictions? --sql-column names another column. The run is not ranked."
     )
     notes = (
-        *paired.notes,
-        *about_wrapping(paired.sqls.values(), how),
+        *([note] if note else []),
+        *about_wrapping(written.values(), how),
         *([about_gold] if copies_gold else []),
         *about_fit(file, sqls, benchmark),
     )
     return Predictions(file, sqls, notes, copies_gold)
 
 
+def _paired(file: PredictionFile, benchmark: Benchmark) -> tuple[_Pairs, str]:
+    """Return questions with their predictions, and what a user should know about the pairing."""
+    if file.format == "lines":
+        return _by_line(file, benchmark), ""
+    if file.reading.by_position:
+        return _by_position(file, benchmark), ""
+    if file.format == "bird" and _keys_are_positions(file, benchmark):
+        return _by_position(file, benchmark), (
+            f"The keys of {file.path.name} are positions from 0, not question ids: prediction N was taken for "
+            "question N of the file, whose database it names."
+        )
+    return _by_id(file, benchmark)
+
+
+def _in_order(file: PredictionFile, benchmark: Benchmark) -> Sequence[PredictionEntry]:
+    """Return the predictions in the order of the questions; () where there is not one for each.
+
+    Their place is the key, a number from 0, in BIRD's form, and the place in the file elsewhere.
+    """
+    by_place = {str(place): entry for place, entry in enumerate(file.entries)}
+    if file.format == "bird":
+        by_place = {entry.question_id or "": entry for entry in file.entries}
+    places = [str(place) for place in range(len(benchmark.questions))]
+    return [by_place[place] for place in places] if by_place.keys() == set(places) else ()
+
+
 def _keys_are_positions(file: PredictionFile, benchmark: Benchmark) -> bool:
     entries = {entry.question_id: entry for entry in file.entries}
-    questions = benchmark.questions
-    if len(entries) != len(questions) or entries.keys() != set(map(str, range(len(questions)))):
-        return False
+    in_order = _in_order(file, benchmark)
 
     def agree(pairs: Iterable[tuple[Question, PredictionEntry | None]]) -> bool:
         return all(entry and (entry.database_id or "").lower() == q.database_id.lower() for q, entry in pairs)
 
-    ids = ((question, entries.get(question.id)) for question in questions)
-    positions = ((question, entries[str(n)]) for n, question in enumerate(questions))
-    return not agree(ids) and agree(positions)
+    by_id = ((question, entries.get(question.id)) for question in benchmark.questions)
+    return bool(in_order) and not agree(by_id) and agree(zip(benchmark.questions, in_order, strict=True))
 
 
-def _by_position(file: PredictionFile, benchmark: Benchmark, note: str = "") -> Predictions:
-    """Pair prediction N with question N; N is the key, from 0, in BIRD's form, and the place in the file elsewhere."""
-    questions, entries = benchmark.questions, list(file.entries)
-    if file.format == "bird":
-        if wrong := [entry for entry in entries if not (entry.question_id or "").isdecimal()]:
-            raise DataError(f"{file.path}, {wrong[0].place}: with --by-position, a key is a number from 0.")
-        entries.sort(key=lambda entry: int(entry.question_id or 0))
-        places = [int(entry.question_id or 0) for entry in entries]
-    else:
-        places = list(range(len(entries)))
-    if places != list(range(len(questions))):
+def _by_position(file: PredictionFile, benchmark: Benchmark) -> _Pairs:
+    """Pair prediction N with question N."""
+    questions = benchmark.questions
+    named = [entry for entry in file.entries if not (entry.question_id or "").isdecimal()]
+    if file.format == "bird" and named:
+        raise DataError(f"{file.path}, {named[0].place}: with --by-position, a key is a number from 0.")
+    if not (in_order := _in_order(file, benchmark)):
         raise DataError(
-            f"{file.path} has {len(entries):,} predictions, but {benchmark.settings.name} has {len(questions):,} "
+            f"{file.path} has {len(file.entries):,} predictions, but {benchmark.settings.name} has {len(questions):,} "
             "questions: by position, there must be one for each, from 0 on, also where only some questions are scored. "
             "To hand in a part, give each prediction its question_id."
         )
-    for entry, question in zip(entries, questions, strict=True):
-        _demand_database(file, entry, question, benchmark)
-    sqls = {q.id: entry.sql for q, entry in zip(questions, entries, strict=True) if entry.sql}
-    return Predictions(file, sqls, (note,) if note else ())
+    return list(zip(questions, in_order, strict=True))
 
 
 def _refuse_gold(file: PredictionFile, copies: int, predictions: int) -> None:
@@ -180,28 +181,18 @@ def _refuse_gold(file: PredictionFile, copies: int, predictions: int) -> None:
     )
 
 
-def _by_id(file: PredictionFile, benchmark: Benchmark) -> Predictions:
+def _by_id(file: PredictionFile, benchmark: Benchmark) -> tuple[_Pairs, str]:
     questions = {question.id: question for question in benchmark.questions}
-    places: dict[str, str] = {}
-    sqls: dict[str, str] = {}
-    unknown: list[str] = []
+    entries: dict[str, PredictionEntry] = {}
     for entry in file.entries:
         identity = entry.question_id or ""
-        if identity in places:
+        if (earlier := entries.setdefault(identity, entry)) is not entry:
             raise DataError(
                 f"{file.path}, {entry.place}: question {identity} already has a prediction at "
-                f"{places[identity]}. Keep one for each question."
+                f"{earlier.place}. Keep one for each question."
             )
-        places[identity] = entry.place
-        if identity not in questions:
-            unknown.append(identity)
-            continue
-        _demand_database(file, entry, questions[identity], benchmark)
-        if entry.sql:
-            sqls[identity] = entry.sql
-    if not unknown:
-        return Predictions(file, sqls)
-    if len(unknown) == len(file.entries):
+    unknown = [identity for identity in entries if identity not in questions]
+    if len(unknown) == len(entries):
         raise DataError(
             f"{file.path}: none of its {len(unknown):,} ids is a question of {benchmark.settings.name}. They look "
             f'like "{unknown[0]}", the benchmark\'s like "{benchmark.questions[0].id}". '
@@ -211,10 +202,11 @@ def _by_id(file: PredictionFile, benchmark: Benchmark) -> Predictions:
         f"Left out, for {benchmark.settings.name} has no such question: {counted(len(unknown), 'prediction')} "
         f"({shorten(unknown, 10)})."
     )
-    return Predictions(file, sqls, (note,))
+    pairs = [(questions[name], entry) for name, entry in entries.items() if name in questions]
+    return pairs, note if unknown else ""
 
 
-def _by_line(file: PredictionFile, benchmark: Benchmark) -> Predictions:
+def _by_line(file: PredictionFile, benchmark: Benchmark) -> _Pairs:
     questions, entries = benchmark.questions, list(file.entries)
     while len(entries) > len(questions) and entries[-1].sql is None:
         entries.pop()  # blank lines at the end of the file
@@ -226,19 +218,15 @@ def _by_line(file: PredictionFile, benchmark: Benchmark) -> Predictions:
             "some questions are scored (leave a line blank where there is no SQL). To hand in a part, use CSV or "
             "JSON lines with a question_id."
         )
-    split = [
-        _without_database(entry, question, benchmark)
-        for entry, question in zip(entries, questions, strict=True)
+    whole = list(zip(questions, entries, strict=True))
+    split = [(question, _without_database(entry, question, benchmark)) for question, entry in whole]
+    if all(entry.database_id for _, entry in split if entry.sql or entry.database_id):
+        return split
+    # a tab within a SQL, except where the question's own database follows it
+    return [
+        part if part[1].database_id == part[0].database_id else line
+        for part, line in zip(split, whole, strict=True)
     ]
-    if all(entry.database_id for entry in split if entry.sql or entry.database_id):
-        for entry, question in zip(split, questions, strict=True):
-            _demand_database(file, entry, question, benchmark)
-        chosen: Sequence[PredictionEntry] = split
-    else:  # a tab within a SQL, except where the question's own database follows it
-        pairs = zip(split, entries, questions, strict=True)
-        chosen = [part if part.database_id == q.database_id else whole for part, whole, q in pairs]
-    sqls = {q.id: sql_or_none(entry.sql) for q, entry in zip(questions, chosen, strict=True)}
-    return Predictions(file, {identity: sql for identity, sql in sqls.items() if sql})
 
 
 def _without_database(entry: PredictionEntry, question: Question, benchmark: Benchmark) -> PredictionEntry:

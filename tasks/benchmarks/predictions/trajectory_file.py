@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from tasks.backbone.endpoint.chat import usage_of
 from tasks.benchmarks.predictions import opentelemetry
 from tasks.benchmarks.predictions.formats import Format, PredictionEntry, PredictionFile, sql_or_none
 from tasks.benchmarks.predictions.trajectory import (
@@ -38,29 +39,16 @@ FORMATS: Mapping[Format, str] = {
     "trajectories": "JSON lines with question_id and turns, or messages (docs/agents.md)",
     "opentelemetry": "OpenTelemetry spans of the GenAI conventions as JSON, of an OTLP exporter or of the Python SDK",
 }
+_VALID = f"Formats: {'; '.join(FORMATS.values())}."
 MAX_BYTES = 2**30
 """Size of a file from which on it is not read."""
 
 
 @dataclass(frozen=True, slots=True)
-class TrajectoryFile:
-    """A file of trajectories."""
+class TrajectoryFile(PredictionFile):
+    """A file of trajectories; its predictions are their answers, which are paired with questions as any are."""
 
-    path: Path
-    format: Format
-    sha256: str
-    trajectories: tuple[Trajectory, ...] = field(repr=False)
-
-    @property
-    def predictions(self) -> PredictionFile:
-        """The answers alone, which are paired with questions as those of any file are."""
-        entries = (
-            PredictionEntry(
-                trajectory.place, trajectory.question_id, trajectory.answer, trajectory.database_id
-            )
-            for trajectory in self.trajectories
-        )
-        return PredictionFile(self.path, self.format, self.sha256, tuple(entries))
+    trajectories: tuple[Trajectory, ...] = field(default=(), repr=False)
 
 
 _Object = tuple[str, dict[str, Any]]
@@ -76,14 +64,17 @@ def read_trajectories(path: Path) -> TrajectoryFile:
             )
         objects = _objects(path)
         if (first := next(objects, None)) is None:
-            raise DataError(f"{path} holds no trajectory. {_valid()}")
+            raise DataError(f"{path} holds no trajectory. {_VALID}")
         file_format = _format(*first)
         rows = chain([first], objects)
         if file_format == "opentelemetry":
             trajectories = tuple(opentelemetry.read(str(path), rows))
         else:
             trajectories = tuple(_last(read_line(*row) for row in rows))
-        return TrajectoryFile(path, file_format, files_digest([path]), trajectories)
+        answers = tuple(
+            PredictionEntry(t.place, t.question_id, t.answer, t.database_id) for t in trajectories
+        )
+        return TrajectoryFile(path, file_format, files_digest([path]), answers, trajectories=trajectories)
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from None
 
@@ -103,7 +94,7 @@ def _format(place: str, content: dict[str, Any]) -> Format:
     if "turns" in content or "messages" in content:
         return "trajectories"
     named = ", ".join(map(str, content)) or "nothing"
-    raise DataError(f"{place}: the object has {named[:200]}, but neither turns nor messages. {_valid()}")
+    raise DataError(f"{place}: the object has {named[:200]}, but neither turns nor messages. {_VALID}")
 
 
 def _objects(path: Path) -> Iterator[_Object]:
@@ -117,7 +108,7 @@ def _objects(path: Path) -> Iterator[_Object]:
         number, first = next(lines, (1, b""))
         first = first.removeprefix(BOM_UTF8)
         if not first.strip():
-            raise DataError(f"{path} is empty. {_valid()}")
+            raise DataError(f"{path} is empty. {_VALID}")
         begins = first.strip()
         if begins.endswith((b"{", b"[", b",", b":")) or (begins[:1] == b"[" and begins[-1:] != b"]"):
             yield from _parsed(path, number, b"".join((first, *file)))
@@ -136,18 +127,14 @@ def _parsed(path: Path, number: int, content: bytes) -> Iterator[_Object]:
     except json.JSONDecodeError as error:
         place = number + error.lineno - 1
         raise DataError(
-            f"{path}, line {place}: not JSON ({error.msg} in column {error.colno}). {_valid()}"
+            f"{path}, line {place}: not JSON ({error.msg} in column {error.colno}). {_VALID}"
         ) from None
     listed = isinstance(value, list)
     for position, item in enumerate(value if listed else [value]):
         where = f"{path}, line {number}" + (f", item {position} (from 0)" if listed else "")
         if not isinstance(item, dict):
-            raise DataError(f"{where}: must be an object, not {type(item).__name__}. {_valid()}")
+            raise DataError(f"{where}: must be an object, not {type(item).__name__}. {_VALID}")
         yield where, item
-
-
-def _valid() -> str:
-    return f"Formats: {'; '.join(FORMATS.values())}."
 
 
 class _Line(BaseModel):
@@ -165,7 +152,13 @@ class ToolCallLine(_Line):
     id: str = ""
 
 
-class _Cost(_Line):
+class TurnLine(_Line):
+    """A turn."""
+
+    text: str | None = None
+    tool_calls: tuple[ToolCallLine, ...] = Field(default=(), strict=False)
+    sql: str | None = None
+    submitted: bool | None = None
     model: str = ""
     input_tokens: Tokens = None
     cached_input_tokens: Tokens = None
@@ -176,17 +169,9 @@ class _Cost(_Line):
 
     @property
     def call(self) -> Call:
+        """What is known of its model call."""
         usage = Usage(self.input_tokens, self.cached_input_tokens, self.output_tokens, self.reasoning_tokens)
         return known_call(self.model, usage, self.seconds, self.cost_usd)
-
-
-class TurnLine(_Cost):
-    """A turn."""
-
-    text: str | None = None
-    tool_calls: tuple[ToolCallLine, ...] = Field(default=(), strict=False)
-    sql: str | None = None
-    submitted: bool | None = None
 
 
 class _Function(BaseModel):
@@ -199,18 +184,6 @@ class _MessageCall(BaseModel):
     id: str | None = None
 
 
-class _Details(BaseModel):
-    cached_tokens: Tokens = None
-    reasoning_tokens: Tokens = None
-
-
-class _Usage(BaseModel):
-    prompt_tokens: Tokens = None
-    completion_tokens: Tokens = None
-    prompt_tokens_details: _Details | None = None
-    completion_tokens_details: _Details | None = None
-
-
 class MessageLine(BaseModel):
     """A message of the chat protocol; what else a framework writes in it is not read."""
 
@@ -219,7 +192,7 @@ class MessageLine(BaseModel):
     tool_calls: list[_MessageCall] | None = None
     tool_call_id: str | None = None
     error: bool | str | None = None
-    usage: _Usage | None = None
+    usage: dict[str, Any] | None = None
     model: str = ""
     cost_usd: Amount = None
     seconds: Amount = None
@@ -227,15 +200,7 @@ class MessageLine(BaseModel):
     @property
     def call(self) -> Call:
         """What is known of the call that gave the message."""
-        usage = self.usage or _Usage()
-        sent, received = usage.prompt_tokens_details, usage.completion_tokens_details
-        tokens = Usage(
-            usage.prompt_tokens,
-            sent.cached_tokens if sent else None,
-            usage.completion_tokens,
-            received.reasoning_tokens if received else None,
-        )
-        return known_call(self.model, tokens, self.seconds, self.cost_usd)
+        return known_call(self.model, usage_of(self.usage), self.seconds, self.cost_usd)
 
 
 class TrajectoryLine(_Line):

@@ -79,10 +79,7 @@ class CallsTogether:
         calls: list[Waiting] = []
         try:
             while calls := self._next():
-                if len(calls) == 1:
-                    await self._send_alone(calls[0])
-                else:
-                    await self._send_together(calls)
+                await self._send_together(calls)
         except asyncio.CancelledError:
             self._waiting.extendleft(reversed(calls))
             raise
@@ -102,35 +99,23 @@ class CallsTogether:
         return calls
 
     async def _send_together(self, calls: Sequence[Waiting]) -> None:
-        first = calls[0]
+        first, *others = calls
+        arguments = [(call.argument, call.timeout_s) for call in calls]
+        timeout_s = max(call.timeout_s for call in calls) + MAX_MESSAGE_S * bool(others)
         try:
             values = await self._pool.call(
-                call_each,
-                first.database,
-                first.function,
-                [(call.argument, call.timeout_s) for call in calls],
-                timeout_s=max(call.timeout_s for call in calls) + MAX_MESSAGE_S,
+                call_each, first.database, first.function, arguments, timeout_s=timeout_s
             )
-        except Exception:  # it is raised once more by the call that it belongs to
-            for call in calls:
-                await self._send_alone(call)
+        except Exception as error:
+            if not others and not first.result.done():
+                first.result.set_exception(error)
+            for call in calls if others else ():  # it is raised once more by the call that it belongs to
+                await self._send_together([call])
             return
         for call, value in zip(calls, values, strict=False):
             if not call.result.done():
                 call.result.set_result(value)
         self._waiting.extendleft(reversed(calls[len(values) :]))
-
-    async def _send_alone(self, call: Waiting) -> None:
-        try:
-            value = await self._pool.call(
-                call.function, call.database, call.argument, timeout_s=call.timeout_s
-            )
-        except Exception as error:
-            if not call.result.done():
-                call.result.set_exception(error)
-        else:
-            if not call.result.done():
-                call.result.set_result(value)
 
 
 def _alike(first: Waiting, second: Waiting) -> bool:

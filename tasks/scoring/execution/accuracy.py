@@ -1,20 +1,31 @@
-"""Execution accuracy: whether a SQL returns what the gold returns, executed in sandboxed workers."""
+"""Execution accuracy: whether a SQL returns what the gold returns, executed in sandboxed workers.
+
+Without any gold, SQL that returns the same is grouped, under a rule of execution accuracy.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tasks.database.database import Database
+from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.sandbox.workers import SqlWorkers, WorkerLost
-from tasks.scoring.execution.judge_job import Compared, JudgeJob, Query, compare
-from tasks.scoring.execution.rules import GoldOrder, SubsetGold
+from tasks.scoring.execution.judge_job import (
+    Ballot,
+    Compared,
+    Grouped,
+    JudgeJob,
+    Query,
+    compare,
+    group_results,
+    seconds_of,
+)
+from tasks.scoring.execution.rules import RULES, SubsetGold
 from tasks.scoring.execution.verdict_cache import VerdictCache, VerdictKey
 from tasks.scoring.report import Verdict
-from tasks.sql.rewriting import as_spider_executes, ordering
+from tasks.sql.rewriting import Ordering, as_spider_executes, ordering
 
 REPEATABLE = frozenset({"ok", "error"})
 """Statuses that a repetition on the same database would give again."""
-COMPARING_S = 15.0
-"""Seconds beyond those of its queries that a worker may take to compare; a million rows take a few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,45 +56,29 @@ class Judge:
         right under "subset" in the place of the gold's.
         """
         stored = {} if self.cache is None else self.cache
-        nothing = VerdictKey(
-            database.digest, gold_sql, "", self.rules, self.timeout_s, accepted.digest if accepted else ""
-        )
-        distinct = list(dict.fromkeys(sql for sql in candidates.values() if sql and not sql.isspace()))
-        keys = {sql: nothing._replace(sql=sql) for sql in distinct}
+        digest = accepted.digest if accepted else ""
+        sqls = {name: "" if not sql or sql.isspace() else sql for name, sql in candidates.items()}
+        keys = {
+            sql: VerdictKey(database.digest, gold_sql, sql, self.rules, self.timeout_s, digest)
+            for sql in sqls.values()
+        }
         verdicts = {sql: verdict for sql, key in keys.items() if (verdict := stored.get(key)) is not None}
-        to_judge = [sql for sql in distinct if sql not in verdicts]
-        gold_status = next((verdict.gold_status for verdict in verdicts.values()), "")
-        if not (to_judge or gold_status) and (without := stored.get(nothing)) is not None:
-            gold_status = without.gold_status
-        if to_judge or not gold_status:
-            job = self._job(database, gold_sql, to_judge, accepted)
-            compared = await _compare(self.workers, database, job)
-            gold_status = compared.gold_status
-            verdicts.update(zip(to_judge, compared.verdicts, strict=True))
-        missing = Verdict(dict.fromkeys(self.rules, False), "no_answer", gold_status=gold_status)
-        if gold_status in REPEATABLE:
-            for sql in to_judge:
-                if verdicts[sql].status in REPEATABLE:
+        if to_judge := [sql for sql in keys if sql not in verdicts]:
+            predicted = tuple(_query(sql, database.dialect) for sql in to_judge if sql)
+            gold = _query(gold_sql, database.dialect, is_gold=True) if gold_sql else None
+            job = JudgeJob(gold, predicted, self.rules, self.timeout_s, accepted)
+            gold_status, judged = await _compare(self.workers, database, job)
+            verdicts[""] = Verdict(dict.fromkeys(self.rules, False), "no_answer", gold_status=gold_status)
+            verdicts |= {query.sql: verdict for query, verdict in zip(predicted, judged, strict=True)}
+            for sql in to_judge if gold_status in REPEATABLE else ():
+                if not sql or verdicts[sql].status in REPEATABLE:
                     stored[keys[sql]] = verdicts[sql]
-            if not distinct:
-                stored[nothing] = missing
-        return {name: verdicts.get(sql or "", missing) for name, sql in candidates.items()}
+        return {name: verdicts[sql] for name, sql in sqls.items()}
 
-    def _job(
-        self, database: Database, gold_sql: str, sqls: Sequence[str], accepted: SubsetGold | None
-    ) -> JudgeJob:
-        gold, *predicted = (
-            Query(sql, as_spider_executes(sql, database.dialect)) for sql in (gold_sql, *sqls)
-        )
-        order = ordering(gold_sql, database.dialect)
-        return JudgeJob(
-            gold if gold_sql else None,
-            tuple(predicted),
-            self.rules,
-            GoldOrder(order.anywhere, order.outermost),
-            self.timeout_s,
-            accepted,
-        )
+
+def _query(sql: str, dialect: str, *, is_gold: bool = False) -> Query:
+    order = ordering(sql, dialect) if is_gold else Ordering()
+    return Query(sql, as_spider_executes(sql, dialect), order)
 
 
 async def _compare(workers: SqlWorkers, database: Database, job: JudgeJob) -> Compared:
@@ -107,6 +102,61 @@ async def _compare(workers: SqlWorkers, database: Database, job: JudgeJob) -> Co
 
 
 async def _call(workers: SqlWorkers, database: Database, job: JudgeJob) -> Compared:
-    budget = job.timeout_s * job.executions + COMPARING_S
-    compared: Compared = await workers.together.call(compare, database, job, timeout_s=budget)
+    compared: Compared = await workers.together.call(compare, database, job, timeout_s=job.seconds)
     return compared
+
+
+async def group_by_result(sqls: Sequence[str | None], rule: str, runner: DatabaseRunner) -> Ballot:
+    """Run every SQL and return which of them have equal results.
+
+    Two results are equal where the rule calls either right with the other in the gold's place: rules treat gold and
+    prediction differently (ORDER BY, further columns), and here neither is a gold. A SQL joins the group of the first
+    one that it equals. None or blank is "no_answer".
+    """
+    distinct = list(dict.fromkeys(sql for sql in sqls if sql and not sql.isspace()))
+    grouped = await _grouped(distinct, rule, runner) if distinct else []
+    by_sql = dict(zip(distinct, grouped, strict=True))
+    statuses, leaders = [], []
+    for number, sql in enumerate(sqls):
+        result = by_sql.get(sql or "")
+        statuses.append(result.status if result else "no_answer")
+        ran = result and result.status in ("ok", "empty")
+        leaders.append(sqls.index(distinct[result.leader]) if result and ran else number)
+    return Ballot(tuple(statuses), tuple(leaders))
+
+
+async def _grouped(sqls: Sequence[str], rule: str, runner: DatabaseRunner) -> list[Grouped]:
+    """Group in one call of a worker; where that ends the worker, in calls of two SQLs each."""
+    try:
+        return await _group(sqls, rule, runner)
+    except WorkerLost as lost:
+        if len(sqls) == 1:
+            return [Grouped(lost.status, 0)]
+    grouped: list[Grouped] = []
+    for number, sql in enumerate(sqls):
+        ((status, _),) = await _grouped([sql], rule, runner)
+        leader = number
+        for earlier in dict.fromkeys(group.leader for group in grouped if group.status == status):
+            if status in ("ok", "empty") and await _equal(sqls[earlier], sql, rule, runner):
+                leader = earlier
+                break
+        grouped.append(Grouped(status, leader))
+    return grouped
+
+
+async def _equal(one: str, other: str, rule: str, runner: DatabaseRunner) -> bool:
+    try:
+        return (await _group([one, other], rule, runner))[1].leader == 0
+    except WorkerLost:
+        return False
+
+
+async def _group(sqls: Sequence[str], rule: str, runner: DatabaseRunner) -> list[Grouped]:
+    dialect, limit = runner.database.dialect, runner.timeout_s
+    queries = [_query(sql, dialect, is_gold=True) for sql in sqls]
+    if not RULES[rule].strips_distinct:
+        queries = [query._replace(plain=query.sql) for query in queries]
+    grouped: list[Grouped] = await runner.workers.call(
+        group_results, runner.database, tuple(queries), rule, limit, timeout_s=seconds_of(queries, limit)
+    )
+    return grouped

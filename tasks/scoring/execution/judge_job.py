@@ -4,17 +4,22 @@ Imported by every worker, so it imports nothing heavy; what needs a parser was w
 """
 
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import chain
+from typing import NamedTuple
 
-from tasks.scoring.execution.rules import RULES, GoldOrder, SubsetGold
+from tasks.database.sandbox.session import Result, Session, is_volatile
+from tasks.scoring.execution.rules import RULES, SubsetGold
 from tasks.scoring.report import Difference, Verdict
-
-if TYPE_CHECKING:
-    from tasks.database.sandbox.session import Result, Session
-
+from tasks.sql.rewriting import Ordering
 
 MAX_COMPARED_ROWS = 100_000
 """Rows of a wrong result up to which it is found out how it differs from the gold's."""
+
+
+COMPARING_S = 15.0
+"""Seconds beyond those of its queries that a worker may take to compare; a million rows take a few."""
 
 
 class Query(NamedTuple):
@@ -24,6 +29,14 @@ class Query(NamedTuple):
     # as Spider's evaluator executes it, without DISTINCT, for rules that strip it; equal to `sql` where nothing is to
     # be changed
     plain: str
+    order: Ordering = (
+        Ordering()
+    )  # where it has ORDER BY, if it is a gold or one of several whose results are grouped
+
+
+def seconds_of(queries: Iterable[Query], timeout_s: float) -> float:
+    """Return how long a worker may take to run queries in both forms, and to compare their results."""
+    return timeout_s * sum(1 + (query.plain != query.sql) for query in queries) + COMPARING_S
 
 
 class JudgeJob(NamedTuple):
@@ -32,7 +45,6 @@ class JudgeJob(NamedTuple):
     gold: Query | None  # the gold; None to execute the predictions only
     predicted: tuple[Query, ...]  # the SQLs to judge, each once
     rules: tuple[str, ...]  # names of the rules to judge by
-    order: GoldOrder  # where the gold has ORDER BY
     timeout_s: float  # limit per query, in seconds
     # results that count as right under rules that know such; None where there is only a gold SQL
     accepted: SubsetGold | None = None
@@ -43,10 +55,10 @@ class JudgeJob(NamedTuple):
         return any(RULES[rule].strips_distinct for rule in self.rules)
 
     @property
-    def executions(self) -> int:
-        """Queries that a worker may have to run."""
+    def seconds(self) -> float:
+        """How long a worker may take."""
         queries = (*self.predicted, *([self.gold] if self.gold else []))
-        return sum(1 + (query.plain != query.sql) for query in queries) + self.strips_distinct
+        return seconds_of(queries, self.timeout_s) + self.timeout_s * self.strips_distinct
 
 
 class Compared(NamedTuple):
@@ -57,27 +69,32 @@ class Compared(NamedTuple):
     verdicts: tuple[Verdict, ...]  # one per prediction, in order
 
 
-def compare(session: "Session", job: JudgeJob) -> Compared:
+def compare(session: Session, job: JudgeJob) -> Compared:
     """Run the gold once and each prediction once, and judge each under every rule.
 
-    What this worker knows is not executed again: a gold of an earlier job, and a prediction that is the gold word for
-    word. A rule that strips DISTINCT needs a second run of a query that has one. If the gold does not finish without
-    its DISTINCT, both sides keep theirs.
+    A prediction that is the gold word for word is not executed. A rule that strips DISTINCT needs a second run of a
+    query that has one. If the gold does not finish without its DISTINCT, both sides keep theirs.
     """
-    limit = job.timeout_s
-    gold = session.run_known(job.gold.sql, timeout_s=limit, keep=True) if job.gold else None
+    gold = session.run(job.gold.sql, timeout_s=job.timeout_s) if job.gold else None
     status = gold.status if gold else "ok" if job.accepted and not job.gold else ""
     plain_gold = _without_distinct(session, job, gold)
+    golds: dict[str, Result] = {}
+    if job.gold and gold and not is_volatile(job.gold.sql):
+        golds = {job.gold.sql: gold} | ({job.gold.plain: plain_gold} if plain_gold else {})
+
+    def run(sql: str) -> Result:
+        return golds.get(sql) or session.run(sql, timeout_s=job.timeout_s)
+
     verdicts = []
     for query in job.predicted:
-        result = session.run_known(query.sql, timeout_s=limit)
+        result = run(query.sql)
         correct: dict[str, bool] = {}
         for rule in job.rules:
             expected, actual = gold, result
             if RULES[rule].strips_distinct and plain_gold is not None:
                 expected = plain_gold
                 if query.plain != query.sql:
-                    actual = session.run_known(query.plain, timeout_s=limit)
+                    actual = run(query.plain)
             correct[rule] = _is_right(rule, job, expected, actual)
         wrong = not all(correct.values())
         verdicts.append(
@@ -95,7 +112,7 @@ def compare(session: "Session", job: JudgeJob) -> Compared:
     return Compared(status, tuple(verdicts))
 
 
-def _difference(gold: "Result | None", predicted: "Result") -> Difference:
+def _difference(gold: Result | None, predicted: Result) -> Difference:
     """Return how a result differs from the gold's."""
     if gold is None or gold.status != "ok" or predicted.status != "ok":
         return ""
@@ -112,18 +129,18 @@ def _difference(gold: "Result | None", predicted: "Result") -> Difference:
     return "extra_rows" if expected < actual else "other_rows"
 
 
-def _without_distinct(session: "Session", job: JudgeJob, gold: "Result | None") -> "Result | None":
+def _without_distinct(session: Session, job: JudgeJob, gold: Result | None) -> Result | None:
     """Return the gold's result without DISTINCT; None where DISTINCT is to stay on both sides."""
     query = job.gold
     if query is None or gold is None or not job.strips_distinct or gold.status != "ok":
         return None
     if query.plain == query.sql:
         return gold
-    plain = session.run_known(query.plain, timeout_s=job.timeout_s, keep=True)
+    plain = session.run(query.plain, timeout_s=job.timeout_s)
     return plain if plain.status == "ok" else None
 
 
-def _is_right(name: str, job: JudgeJob, gold: "Result | None", predicted: "Result") -> bool:
+def _is_right(name: str, job: JudgeJob, gold: Result | None, predicted: Result) -> bool:
     rule = RULES[name]
     if predicted.status != "ok":
         return False
@@ -131,7 +148,8 @@ def _is_right(name: str, job: JudgeJob, gold: "Result | None", predicted: "Resul
         return rule.matches_accepted(job.accepted, predicted.rows)
     if gold is None or gold.status != "ok":
         return False
-    return gold.rows == predicted.rows or rule.matches(gold.rows, predicted.rows, job.order)
+    order = job.gold.order if job.gold else Ordering()
+    return gold.rows == predicted.rows or rule.matches(gold.rows, predicted.rows, order)
 
 
 class Grouped(NamedTuple):
@@ -144,25 +162,23 @@ class Grouped(NamedTuple):
 class _Results(NamedTuple):
     """Results of one SQL: as written, and without the DISTINCT that the rule strips; None where that does not run."""
 
-    result: "Result"
-    plain: "Result | None"
-    order: GoldOrder
+    result: Result
+    plain: Result | None
+    order: Ordering
 
 
-def group_results(
-    session: "Session", queries: tuple[Query, ...], orders: tuple[GoldOrder, ...], rule: str, timeout_s: float
-) -> list[Grouped]:
+def group_results(session: Session, queries: tuple[Query, ...], rule: str, timeout_s: float) -> list[Grouped]:
     """Run every SQL once and group those with equal results, in their order; `timeout_s` is the limit per query."""
     leaders: dict[int, _Results] = {}
     grouped = []
-    for number, (query, order) in enumerate(zip(queries, orders, strict=True)):
+    for number, query in enumerate(queries):
         result = session.run(query.sql, timeout_s=timeout_s)
         status = "empty" if result.ok and not result.row_count else result.status
         leader = number
         if result.ok:
             same = query.plain == query.sql
             plain = result if same else session.run(query.plain, timeout_s=timeout_s)
-            results = _Results(result, plain if plain.ok else None, order)
+            results = _Results(result, plain if plain.ok else None, query.order)
             equal = (index for index, earlier in leaders.items() if _same(rule, earlier, results))
             leader = next(equal, number)
             leaders.setdefault(leader, results)
@@ -178,3 +194,49 @@ def _same(name: str, one: _Results, other: _Results) -> bool:
     else:
         rows, others = one.result.rows, other.result.rows
     return matches(rows, others, one.order) and matches(others, rows, other.order)
+
+
+VOTING = 3
+"""Class of the candidates whose votes are counted: those that return rows."""
+
+_CLASSES = {"no_answer": 0, "error": 1, "timeout": 1, "too_large": 1, "empty": 2, "ok": VOTING}
+
+
+@dataclass(frozen=True, slots=True)
+class Ballot:
+    """The results of the candidates of one question, and which of them are equal."""
+
+    # per candidate "ok", "empty", "error", "timeout", "too_large", or "no_answer" without a SQL
+    statuses: tuple[str, ...]
+    # per candidate the index of the first candidate with an equal result; its own where it is the first, or where its
+    # SQL has no result
+    leaders: tuple[int, ...]
+
+    @property
+    def classes(self) -> tuple[int, ...]:
+        """Rank of each candidate's status: rows before no rows, no rows before a failing SQL, that before none."""
+        return tuple(_CLASSES[status] for status in self.statuses)
+
+    def winner(self, among: Iterable[int] | None = None) -> int:
+        """Return the index of the candidate that the vote chooses, of some candidates; None: of all.
+
+        The largest group of equal results wins. Groups of one size: the one whose first candidate came first. Results
+        without rows come behind all others, SQL that fails behind these, however many they are. Of the chosen group
+        the first candidate is taken.
+        """
+        voters = range(len(self.leaders)) if among is None else tuple(among)
+        classes = self.classes
+        votes = Counter(self.leaders[voter] for voter in voters if classes[voter] == VOTING)
+        return max(voters, key=lambda voter: (classes[voter], votes[self.leaders[voter]], -voter))
+
+    @property
+    def contenders(self) -> tuple[tuple[int, ...], ...]:
+        """Candidates with equal results, the group that the vote prefers first; without SQL that fails."""
+        groups: dict[int, tuple[int, ...]] = {}
+        for candidate, leader in enumerate(self.leaders):
+            if self.statuses[candidate] in ("ok", "empty"):
+                groups[leader] = (*groups.get(leader, ()), candidate)
+        ranked = []
+        while groups:
+            ranked.append(groups.pop(self.leaders[self.winner(chain(*groups.values()))]))
+        return tuple(ranked)

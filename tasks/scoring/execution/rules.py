@@ -28,7 +28,9 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any
+
+from tasks.sql.rewriting import Ordering
 
 Row = tuple[Any, ...]
 Cells = tuple[Hashable, ...]
@@ -174,19 +176,12 @@ def _value(cell: str) -> Any:
 Colours = list[int]
 
 
-class GoldOrder(NamedTuple):
-    """Where a gold SQL has ORDER BY: anywhere, and in its outermost query."""
-
-    anywhere: bool = False
-    outermost: bool = False
-
-
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A rule of execution accuracy."""
 
-    # whether predicted rows (second) are right given the gold's rows (first)
-    matches: Callable[[Sequence[Row], Sequence[Row], GoldOrder], bool]
+    # whether predicted rows (second) are right given the gold's rows (first), and where the gold has ORDER BY
+    matches: Callable[[Sequence[Row], Sequence[Row], Ordering], bool]
     strips_distinct: bool = False  # whether it compares the results of both SQLs without their DISTINCT
     # whether predicted rows are right given accepted results in the place of a gold SQL; None where the rule knows
     # none

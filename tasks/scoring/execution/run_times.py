@@ -6,6 +6,7 @@ The measuring half runs inside a sandboxed worker, so nothing heavy is imported.
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -101,13 +102,16 @@ async def measure_efficiency(
     Nothing else should run on the pool meanwhile. `on_measured` is called with the number of measured answers, over all
     trials.
     """
+    from tasks.database.sandbox.workers import WorkerLost
+
     by_question: dict[str, list[Timings]] = {answer.question_id: [] for answer in answers}
     load, done = _load(), 0
     for _ in range(trials):
         for answer in answers:
-            timing = await _measure(workers, answer, repeats, timeout_s)
-            if timing is not None:
-                by_question[answer.question_id].append(timing)
+            job = (answer.database, answer.gold_sql, answer.sql, repeats, timeout_s)
+            with suppress(WorkerLost):
+                if timings := await workers.call(measure, *job, timeout_s=timeout_s * 2 * (repeats + 2)):
+                    by_question[answer.question_id].append(timings)
             done += 1
             if on_measured:
                 on_measured(done)
@@ -123,21 +127,6 @@ def _joined(timings: Sequence[Timings]) -> Timings:
         tuple(timing.executed[0] for timing in timings),
         timings[0].step_ratio,
     )
-
-
-async def _measure(
-    workers: "SqlWorkers", answer: RightAnswer, repeats: int, timeout_s: float
-) -> Timings | None:
-    from tasks.database.sandbox.workers import WorkerLost
-
-    budget = timeout_s * 2 * (repeats + 2)
-    try:
-        timings: Timings | None = await workers.call(
-            measure, answer.database, answer.gold_sql, answer.sql, repeats, timeout_s, timeout_s=budget
-        )
-    except WorkerLost:
-        return None
-    return timings
 
 
 def _load() -> float | None:

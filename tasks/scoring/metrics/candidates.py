@@ -17,10 +17,12 @@ from typing import Any
 from tasks.core.wording import DASH, counts, interval, percent, points
 from tasks.documents.model import Table
 from tasks.scoring.build_report import by_grade
-from tasks.scoring.candidates import UNITS, VOTING, Ballot, Bill, CandidateSetup, bills_of, step_of
-from tasks.scoring.metric import METRICS, ScoredRun, metric
+from tasks.scoring.candidates import UNITS, Bill, bills_of, step_of
+from tasks.scoring.execution.judge_job import VOTING, Ballot
+from tasks.scoring.metric import ScoredRun, metric
 from tasks.scoring.report import Measurement, QuestionScore, Ratio, is_right
 from tasks.scoring.score import wilson
+from tasks.settings.pipeline import CandidateSettings
 
 Polynomial = tuple[int, ...]
 """Number of subsets by their size: the coefficient of x^s counts those of s candidates."""
@@ -135,8 +137,7 @@ class CandidateScore:
         return majority_at_k(self.ballot, self.right, k) if self.ballot else 0.0
 
 
-@METRICS.register("candidates")
-@metric("Candidates", needs=("measured:candidates",), order=25)
+@metric("Candidates", order=25)
 def candidates(run: ScoredRun) -> Measurement | None:
     """Report pass@k and majority@k for every k, selection and cost; None without candidates.
 
@@ -144,10 +145,10 @@ def candidates(run: ScoredRun) -> Measurement | None:
     95 %, which for a mean of probabilities is wider than needed. Where candidates disagree, that is some are right and
     some are wrong, `selection` is the share of questions whose final answer is right.
     """
-    setup: CandidateSetup = run.measured["candidates"]
-    scores = {row.question.id: _score(row, run.rule, setup) for row in run.scored}
-    if setup.n == 1 or not scores:
+    setup: CandidateSettings | None = run.measured.get("candidates")
+    if setup is None or setup.n == 1 or not run.scored:
         return None
+    scores = {row.question.id: _score(row, run.rule, setup) for row in run.scored}
     questions = tuple(scores.values())
     curve = [_point(questions, k, setup) for k in range(1, setup.n + 1)]
     passed = [Ratio.of(point["pass"]) for point in curve]
@@ -226,16 +227,16 @@ def cost_unit(data: Mapping[str, Any]) -> str:
     return next((unit for unit in UNITS if last[unit]), "calls")
 
 
-def _score(row: QuestionScore, rule: str, setup: CandidateSetup) -> CandidateScore:
+def _score(row: QuestionScore, rule: str, setup: CandidateSettings) -> CandidateScore:
     right = tuple(is_right(row.stages.get(step_of(number)), rule) for number in range(1, setup.n + 1))
     value = next(
         (record.value for record in row.outcome.stages if record.stage == VOTE and record.value), None
     )
     ballot = Ballot(tuple(value["statuses"]), tuple(value["leaders"])) if value else None
-    return CandidateScore(right, ballot, is_right(row.final, rule), *bills_of(row.outcome.stages, setup))
+    return CandidateScore(right, ballot, is_right(row.final, rule), *bills_of(row.outcome.stages))
 
 
-def _point(scores: Sequence[CandidateScore], k: int, setup: CandidateSetup) -> dict[str, Any]:
+def _point(scores: Sequence[CandidateScore], k: int, setup: CandidateSettings) -> dict[str, Any]:
     """Return what k candidates are worth and cost, as the mean over all choices of k."""
     total = sum((score.written for score in scores), Bill())
     share = k / setup.n / len(scores)
@@ -251,7 +252,7 @@ def _with_interval(right: float, total: int) -> dict[str, Any]:
     return asdict(Ratio(right, total)) | {"interval": list(wilson(right, total))}
 
 
-def _gain(scores: Sequence[CandidateScore], setup: CandidateSetup) -> dict[str, Any]:
+def _gain(scores: Sequence[CandidateScore], setup: CandidateSettings) -> dict[str, Any]:
     """Return what the selected answers gain on one candidate alone, with a 95 % interval, and what that costs.
 
     The interval is the normal one of the mean of the questions' differences. `extra` is what a question costs more than
@@ -327,7 +328,6 @@ NAMES = {
 }
 
 
-@METRICS.register("selection")
 @metric("Selection", order=30, words=NAMES)
 def selection(run: ScoredRun) -> Measurement | None:
     """Report what a stage that selects between the two before it did, under the headline rule; None without one.

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from tasks.core.outcome import Failure
 from tasks.database.schema import Schema
 from tasks.documents.model import Table
-from tasks.scoring.metric import METRICS, ScoredRun, metric
+from tasks.scoring.metric import ScoredRun, metric
 from tasks.scoring.report import Measurement, QuestionScore, Verdict, is_right
 from tasks.scoring.score import Accuracy
 from tasks.sql.parsing import parse
@@ -155,7 +155,6 @@ def is_unanswered(row: QuestionScore) -> bool:
     return not row.outcome.sql and not (failure and failure.kind == "missing_database")
 
 
-@METRICS.register("errors")
 @metric("Causes of wrong answers", unit="questions", better="lower", order=10)
 def errors(run: ScoredRun) -> Measurement:
     """Count the wrong questions of each cause of the closed list; one question may have several."""
@@ -172,7 +171,6 @@ def errors(run: ScoredRun) -> Measurement:
     )
 
 
-@METRICS.register("errors_dac")
 @metric("Wrong answers by DAC's kinds of error", unit="questions", better="lower", order=10)
 def errors_dac(run: ScoredRun) -> Measurement | None:
     """Count the wrong questions by DAC's kinds: table, column, skeleton, execution; None where no gold is a SQL."""
@@ -190,7 +188,6 @@ def errors_dac(run: ScoredRun) -> Measurement | None:
     )
 
 
-@METRICS.register("unanswered")
 @metric("Questions without SQL", unit="questions", better="lower", order=900)
 def unanswered(run: ScoredRun) -> Measurement:
     """Count the questions that were asked, or handed in, without a SQL; `run_problems` says them."""

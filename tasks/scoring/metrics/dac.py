@@ -14,7 +14,7 @@ from tasks.core.wording import counts, percent
 from tasks.database.schema import Schema
 from tasks.documents.model import Table
 from tasks.scoring.linking import gold_entities, gold_skeleton
-from tasks.scoring.metric import METRICS, ScoredRun, metric
+from tasks.scoring.metric import ScoredRun, metric
 from tasks.scoring.metrics.causes import ErrorClass, classify, classify_sql, dac_counts
 from tasks.scoring.report import Measurement, QuestionScore, Ratio, Value, Verdict, flips, is_right
 from tasks.sql.skeleton import skeleton
@@ -196,7 +196,6 @@ HEADLINE = {
 """The figures of every summary; `--details` has all."""
 
 
-@METRICS.register("figures")
 @metric("What the systems report of themselves", better=None, order=40)
 def figures(run: ScoredRun) -> Measurement:
     """Report DAC's and SEA-SQL's own figures; what does not apply is absent."""

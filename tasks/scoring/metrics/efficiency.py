@@ -1,46 +1,20 @@
 """How fast right answers are: VES, R-VES, and `ves_steps`, their deterministic companion."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import sqrt
 from statistics import fmean, median, pstdev
+from typing import Any
 
+from tasks.core.wording import UNKNOWN
 from tasks.scoring.build_report import by_grade
 from tasks.scoring.execution.run_times import Measured, Timings, Trials
-from tasks.scoring.metric import METRICS, ScoredRun, metric
+from tasks.scoring.metric import ScoredRun, metric
 from tasks.scoring.report import Measurement, QuestionScore, Value
 
 REWARDS = ((2.0, 1.25), (1.0, 1.0), (0.5, 0.75), (0.25, 0.5))
 SLOWEST_REWARD = 0.25
 BUSY = 0.7
 """Load per processor from which timings are not to be trusted."""
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """A score as the measurements of all answers gave it: mean, lowest and highest."""
-
-    mean: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, slots=True)
-class Efficiency:
-    """Efficiency over all questions, 0 for wrong ones; None where nothing was measured."""
-
-    questions: int  # questions in the denominator
-    measured: int  # right answers that were timed
-    # valid efficiency score as BIRD's evaluator computes it: of the time of executing, without fetching
-    ves: Spread | None
-    ves_fetched: Spread | None  # VES of the time of executing and fetching
-    # its reward-stepped successor, of the time of executing and fetching, as BIRD's evaluator computes it
-    r_ves: Spread | None
-    ves_steps: float | None  # VES of virtual-machine steps: the same at every repetition
-    # ves_median, ves_fetched_median, r_ves_median: from each answer's median ratio over all measurements
-    ves_median: float | None = None
-    ves_fetched_median: float | None = None
-    r_ves_median: float | None = None
 
 
 def ves_of(ratios: Sequence[float]) -> float:
@@ -67,36 +41,42 @@ def r_ves_of(ratios: Sequence[float]) -> float:
     return sqrt(reward_of(ratios))
 
 
-@METRICS.register("efficiency")
-@metric("Efficiency", unit="points", needs=("measured:efficiency",), order=70)
-def efficiency(run: ScoredRun) -> Measurement:
-    """Report VES, R-VES and their variants, each as 100 times its mean over all questions, and by difficulty."""
-    measured: Measured = run.measured["efficiency"]
+SCORES: Mapping[str, tuple[str, Callable[[Sequence[float]], float]]] = {
+    "ves": ("executed", ves_of),
+    "ves_fetched": ("fetched", ves_of),
+    "r_ves": ("fetched", r_ves_of),
+}
+"""Scores of run times: of which field of `Timings`, and how one follows from the ratios of an answer."""
 
-    def score(rows: Sequence[QuestionScore]) -> Efficiency:
+
+@metric("Efficiency", unit="points", order=70)
+def efficiency(run: ScoredRun) -> Measurement | None:
+    """Report VES, R-VES and their variants, each as 100 times its mean over all questions, and by difficulty."""
+    measured: Measured | None = run.measured.get("efficiency")
+    if measured is None:
+        return None
+
+    def score(rows: Sequence[QuestionScore]) -> dict[str, Any]:
         timings = [measured.timings[row.question.id] for row in rows if row.question.id in measured.timings]
         return score_efficiency(timings, len(rows))
 
     total = score(run.scored)
-    groups = {grade: score(rows) for grade, rows in by_grade(run.scored, run.rule, run.schemas).items()}
-    further: dict[str, Value] = {"ves/measured": total.measured}
-    for name in ("ves", "ves_fetched", "r_ves"):
-        if spread := getattr(total, name):
-            further |= {
-                f"ves/{name}": spread.mean,
-                f"ves/{name}_low": spread.low,
-                f"ves/{name}_high": spread.high,
-            }
-    for name in ("ves_steps", "ves_median", "ves_fetched_median", "r_ves_median"):
-        if (value := getattr(total, name)) is not None:
-            further[f"ves/{name}"] = value
+    groups = by_grade(run.scored, run.rule, run.schemas).items()
+    further: dict[str, Value] = {"ves/measured": total["measured"]}
+    for name in SCORES:
+        if spread := total[name]:
+            further |= {f"ves/{name}": spread["mean"]}
+            further |= {f"ves/{name}_{bound}": spread[bound] for bound in ("low", "high")}
+    for name in ("ves_steps", *(f"{name}_median" for name in SCORES)):
+        if total[name] is not None:
+            further[f"ves/{name}"] = total[name]
     return Measurement(
         by_question={row.question.id: _reward(measured.timings.get(row.question.id)) for row in run.scored},
         further=further,
         data={
-            **asdict(total),
+            **total,
             "load": measured.load,
-            "by_difficulty": {grade: asdict(group) for grade, group in groups.items()},
+            "by_difficulty": {grade: score(rows) for grade, rows in groups},
         },
         lines=tuple(_lines(total, measured.load)),
     )
@@ -110,73 +90,64 @@ def _median(trials: Trials) -> float:
     return median(ratio for trial in trials for ratio in trial)
 
 
-def _lines(score: Efficiency, load: float | None) -> Iterator[str]:
-    if score.ves is None or score.ves_fetched is None or score.r_ves is None:
+def _lines(score: Mapping[str, Any], load: float | None) -> Iterator[str]:
+    if not score["questions"]:
         yield "Efficiency: no question to measure"
         return
-    steps = "unknown" if score.ves_steps is None else f"{score.ves_steps:.2f}"
+    steps = UNKNOWN if score["ves_steps"] is None else f"{score['ves_steps']:.2f}"
     yield (
-        f"Efficiency over {score.questions:,} questions, {score.measured:,} timed: VES {_range(score.ves)}, "
-        f"R-VES {_range(score.r_ves)}; of median times VES {_number(score.ves_median)}, "
-        f"R-VES {_number(score.r_ves_median)}; ves_steps {steps} (this one repeats exactly)"
+        f"Efficiency over {score['questions']:,} questions, {score['measured']:,} timed: VES {_range(score['ves'])}, "
+        f"R-VES {_range(score['r_ves'])}; of median times VES {score['ves_median']:.2f}, "
+        f"R-VES {score['r_ves_median']:.2f}; ves_steps {steps} (this one repeats exactly)"
     )
     yield (
         "VES times a query until its first row, as BIRD's evaluator does; timed until its last row (ves_fetched) it is "
-        f"{_range(score.ves_fetched)}, of median times {_number(score.ves_fetched_median)}"
+        f"{_range(score['ves_fetched'])}, of median times {score['ves_fetched_median']:.2f}"
     )
-    busy = "unknown" if load is None else f"{load:.1f}"
+    busy = UNKNOWN if load is None else f"{load:.1f}"
     yield (
         f"In brackets: lowest and highest of the measurements. The load per processor was {busy}"
         + (": the machine was busy, another run may differ by more" if load is None or load > BUSY else "")
     )
 
 
-def _number(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.2f}"
+def _range(spread: Mapping[str, float]) -> str:
+    return f"{spread['mean']:.2f} ({spread['low']:.2f} to {spread['high']:.2f})"
 
 
-def _range(spread: Spread) -> str:
-    return f"{spread.mean:.2f} ({spread.low:.2f} to {spread.high:.2f})"
+def score_efficiency(timings: Sequence[Timings], questions: int) -> dict[str, Any]:
+    """Score the timings of a run's right answers, all with as many trials, over all scored questions.
 
+    Every score counts 0 for a wrong answer; it is None without questions.
 
-def score_efficiency(timings: Sequence[Timings], questions: int) -> Efficiency:
-    """Score the timings of a run's right answers, all with as many trials, over all scored questions."""
-    if not timings or not questions:
-        zero = Spread(0.0, 0.0, 0.0) if questions else None
-        nothing = 0.0 if questions else None
-        return Efficiency(
-            questions=questions,
-            measured=0,
-            ves=zero,
-            ves_fetched=zero,
-            r_ves=zero,
-            ves_steps=nothing,
-            ves_median=nothing,
-            ves_fetched_median=nothing,
-            r_ves_median=nothing,
-        )
+    - `ves`: valid efficiency score as BIRD's evaluator computes it: of the time of executing, without fetching.
+    - `ves_fetched`: VES of the time of executing and fetching.
+    - `r_ves`: its reward-stepped successor, of the time of executing and fetching, as BIRD's evaluator computes it.
+    - `ves_steps`: VES of virtual-machine steps, the same at every repetition; None where some were not counted.
+    - `..._median`: the first three from each answer's median ratio over all measurements.
 
-    def spread(measured: Sequence[Trials], score: Callable[[Sequence[float]], float]) -> Spread:
-        """Score each trial of all answers."""
-        scores = [100 * sum(map(score, trial)) / questions for trial in zip(*measured, strict=True)]
-        return Spread(fmean(scores), min(scores), max(scores))
+    The first three are objects: `mean`, `low` and `high` of the trials.
+    """
 
-    def of_medians(measured: Sequence[Trials], score: Callable[[Sequence[float]], float]) -> float:
-        return 100 * sum(score([_median(trials)]) for trials in measured) / questions
+    def of_all(scores: Iterable[float]) -> float | None:
+        return 100 * sum(scores) / questions if questions else None
 
-    executed, fetched = [t.executed for t in timings], [t.fetched for t in timings]
+    spreads: dict[str, Any] = {}
+    medians: dict[str, float | None] = {}
+    for name, (what, score) in SCORES.items():
+        measured: list[Trials] = [getattr(timing, what) for timing in timings]
+        trials = [100 * sum(map(score, trial)) / questions for trial in zip(*measured, strict=True)] or [0.0]
+        spread = {"mean": fmean(trials), "low": min(trials), "high": max(trials)}
+        spreads[name] = spread if questions else None
+        medians[f"{name}_median"] = of_all(score([_median(trials)]) for trials in measured)
     steps = [timing.step_ratio for timing in timings if timing.step_ratio is not None]
-    return Efficiency(
-        questions=questions,
-        measured=len(timings),
-        ves=spread(executed, ves_of),
-        ves_fetched=spread(fetched, ves_of),
-        r_ves=spread(fetched, r_ves_of),
-        ves_steps=100 * sum(map(sqrt, steps)) / questions if len(steps) == len(timings) else None,
-        ves_median=of_medians(executed, ves_of),
-        ves_fetched_median=of_medians(fetched, ves_of),
-        r_ves_median=of_medians(fetched, r_ves_of),
-    )
+    return {
+        "questions": questions,
+        "measured": len(timings),
+        **spreads,
+        "ves_steps": of_all(map(sqrt, steps)) if len(steps) == len(timings) else None,
+        **medians,
+    }
 
 
 def _robust_mean(ratios: Sequence[float]) -> float:

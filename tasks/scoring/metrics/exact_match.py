@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tasks.core.wording import counts, percent, shorten
 from tasks.database.schema import Schema
 from tasks.documents.model import Table
-from tasks.scoring.metric import METRICS, ScoredRun, metric
+from tasks.scoring.metric import ScoredRun, metric
 from tasks.scoring.report import UNGRADED, Measurement, Ratio
 from tasks.sql.clauses import Clauses, clauses, grade
 from tasks.sql.spider_match import official_match
@@ -17,13 +17,14 @@ MAX_IDS = 10
 HARDNESS = ("easy", "medium", "hard", "extra")
 
 
-@METRICS.register("exact_match")
-@metric("Exact set match", needs=("exact_match",), order=50, words={"by_hardness": "of hardness"})
-def exact_match(run: ScoredRun) -> Measurement:
+@metric("Exact set match", order=50, words={"by_hardness": "of hardness"})
+def exact_match(run: ScoredRun) -> Measurement | None:
     """Match the final SQL of every question with its gold, as Spider does, in all and by the gold's hardness.
 
     A question whose gold cannot be parsed matches nothing, and has no grade.
     """
+    if not run.exact_match:
+        return None
     compared = _compare_all(run)
     by_hardness = {
         name: Ratio(sum(matches), len(matches))
@@ -46,10 +47,11 @@ def exact_match(run: ScoredRun) -> Measurement:
     )
 
 
-@METRICS.register("exact_match_official")
-@metric("Exact set match, official parser", needs=("exact_match",), order=51)
-def exact_match_official(run: ScoredRun) -> Measurement:
+@metric("Exact set match, official parser", order=51)
+def exact_match_official(run: ScoredRun) -> Measurement | None:
     """Match as the official evaluator does (`tasks.sql.spider_match`): what it cannot read matches nothing."""
+    if not run.exact_match:
+        return None
     compared = _compare_all(run)
     here = {name: match.officially for name, match in compared.items() if match.by_meaning}
     unread = [name for name, officially in here.items() if officially is None]

@@ -4,14 +4,13 @@ from dataclasses import asdict
 
 from tasks.documents.model import Table
 from tasks.scoring.linking import printed_recall, score_links
-from tasks.scoring.metric import METRICS, SHARE, ScoredRun, in_words, metric
+from tasks.scoring.metric import SHARE, ScoredRun, in_words, metric
 from tasks.scoring.report import Measurement, Ratio
 
 FROM_LINK = "augmented_sql"
 """The stage that writes its SQL from the linked schema alone."""
 
 
-@METRICS.register("strict_recall_or_correct")
 @metric("Strict recall, or right (RSL-SQL's printed SRR)", order=45)
 def strict_recall_or_correct(run: ScoredRun) -> Measurement | None:
     """Count the questions with every gold column linked, or the SQL made from the link right; None without linking."""
@@ -28,7 +27,6 @@ def strict_recall_or_correct(run: ScoredRun) -> Measurement | None:
     )
 
 
-@METRICS.register("links_resolved")
 @metric(
     "Linking, gold resolved through aliases",
     order=45,

@@ -12,8 +12,8 @@ from typing import Any
 
 from tasks.core.wording import and_more, counted, counts, percent, shorten
 from tasks.documents.model import Table
-from tasks.scoring.execution.rules import Cells, Row, comparable
-from tasks.scoring.metric import METRICS, ScoredRun, metric, result_metric
+from tasks.scoring.execution.rules import Row, comparable_rows
+from tasks.scoring.metric import ScoredRun, metric, result_metric
 from tasks.scoring.report import Measurement, Ratio
 from tasks.sql.rewriting import SPIDER_OPERATORS, postprocessed
 
@@ -21,7 +21,6 @@ MAX_IDS = 10
 MAX_ROWS = 100
 
 
-@METRICS.register("disagreements")
 @metric("The rules disagree", unit="questions", better=None, order=20)
 def disagreements(run: ScoredRun) -> Measurement:
     """List the questions whose final SQL is right under some comparison rules and wrong under others."""
@@ -50,7 +49,6 @@ def disagreements(run: ScoredRun) -> Measurement:
     )
 
 
-@METRICS.register("spider_postprocessed")
 @metric("Changed as Spider's evaluator does", unit="questions", better=None, order=15)
 def spider_postprocessed(run: ScoredRun) -> Measurement | None:
     """List the questions whose SQL is executed in another form under "spider"; None if that is no headline rule."""
@@ -90,7 +88,6 @@ def changes_of(sql: str, dialect: str) -> tuple[str, ...]:
     return tuple(changes)
 
 
-@METRICS.register("soft_f1")
 @result_metric("Soft-F1", order=60, remark="published rule, never to rank by")
 def soft_f1(gold: Sequence[Row], predicted: Sequence[Row]) -> float:
     """Return the overlap of cells of rows at the same position, as F1 in 0..1.
@@ -102,8 +99,8 @@ def soft_f1(gold: Sequence[Row], predicted: Sequence[Row]) -> float:
     """
     if not gold and not predicted:
         return 1.0
-    gold_rows = _distinct(gold)
-    predicted_rows = _distinct(predicted)
+    gold_rows = list(dict.fromkeys(comparable_rows(gold)))
+    predicted_rows = list(dict.fromkeys(comparable_rows(predicted)))
     shared = predicted_only = gold_only = 0.0
     for expected, row in zip(gold_rows, predicted_rows, strict=False):
         width = len(expected)
@@ -117,10 +114,6 @@ def soft_f1(gold: Sequence[Row], predicted: Sequence[Row]) -> float:
     return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
 
 
-def _distinct(rows: Sequence[Row]) -> list[Cells]:
-    return list(dict.fromkeys(tuple(comparable(cell) for cell in row) for row in rows))
-
-
 @dataclass(frozen=True, slots=True)
 class SuiteRun:
     """Databases of a run that was scored on several per question."""
@@ -130,11 +123,12 @@ class SuiteRun:
     first_right: Mapping[str, bool]
 
 
-@METRICS.register("test_suite")
-@metric("Test suite", needs=("measured:test_suite",), order=5)
-def test_suite(run: ScoredRun) -> Measurement:
+@metric("Test suite", order=5)
+def test_suite(run: ScoredRun) -> Measurement | None:
     """Report the number of databases, and the accuracy on the first one alone."""
-    suite: SuiteRun = run.measured["test_suite"]
+    suite: SuiteRun | None = run.measured.get("test_suite")
+    if suite is None:
+        return None
     sizes = sorted(suite.databases.values())
     alone = Ratio(sum(suite.first_right.get(row.question.id, False) for row in run.scored), len(run.scored))
     size = f"{sizes[0]:,}" if sizes[0] == sizes[-1] else f"{sizes[0]:,} to {sizes[-1]:,}"

@@ -9,7 +9,7 @@ from tasks.core.outcome import NOT_SUBMITTED, TURN, StageRecord, split_label, tu
 from tasks.core.wording import DASH, counts, interval, money, number, percent, percent_and_counts, shorten
 from tasks.documents.model import Table
 from tasks.scoring.cost import total
-from tasks.scoring.metric import METRICS, ScoredRun, metric
+from tasks.scoring.metric import ScoredRun, metric
 from tasks.scoring.report import Measurement, QuestionScore, Ratio, Value, flips, is_right
 from tasks.scoring.score import wilson
 from tasks.sql.same_query import query_key
@@ -66,8 +66,7 @@ class Agent:
         return len(executed) - len(set(executed))
 
 
-@METRICS.register("turns")
-@metric("Turns", needs=(f"stage:{TURN}",), unit="questions", better=None, order=24)
+@metric("Turns", unit="questions", better=None, order=24)
 def turns(run: ScoredRun) -> Measurement | None:
     """Report the curve of execution accuracy over turns, with cost, tool errors, repetitions and lost answers.
 
@@ -80,7 +79,7 @@ def turns(run: ScoredRun) -> Measurement | None:
     agents = tuple(by_question.values())
     lengths = [len(agent.turns) for agent in agents]
     longest = max(lengths, default=0)
-    if not longest:  # every first turn failed
+    if not longest:  # no turn, or every first one failed
         return None
     mean_turns = Ratio(sum(lengths), len(agents))
     notes = (note for row in run.scored for note in row.outcome.notes if note.startswith(NOT_SUBMITTED))

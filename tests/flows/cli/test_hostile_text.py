@@ -21,7 +21,6 @@ from flows.pages.question import print_lists
 from flows.runtime.control import Ui
 from flows.runtime.summary import print_summary
 from tasks.benchmarks.answer_keys import AnswerKey, KeyEntry
-from tasks.benchmarks.gold_files import Gold, Golds
 from tasks.core.outcome import Failure, Outcome
 from tasks.core.records import Execution, Question
 from tasks.documents.model import Document
@@ -33,7 +32,7 @@ from tasks.results.run_record import RunRecord, Tracked
 from tasks.results.warehouse.views import Table
 from tasks.scoring.build_report import build_report
 from tasks.scoring.cost import Estimate
-from tasks.scoring.execution.gold_check import GoldCheck, GoldReport
+from tasks.scoring.execution.gold_check import Gold, GoldCheck, GoldReport, Golds
 from tasks.scoring.report import Verdict
 from tasks.settings.assemble import benchmark_settings
 from tasks.settings.home import Home

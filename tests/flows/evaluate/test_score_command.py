@@ -364,7 +364,7 @@ MALFORMED: list[tuple[str, str | bytes, tuple[str, ...]]] = [
     ("noid.json", '[{"sql": "SELECT 1"}]', ("item 0", "question id", "it has sql")),
     ("nosql.jsonl", '{"question_id": 1}', ("line 1", "there is no SQL", "it has question_id")),
     ("line.jsonl", '{"question_id": 1, "sql": "x"}\n{oops', ("line 2", "not JSON")),
-    ("id.jsonl", '{"question_id": true, "sql": "x"}', ("line 1", "question id must be")),
+    ("id.jsonl", '{"question_id": true, "sql": "x"}', ("line 1", '"question_id" must be')),
     ("again.jsonl", '{"question_id": 1, "sql": "x"}\n{"question_id": "1", "sql": "y"}', ("line 2", "line 1")),
     ("header.csv", "id|sql\n1|SELECT 1\n", ("the header", "it has id|sql")),
     ("cells.csv", "question_id,sql\n1,SELECT a, b\n", ("line 2", "3 cells", "in quotes")),

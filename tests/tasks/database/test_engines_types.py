@@ -14,7 +14,8 @@ from tasks.database.database import Database, locate, open_database
 from tasks.database.plain import plain
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.scoring.execution.rules import RULES, GoldOrder, comparable_rows
+from tasks.scoring.execution.rules import RULES, comparable_rows
+from tasks.sql.rewriting import Ordering
 from tasks.sql.transpiling import transpile
 from tests.support import mariadb, postgres
 
@@ -217,7 +218,7 @@ async def test_nulls_are_where_the_engine_orders_them_and_rules_of_order_see_tha
     ]  # a translated gold keeps SQLite's order
     for rule, sees in {"spider": True, "strict": True, "bird": False, "subset": False}.items():
         first, last = (
-            RULES[rule].matches(gold, other, GoldOrder(anywhere=True, outermost=True))
+            RULES[rule].matches(gold, other, Ordering(anywhere=True, outermost=True))
             for other in (nulls_first, nulls_last)
         )
         assert (first, last) == ((up[0] is None, up[0] is not None) if sees else (True, True)), rule

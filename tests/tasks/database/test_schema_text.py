@@ -11,8 +11,9 @@ from tasks.backbone.offline.prompt import read_schema
 from tasks.core.records import ColumnName, Link
 from tasks.database.database import open_database
 from tasks.database.schema import Column, ColumnDescription, ForeignKey, Schema, Table
-from tasks.database.schema_text import PromptParts, literal, render
+from tasks.database.schema_text import PromptParts, literal
 from tasks.settings.pipeline import SchemaFormat
+from tests.support.schema_text import render
 
 PAIRS = sorted((Path(__file__).parent / "schema_text").glob("*.txt"))
 STYLES = ("comment", "create_table", "m_schema")

@@ -2,7 +2,8 @@
 
 from tasks.core.records import ColumnName, ColumnValues, Link
 from tasks.database.schema import Column, ForeignKey, Schema, Table
-from tasks.database.schema_text import PromptParts, render
+from tasks.database.schema_text import PromptParts
+from tests.support.schema_text import render
 
 SCHEMA = Schema(
     "zoo",

@@ -7,7 +7,7 @@ from statistics import fmean
 
 import pytest
 
-from tasks.scoring.candidates import Ballot
+from tasks.scoring.execution.judge_job import Ballot
 from tasks.scoring.metrics.candidates import chosen_at_k, majority_at_k, pass_at_k
 
 STATUSES = ("ok", "ok", "ok", "ok", "empty", "error", "timeout", "no_answer")

@@ -11,20 +11,21 @@ import pytest
 
 from tasks.core.outcome import Call, StageRecord, Usage
 from tasks.scoring.build_report import build_report
-from tasks.scoring.candidates import Ballot, CandidateSetup, bills_of, step_of
+from tasks.scoring.candidates import bills_of, step_of
+from tasks.scoring.execution.judge_job import Ballot
 from tasks.scoring.metric import ScoredRun
 from tasks.scoring.metrics.candidates import candidates
 from tasks.scoring.report import QuestionScore, Ratio
-from tasks.settings.backbone import Prices
+from tasks.settings.pipeline import CandidateSettings
 from tests.tasks.scoring.samples import score
 
 N = 6
-PRICES = Prices.model_validate({"input": 2.0, "output": 4.0, "as_of": "2026-11-01"}, strict=False)
 
 
 def written(label: str, *, cached: bool = False, tokens: int | None = 100) -> StageRecord:
     usage = Usage(input=tokens, output=tokens)
-    call = Call("key", "model", usage, cached, 0.1, cost_usd=0.0 if cached else 0.0006 if tokens else None)
+    usd = 0.0006 if tokens else None
+    call = Call("key", "model", usage, cached, 0.1, cost_usd=0.0 if cached else usd, from_scratch_usd=usd)
     return StageRecord(label.partition(" ")[0], label, None, False, (call,))
 
 
@@ -37,7 +38,7 @@ def question(name: str, ballot: Ballot, right: Sequence[bool], *, chosen: bool, 
     return score(name, "bird" if chosen else "", stages=stages, records=tuple(records), difficulty=grade)
 
 
-def measured(rows: Sequence[QuestionScore], setup: CandidateSetup) -> Any:
+def measured(rows: Sequence[QuestionScore], setup: CandidateSettings) -> Any:
     report = build_report(rows, rule="bird", schemas={})
     return candidates.of(ScoredRun(report, {}, measured={"candidates": setup}))
 
@@ -60,7 +61,7 @@ def questions() -> list[tuple[Ballot, list[bool], QuestionScore]]:
 def test_every_k_is_what_all_choices_of_k_candidates_give(
     questions: list[tuple[Ballot, list[bool], QuestionScore]],
 ) -> None:
-    found = measured([row for *_, row in questions], CandidateSetup(N, "vote", (PRICES,), PRICES))
+    found = measured([row for *_, row in questions], CandidateSettings(n=N, select="vote"))
     for k in range(1, N + 1):
         subsets = list(combinations(range(N), k))
         passed = [fmean(any(right[p] for p in s) for s in subsets) for _, right, _ in questions]
@@ -82,7 +83,7 @@ def test_selection_is_counted_where_candidates_disagree_and_its_gain_has_a_price
     questions: list[tuple[Ballot, list[bool], QuestionScore]],
 ) -> None:
     rows = [row for *_, row in questions]
-    found = measured(rows, CandidateSetup(N, "tournament", (PRICES,), PRICES))
+    found = measured(rows, CandidateSettings(n=N, select="tournament"))
     mixed = [(ballot, right) for ballot, right, _ in questions if any(right) and not all(right)]
     won = sum(right[ballot.winner()] for ballot, right in mixed)
     assert found.further["candidates/selection"] == Ratio(won, len(mixed))
@@ -105,7 +106,7 @@ def test_a_failed_question_stays_in_the_denominator_and_an_unknown_price_is_no_z
 ) -> None:
     failed = score("failed", sql=None, records=(written("initial_sql (candidate 1)", tokens=None),))
     rows = [*(row for *_, row in questions), failed]
-    found = measured(rows, CandidateSetup(N, "vote", (PRICES,), PRICES))
+    found = measured(rows, CandidateSettings(n=N, select="vote"))
     assert found.data["pass@6"]["total"] == 26
     last = found.data["curve"][-1]
     assert (last["usd"], last["tokens"]) == (None, None)
@@ -117,7 +118,7 @@ def test_a_failed_question_stays_in_the_denominator_and_an_unknown_price_is_no_z
 def test_one_answer_per_question_has_no_such_figures(
     questions: list[tuple[Ballot, list[bool], QuestionScore]],
 ) -> None:
-    assert measured([row for *_, row in questions], CandidateSetup(1, "vote")) is None
+    assert measured([row for *_, row in questions], CandidateSettings(n=1, select="vote")) is None
 
 
 def test_candidates_are_no_stages_and_are_billed_as_one() -> None:
@@ -132,13 +133,4 @@ def test_candidates_are_no_stages_and_are_billed_as_one() -> None:
 
 def test_a_failed_attempt_of_a_re_run_is_no_cost_of_candidates() -> None:
     records = [written("initial_sql (candidate 1)"), written("failed_attempt 2")]
-    setup = CandidateSetup(2, "vote", (PRICES,), PRICES)
-    assert bills_of(records, setup) == bills_of(records[:1], setup)
-
-
-def test_the_backbones_prices_are_taken_in_their_turns() -> None:
-    dear = PRICES.model_copy(update={"input": 20.0, "output": 40.0})
-    records = [written(f"initial_sql (candidate {number})", cached=True) for number in (1, 2, 3)]
-    writing, selecting = bills_of(records, CandidateSetup(3, "vote", (PRICES, dear)))
-    assert writing.usd == pytest.approx(2 * 0.0006 + 0.006)
-    assert selecting.calls == 0
+    assert bills_of(records) == bills_of(records[:1])

@@ -12,7 +12,7 @@ from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.build_report import build_report
 from tasks.scoring.execution.run_times import Measured, RightAnswer, Timings, measure_efficiency
 from tasks.scoring.metric import ScoredRun
-from tasks.scoring.metrics.efficiency import Spread, efficiency, reward_of, score_efficiency, ves_of
+from tasks.scoring.metrics.efficiency import efficiency, reward_of, score_efficiency, ves_of
 from tests.tasks.scoring.samples import score
 
 GRADES = {"a": "simple", "b": "moderate", "c": "moderate"}
@@ -48,22 +48,22 @@ def test_wrong_answers_count_zero_and_trials_give_the_spread() -> None:
     found = score_efficiency(
         [timings((1.0,), (4.0,), steps=4.0), timings((1.0,), (1.0,), steps=1.0)], questions=4
     )
-    assert (found.questions, found.measured) == (4, 2)
-    assert found.ves == Spread(mean=62.5, low=50.0, high=75.0)
-    assert found.r_ves is not None
-    assert found.r_ves.low == 50.0
-    assert found.r_ves.high == pytest.approx(25 * (sqrt(1.25) + 1))
-    assert found.ves_steps == 75.0
+    assert (found["questions"], found["measured"]) == (4, 2)
+    assert found["ves"] == {"mean": 62.5, "low": 50.0, "high": 75.0}
+    assert found["r_ves"] is not None
+    assert found["r_ves"]["low"] == 50.0
+    assert found["r_ves"]["high"] == pytest.approx(25 * (sqrt(1.25) + 1))
+    assert found["ves_steps"] == 75.0
 
 
 def test_nothing_right_scores_zero_and_nothing_asked_is_unknown() -> None:
-    assert score_efficiency([], questions=3).ves == Spread(0.0, 0.0, 0.0)
-    assert score_efficiency([], questions=0).ves is None
-    assert score_efficiency([], questions=0).ves_steps is None
+    assert score_efficiency([], questions=3)["ves"] == {"mean": 0.0, "low": 0.0, "high": 0.0}
+    assert score_efficiency([], questions=0)["ves"] is None
+    assert score_efficiency([], questions=0)["ves_steps"] is None
 
 
 def test_steps_that_were_not_counted_leave_their_score_unknown() -> None:
-    assert score_efficiency([timings((1.0,), steps=1.0), timings((1.0,))], questions=2).ves_steps is None
+    assert score_efficiency([timings((1.0,), steps=1.0), timings((1.0,))], questions=2)["ves_steps"] is None
 
 
 async def test_the_steps_score_repeats_exactly(workers: SqlWorkers, shop: Database) -> None:
@@ -82,19 +82,21 @@ async def test_the_steps_score_repeats_exactly(workers: SqlWorkers, shop: Databa
     assert [list(run.timings) for run in runs] == [["0", "1"]] * 2
     assert [len(trial) for trial in runs[0].timings["0"].executed] == [3, 3]
     first, second = (score_efficiency(list(run.timings.values()), 4) for run in runs)
-    assert first.ves_steps == second.ves_steps
-    assert first.ves_steps is not None and first.ves_steps > 50
-    assert first.measured == 2
-    assert first.ves is not None
-    assert 0 < first.ves.low <= first.ves.mean <= first.ves.high
+    assert first["ves_steps"] == second["ves_steps"]
+    assert first["ves_steps"] is not None and first["ves_steps"] > 50
+    assert first["measured"] == 2
+    assert first["ves"] is not None
+    assert 0 < first["ves"]["low"] <= first["ves"]["mean"] <= first["ves"]["high"]
 
 
 def test_a_median_is_not_moved_by_one_slow_moment() -> None:
     steady, disturbed = timings((1.0,) * 5), timings((1.0, 1.0, 1.0, 1.0, 40.0))
-    assert score_efficiency([steady], 1).ves_median == score_efficiency([disturbed], 1).ves_median == 100
-    assert score_efficiency([disturbed], 1).r_ves_median == 100
-    spread = score_efficiency([disturbed], 1).ves
-    assert spread is not None and spread.mean > 200
+    assert (
+        score_efficiency([steady], 1)["ves_median"] == score_efficiency([disturbed], 1)["ves_median"] == 100
+    )
+    assert score_efficiency([disturbed], 1)["r_ves_median"] == 100
+    spread = score_efficiency([disturbed], 1)["ves"]
+    assert spread is not None and spread["mean"] > 200
 
 
 def test_wrong_answers_and_difficulties_are_in_the_denominators() -> None:
@@ -115,10 +117,10 @@ def test_wrong_answers_and_difficulties_are_in_the_denominators() -> None:
 
 def test_ves_is_of_executing_and_ves_fetched_and_r_ves_of_fetching_too() -> None:
     found = score_efficiency([Timings(fetched=((4.0,),), executed=((1.0,),))], 1)
-    assert found.ves and found.ves_fetched and found.r_ves
-    assert (found.ves.mean, found.ves_fetched.mean) == (100, 200)
-    assert found.r_ves.mean == pytest.approx(100 * sqrt(1.25))
-    assert (found.ves_median, found.ves_fetched_median) == (100, 200)
+    assert found["ves"] and found["ves_fetched"] and found["r_ves"]
+    assert (found["ves"]["mean"], found["ves_fetched"]["mean"]) == (100, 200)
+    assert found["r_ves"]["mean"] == pytest.approx(100 * sqrt(1.25))
+    assert (found["ves_median"], found["ves_fetched_median"]) == (100, 200)
 
 
 async def test_rows_that_are_not_fetched_do_not_count_for_ves(workers: SqlWorkers, shop: Database) -> None:
@@ -128,5 +130,5 @@ async def test_rows_that_are_not_fetched_do_not_count_for_ves(workers: SqlWorker
     found = score_efficiency(
         list((await measure_efficiency(workers, answers, timeout_s=5)).timings.values()), 1
     )
-    assert found.ves_median and found.ves_fetched_median
-    assert found.ves_fetched_median > 2 * found.ves_median
+    assert found["ves_median"] and found["ves_fetched_median"]
+    assert found["ves_fetched_median"] > 2 * found["ves_median"]

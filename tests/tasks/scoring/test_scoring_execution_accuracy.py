@@ -2,15 +2,17 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tasks.database.database import Database, locate
 from tasks.database.limits import Limits
+from tasks.database.sandbox.session import is_volatile
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.schema import Schema
-from tasks.scoring.execution import accuracy as execution_accuracy
+from tasks.scoring.execution import judge_job
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.rules import DEFAULT_RULES as RULES
 from tasks.scoring.execution.verdict_cache import VerdictKey
@@ -157,7 +159,7 @@ async def test_bad_candidates_carry_their_status_and_message(workers: SqlWorkers
 async def test_a_query_that_kills_its_worker_costs_no_other_its_verdict(
     shop: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(execution_accuracy, "COMPARING_S", 0.0)
+    monkeypatch.setattr(judge_job, "COMPARING_S", 0.0)
     async with SqlWorkers(1, limits=Limits(timeout_s=5, grace_s=0.2, memory_mb=512)) as pool:
         verdicts = await Judge(pool, RULES, 0.3).verdicts(
             shop,
@@ -176,7 +178,7 @@ async def test_a_query_that_kills_its_worker_costs_no_other_its_verdict(
 async def test_a_gold_that_kills_its_worker_leaves_the_candidates_their_own_status(
     shop: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(execution_accuracy, "COMPARING_S", 0.0)
+    monkeypatch.setattr(judge_job, "COMPARING_S", 0.0)
     async with SqlWorkers(1, limits=Limits(timeout_s=5, grace_s=0.2, memory_mb=512)) as pool:
         candidates = {"good": "SELECT 4", "bad": "SELECT nope"}
         verdicts = await Judge(pool, RULES, 0.2).verdicts(shop, UNSTOPPABLE, candidates)
@@ -233,3 +235,35 @@ async def judged(pool: SqlWorkers, path: Path, gold: str, predicted: str) -> dic
     database = Database(path.stem, locate(str(path)), Schema(path.stem, (), dialect="sqlite"), path.stem)
     candidates = {"gold": gold, "predicted": predicted}
     return dict(await Judge(pool, RULES, 30).verdicts(database, gold, candidates))
+
+
+async def test_a_prediction_that_is_the_gold_word_for_word_is_right_unless_its_result_is_chance(
+    make_database: Callable[..., Database],
+) -> None:
+    database = make_database("CREATE TABLE town (name TEXT); INSERT INTO town VALUES ('Rome'), ('Rome')")
+    distinct, random = "SELECT DISTINCT name FROM town", "SELECT random()"
+    async with SqlWorkers(1) as workers:
+        judge = Judge(workers, ("bird", "spider", "strict"), 30.0)
+        for _ in range(2):
+            same = await judge.verdicts(database, distinct, {"it": distinct, "all": "SELECT name FROM town"})
+            assert same["it"].correct == {"bird": True, "spider": True, "strict": True}
+            assert same["it"].row_count == 1
+            assert same["all"].correct == {"bird": True, "spider": True, "strict": False}
+            chance = await judge.verdicts(database, random, {"it": random})
+            assert chance["it"].correct == {"bird": False, "spider": False, "strict": False}
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT CURRENT_DATE",
+        "SELECT strftime('%Y')",
+        "SELECT age(born) FROM town",
+        "SELECT age(CAST(born AS TIMESTAMP)) FROM town",
+        "SELECT born < DATE 'today' FROM town",
+        "SELECT 'Yesterday'::date",
+        "SELECT random_normal()",
+    ],
+)
+def test_the_time_is_volatile(sql: str) -> None:
+    assert is_volatile(sql)

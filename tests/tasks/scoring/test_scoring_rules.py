@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.scoring.execution.rules import RULES, GoldOrder, bird, rules_beside, spider, strict
+from tasks.scoring.execution.rules import RULES, bird, rules_beside, spider, strict
 from tasks.settings.benchmark import Rule as RuleName
+from tasks.sql.rewriting import Ordering
 
 CELLS = st.sampled_from([0, 1, 2, 1.0, True, "1", "a", None, b"a"])
 ANYTHING = st.one_of(
@@ -27,7 +28,7 @@ ANYTHING = st.one_of(
 )
 
 
-def matches(rule: str, gold: Any, predicted: Any, order: GoldOrder = GoldOrder()) -> bool:  # noqa: B008 - frozen
+def matches(rule: str, gold: Any, predicted: Any, order: Ordering = Ordering()) -> bool:  # noqa: B008 - frozen
     return RULES[rule].matches(gold, predicted, order)
 
 
@@ -105,9 +106,9 @@ def test_strict_agrees_with_crossing_out_row_by_row(pair: Any, ordered: bool) ->
 def test_no_rule_raises_and_every_result_equals_itself(one: Any, other: Any) -> None:
     for rule in ("bird", "spider", "strict"):
         for ordered in (False, True):
-            assert matches(rule, one, one, GoldOrder(ordered, ordered))
-            forth = matches(rule, one, other, GoldOrder(ordered, ordered))
-            back = matches(rule, other, one, GoldOrder(ordered, ordered))
+            assert matches(rule, one, one, Ordering(ordered, ordered))
+            forth = matches(rule, one, other, Ordering(ordered, ordered))
+            back = matches(rule, other, one, Ordering(ordered, ordered))
             assert forth is back
 
 
@@ -150,10 +151,10 @@ def test_unordered_gold(gold: Any, predicted: Any, expected: str) -> None:
 
 def test_row_order_matters_where_the_gold_asks_for_it() -> None:
     gold, predicted = [(1,), (2,)], [(2,), (1,)]
-    assert matches("bird", gold, predicted, GoldOrder(True, True))
-    assert not matches("spider", gold, predicted, GoldOrder(True))
-    assert not matches("strict", gold, predicted, GoldOrder(True, True))
-    assert matches("strict", gold, predicted, GoldOrder(True, False))
+    assert matches("bird", gold, predicted, Ordering(True, True))
+    assert not matches("spider", gold, predicted, Ordering(True))
+    assert not matches("strict", gold, predicted, Ordering(True, True))
+    assert matches("strict", gold, predicted, Ordering(True, False))
 
 
 @pytest.mark.parametrize("changed", [False, True])

@@ -47,11 +47,6 @@ def test_elements_by_both_definitions(pair: Pair) -> None:
     assert f"cross: {shown(cross)}\nresolved: {shown(resolved)}" == pair.expected
 
 
-def test_a_guess_says_why_it_is_one() -> None:
-    assert cross_elements("SELECT name FROM singer WHERE WHERE (id", SCHEMA).reason
-    assert not cross_elements("SELECT name FROM singer", SCHEMA).reason
-
-
 def test_parentheses_beyond_the_parsers_depth_degrade_to_a_guess() -> None:
     deep = "SELECT name FROM singer WHERE " + "(" * 5000 + "id" + ")" * 5000 + " = 1"
     assert [str(c) for c in resolved_elements(deep, SCHEMA).columns] == ["singer.id", "singer.Name"]
@@ -143,7 +138,6 @@ def test_bird_dev_has_its_published_number_of_gold_columns(shared_data: Path) ->
     schemas = read_schemas(shared_data / "bird" / "dev_tables.json")
     cross = [cross_elements(q["SQL"], schemas[q["db_id"]]) for q in questions]
     resolved = [resolved_elements(q["SQL"], schemas[q["db_id"]]) for q in questions]
-    assert not any(found.reason for found in (*cross, *resolved))
     assert sum(len(found.columns) for found in cross) == 7274  # 4.742 a question
     assert sum(len(found.columns) for found in resolved) == 6897
     assert all(set(one.columns) <= set(other.columns) for one, other in zip(resolved, cross, strict=True))
