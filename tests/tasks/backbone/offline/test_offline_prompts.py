@@ -14,7 +14,7 @@ from tasks.backbone.protocol import Message, Request, Tool
 from tasks.backbone.replies.json_text import reply_schema
 from tasks.core.records import ColumnName, Demonstration
 from tasks.database.schema import Column, ForeignKey, Schema, Table
-from tasks.database.schema_text import PromptParts, render
+from tasks.database.schema_text import PromptParts
 from tasks.settings.home import CHECKOUT
 from tasks.settings.pipeline import SchemaFormat
 from tasks.stages import prompts
@@ -30,6 +30,7 @@ from tasks.stages.replies import (
 )
 from tasks.stages.schema_prompt import ExecutedSql
 from tasks.stages.sea_sql import Mistake
+from tests.support.schema_text import render
 from tests.tasks.backbone.offline.prompts import FOREIGN_KEYS, SAMPLES, SCHEMA, question
 
 NUMBERED = ("sql", "result of sql", "reason")
