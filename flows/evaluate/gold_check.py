@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from flows.evaluate.scorer import why_sql_fails
-from flows.runtime.control import Progress
+from flows.runtime.control import Progress, for_each
 from flows.runtime.folders import Folders
 from tasks.benchmarks.answer_keys import AnswerKey, KeyEntry
 from tasks.benchmarks.benchmark import Benchmark
@@ -195,19 +195,12 @@ async def _decisions(
 ) -> dict[str, Decision]:
     """Look at every gold that runs, with as many at a time as there are workers."""
     checks = report.finished
-    places = asyncio.Semaphore(2 * judge.workers.size)
-    done = 0
 
     async def look(check: GoldCheck) -> Decision:
-        nonlocal done
-        async with places:
-            decision = await decide(judge, databases[check.database_id], check.sql, rows=SHOWN_ROWS)
-        done += 1
-        if done % 10 == 0 or done == len(checks):
-            progress.step(f"Running alternatives of gold {done:,} of {len(checks):,}")
-        return decision
+        return await decide(judge, databases[check.database_id], check.sql, rows=SHOWN_ROWS)
 
-    decisions = await asyncio.gather(*map(look, checks))
+    step = "Running alternatives of gold {}"
+    decisions = await for_each(checks, look, progress, step, at_once=2 * judge.workers.size)
     return {check.id: decision for check, decision in zip(checks, decisions, strict=True)}
 
 
@@ -299,22 +292,17 @@ def check_key(
     (key,) = benchmark.keys
     databases = open_databases(benchmark, [of[name].database_id for name in key.entries], progress)
     suites = open_suites(benchmark, databases)
-    done = 0
 
     async def run() -> list[CheckedEntry]:
         async with SqlWorkers() as workers:
             judge = Judge(workers, (plain.rule,), plain.timeout_s)
 
             async def check(entry: KeyEntry) -> CheckedEntry:
-                nonlocal done
                 question = of[entry.question_id]
                 suite = suites.get(question.database_id, ())
-                checked = await _check(entry, question, benchmark, suite, judge, rows)
-                done += 1
-                progress.step(f"Checked the SQL of {done:,} of {len(key.entries):,} questions")
-                return checked
+                return await _check(entry, question, benchmark, suite, judge, rows)
 
-            return list(await asyncio.gather(*map(check, key.entries.values())))
+            return await for_each(key.entries.values(), check, progress, "Checked the SQL of {} questions")
 
     return CheckedKey(plain, key, tuple(asyncio.run(run())))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from flows.evaluate.exchanges import Exchanges, read_exchanges
-from flows.runtime.control import Progress
+from flows.runtime.control import Progress, for_each
 from flows.runtime.folders import Folders
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.databases import open_benchmark_database
@@ -245,11 +245,9 @@ async def _executed(
             databases[name] = _open(benchmark, name)
         except CrosscheckError as error:
             databases[name] = error
-    done = 0
     async with SqlWorkers(WORKERS) as workers:
 
         async def execute(view: QuestionView) -> QuestionView:
-            nonlocal done
             score, database = view.score, databases[view.score.question.database_id]
             if isinstance(database, CrosscheckError):
                 return replace(view, problem=str(database))
@@ -262,13 +260,11 @@ async def _executed(
                 ]
             except DatabaseUnavailableError as error:
                 return replace(view, problem=str(error))
-            done += 1
-            progress.step(f"Executed predictions and golds of {done:,} of {len(views):,} questions")
             causes = classify(score, view.record.rule, database.schema)
             executed = replace(view, causes=causes, predicted=predicted, gold=gold)
             return replace(executed, remark=_remark(executed, database.dialect))
 
-        return list(await asyncio.gather(*map(execute, views)))
+        return await for_each(views, execute, progress, "Executed predictions and golds of {} questions")
 
 
 def _remark(view: QuestionView, dialect: str) -> str:

@@ -1,10 +1,9 @@
 """Scores questions while others are still being asked: by execution, and by answer keys beside the official gold."""
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from flows.runtime.control import Progress
+from flows.runtime.control import Progress, for_each
 from tasks.benchmarks.answer_keys import AnswerKey
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.core.errors import ConfigurationError, DatabaseUnavailableError
@@ -87,15 +86,12 @@ def why_sql_fails(question_id: str, sql: str, execution: Execution) -> str:
 async def check_keys(scorable: "Scorable", workers: SqlWorkers, progress: Progress) -> None:
     """Run the SQL of every key for the selected questions that have a database."""
     benchmark, databases = scorable.benchmark, scorable.databases
-    done = 0
 
-    async def problem(question: Question, sql: str, total: int) -> str:
+    async def problem(of: tuple[Question, str]) -> str:
         """Run a SQL; say why it does not run, "" if it does."""
-        nonlocal done
+        question, sql = of
         database, timeout_s = databases[question.database_id], benchmark.settings.timeout_s
         execution = await workers.execute(database, sql, rows=0, timeout_s=timeout_s)
-        done += 1
-        progress.step(f"Checking the answer keys: {done:,} of {total:,} SQL")
         return "" if execution.ok else why_sql_fails(question.id, sql, execution)
 
     for key in benchmark.keys:
@@ -107,8 +103,7 @@ async def check_keys(scorable: "Scorable", workers: SqlWorkers, progress: Progre
             and key.entries[question.id].has_text_of(question)
             for sql in key.entries[question.id].sql
         ]
-        done = 0
-        problems = await asyncio.gather(*(problem(question, sql, len(sqls)) for question, sql in sqls))
+        problems = await for_each(sqls, problem, progress, "Checking the answer keys: {} SQL")
         key.demand_valid(tuple(filter(None, problems)))
 
 

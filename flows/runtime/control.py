@@ -5,10 +5,10 @@ commands hand it to the function that makes the flow (`flows.evaluate.flow.evalu
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tasks.core.errors import CrosscheckError, ExitCode
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:  # a display is opened before the rest is imported
     from tasks.backbone.pricing import Budget
     from tasks.core.outcome import Call
     from tasks.results.run_record import RunRecord
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 GRACE_S = 20.0
 """Timeout for calls in flight after a stop request."""
@@ -137,6 +140,30 @@ async def until_done_or_stopped(pool: Sequence[asyncio.Task[None]], control: Con
         done.cancel()
     with suppress(asyncio.CancelledError):
         await done
+
+
+async def for_each(
+    items: Collection[T],
+    work: Callable[[T], Awaitable[R]],
+    progress: Progress,
+    step: str,
+    at_once: int | None = None,
+) -> list[R]:
+    """Do work for every item, `at_once` at a time or all together, and return the results in order.
+
+    `step` is shown after each with the count in the place of its braces: "Running gold {}" as "Running gold 3 of 20".
+    """
+    gate, done = asyncio.Semaphore(at_once or max(1, len(items))), 0
+
+    async def counted(item: T) -> R:
+        nonlocal done
+        async with gate:
+            result = await work(item)
+        done += 1
+        progress.step(step.format(f"{done:,} of {len(items):,}"))
+        return result
+
+    return await asyncio.gather(*map(counted, items))
 
 
 @asynccontextmanager

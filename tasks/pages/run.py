@@ -248,10 +248,12 @@ def cost_sentence(record: RunRecord, seconds: float | None = None) -> str:
         scratch = "" if same else f", {money(cost.from_scratch_usd)} from scratch"
         parts = [f"paid {money(cost.cost_usd)}{scratch} ({calls_in_words(cost)})", *by_endpoint(cost)]
     if record.seconds is not None:
-        parts.append(
-            f"{duration(record.seconds)} answering" + (f", {total_time(seconds)}" if seconds else "")
-        )
+        parts.append(_time_taken(record) + (f", {total_time(seconds)}" if seconds else ""))
     return "; ".join(parts)
+
+
+def _time_taken(record: RunRecord) -> str:
+    return f"{duration(record.seconds)} {'scoring' if record.made_elsewhere else 'answering'}"
 
 
 def _listed(changes: Sequence[str], width: int) -> str:
@@ -369,7 +371,7 @@ def _changes(record: RunRecord) -> Iterator[Block]:
 
 def _remarks(record: RunRecord) -> Iterator[Block]:
     cost = record.cost
-    took = "" if record.seconds is None else f", {duration(record.seconds)} answering"
+    took = "" if record.seconds is None else f", {_time_taken(record)}"
     yield Sentence(f"{calls_in_words(cost)}, {in_words(cost)}{took}")
     texts = {problem.text for problem in problems(record)}
     yield Bullets(tuple(text for text in (*record.remarks, *record.notes) if text not in texts))

@@ -181,7 +181,6 @@ class Show(options.Details, options.Files):
             self.emit(document, lambda stream: print_question(viewed, stream, whole=self.prompts))
             return
         from flows.evaluate.run_view import ListedQuestion, view_run
-        from flows.pages.question import print_lists
         from flows.runtime.summary import print_summary
         from tasks.results.run_record import json_of
 
@@ -194,6 +193,8 @@ class Show(options.Details, options.Files):
             if not only:
                 print_summary(view.record, self.folder, stream, details=self.details, ended=False)
             if only or self.details:
+                from flows.pages.question import print_lists
+
                 print_lists(view, listed, self.limit, stream)
 
         first = {kind: rows[: self.limit] for kind, rows in listed.items()} if self.as_json else {}
