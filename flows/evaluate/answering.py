@@ -122,15 +122,15 @@ class DatabaseAnswer(JsonDocument):
 
 def _open(settings: EvaluationSettings, written: str, progress: Progress) -> Database:
     """Open the database that the user named."""
-    chosen = settings.benchmark
-    location = locate(written, writable=chosen.allow_writable_role, version=chosen.database_version)
+    benchmark = settings.benchmark
+    location = locate(written, writable=benchmark.allow_writable_role, version=benchmark.database_version)
     name = database_name(location)
     engine = engine_of(location)
     if not engine.exists(location) and (engine.server or not location.path.exists()):
-        hidden = ", or its role may not open it" if engine.server else ""
+        or_refused = ", or its role may not open it" if engine.server else ""
         raise ConfigurationError(
-            f"--database {location}: this is not there{hidden}. Name a SQLite or DuckDB file, a folder of Parquet or "
-            "CSV files, or the URL of a server (postgresql://..., mysql://...)."
+            f"--database {location}: this is not there{or_refused}. Name a SQLite or DuckDB file, a folder of "
+            "Parquet or CSV files, or the URL of a server (postgresql://..., mysql://...)."
         )
     progress.step(f"Reading {name}")
     return open_database(location, name, sample_rows=settings.pipeline.prompt.sample_rows)

@@ -121,22 +121,24 @@ def check_candidates(settings: EvaluationSettings, *, sends_requests: bool = Tru
             )
     if sends_requests:
         check_different(writers.writers, [kind_of(writer).make(writer) for writer in writers.writers])
-    if candidates.n <= len(writers.writers) or kind_of(writers.own).replays:
-        return
+    if candidates.n > len(writers.writers) and not kind_of(writers.own).replays:
+        _check_that_candidates_vary(settings, writers.writers)
+
+
+def _check_that_candidates_vary(settings: EvaluationSettings, writers: Sequence[BackboneSettings]) -> None:
+    """Check that no backbone, which writes several candidates, would write the same each time."""
+    candidates = settings.pipeline.candidates
     formats = {settings.pipeline.prompt.schema_format, *candidates.schema_formats}
     if candidates.schema_formats and len(formats) >= candidates.n:
         return
     if candidates.demonstrations == "shuffled" and most_demonstrations(settings.pipeline) > 1:
         return
-    for writer in writers.writers:
-        if kind_of(writer).samples and writer.temperature != 0:
+    for writer in writers:
+        samples = kind_of(writer).samples
+        if samples and writer.temperature != 0:
             continue
-        why = (
-            "answers at temperature 0"
-            if kind_of(writer).samples
-            else "always gives a question the same answer"
-        )
-        warmer = "pipeline.candidates.temperature=0.8, " if kind_of(writer).samples else ""
+        why = "answers at temperature 0" if samples else "always gives a question the same answer"
+        warmer = "pipeline.candidates.temperature=0.8, " if samples else ""
         raise ConfigurationError(
             f"pipeline.candidates.n={candidates.n}: {writer.name} {why}, so its candidates would be the same, and each "
             f"would be paid for. Let them differ with one of: --set {warmer}"

@@ -104,9 +104,11 @@ class Session:
         self._alarm = alarm
         self._engine = engine_of(location)
         self._connection: Connection | None = None
-        self._state: tuple[Any, ...] = ()
-        self._expected = self._opened = Content("")
-        self._budget_ends = float("inf")
+        self._state: tuple[Any, ...] = ()  # of the database's files when the connection was opened
+        self._expected = self._opened = Content(
+            ""
+        )  # content that queries are for, and of the open connection
+        self._budget_ends = float("inf")  # when the time of several queries together is over
 
     @property
     def spent(self) -> bool:

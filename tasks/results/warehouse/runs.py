@@ -307,7 +307,7 @@ def _insert(
         rows = to_rows(run.run_id, chunk, positions)
         for row, score in zip(rows["questions"], chunk, strict=True):
             judged = variants.items() if score.executable else ()
-            row["correct_by_variant"] = [(name, each.judge(score, run.rule)) for name, each in judged]
+            row["correct_by_variant"] = [(name, variant.judge(score, run.rule)) for name, variant in judged]
         for table, new in rows.items():
             if new:
                 schema = connection.table(table).limit(0).to_arrow_table().schema
