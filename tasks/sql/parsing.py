@@ -91,15 +91,18 @@ class _OverrunError(BaseException):
 
 
 def _parse_in_sandbox(sql: str, dialect: str) -> Parsed:
-    from tasks.database.sandbox.runner import in_sandbox
+    from tasks.database.sandbox.runner import READING, in_sandbox
+    from tasks.database.sandbox.workers import WorkerLost
 
     try:
         return in_sandbox(parse_in_worker, _NO_DATABASE, sql, dialect)
-    except (
-        DataError,
-        DatabaseUnavailableError,
-    ):  # the process ran out of memory, or was killed repeatedly
+    except DataError as error:
+        lost = error.__cause__
+        if isinstance(lost, WorkerLost) and lost.status == "too_large":
+            return Parsed(None, f"its parsing takes more than {READING.memory_mb} MiB of memory")
         return Parsed(None, OVER)
+    except DatabaseUnavailableError:
+        return Parsed(None, "the process that parsed it was killed, and the next one too")
 
 
 def parse_in_worker(session: "Session", sql: str, dialect: str) -> Parsed:

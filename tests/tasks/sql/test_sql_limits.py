@@ -1,8 +1,11 @@
 """SQL as a model in a loop writes it: every function that parses returns within its time, and says why not."""
 
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
+import psutil
 import pytest
 
 from tasks.database.schema import Column, Schema, Table
@@ -118,3 +121,16 @@ def test_sql_whose_parsing_takes_hours_is_unparsable_and_the_next_one_is_parsed(
     assert parse(SHAPES["dates"], DIALECT).reason == parsing.OVER
     deep = "SELECT " + "(" * DEEP + "a" + ")" * DEEP + " FROM t"
     assert parse(f"{deep} -- after it", DIALECT).tree is not None
+
+
+def test_a_parsing_whose_process_is_killed_does_not_count_as_long() -> None:
+    sql, parsed = SHAPES["dates"] + " -- killed", list[parsing.Parsed]()
+    thread = threading.Thread(target=lambda: parsed.append(parse(sql, DIALECT)))
+    thread.start()
+    while thread.is_alive():
+        for child in psutil.Process().children():
+            with suppress(psutil.Error):
+                if any("tasks.database.sandbox" in word for word in child.cmdline()):
+                    child.kill()
+        thread.join(0.1)
+    assert parsed[0].tree is None and "killed" in parsed[0].reason
