@@ -245,7 +245,7 @@ def colour_of(client: "MlflowClient", experiment_id: str, name: str) -> str:
 
 def _tags(benchmark: str) -> dict[str, str]:
     return {
-        "mlflow.note.content": f"Evaluations of {benchmark} by Crosscheck: one run per backbone and pipeline.",
+        "mlflow.note.content": f"Evaluations of {benchmark} by Crosscheck, each of a pipeline with a backbone.",
         "mlflow.experimentKind": "custom_model_development",
         "mlflow.experiment.primaryMetric.name": "ex",
         "mlflow.experiment.primaryMetric.greaterIsBetter": "true",
