@@ -29,7 +29,7 @@ BUDGETS = {
     "tasks/retrieval": 1_563,
     "tasks/scoring": 5_452,
     "tasks/settings": 2_154,
-    "tasks/sql": 2_364,
+    "tasks/sql": 2_367,
     "tasks/stages": 3_347,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
