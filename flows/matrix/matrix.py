@@ -209,9 +209,8 @@ class Standings:
 
     against_best: Mapping[str, str] = field(default_factory=dict)  # in words; the best cell is named as such
     best: tuple[str, ...] = ()  # those with as many right answers as the best one
-    letters: Mapping[str, str] = field(
-        default_factory=dict
-    )  # those that share one do not differ significantly
+    # those that share one do not differ significantly
+    letters: Mapping[str, str] = field(default_factory=dict)
     tests: int = 0  # number of pairs that were tested, for which p is adjusted
 
 

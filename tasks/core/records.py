@@ -154,9 +154,8 @@ class CorrectionCase:
 
     few_shot: FewShotQuestion  # the question with its demonstrations
     sql: str | None  # None if there is none yet
-    augmentation: Augmentation = (
-        Augmentation()
-    )  # keywords and conditions that are shown; a part that is None is not
+    # keywords and conditions that are shown; a part that is None is not
+    augmentation: Augmentation = Augmentation()
 
 
 @dataclass(frozen=True, slots=True)

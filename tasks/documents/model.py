@@ -209,9 +209,8 @@ class AnswerBlock:
     title: Inline  # whose it is, and whether it is right
     sql: str | None  # None: there is none
     other: str | None = None  # another SQL; a page marks what it does not have
-    stages: Mapping[str, bool] = field(
-        default_factory=dict
-    )  # whether the SQL of each stage is right, by its name
+    # whether the SQL of each stage is right, by its name
+    stages: Mapping[str, bool] = field(default_factory=dict)
     blocks: tuple["Block", ...] = ()  # on pages only
     fold: bool = False  # whether a page shows it only on demand
 

@@ -253,9 +253,8 @@ def columns_of(table: str) -> tuple[str, ...]:
         return tuple(connection.table(table).columns)
 
 
-_ONE_AT_A_TIME = (
-    threading.Lock()
-)  # DuckDB refuses to open a file for reading that this process has open for writing
+# DuckDB refuses to open a file for reading that this process has open for writing.
+_ONE_AT_A_TIME = threading.Lock()
 
 _NO_EXTENSIONS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",

@@ -29,9 +29,8 @@ class Query(NamedTuple):
     # as Spider's evaluator executes it, without DISTINCT, for rules that strip it; equal to `sql` where nothing is to
     # be changed
     plain: str
-    order: Ordering = (
-        Ordering()
-    )  # where it has ORDER BY, if it is a gold or one of several whose results are grouped
+    # where it has ORDER BY, if it is a gold or one of several whose results are grouped
+    order: Ordering = Ordering()
 
 
 def seconds_of(queries: Iterable[Query], timeout_s: float) -> float:
