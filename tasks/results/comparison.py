@@ -327,9 +327,8 @@ class Comparison:
     b: Side
     result: PairedTest | RepeatedTest  # the test, of one run on each side or of several, and its verdict
     warnings: tuple[str, ...]  # what a reader must know before trusting the numbers
-    noninferiority: NonInferiority | None = (
-        None  # whether B is not worse by more than a margin; None without one
-    )
+    # whether B is not worse by more than a margin; None without one
+    noninferiority: NonInferiority | None = None
     gate: GateResult | None = None  # None where no condition was given
     # of several runs on a side: questions that one side has right more often, largest difference first
     changes: tuple[QuestionChange, ...] = ()
