@@ -3,12 +3,16 @@
 Model-written SQL is untrusted. What protects the machine from it, outermost last: the engine's connection, which only
 reads; caps on rows and bytes; a deadline that the engine keeps, and an alarm that ends the process where it does not;
 the worker's memory limit, and its parent, which kills it.
+
+Golds are compared with many predictions, and many predictions are the gold word for word: a worker keeps small results,
+so that the same SQL needs no second execution.
 """
 
 import os
 import re
 import sys
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
@@ -22,6 +26,13 @@ from tasks.database.engine import Connection, Cursor, Deadline, engine_of
 from tasks.database.limits import MIB, OUT_OF_MEMORY, Limits
 from tasks.database.location import Content, Location, unreadable
 from tasks.database.plain import plain_row
+
+MAX_KEPT_BYTES = 2 * MIB
+"""Bytes of what is kept for one database."""
+MAX_RESULT_BYTES = MAX_KEPT_BYTES // 16
+"""Bytes of one result; a larger one is not kept."""
+OVERHEAD = 512
+"""Bytes of a result without rows."""
 
 _WORDS = r"random|randomblob|current_\w+|localtime|localtimestamp|utc_\w+|tablesample|using\s+sample"
 _CALLS = (
@@ -50,6 +61,7 @@ class Result:
     # seconds of these until the engine had begun to give rows, without fetching them; 0.0 unless ok
     executing: float = 0.0
     steps: int | None = None  # steps of the engine; None unless requested, ok, and counted by it
+    size: int = 0  # bytes that all rows take in Python
 
     @property
     def ok(self) -> bool:
@@ -70,6 +82,41 @@ def is_volatile(sql: str) -> bool:
     (True, False)
     """
     return _VOLATILE.search(sql.lower()) is not None
+
+
+class KeptResults:
+    """Whole results by their SQL; the least recently used are dropped for the next."""
+
+    def __init__(self) -> None:
+        self._results: OrderedDict[str, Result] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, sql: str, timeout_s: float) -> Result | None:
+        """Return the result of a SQL; None where it is not kept, or took longer than this limit."""
+        result = self._results.get(sql)
+        if result is None or result.seconds > timeout_s:
+            return None
+        self._results.move_to_end(sql)
+        return result
+
+    def put(self, sql: str, result: Result) -> None:
+        """Keep a whole result, unless it is large or the next execution may give another."""
+        size = _bytes_of(sql, result)
+        if not result.ok or size > MAX_RESULT_BYTES or sql in self._results or is_volatile(sql):
+            return
+        self._results[sql] = result
+        self._bytes += size
+        while self._bytes > MAX_KEPT_BYTES:
+            self._bytes -= _bytes_of(*self._results.popitem(last=False))
+
+    def clear(self) -> None:
+        """Forget every result."""
+        self._results.clear()
+        self._bytes = 0
+
+
+def _bytes_of(sql: str, result: Result) -> int:
+    return len(sql) + result.size + OVERHEAD
 
 
 ATTEMPTS = 2
@@ -105,9 +152,9 @@ class Session:
         self._engine = engine_of(location)
         self._connection: Connection | None = None
         self._state: tuple[Any, ...] = ()  # of the database's files when the connection was opened
-        self._expected = self._opened = Content(
-            ""
-        )  # content that queries are for, and of the open connection
+        # content that queries are for, and of the open connection
+        self._expected = self._opened = Content("")
+        self._kept: KeptResults | None = None if self._engine.server else KeptResults()
         self._budget_ends = float("inf")  # when the time of several queries together is over
 
     @property
@@ -158,8 +205,28 @@ class Session:
                 return result
         raise unreadable(self.location, "it changes while queries read it")
 
+    def run_known(self, sql: str, *, timeout_s: float, keep: bool = False) -> Result:
+        """Run one statement, or return the result that was kept of an equal one while the database is the same.
+
+        A server's results are not kept: its connection does not tell whether the database has changed.
+
+        One that took longer than `timeout_s` before is executed again. With `keep`, the result is kept for further
+        statements, if it is small and every execution gives the same one.
+        """
+        if self._kept is None:
+            return self.run(sql, timeout_s=timeout_s)
+        kept = self._kept.get(sql, timeout_s)
+        if kept is not None and self._is_open:
+            return kept
+        result = self.run(sql, timeout_s=timeout_s)
+        if keep:
+            self._kept.put(sql, result)
+        return result
+
     def close(self) -> None:
-        """Close the connection; the next query opens it again."""
+        """Close the connection and forget what was kept; the next query opens it again."""
+        if self._kept is not None:
+            self._kept.clear()
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -246,6 +313,7 @@ class Session:
             seconds=seconds,
             executing=executing,
             steps=steps,
+            size=size,
         )
 
     def _excess(self, rows: int, size: int) -> str:
@@ -255,13 +323,18 @@ class Session:
             return f"The result takes more than {self.limits.max_bytes / MIB:g} MiB."
         return ""
 
-    def _open(self) -> Connection:
-        if (
+    @property
+    def _is_open(self) -> bool:
+        """Whether the connection is open, and to the content that is expected."""
+        return (
             self._connection is not None
             and self._connection.current()
             and self._opened == self._expected
             and self._engine.state(self.location) == self._state
-        ):
+        )
+
+    def _open(self) -> Connection:
+        if self._connection is not None and self._is_open:
             return self._connection
         self.close()
         started = time.monotonic()

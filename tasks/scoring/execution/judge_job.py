@@ -7,12 +7,15 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from tasks.database.sandbox.session import Result, Session, is_volatile
 from tasks.scoring.execution.rules import RULES, SubsetGold
 from tasks.scoring.report import Difference, Verdict
 from tasks.sql.rewriting import Ordering
+
+if TYPE_CHECKING:
+    from tasks.database.sandbox.session import Result, Session
+
 
 MAX_COMPARED_ROWS = 100_000
 """Rows of a wrong result up to which it is found out how it differs from the gold's."""
@@ -68,32 +71,27 @@ class Compared(NamedTuple):
     verdicts: tuple[Verdict, ...]  # one per prediction, in order
 
 
-def compare(session: Session, job: JudgeJob) -> Compared:
+def compare(session: "Session", job: JudgeJob) -> Compared:
     """Run the gold once and each prediction once, and judge each under every rule.
 
-    A prediction that is the gold word for word is not executed. A rule that strips DISTINCT needs a second run of a
-    query that has one. If the gold does not finish without its DISTINCT, both sides keep theirs.
+    What this worker knows is not executed again: a gold of an earlier job, and a prediction that is the gold word for
+    word. A rule that strips DISTINCT needs a second run of a query that has one. If the gold does not finish without
+    its DISTINCT, both sides keep theirs.
     """
-    gold = session.run(job.gold.sql, timeout_s=job.timeout_s) if job.gold else None
+    limit = job.timeout_s
+    gold = session.run_known(job.gold.sql, timeout_s=limit, keep=True) if job.gold else None
     status = gold.status if gold else "ok" if job.accepted and not job.gold else ""
     plain_gold = _without_distinct(session, job, gold)
-    golds: dict[str, Result] = {}
-    if job.gold and gold and not is_volatile(job.gold.sql):
-        golds = {job.gold.sql: gold} | ({job.gold.plain: plain_gold} if plain_gold else {})
-
-    def run(sql: str) -> Result:
-        return golds.get(sql) or session.run(sql, timeout_s=job.timeout_s)
-
     verdicts = []
     for query in job.predicted:
-        result = run(query.sql)
+        result = session.run_known(query.sql, timeout_s=limit)
         correct: dict[str, bool] = {}
         for rule in job.rules:
             expected, actual = gold, result
             if RULES[rule].strips_distinct and plain_gold is not None:
                 expected = plain_gold
                 if query.plain != query.sql:
-                    actual = run(query.plain)
+                    actual = session.run_known(query.plain, timeout_s=limit)
             correct[rule] = _is_right(rule, job, expected, actual)
         wrong = not all(correct.values())
         verdicts.append(
@@ -111,7 +109,7 @@ def compare(session: Session, job: JudgeJob) -> Compared:
     return Compared(status, tuple(verdicts))
 
 
-def _difference(gold: Result | None, predicted: Result) -> Difference:
+def _difference(gold: "Result | None", predicted: "Result") -> Difference:
     """Return how a result differs from the gold's."""
     if gold is None or gold.status != "ok" or predicted.status != "ok":
         return ""
@@ -128,18 +126,18 @@ def _difference(gold: Result | None, predicted: Result) -> Difference:
     return "extra_rows" if expected < actual else "other_rows"
 
 
-def _without_distinct(session: Session, job: JudgeJob, gold: Result | None) -> Result | None:
+def _without_distinct(session: "Session", job: JudgeJob, gold: "Result | None") -> "Result | None":
     """Return the gold's result without DISTINCT; None where DISTINCT is to stay on both sides."""
     query = job.gold
     if query is None or gold is None or not job.strips_distinct or gold.status != "ok":
         return None
     if query.plain == query.sql:
         return gold
-    plain = session.run(query.plain, timeout_s=job.timeout_s)
+    plain = session.run_known(query.plain, timeout_s=job.timeout_s, keep=True)
     return plain if plain.status == "ok" else None
 
 
-def _is_right(name: str, job: JudgeJob, gold: Result | None, predicted: Result) -> bool:
+def _is_right(name: str, job: JudgeJob, gold: "Result | None", predicted: "Result") -> bool:
     rule = RULES[name]
     if predicted.status != "ok":
         return False
@@ -161,12 +159,14 @@ class Grouped(NamedTuple):
 class _Results(NamedTuple):
     """Results of one SQL: as written, and without the DISTINCT that the rule strips; None where that does not run."""
 
-    result: Result
-    plain: Result | None
+    result: "Result"
+    plain: "Result | None"
     order: Ordering
 
 
-def group_results(session: Session, queries: tuple[Query, ...], rule: str, timeout_s: float) -> list[Grouped]:
+def group_results(
+    session: "Session", queries: tuple[Query, ...], rule: str, timeout_s: float
+) -> list[Grouped]:
     """Run every SQL once and group those with equal results, in their order; `timeout_s` is the limit per query."""
     leaders: dict[int, _Results] = {}
     grouped = []

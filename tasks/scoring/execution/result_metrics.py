@@ -43,8 +43,8 @@ def compare_results(
     session: "Session", gold_sql: str, sql: str, references: tuple[MetricReference, ...], timeout_s: float
 ) -> tuple[QuestionValue, ...]:
     """Execute gold and prediction inside a worker and compute each metric."""
-    gold = session.run(gold_sql, timeout_s=timeout_s)
-    result = session.run(sql, timeout_s=timeout_s)
+    gold = session.run_known(gold_sql, timeout_s=timeout_s)
+    result = session.run_known(sql, timeout_s=timeout_s)
     if not gold.ok:
         return tuple(None for _ in references)
     return tuple(_value(reference, gold.rows, result.rows) if result.ok else 0.0 for reference in references)

@@ -2,14 +2,12 @@
 
 import asyncio
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tasks.database.database import Database, locate
 from tasks.database.limits import Limits
-from tasks.database.sandbox.session import is_volatile
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.schema import Schema
 from tasks.scoring.execution import judge_job
@@ -235,35 +233,3 @@ async def judged(pool: SqlWorkers, path: Path, gold: str, predicted: str) -> dic
     database = Database(path.stem, locate(str(path)), Schema(path.stem, (), dialect="sqlite"), path.stem)
     candidates = {"gold": gold, "predicted": predicted}
     return dict(await Judge(pool, RULES, 30).verdicts(database, gold, candidates))
-
-
-async def test_a_prediction_that_is_the_gold_word_for_word_is_right_unless_its_result_is_chance(
-    make_database: Callable[..., Database],
-) -> None:
-    database = make_database("CREATE TABLE town (name TEXT); INSERT INTO town VALUES ('Rome'), ('Rome')")
-    distinct, random = "SELECT DISTINCT name FROM town", "SELECT random()"
-    async with SqlWorkers(1) as workers:
-        judge = Judge(workers, ("bird", "spider", "strict"), 30.0)
-        for _ in range(2):
-            same = await judge.verdicts(database, distinct, {"it": distinct, "all": "SELECT name FROM town"})
-            assert same["it"].correct == {"bird": True, "spider": True, "strict": True}
-            assert same["it"].row_count == 1
-            assert same["all"].correct == {"bird": True, "spider": True, "strict": False}
-            chance = await judge.verdicts(database, random, {"it": random})
-            assert chance["it"].correct == {"bird": False, "spider": False, "strict": False}
-
-
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "SELECT CURRENT_DATE",
-        "SELECT strftime('%Y')",
-        "SELECT age(born) FROM town",
-        "SELECT age(CAST(born AS TIMESTAMP)) FROM town",
-        "SELECT born < DATE 'today' FROM town",
-        "SELECT 'Yesterday'::date",
-        "SELECT random_normal()",
-    ],
-)
-def test_the_time_is_volatile(sql: str) -> None:
-    assert is_volatile(sql)

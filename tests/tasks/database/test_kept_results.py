@@ -1,0 +1,161 @@
+"""Results that a worker keeps: which SQL is executed again, by the alarm that a session sets before each query."""
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tasks.core.errors import DatabaseUnavailableError
+from tasks.database.database import Database, locate, open_database
+from tasks.database.limits import Limits
+from tasks.database.sandbox.session import (
+    MAX_KEPT_BYTES,
+    MAX_RESULT_BYTES,
+    KeptResults,
+    Result,
+    Session,
+    is_volatile,
+)
+from tasks.database.sandbox.workers import SqlWorkers
+from tasks.scoring.execution.accuracy import Judge
+from tests.support import mariadb, postgres
+
+TABLE = "CREATE TABLE town (name VARCHAR(50))"
+NAMES = "SELECT name FROM town ORDER BY name"
+RANDOM = "SELECT random()"
+
+
+class Counted:
+    """A session in this process, and the number of queries that it has executed.
+
+    Attributes:
+        path: the database's file.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._started = 0
+        self.path = Path(database.location.path)
+        self.session = Session(database.location, Limits(), self._alarm)
+
+    def _alarm(self, seconds: float) -> None:
+        self._started += seconds > 0
+
+    def executed(self, *sqls: str, keep: bool = True, timeout_s: float = 60.0) -> int:
+        """Run statements and return how many were executed."""
+        before = self._started
+        for sql in sqls:
+            assert self.session.run_known(sql, timeout_s=timeout_s, keep=keep).status
+        return self._started - before
+
+
+@pytest.fixture
+def town(build_database: Callable[[Path, str], Database], tmp_path: Path) -> Iterator[Counted]:
+    database = build_database(
+        tmp_path / "town.sqlite", f"{TABLE}; INSERT INTO town VALUES ('Rome'), ('Oslo')"
+    )
+    counted = Counted(database)
+    yield counted
+    counted.session.close()
+
+
+def test_a_kept_result_is_returned_whole_without_another_execution(town: Counted) -> None:
+    first = town.session.run_known(NAMES, timeout_s=60, keep=True)
+    assert first.rows == [("Oslo",), ("Rome",)]
+    assert town.executed(NAMES, NAMES, keep=False) == 0
+    assert town.session.run_known(NAMES, timeout_s=60) == first
+
+
+def test_only_what_is_to_be_kept_is_kept(town: Counted) -> None:
+    assert town.executed(NAMES, NAMES, keep=False) == 2
+
+
+def test_a_query_that_asks_for_the_time_or_random_numbers_is_executed_each_time(town: Counted) -> None:
+    assert town.executed(RANDOM, RANDOM) == 2
+    assert town.session.run_known(RANDOM, timeout_s=60) != town.session.run_known(RANDOM, timeout_s=60)
+
+
+def test_a_query_that_fails_is_executed_each_time(town: Counted) -> None:
+    assert town.executed("SELECT nothing FROM town", "SELECT nothing FROM town") == 2
+
+
+def test_a_run_that_took_longer_than_the_limit_is_no_answer_to_a_shorter_one(town: Counted) -> None:
+    taken = town.session.run_known(NAMES, timeout_s=60, keep=True).seconds
+    assert town.executed(NAMES, timeout_s=taken / 2) == 1
+
+
+def test_a_result_that_is_large_is_not_kept(town: Counted) -> None:
+    large = f"SELECT printf('%.*c', {MAX_RESULT_BYTES}, 'x') FROM town"
+    assert town.executed(large, large) == 2
+
+
+def test_a_changed_file_forgets_everything(town: Counted) -> None:
+    assert town.executed(NAMES, NAMES) == 1
+    with closing(sqlite3.connect(town.path)) as connection, connection:
+        connection.execute("INSERT INTO town VALUES ('Bern')")
+    os.utime(town.path, ns=(1, 1))
+    assert [name for (name,) in town.session.run_known(NAMES, timeout_s=60).rows] == ["Bern", "Oslo", "Rome"]
+
+
+def test_a_file_that_is_gone_gives_no_kept_result(town: Counted) -> None:
+    assert town.executed(NAMES) == 1
+    town.path.unlink()
+    with pytest.raises(DatabaseUnavailableError):
+        town.session.run_known(NAMES, timeout_s=60)
+
+
+def test_the_least_recently_used_results_make_room() -> None:
+    kept = KeptResults()
+    sqls = [f"SELECT {n}" for n in range(3 * MAX_KEPT_BYTES // MAX_RESULT_BYTES)]
+    for sql in sqls:
+        kept.put(sql, Result("ok", size=MAX_RESULT_BYTES * 3 // 4))
+        assert kept.get(sqls[0], 60) is not None
+    known = [sql for sql in sqls if kept.get(sql, 60)]
+    assert known == [sqls[0], *sqls[-len(known) + 1 :]]
+    assert MAX_KEPT_BYTES // MAX_RESULT_BYTES <= len(known) < len(sqls) // 2
+
+
+@pytest.mark.parametrize("opened", [postgres.new_reader, mariadb.new_database])
+def test_a_server_executes_each_time_because_others_write_to_it(opened: Callable[..., object]) -> None:
+    with opened(TABLE, "INSERT INTO town VALUES ('Rome')") as url:  # type: ignore[attr-defined]
+        counted = Counted(open_database(locate(url), "town"))
+        try:
+            assert counted.executed(NAMES, NAMES) == 2
+        finally:
+            counted.session.close()
+
+
+async def test_a_prediction_that_is_the_gold_word_for_word_is_right_unless_its_result_is_chance(
+    build_database: Callable[[Path, str], Database], tmp_path: Path
+) -> None:
+    database = build_database(
+        tmp_path / "towns.sqlite", f"{TABLE}; INSERT INTO town VALUES ('Rome'), ('Rome')"
+    )
+    distinct = "SELECT DISTINCT name FROM town"
+    async with SqlWorkers(1) as workers:
+        judge = Judge(workers, ("bird", "spider", "strict"), 30.0)
+        for _ in range(2):
+            same = await judge.verdicts(database, distinct, {"it": distinct, "all": "SELECT name FROM town"})
+            assert same["it"].correct == {"bird": True, "spider": True, "strict": True}
+            assert same["it"].row_count == 1
+            assert same["all"].correct == {"bird": True, "spider": True, "strict": False}
+            chance = await judge.verdicts(database, RANDOM, {"it": RANDOM})
+            assert chance["it"].correct == {"bird": False, "spider": False, "strict": False}
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT CURRENT_DATE",
+        "SELECT strftime('%Y')",
+        "SELECT age(born) FROM town",
+        "SELECT age(CAST(born AS TIMESTAMP)) FROM town",
+        "SELECT born < DATE 'today' FROM town",
+        "SELECT 'Yesterday'::date",
+        "SELECT random_normal()",
+    ],
+)
+def test_the_time_is_volatile(sql: str) -> None:
+    assert is_volatile(sql)
