@@ -126,7 +126,9 @@ class Connections:
     async def _headers(self) -> dict[str, str]:
         """Return the headers of a request in lower case: the SDK's with the key, then those of the settings."""
         own = await self._access.all_headers()
-        key = own.pop("authorization", "").removeprefix(BEARER)
+        key = ""
+        if own.get("authorization", "").startswith(BEARER):  # any other is sent as it is
+            key = own.pop("authorization").removeprefix(BEARER)
         self._sdk.api_key = key or "none"
         headers = {
             name.lower(): value

@@ -103,6 +103,18 @@ async def test_headers_come_from_the_environment_and_appear_nowhere_else(
     assert not [text for text in told if AZURE_KEY in text]
 
 
+@pytest.mark.parametrize("value", ["Basic dXNlcjpwYXNz", "Bearer 0123", "Signature keyId=1, sig=2"])
+async def test_an_authorization_of_any_scheme_is_sent_as_it_is(
+    fake_openai: FakeOpenAI, settings: BackboneSettings, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("AUTHORIZATION", value)
+    gateway = settings.model_copy(
+        update={"api_key_env": None, "headers_env": {"Authorization": "AUTHORIZATION"}}
+    )
+    assert await ask(gateway) == "reply to: q"
+    assert fake_openai.requests[0].headers["authorization"] == value
+
+
 def test_a_header_without_its_variable_is_said_before_any_request(settings: BackboneSettings) -> None:
     with pytest.raises(
         ConfigurationError, match=r"needs a header in the environment variable NO_SUCH_VARIABLE"
