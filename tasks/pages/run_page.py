@@ -288,7 +288,7 @@ def _glance(view: RunView, links: Links) -> Cards:
     """Return what a reader asks first."""
     record, before = view.record, links.before
     better = list(compared_sentences(before)) or [
-        Sentence("There is no earlier run of the same questions that it can be compared with.")
+        Sentence("There is no comparison with an earlier run of the same questions.")
     ]
     broke: list[Sentence] = []
     to_do: list[Code] = []

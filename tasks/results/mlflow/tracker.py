@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Literal
 from filelock import FileLock, Timeout
 
 from tasks.core.errors import CrosscheckError
+from tasks.core.registry import described
 from tasks.core.wording import storable
 from tasks.results.build_record import record_of
 from tasks.results.compare import compare_with_previous
-from tasks.results.comparison import Comparison
 from tasks.results.mlflow.experiment import TREND, colour_of, experiment_name, open_experiment
 from tasks.results.mlflow.package import (
     MAX_TAG,
@@ -113,7 +113,7 @@ class Tracker:
             mlflow=self._tracked,
             **completion.facts,
         )
-        record = record.model_copy(update={"before": self._comparison(record, report)})
+        record = self._compared(record, report)
         package = closing(record, report, completion)
         problem = problem or self._attempt(lambda client: self._send(client, package, "FINISHED"))
         if problem:
@@ -129,14 +129,18 @@ class Tracker:
             self._log_waiting()
         return record.model_copy(update={"mlflow": self._tracked, "mlflow_run_id": self._tracked.run_id})
 
-    def _comparison(self, record: RunRecord, report: Report) -> Comparison | None:
-        """Compare the previous run with this one; a comparison that fails is logged, and the run is kept."""
+    def _compared(self, record: RunRecord, report: Report) -> RunRecord:
+        """Add the comparison with the previous run; one that fails costs no run, and is a remark and in the log."""
         with_questions = record.model_copy(update={"rows": report.rows})
         try:
-            return compare_with_previous(with_questions, Warehouse(self._home.warehouse))
-        except Exception:
+            comparison = compare_with_previous(with_questions, Warehouse(self._home.warehouse))
+        except Exception as error:
             _LOG.exception("run %s is not compared with the previous one", record.run_id)
-            return None
+            remark = (
+                f"The comparison with the previous run failed ({described(error)}); crosscheck.log has more."
+            )
+            return record.model_copy(update={"remarks": (*record.remarks, remark)})
+        return record.model_copy(update={"before": comparison})
 
     def abandon(self, reason: str, status: Unfinished = "failed") -> Tracked:
         """Close the run without a report, with how it ended; the reason goes into its description."""

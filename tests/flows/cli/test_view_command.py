@@ -155,7 +155,7 @@ def test_mlflow_gets_the_page_of_a_run_and_of_its_comparison_with_the_run_before
     )
     assert not pages, "the first run is compared with nothing"
     assert (
-        "There is no earlier run" in alone.text
+        "There is no comparison with an earlier run" in alone.text
         and "previous run" in report.text
         and "this run" in report.text
     )

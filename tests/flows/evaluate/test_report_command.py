@@ -87,7 +87,9 @@ def test_the_page_says_what_changed_since_the_run_before_and_links_to_the_leader
 ) -> None:
     kept(home, asked)
     first = Path(run_here("show", "latest", "--html", "--json").json["page"])
-    assert "There is no earlier run of the same questions" in first.read_text(encoding="utf-8")
+    assert "There is no comparison with an earlier run of the same questions" in first.read_text(
+        encoding="utf-8"
+    )
     keep(home, asked, judged(asked))
     second = Path(run_here("show", "latest", "--html", "--json").json["page"])
     page = second.read_text(encoding="utf-8")

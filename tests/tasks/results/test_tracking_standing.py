@@ -121,4 +121,5 @@ def test_a_comparison_or_page_that_fails_costs_no_run(
     runs.completion = Completion(pages=fail)
     record = runs.add("r1", 8)
     assert record.before is None and runs.standing(record) == ("no other run", 0)
+    assert "The comparison with the previous run failed (" in record.remarks[-1]
     assert "r1 is not compared" in caplog.text and "r1 is logged without its pages" in caplog.text
