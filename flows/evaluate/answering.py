@@ -62,9 +62,12 @@ class Answered:
 
     @property
     def error(self) -> str:
-        """Why there is no result; "" if there is one, or no reason is known."""
-        failure = self.outcome.failure
-        return (self.execution.error if self.execution else "") or (failure.message if failure else "")
+        """Why there is no result; "" if there is one."""
+        if self.outcome.failure:
+            return self.outcome.failure.message
+        if self.execution is None:
+            return "the backbone's replies held no SQL."
+        return "" if self.execution.ok else self.execution.error or self.execution.status
 
     @property
     def cost(self) -> Cost:
@@ -101,7 +104,7 @@ class DatabaseAnswer(JsonDocument):
     remark: TextOrNull
     status: str = at("execution", "status", default="no_answer")
     error: TextOrNull
-    """Why there is no result; None if there is one, or no reason is known."""
+    """Why there is no result; None if there is one."""
     columns: tuple[str, ...] = at("execution", "columns", default=())
     rows: Rows = at("execution", "rows", default=())
     """The first rows of the result."""

@@ -98,11 +98,8 @@ def print_answer(answered: Answered, stream: TextIO) -> None:
     outcome, execution = answered.outcome, answered.execution
     if answered.remark:
         console.print(f"[bold yellow]![/] {literal(answered.remark)}\n")
-    if outcome.failure:
-        console.print(f"[red]No answer:[/] {literal(outcome.failure.message)}")
-        return
-    if outcome.sql is None or execution is None:
-        console.print("[red]No answer:[/] the backbone's replies held no SQL.")
+    if outcome.failure or outcome.sql is None or execution is None:
+        console.print(f"[red]No answer:[/] {literal(answered.error)}")
         return
     sql = visible(outcome.sql)
     if terminal:
@@ -111,7 +108,7 @@ def print_answer(answered: Answered, stream: TextIO) -> None:
         stream.write(f"{sql}\n")  # Rich would replace its tabs
     console.print()
     if not execution.ok:
-        console.print(f"[red]It does not run:[/] {literal(execution.error or execution.status)}")
+        console.print(f"[red]It does not run:[/] {literal(answered.error)}")
         return
     table = _table(execution)
     if fits(console, table):

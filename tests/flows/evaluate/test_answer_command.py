@@ -127,11 +127,11 @@ def test_without_demonstrations_no_benchmark_is_built(
 
 
 @pytest.mark.parametrize(
-    ("sql", "said"),
+    ("sql", "heading", "error"),
     [
-        ("SELECT mast FROM ship", "no such column: mast"),
-        ("DELETE FROM ship", "It does not run"),
-        (None, "No answer: the backbone's replies held no SQL."),
+        ("SELECT mast FROM ship", "It does not run", "no such column: mast"),
+        ("DELETE FROM ship", "It does not run", "DELETE from ship is not allowed"),
+        (None, "No answer", "the backbone's replies held no SQL."),
     ],
 )
 def test_an_answer_that_does_not_run_exits_with_1_and_says_why(
@@ -140,16 +140,19 @@ def test_an_answer_that_does_not_run_exits_with_1_and_says_why(
     model: FakeOpenAI,
     harbour: Path,
     sql: str | None,
-    said: str,
+    heading: str,
+    error: str,
 ) -> None:
     says(model, sql)
     before = harbour.read_bytes()
-    ran = run_here(
+    arguments = (
         "answer", QUESTION, "--database", str(harbour), "--backbone", backbone_file, "--pipeline", "few-shot"
-    )
+    )  # fmt: skip
+    ran = run_here(*arguments)
     assert ran.code == 1
-    assert said in ran.out
+    assert f"{heading}: " in ran.out and error in ran.out
     assert harbour.read_bytes() == before
+    assert error in json.loads(run_here(*arguments, "--json").out)["error"]
 
 
 def test_a_backbone_that_says_no_exits_with_2_where_a_setting_is_wrong_and_3_where_waiting_helps(
