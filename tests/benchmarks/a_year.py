@@ -156,7 +156,7 @@ def copy_warehouse(home: Home, copied: Sequence[Copy]) -> None:
             )
         connection.execute(
             "INSERT INTO runs SELECT t.* REPLACE (copy.new AS run_id, copy.began AS started, copy.began AS finished, "
-            "replace(t.run, copy.model, copy.new) AS run, replace(t.summary, copy.model, copy.new) AS summary) "
+            "replace(t.run, copy.model, copy.new) AS run, replace(t.record, copy.model, copy.new) AS record) "
             "FROM copy JOIN runs t ON t.run_id = copy.model"
         )
 

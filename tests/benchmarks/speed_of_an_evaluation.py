@@ -277,20 +277,24 @@ def as_in_life(chosen: argparse.Namespace) -> dict[str, dict[str, Any]]:
 def chart(cells: Sequence[Cell]) -> str:
     """Return the efficiency of every cell and way as a bar chart."""
     columns = []
-    for number, cell in enumerate(cells):
-        for place, (way, share) in enumerate(cell.efficiency.items()):
-            middle = 110 + 270 * number + 80 * place
+    for cell in cells:
+        label = f"{cell.latency:g} s × {cell.in_flight}"
+        for number, (way, share) in enumerate(cell.efficiency.items()):
             bar = {"kind": WAYS[way], "value": share, "text": f"{share:.2f}", "of": ""}
-            lines = [f"{cell.latency:g} s × {cell.in_flight}"] if place == 1 else []
-            columns.append({"middle": middle, "bars": [bar], "lines": lines})
-    width = max(110 + 270 * len(cells), 560)
+            columns.append({"bars": [bar], "lines": [label] if number == 1 else []})
+        columns.append({"bars": [], "lines": []})  # a gap between cells
+    left, step = 60, 80
+    right = left + step * len(columns)
+    width = max(right + 20, 560)
     return render(
         "bar_chart.svg.jinja",
         heading="Efficiency: calls × latency / in flight, over the time taken",
         detail="latency of the model × requests in flight",
         columns=columns,
         width=width,
-        right=width - 20,
+        right=right,
+        left=left,
+        step=step,
         up=Scale(0, 1, 330, 120),
         ticks=[0, 0.25, 0.5, 0.75, 1],
         form="{:.2f}",
