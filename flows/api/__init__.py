@@ -6,10 +6,11 @@ The functions `answer`, `available`, `compare`, `evaluate`, `noise`, `plot`, `pr
 `score`, `score_agent` and `sweep` are the methods of a `Crosscheck` with the default working folder and data folder.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from flows.api.crosscheck import Crosscheck
 from flows.evaluate.agent import AgentDatabase
-from flows.evaluate.answering import DatabaseAnswer
-from flows.matrix.matrix import Sweep
 from flows.pipelines.pipeline import Context, pipeline
 from flows.pipelines.rsl_sql import few_shot
 from tasks.backbone.kind import BackboneKind
@@ -30,6 +31,20 @@ from tasks.settings.backbone import BackboneSettings
 from tasks.settings.pipeline import FewShotSettings, PipelineSettings
 from tasks.stages.replies import SqlReply, StageReply, sql_answer
 from tasks.stages.stage import stage
+
+if TYPE_CHECKING:
+    from flows.evaluate.answering import DatabaseAnswer
+    from flows.matrix.matrix import Sweep
+
+_RETURNED = {"DatabaseAnswer": "flows.evaluate.answering", "Sweep": "flows.matrix.matrix"}
+"""Types that only methods return, by their modules, whose import would take as long as that of all others."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _RETURNED:
+        return getattr(import_module(_RETURNED[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 Run = RunRecord
 _default = Crosscheck()

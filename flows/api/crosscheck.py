@@ -208,12 +208,12 @@ class Crosscheck(Results):
         controls = [Control()]  # takes an interrupt that comes before the first cell
 
         @contextmanager
-        def opened(place: str) -> Iterator[Control]:
+        def opened(position: str) -> Iterator[Control]:
             if any(control.stop.is_set() for control in controls):
                 raise Interrupted(
                     "Stopped. The same call continues; what was answered is not paid for again."
                 )
-            with self._progress(place) as progress:
+            with self._progress(position) as progress:
                 controls.append(Control(progress))
                 yield controls[-1]
 
@@ -316,8 +316,8 @@ class Crosscheck(Results):
         """Ask an agent of one's own every question, and score its answers and turns.
 
         >>> def agent(question, database):
-        ...     found = database.execute("SELECT count(*) FROM work")
-        ...     return "SELECT title FROM work" if found.ok else None
+        ...     counted = database.execute("SELECT count(*) FROM work")
+        ...     return "SELECT title FROM work" if counted.ok else None
         >>> run = crosscheck.score_agent(agent, questions=[1, 2])
         >>> run.total, run.backbone
         (2, 'agent')
@@ -350,20 +350,20 @@ class Crosscheck(Results):
 
         chosen = benchmark_settings(str(benchmark), overrides(settings))
         named = name or str(getattr(agent, "__name__", type(agent).__name__))
-        wanted = AgentSettings(
-            chosen,
-            named,
-            selection(questions, limit),
-            self._folders,
-            Path(trajectories).expanduser() if trajectories else None,
-            concurrency,
-            timeout_s,
-            attempts,
+        agent_settings = AgentSettings(
+            benchmark=chosen,
+            name=named,
+            selection=selection(questions, limit),
+            folders=self._folders,
+            trajectories=Path(trajectories).expanduser() if trajectories else None,
+            concurrency=concurrency,
+            timeout_s=timeout_s,
+            attempts=attempts,
         )
         with self._progress() as progress:
             control = Control(progress)
             with logging_to(self._home):
-                file = in_thread(lambda: run_agent(agent, wanted, control), [control])
+                file = in_thread(lambda: run_agent(agent, agent_settings, control), [control])
             try:
                 return self._score(file, True, chosen, named, questions, limit, progress)
             except CrosscheckError as error:
