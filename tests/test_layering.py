@@ -213,9 +213,9 @@ def test_what_the_command_line_imports_at_its_start_imports_nothing_heavy() -> N
     waiting = [
         "flows.cli.program",
         *(
-            f"flows.cli.commands.{entry.place.partition('.')[0]}"
+            f"flows.cli.commands.{entry.implementation.partition('.')[0]}"
             for entry in COMMANDS.values()
-            if entry.place
+            if entry.implementation
         ),
     ]
     while waiting:

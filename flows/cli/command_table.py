@@ -8,7 +8,8 @@ class Command(NamedTuple):
     """A command, or a group of them."""
 
     help: str  # description in the list of commands
-    place: str = ""  # its module in flows/cli/commands, and its class if that is not named alike: "look.Runs"
+    # its module in flows/cli/commands, and its class if that has another name: "results.Runs"
+    implementation: str = ""
     text: str = ""  # of a group: what its help says
     examples: str = ""  # of a group
     commands: Mapping[str, "Command"] = {}  # of a group, by name
@@ -81,14 +82,14 @@ GROUPS = {
         "score": Command("Score the predictions of any system.", "score"),
     },
     "Look at results": {
-        "runs": Command("List all runs.", "look.Runs"),
-        "show": Command("Show a run, or one of its questions with prompts, SQL and gold.", "look.Show"),
+        "runs": Command("List all runs.", "results.Runs"),
+        "show": Command("Show a run, or one of its questions with prompts, SQL and gold.", "results.Show"),
         "view": Command(
-            "Show all runs in a browser: questions, two runs side by side, the leaderboard.", "look.View"
+            "Show all runs in a browser: questions, two runs side by side, the leaderboard.", "results.View"
         ),
         "compare": Command(
             "Test whether one run is better than another, and list the questions on which they differ.",
-            "look.Compare",
+            "results.Compare",
         ),
     },
     "Benchmarks, models and nights": {
@@ -100,7 +101,7 @@ GROUPS = {
 }
 """The commands that people use first, which the program's help lists."""
 FURTHER = {
-    "leaderboard": Command("Rank the latest run of each backbone and pipeline.", "look.Leaderboard"),
+    "leaderboard": Command("Rank the latest run of each backbone and pipeline.", "results.Leaderboard"),
     "answer": Command("Answer one question on your own database.", "answer"),
     "list": Command("List the available benchmarks, backbones and pipelines.", "help.List"),
     "query": Command("Run SQL on the results of all runs.", "data.Query"),

@@ -167,13 +167,13 @@ class Command(BaseModel):
         Click has checked the values, so the model does not check them again.
         """
         classes = sorted(
-            (each for each in cls.__mro__ if issubclass(each, Command) and each is not Command),
-            key=lambda each: each.number,
+            (base for base in cls.__mro__ if issubclass(base, Command) and base is not Command),
+            key=lambda base: base.number,
         )
         names = [
             name
-            for each in classes
-            for name in vars(each).get("__annotations__", ())
+            for base in classes
+            for name in vars(base).get("__annotations__", ())
             if name in cls.model_fields
         ]
         parameters = [_parameter(name, cls.model_fields[name]) for name in dict.fromkeys(names)]

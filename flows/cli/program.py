@@ -46,7 +46,7 @@ class LazyGroup(click.Group):
         if entry.commands:
             examples = f"\b\nExamples:\n{entry.examples}"
             return LazyGroup(cmd_name, help=entry.text, epilog=examples, entries=entry.commands)
-        module, _, name = entry.place.partition(".")
+        module, _, name = entry.implementation.partition(".")
         declared = getattr(importlib.import_module(f"flows.cli.commands.{module}"), name or module.title())
         command: click.Command = declared.click_command(cmd_name)
         return command

@@ -26,7 +26,7 @@ from flows.prefect.settings import CLIENT
 
 ROOT = Path(__file__).parents[2]
 PRELOADED = (
-    "flows.cli.commands.evaluate", "flows.evaluate.flow", "flows.evaluate.rerun", "flows.cli.commands.look",
+    "flows.cli.commands.evaluate", "flows.evaluate.flow", "flows.evaluate.rerun", "flows.cli.commands.results",
     "openai",
     "mlflow.store.tracking.sqlalchemy_store", "prefect.client.orchestration", "sqlglot.optimizer", "duckdb", "pandas",
     "alembic.command", "alembic.config", "prefect.task_engine", "prefect.flow_engine", "pyarrow.pandas_compat",

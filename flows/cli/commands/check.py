@@ -9,6 +9,7 @@ import click
 from annotated_types import Ge, Le
 
 from flows.cli import options
+from tasks.core.errors import ConfigurationError, ExitCode
 
 if TYPE_CHECKING:
     from tasks.backbone.endpoint.check import EndpointReport
@@ -51,7 +52,6 @@ class Check(options.Files):
 
     def __call__(self) -> int:
         from flows.runtime.output import write_text
-        from tasks.core.errors import ExitCode
         from tasks.documents.terminal import print_document
 
         file = self.write
@@ -88,7 +88,6 @@ class Check(options.Files):
     def _backbone_of(self) -> "BackboneSettings":
         """Return the settings with which the endpoint is checked."""
         from tasks.backbone.kind import kind_of
-        from tasks.core.errors import ConfigurationError
         from tasks.core.files import check_writable
         from tasks.settings.home import find_conf
         from tasks.settings.load import load_backbone_settings
@@ -114,7 +113,6 @@ class Check(options.Files):
         return backbone
 
     def _settings_of_url(self) -> "BackboneSettings":
-        from tasks.core.errors import ConfigurationError
         from tasks.settings.backbone import BackboneSettings
 
         if self.overrides:

@@ -91,7 +91,7 @@ class Export(options.Files):
 
     def __call__(self) -> None:
         if self.submission is not None:
-            self._submission(self.submission.expanduser())
+            self._submission(self.submission)
             return
         if self.form:
             raise click.UsageError("--format is the form of --submission FILE, which is missing.")
@@ -106,7 +106,6 @@ class Export(options.Files):
     def _submission(self, target: Path) -> None:
         from flows.evaluate.submission import export_submission
         from tasks.benchmarks.layouts import Submission
-        from tasks.core.errors import ConfigurationError
 
         if target.exists() and not self.overwrite:
             raise ConfigurationError(f"--submission {target} exists. Name another file, or add --overwrite.")

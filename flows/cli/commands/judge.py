@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Annotated
 
-from annotated_types import Ge
+from annotated_types import Gt
 
 from flows.cli import options
 from tasks.core.errors import ExitCode
@@ -32,7 +32,7 @@ class Judge(options.Questions, options.Files):
     """Model that judges: a name from `crosscheck list backbones`, or a YAML file."""
     everything: Annotated[bool, options.More("--all")] = False
     """Also judge right answers, which shows how far the model can be trusted."""
-    budget: Annotated[float | None, options.Metavar("USD"), Ge(0)] = None
+    budget: Annotated[float | None, options.Metavar("USD"), Gt(0)] = None
     """Stop when the calls have cost this amount."""
     overrides: Annotated[tuple[str, ...], options.SETTING, options.More("--set", last=True)] = ()
     """Change one setting of the model: backbone.*. May be given several times."""

@@ -39,7 +39,6 @@ class Init(options.Output):
 
     def __call__(self) -> None:
         from flows.matrix.nights_file import TEMPLATE
-        from tasks.core.errors import ConfigurationError
 
         try:
             with self.file.open("x", encoding="utf-8") as file:

@@ -88,8 +88,8 @@ class Rerun(options.Labels, options.Details, options.Files):
 
         if evaluated is None:
             name = plan.parent.run_id
-            none = dict.fromkeys(("selected", "restored", "asked", "changed"), 0)
-            facts = {"parent": name, "selection": plan.selection, **none}
+            counts = dict.fromkeys(("selected", "restored", "asked", "changed"), 0)
+            facts = {"parent": name, "selection": plan.selection, **counts}
             self.emit(
                 plan.parent.model_copy(update={"rerun": facts}),
                 f"Run {name} has no question to repeat ({plan.selection}).",

@@ -8,7 +8,7 @@ import click
 from annotated_types import Ge, Gt, Le, Lt
 
 from flows.cli import options
-from tasks.core.errors import ConfigurationError, ExitCode
+from tasks.core.errors import ConfigurationError, DataError, ExitCode, did_you_mean
 
 
 class Runs(options.Output):
@@ -31,14 +31,11 @@ class Runs(options.Output):
     """List only the latest N runs."""
 
     def __call__(self) -> None:
-        from tasks.core.errors import DataError, did_you_mean
         from tasks.documents.terminal import open_console, print_blocks
         from tasks.pages.lists import runs_table
-        from tasks.results.warehouse.runs import Warehouse
 
-        warehouse = self.read_folder.warehouse
         tags = [tag.partition("=")[::2] for tag in self.tag]
-        runs = Warehouse(warehouse).runs()
+        runs = self.warehouse.runs()
         if (
             self.benchmark
             and (benchmarks := {run.benchmark for run in runs})
@@ -62,7 +59,8 @@ class Runs(options.Output):
             of = f" of {self.benchmark}" if self.benchmark else ""
             of += f" with the tag {' and '.join(self.tag)}" if self.tag else ""
             click.echo(
-                f'There is no run{of} in {warehouse} yet. Start one with "crosscheck evaluate".', stream
+                f'There is no run{of} in {self.read_folder.warehouse} yet. Start one with "crosscheck evaluate".',
+                stream,
             )
 
         listed = [run.model_dump(mode="json") for run in records[: self.limit]]
@@ -90,7 +88,6 @@ class Leaderboard(options.Page):
     accuracy]"""
 
     def __call__(self) -> None:
-        from tasks.core.errors import ConfigurationError, DataError, did_you_mean
         from tasks.pages.lists import leaderboard_document
         from tasks.results.leaderboard import leaderboard
         from tasks.results.run_record import json_of
