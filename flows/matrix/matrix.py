@@ -258,7 +258,7 @@ class Sweep:
 
     @property
     def table(self) -> "DataFrame":
-        """A row per cell: score with its interval, standing against the best, cost and estimate, and problems."""
+        """One row per cell: its score with the interval, the test against the best cell, cost, estimate and problem."""
         rows = [
             {
                 "backbone": cell.backbone,

@@ -132,7 +132,7 @@ class Exchange:
     reply: str  # as it is stored (`tasks.backbone.protocol`)
     key: str = ""  # the request's key in the reply cache (`Call.request`)
     digest: str = ""  # the request's `request_digest`, by which recordings know it
-    origin: Origin | None = None  # where in the run it was asked; None for a request outside a pipeline
+    origin: Origin | None = None  # position of the request in the run; None outside of a pipeline
     truncated: bool = False  # whether the model stopped at its token limit
     tool_calls: bool = False  # whether the reply called tools
 

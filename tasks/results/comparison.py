@@ -114,10 +114,12 @@ def as_table(rows: Sequence[MetricRow], *, equal: bool = True) -> Table:
         rows: the rows.
         equal: whether those without a difference are in it; otherwise the caption counts them.
     """
-    shown = [row for row in rows if equal or row.difference != 0]
-    left_out = f"; {counted(len(rows) - len(shown), 'value')} equal in both" if len(shown) < len(rows) else ""
+    listed = [row for row in rows if equal or row.difference != 0]
+    left_out = (
+        f"; {counted(len(rows) - len(listed), 'value')} equal in both" if len(listed) < len(rows) else ""
+    )
     header = ("", "A", "B", f"B\N{NO-BREAK SPACE}{MINUS}\N{NO-BREAK SPACE}A", "better")
-    return Table("Metrics", header, tuple(row.cells for row in shown), f"{CAPTION}{left_out}", keep=4)
+    return Table("Metrics", header, tuple(row.cells for row in listed), f"{CAPTION}{left_out}", keep=4)
 
 
 def _counts(value: Value | None) -> bool:

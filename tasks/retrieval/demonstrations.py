@@ -146,10 +146,10 @@ def nearest_by_meaning(
     numbers = {text: number for number, text in enumerate(unique)}
     # equal texts share a vector, so their ties are exact
     vector_of = [numbers[text] for text in texts]
-    pool, asked = encoder.embed(unique), encoder.embed(queries)
+    pool, query_vectors = encoder.embed(unique), encoder.embed(queries)
     nearest = []
     for start in range(0, len(queries), BLOCK):
-        scores = _scores(asked[start : start + BLOCK], pool, metric)[:, vector_of]
+        scores = _scores(query_vectors[start : start + BLOCK], pool, metric)[:, vector_of]
         nearest += [best(row, k) for row in scores]
     return nearest
 
@@ -182,7 +182,7 @@ def nearest_demonstrations(
 
     Args:
         pool: demonstrations from which leaks are already removed (`without_leaks`).
-        questions: what is asked; many questions are encoded in batches.
+        questions: the questions; many of them are encoded in batches.
         settings: how many, and how they are compared.
         cache: folder of embedded texts; None: nothing is kept.
         schema_names: names of tables and columns by database id, for masking.

@@ -102,7 +102,7 @@ def _parse_in_sandbox(sql: str, dialect: str) -> Parsed:
             return Parsed(None, f"its parsing takes more than {READING.memory_mb} MiB of memory")
         return Parsed(None, OVER)
     except DatabaseUnavailableError:
-        return Parsed(None, "the process that parsed it was killed, and the next one too")
+        return Parsed(None, "the process that parsed it was killed repeatedly")
 
 
 def parse_in_worker(session: "Session", sql: str, dialect: str) -> Parsed:

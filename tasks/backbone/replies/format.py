@@ -1,6 +1,6 @@
-"""Reply formats: how a model is asked to answer, and how its replies are read.
+"""Reply formats: the instruction that requests a reply, and the parser that reads it.
 
-Replies are parsed leniently into their types, with the reason where a reply is not what was asked for.
+Replies are parsed leniently into their types, with the reason where a reply does not have the requested form.
 """
 
 import json
@@ -223,7 +223,7 @@ def _as_query(sql: str | None, text: str, reply_type: type[T]) -> Reading[T] | N
 def _from_text(text: str, reply_type: type[T]) -> Reading[T] | None:
     from_text = getattr(reply_type, "from_text", None)
     value = from_text(text) if from_text else None
-    return None if value is None else Reading(value, "repaired", "no object of the form asked for")
+    return None if value is None else Reading(value, "repaired", "no object of the requested form")
 
 
 def _unreadable(text: str, reason: str = "") -> Reading[None]:
@@ -232,7 +232,7 @@ def _unreadable(text: str, reason: str = "") -> Reading[None]:
     elif not without_thoughts(text).strip():
         reason = "thoughts without an answer"
     elif not reason:
-        reason = "no JSON object" if read_json(text).value is None else "JSON without what was asked for"
+        reason = "no JSON object" if read_json(text).value is None else "JSON without the requested fields"
     return Reading(None, "failed", reason)
 
 

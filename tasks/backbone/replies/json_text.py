@@ -34,12 +34,12 @@ _CLOSING = {"{": "}", "[": "]"}
 class Reading(Generic[T_co]):
     """What was read in a reply."""
 
-    # an object, a list, or what the stage asked for; of a reply that is not readable None, or what stands for it
+    # an object, a list, or the type that the stage requests; None, or the stage's fallback, for an unreadable reply
     value: T_co
     # how: "json" the text is JSON; "fenced" it is in a code fence; "text" it is within prose; "repaired" it was
     # broken; "failed" there is none
     path: str
-    reason: str = ""  # why the reply is not what was asked for, "" where it is
+    reason: str = ""  # why the reply does not have the requested form; "" where it has
 
 
 def read_json(text: str) -> Reading[Value | None]:

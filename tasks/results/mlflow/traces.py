@@ -48,21 +48,19 @@ class TraceChoice:
     def __str__(self) -> str:
         if len(self.whole) == self.scored:
             return f"traces: all {self.scored} scored questions"
-        shown = (
+        text = (
             f"traces: {self.failed_traced} of {self.failed} questions that are wrong, failed or flipped, and a sample "
             f"of {self.sampled}, the same in every run"
         )
         if self.unchanged:
-            shown = (
+            text = (
                 f"traces: {len(self.whole)} questions that failed, flipped or are new, with their stages; "
                 f"{len(self.unchanged)} with the same verdict as in the previous run, without"
             )
         others = len(self.brief) - len(self.unchanged)
-        shown += f"; {others} others without their stages" if others else ""
+        text += f"; {others} others without their stages" if others else ""
         return (
-            f"{shown}; shares in MLflow's Traces tab describe only these questions"
-            if self.is_sample
-            else shown
+            f"{text}; shares in MLflow's Traces tab describe only these questions" if self.is_sample else text
         )
 
 
@@ -96,19 +94,19 @@ def choose(
     for kind in (failures, [name for name in names if name in flipped], wrong):
         traced |= sample_of(set(kind) - traced, max(failed - len(traced), 0))
     chosen = sampled | traced
-    shown = chosen - set(unchanged)
-    others = (chosen - shown) | sample_of(set(names) - chosen, brief)
+    whole = chosen - set(unchanged)
+    others = (chosen - whole) | sample_of(set(names) - chosen, brief)
     failed_ids = {*failures, *wrong, *(name for name in names if name in flipped)}
     causes = report.measurements.get("errors")
     return TraceChoice(
-        whole=tuple(row for row in rows if row.question.id in shown),
+        whole=tuple(row for row in rows if row.question.id in whole),
         brief=tuple(row for row in rows if row.question.id in others),
         scored=len(rows),
         failed=len(failed_ids),
-        failed_traced=len(shown & failed_ids),
-        sampled=len(shown & sampled),
+        failed_traced=len(whole & failed_ids),
+        sampled=len(whole & sampled),
         flipped=flipped,
-        unchanged=chosen - shown,
+        unchanged=chosen - whole,
         causes={name: str(why) for name, why in causes.by_question.items() if why} if causes else {},
     )
 
