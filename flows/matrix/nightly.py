@@ -5,7 +5,7 @@ import datetime
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -33,7 +33,6 @@ from flows.prefect.automations import notify
 from flows.prefect.flow_runs import result_of
 from flows.prefect.schedule import name_of, read_timetable
 from flows.runtime.control import Control, Interrupted
-from flows.runtime.folder_use import shown_store
 from tasks.backbone.pricing import Budget
 from tasks.core.errors import ConfigurationError, CrosscheckError
 from tasks.core.files import atomic_write_text
@@ -45,7 +44,7 @@ from tasks.documents.markdown import markdown
 from tasks.pages.lists import write_leaderboard
 from tasks.pages.night import night_document
 from tasks.results.leaderboard import leaderboard
-from tasks.results.mlflow.store import find_store, ui_url
+from tasks.results.mlflow.store import find_store
 from tasks.results.mlflow.tracker import log_night
 from tasks.results.night import Night, all_nights, judge, write
 from tasks.results.night_baseline import (
@@ -289,24 +288,3 @@ def _write_page(night: Night, page: Path, home: Home) -> Path:
 
 def _now() -> datetime.datetime:
     return datetime.datetime.now(datetime.UTC).replace(microsecond=0)
-
-
-@dataclass(frozen=True)
-class NightPages:
-    """Addresses of pages of MLflow."""
-
-    served: bool = False  # whether a server is known; if not, the addresses hold once one is started
-    nights: tuple[str, ...] = ()  # the view of all nightly runs, one per benchmark of the night
-    runs: Mapping[str, str] = field(default_factory=dict)  # the run of each evaluation, by its name
-
-
-def night_pages(night: Night, home: Home) -> NightPages:
-    """Return the pages of a nightly run; of an evaluation that MLflow does not have, none."""
-    store, warehouse = shown_store(home), Warehouse(home.warehouse)
-    views, runs = [], {}
-    for entry in night.entries:
-        logged = record.mlflow if entry.run_id and (record := warehouse.record_of(entry.run_id)) else None
-        if logged and logged.experiment_id:
-            views.append(ui_url(store, logged.experiment_id, view="nights"))
-            runs[entry.name] = ui_url(store, logged.experiment_id, logged.run_id)
-    return NightPages(store.served, tuple(dict.fromkeys(views)), runs)

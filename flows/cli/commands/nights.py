@@ -3,6 +3,8 @@
 import asyncio
 import datetime
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 
@@ -12,7 +14,6 @@ from flows.cli import options
 from tasks.core.errors import ConfigurationError, ExitCode, did_you_mean
 
 if TYPE_CHECKING:
-    from flows.matrix.nightly import NightPages
     from flows.prefect.schedule import NightsStatus
     from tasks.documents.model import Document
     from tasks.results.night import Night
@@ -22,6 +23,15 @@ if TYPE_CHECKING:
 NAME = "nights.yaml"
 RUNS_SHOWN = 6
 """Evaluations that are listed at most, and runs of the last night; MLflow's page of all nights has the others."""
+
+
+@dataclass(frozen=True)
+class NightPages:
+    """Addresses of pages of MLflow."""
+
+    served: bool = False  # whether a server is known; if not, the addresses hold once one is started
+    nights: tuple[str, ...] = ()  # the view of all nightly runs, one per benchmark of the night
+    runs: Mapping[str, str] = field(default_factory=dict)  # the run of each evaluation, by its name
 
 
 class Init(options.Output):
@@ -118,13 +128,12 @@ class Status(options.Output):
 
     def __call__(self) -> None:
         _use_server(self)
-        from flows.matrix.nightly import night_pages
         from flows.prefect.schedule import read_status
         from flows.prefect.up import POOL
         from tasks.results.night import all_nights
 
         nights = all_nights(self.read_folder)
-        pages = night_pages(nights[0], self.read_folder) if nights else None
+        pages = _pages(nights[0], self) if nights else None
         _show(self, asyncio.run(read_status(POOL)), nights[0] if nights else None, pages)
 
 
@@ -175,11 +184,26 @@ def _use_server(arguments: options.Output) -> bool:
     return running is not None and running.prefect_api == os.environ["PREFECT_API_URL"]
 
 
+def _pages(night: "Night", arguments: options.Output) -> NightPages:
+    """Return the pages of a nightly run; of an evaluation that MLflow does not have, none."""
+    from flows.runtime.folder_use import shown_store
+    from tasks.results.mlflow.store import ui_url
+
+    store, views, runs = shown_store(arguments.read_folder), [], {}
+    for entry in night.entries:
+        record = arguments.warehouse.record_of(entry.run_id) if entry.run_id else None
+        if record and record.mlflow and record.mlflow.experiment_id:
+            experiment = record.mlflow.experiment_id
+            views.append(ui_url(store, experiment, view="nights"))
+            runs[entry.name] = ui_url(store, experiment, record.mlflow.run_id)
+    return NightPages(store.served, tuple(dict.fromkeys(views)), runs)
+
+
 def _show(
     arguments: options.Output,
     status: "NightsStatus",
     last: "Night | None" = None,
-    pages: "NightPages | None" = None,
+    pages: NightPages | None = None,
     deployed: str = "",
 ) -> None:
     from dataclasses import asdict
@@ -203,7 +227,7 @@ def _before_continuing(problem: str) -> str:
 
 
 def _document(
-    status: "NightsStatus", last: "Night | None", pages: "NightPages | None", deployed: str
+    status: "NightsStatus", last: "Night | None", pages: NightPages | None, deployed: str
 ) -> "Document":
     from tasks.documents.model import Block, Code, Document, Facts, Sentence
 
@@ -262,7 +286,6 @@ class Show(options.Page):
     """For scripts: end with exit code 1 if the nightly run is red; amber: if it is red or amber."""
 
     def __call__(self) -> int:
-        from flows.matrix.nightly import night_pages
         from tasks.documents.terminal import print_document
         from tasks.pages.night import night_document
         from tasks.pages.night_evaluation import overdue
@@ -278,7 +301,7 @@ class Show(options.Page):
 
         def show(stream: TextIO) -> None:
             print_document(night_document(night), stream)
-            if pages := night_pages(night, self.read_folder).nights:
+            if pages := _pages(night, self).nights:
                 click.echo(f"\nall nights in MLflow: {', '.join(pages)}", stream)
             if late and night is nights[0]:
                 click.echo(f"\n{late}", stream)

@@ -1,14 +1,32 @@
-"""Commands that only read make no folder where a name is misspelled, and say what there is."""
+"""Commands that only read load no server, make no folder where a name is misspelled, and say what there is."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from tasks.results.night import write
 from tasks.results.warehouse.runs import Warehouse
+from tasks.settings.home import Home
 from tests.support.in_process import run
 from tests.tasks.results.comparison_samples import two_runs
 from tests.tasks.results.night_samples import a_night
 
+ROOT = Path(__file__).parents[3]
+READ = (
+    ("runs",),
+    ("leaderboard",),
+    ("nights", "show"),
+    ("nights", "show", "latest"),
+    ("nights", "baseline"),
+    ("status",),
+    ("query", "FROM runs"),
+    ("show", "latest"),
+    ("compare", "latest~1", "latest"),
+    ("tables", "latest"),
+)
 NOTHING_THERE = {
     ("runs",): 0,
     ("leaderboard",): 0,
@@ -42,3 +60,27 @@ def test_runs_of_a_benchmark_that_no_run_has_are_refused_with_the_names_that_the
     known = run("runs", "--json").json["runs"][0]["benchmark"]
     ran = run("runs", "--benchmark", f"{known}x")
     assert ran.code == 2 and f'Did you mean "{known}"' in ran.err
+
+
+def test_a_command_that_only_reads_loads_neither_prefect_nor_mlflow_nor_torch(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path / "warehouse.duckdb")
+    write(a_night(warehouse, two_runs(3, 20, 100), name="2026-11-21T01:30Z"), Home(tmp_path))
+    program = (
+        "import sys, flows.cli.program\n"
+        "code = flows.cli.program.run(sys.argv[1:])\n"
+        "loaded = [name for name in ('prefect', 'mlflow', 'torch') if name in sys.modules]\n"
+        "sys.exit(f'exit code {code}, loaded {loaded}' if code or loaded else 0)\n"
+    )
+    environment = {**os.environ, "CROSSCHECK_HOME": str(tmp_path)}
+    failures = {}
+    for command in READ:
+        ran = subprocess.run(
+            [sys.executable, "-c", program, *command],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        if ran.returncode:
+            failures[command] = ran.stderr
+    assert failures == {}
