@@ -140,7 +140,7 @@ class Crosscheck(Results):
         from tasks.settings.evaluation import RerunSettings
 
         with arguments_named():
-            wanted = RerunSettings(
+            rerun = RerunSettings(
                 run=self._find(run),
                 only=only,
                 questions=ids(questions),
@@ -150,7 +150,7 @@ class Crosscheck(Results):
                 data=str(find_data(text(self.data))),
                 home=str(self._home.path),
             )
-        plan = plan_rerun(wanted)
+        plan = plan_rerun(rerun)
         if not plan.again:
             note = f"There is no question to repeat ({plan.selection})."
             return plan.parent.model_copy(update={"notes": (note,)})

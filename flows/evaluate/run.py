@@ -177,16 +177,16 @@ def was_evaluated(settings: EvaluationSettings) -> bool:
         earlier = Warehouse(Home(Path(settings.home)).warehouse).settings_of_runs(*names)
     except CrosscheckError:  # the evaluation itself says what is wrong with it
         return False
-    asked = flatten(current)
-    # Of "auto", a run has what was found: for response_mode, the role of the system message with it.
-    found = {key for key, value in asked.items() if value == AUTO}
-    found |= {"backbone.system_role"} if "backbone.response_mode" in found else set()
-    ignored = found.union(HARMLESS)
+    requested = flatten(current)
+    # A run stores the value that replaced "auto"; that of response_mode also decides the role of the system message.
+    automatic = {key for key, value in requested.items() if value == AUTO}
+    automatic |= {"backbone.system_role"} if "backbone.response_mode" in automatic else set()
+    ignored = automatic.union(HARMLESS)
 
     def deciding(flat: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in flat.items() if key not in ignored}
 
-    return deciding(asked) in (deciding(flatten(run)) for run in earlier)
+    return deciding(requested) in (deciding(flatten(run)) for run in earlier)
 
 
 def _evaluate_restored(preparation: "Preparation", control: Control) -> RunRecord | None:

@@ -127,13 +127,13 @@ def _paired(file: PredictionFile, benchmark: Benchmark) -> tuple[_Pairs, str]:
 def _in_order(file: PredictionFile, benchmark: Benchmark) -> Sequence[PredictionEntry]:
     """Return the predictions in the order of the questions; () where there is not one for each.
 
-    Their place is the key, a number from 0, in BIRD's form, and the place in the file elsewhere.
+    Their position is the key, a number from 0, in BIRD's form, and the position in the file elsewhere.
     """
-    by_place = {str(place): entry for place, entry in enumerate(file.entries)}
+    by_position = {str(position): entry for position, entry in enumerate(file.entries)}
     if file.format == "bird":
-        by_place = {entry.question_id or "": entry for entry in file.entries}
-    places = [str(place) for place in range(len(benchmark.questions))]
-    return [by_place[place] for place in places] if by_place.keys() == set(places) else ()
+        by_position = {entry.question_id or "": entry for entry in file.entries}
+    positions = [str(position) for position in range(len(benchmark.questions))]
+    return [by_position[position] for position in positions] if by_position.keys() == set(positions) else ()
 
 
 def _keys_are_positions(file: PredictionFile, benchmark: Benchmark) -> bool:
