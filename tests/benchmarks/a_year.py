@@ -8,9 +8,9 @@ for Prefect's records. The other 297 are copies of them, made in the databases, 
 their stage results, verdicts and night files are written by the real code.
 
 Then, in turns on both folders: `runs`, `nights show latest`, `compare`, `status`, an evaluation of one question (from
-the cache after the first), each a whole process, and the query of MLflow's page of runs. It prints the least CPU seconds of the repeats, which depend little on
-what else the machine does, and their ratio; the target is at most 1.5. At last the large folder is cleaned as a night
-does (30 days), and its size is printed by store.
+the cache after the first), each a whole process, and the query of MLflow's page of runs. It prints the least CPU
+seconds of the repeats, which depend little on what else the machine does, and their ratio; the target is at most 1.5.
+Finally the large folder is cleaned as a night does (30 days), and its size is printed by store.
 """
 
 import argparse
