@@ -29,7 +29,6 @@ from tasks.scoring.cost import Cost, total_cost
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
 from tasks.settings.pipeline import has_oracle, oracle_settings
-from tasks.stages import prompts
 from tasks.stages.question_run import QuestionRun
 
 if TYPE_CHECKING:
@@ -149,7 +148,6 @@ async def answer_one(settings: EvaluationSettings, request: AnswerRequest, progr
             f"{' and '.join(oracle_settings(settings.pipeline))} gives parts of the gold SQL, and a question of your "
             "own has none. Leave that setting out."
         )
-    prompts.check()
     if not request.text.strip():
         raise ConfigurationError("The question is empty: write what you want to know, in quotes.")
     database = _open(settings, request.database, progress)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from flows.runtime.control import Progress
 from flows.runtime.folders import Folders
@@ -69,28 +70,8 @@ def demonstrations_for(
     questions: Sequence[Question], benchmark: Benchmark, settings: EvaluationSettings, progress: Progress
 ) -> tuple[Mapping[str, QuestionExtras], str]:
     """Return each question's demonstrations, by its id, and sentences on where they are from and what was removed."""
-    dac, own = dac_of(settings.pipeline), settings.pipeline.demonstrations.k
-    number = most_demonstrations(settings.pipeline)
-    if number == 0:
-        return {question.id: QuestionExtras() for question in questions}, ""
-    search = _Search(benchmark, settings, progress)
-    pool = search.pool(benchmark)
-    if not pool.guarded:
-        raise _no_training_questions(settings)
-    nearest = search.nearest(pool, questions, number)
-    shown = [QuestionExtras(group[:own]) for group in nearest]
-    notes = [search.note, pool.note]
-    if dac:
-        grounded = search.grounded(pool, nearest)
-        spider = search.spider() if dac.alignments == "spider" and dac.shots else None
-        aligned = search.aligned(spider or pool, questions, dac.shots)
-        shown = [
-            QuestionExtras(*parts)
-            for parts in zip((e.demonstrations for e in shown), grounded, aligned, strict=True)
-        ]
-        notes.append(spider.note if spider else "")
-    extras = dict(zip((question.id for question in questions), shown, strict=True))
-    return extras, " ".join(note for note in notes if note)
+    search = DemonstrationSearch(benchmark, settings, progress)
+    return search.choose(questions), search.note
 
 
 @dataclass(frozen=True)
@@ -102,16 +83,54 @@ class _Pool:
     note: str  # a sentence for the user
 
 
-class _Search:
+class DemonstrationSearch:
     """Search of demonstrations for the questions of one evaluated benchmark."""
 
     def __init__(self, evaluated: Benchmark, settings: EvaluationSettings, progress: Progress) -> None:
+        """Read the training questions, if the pipeline shows any, and remove leaks."""
         self._evaluated = evaluated
-        self._settings, self.note = with_retriever(settings)
+        self._settings, retriever = with_retriever(settings)
         self._progress = progress
         self._retrieval = self._settings.pipeline.demonstrations
+        self._dac = dac_of(settings.pipeline)
+        self._number = most_demonstrations(settings.pipeline)
+        self._pools: list[_Pool] = []  # training questions of the benchmark, and of Spider for entity linking
+        if self._number:
+            self._pools = [self._pool(evaluated)]
+            if not self._pools[0].guarded:
+                raise _no_training_questions(settings)
+        if self._dac and self._dac.shots and self._dac.alignments == "spider" and (spider := self._spider()):
+            self._pools.append(spider)
+        # sentences on where demonstrations are from and what was removed
+        self.note = " ".join(filter(None, (retriever, *(pool.note for pool in self._pools))))
 
-    def pool(self, benchmark: Benchmark) -> _Pool:
+    def choose(self, questions: Sequence[Question]) -> dict[str, QuestionExtras]:
+        """Return each question's demonstrations, by its id."""
+        if not self._number:
+            return {question.id: QuestionExtras() for question in questions}
+        nearest = self._nearest(self._pools[0], questions, self._number)
+        shown = [QuestionExtras(group[: self._retrieval.k]) for group in nearest]
+        if self._dac:
+            grounded = self._grounded(self._pools[0], nearest)
+            aligned = self._aligned(self._pools[-1], questions, self._dac.shots)
+            shown = [
+                QuestionExtras(own.demonstrations, with_schemas, linked)
+                for own, with_schemas, linked in zip(shown, grounded, aligned, strict=True)
+            ]
+        return dict(zip((question.id for question in questions), shown, strict=True))
+
+    @property
+    def chosen_from(self) -> Mapping[str, Any] | None:
+        """All that decides `choose`, beside the questions and the settings; None where the choice itself is needed.
+
+        DAC's demonstrations have schemas, which are read only for those that are chosen.
+        """
+        if self._dac:
+            return None
+        names = self._evaluated.schema_names if self._retrieval.mask and self._pools else {}
+        return {"pools": [pool.guarded for pool in self._pools], "names": names}
+
+    def _pool(self, benchmark: Benchmark) -> _Pool:
         """Return a benchmark's training questions without those of the evaluated split."""
         from tasks.retrieval.demonstrations import without_leaks
 
@@ -120,21 +139,21 @@ class _Search:
         )
         return _Pool(benchmark, guarded.pool, guarded.sentence)
 
-    def spider(self) -> _Pool | None:
+    def _spider(self) -> _Pool | None:
         """Return Spider's training questions; None where its files are not in the data folder."""
         settings = load_benchmark_settings(find_conf(), SPIDER)
         if self._evaluated.settings.name == SPIDER:
             return None
         try:
             benchmark = Folders.of(self._settings).benchmark(settings)
-            pool = self.pool(benchmark)
+            pool = self._pool(benchmark)
         except DataError:
             return None
         return _Pool(
             benchmark, pool.guarded, f"Entity linking is shown training questions of Spider: {pool.note}"
         )
 
-    def nearest(
+    def _nearest(
         self, pool: _Pool, questions: Sequence[Question], count: int
     ) -> tuple[tuple[Demonstration, ...], ...]:
         """Return the most similar training questions for each question."""
@@ -153,7 +172,7 @@ class _Search:
             progress=self._progress.step,
         )
 
-    def grounded(
+    def _grounded(
         self, pool: _Pool, demonstrations: Sequence[Sequence[Demonstration]]
     ) -> list[tuple[GroundedDemonstration, ...]]:
         """Return demonstrations with the schemas of their databases."""
@@ -166,13 +185,13 @@ class _Search:
             grounded |= zip(group, ground(group, schemas), strict=True)
         return [tuple(grounded[demonstration] for demonstration in group) for group in demonstrations]
 
-    def aligned(
+    def _aligned(
         self, pool: _Pool, questions: Sequence[Question], shots: int
     ) -> list[tuple[GroundedDemonstration, ...]]:
         """Return, for each question, similar training questions whose alignment names most of their columns."""
         if not shots:
             return [()] * len(questions)
-        near = self.grounded(pool, self.nearest(pool, questions, CANDIDATES_PER_SHOT * shots))
+        near = self._grounded(pool, self._nearest(pool, questions, CANDIDATES_PER_SHOT * shots))
         return [best_covered(group, shots) for group in near]
 
 

@@ -130,8 +130,7 @@ async def as_prefect_state(work: Awaitable[State[Any]]) -> State[Any]:
 def deployed_run(home: Home, control: Control, **ids: str) -> Iterator[None]:
     """Run evaluations inside of a deployed flow.
 
-    `ids` are flow runs to mark as crashed if this process is killed, before they register themselves: `nightly` of a
-    nightly run, `flow_run` of a shard.
+    `ids` are further flow runs to mark as crashed if this process is killed: `nightly` of a nightly run.
     """
     with (
         watched(home),

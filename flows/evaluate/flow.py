@@ -6,6 +6,7 @@ Its body runs without Prefect, too, where every stage can be restored.
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,14 +17,15 @@ from flows.evaluate.pool import Answers, restore_everything
 from flows.evaluate.preparation import Preparation, prepare
 from flows.evaluate.repeat import inputs_of
 from flows.evaluate.runner import Resources
-from flows.evaluate.session import Session
+from flows.evaluate.session import NO_SHARDS, Session
 from flows.evaluate.shards import answer_in_shards
-from flows.prefect.flow_runs import as_flow, final_state, flow_run_id
+from flows.prefect.flow_runs import as_flow, final_state, flow_run_id, result_of
 from flows.prefect.settings import DEPLOYED_HOME
 from flows.runtime.control import Control
 from tasks.backbone.pricing import prices_for
 from tasks.core.outcome import Outcome
 from tasks.core.wording import money, number
+from tasks.results.run_record import RunRecord
 from tasks.scoring.cost import Estimate
 from tasks.settings.evaluation import EvaluationSettings
 
@@ -33,8 +35,41 @@ MAX_FORECAST_S = 20.0
 
 def evaluation_flow(control: Control, preparation: Preparation | None = None) -> Any:
     """Return the flow `evaluate`, which takes the settings of an evaluation and ends with a `final_state`."""
+    return _as_flow(evaluation(control, preparation))
+
+
+def _as_flow(body: Callable[[EvaluationSettings], Coroutine[Any, Any, Any]]) -> Any:
     name = "{settings.benchmark.name} | {settings.backbone.name} | {settings.pipeline.name}"
-    return as_flow(evaluation(control, preparation), "evaluate", name)
+    return as_flow(body, "evaluate", name)
+
+
+async def evaluate_early(
+    preparation: Preparation, control: Control, connect: Callable[[], None]
+) -> RunRecord:
+    """Evaluate, and answer questions while `connect` waits for Prefect's server: the flow run continues from there.
+
+    If Prefect fails, requests in flight are awaited, and their replies are kept.
+    """
+    async with AsyncExitStack() as opened:
+        session = await opened.enter_async_context(_session(preparation, control))
+        forecast = await _forecast(session)
+        answering = asyncio.ensure_future(session.answer(preparation.answerable))
+
+        async def evaluate(settings: EvaluationSettings) -> Any:
+            """Take every question through the pipeline, score each stage, and log the run to MLflow."""
+            control.begin_flow_run(str(flow_run_id()))
+            async with opened.pop_all():
+                assert session.resources.task_runs is not None
+                session.resources.task_runs.begin()
+                return final_state(await _finish(session, await answering, forecast))
+
+        try:
+            await asyncio.to_thread(connect)
+            return await result_of(await _as_flow(evaluate)(preparation.settings, return_state=True))
+        finally:
+            if not answering.done():
+                control.ask_to_stop()
+                await asyncio.wait({answering})
 
 
 async def restored_outcomes(preparation: Preparation, control: Control) -> dict[str, Outcome] | None:
@@ -64,24 +99,35 @@ def evaluation(
             from flows.prefect.schedule import require_workers  # imports Prefect
 
             await require_workers({DEPLOYED_HOME: settings.home})
-        inputs = inputs_of(prepared, control.tags)
-        async with Session.open(
-            prepared, control, control.tags, inputs=inputs, in_prefect=in_prefect
-        ) as session:
-            forecast = await _forecast(session)
-            shards = Answers()
+        async with _session(prepared, control, in_prefect=in_prefect) as session:
+            forecast, shards = await _forecast(session), NO_SHARDS
             if settings.shards > 1:
                 results = session.resources.results
                 assert results is not None
                 shards = await answer_in_shards(session.preparation.settings, session.run, results, control)
             answers = await session.answer(prepared.answerable, given=shards, restored=restored)
-            session.raise_if_nothing_was_answered(answers)
-            answers.task_runs += shards.launches
-            facts = {"forecast": forecast, **_note(session, answers)}
-            result = await session.finish(answers, facts=facts, shards=shards)
+            result = await _finish(session, answers, forecast, shards)
             return final_state(result) if in_prefect else result
 
     return evaluate
+
+
+def _session(
+    prepared: Preparation, control: Control, *, in_prefect: bool = True
+) -> AbstractAsyncContextManager[Session]:
+    return Session.open(
+        prepared, control, control.tags, inputs=inputs_of(prepared, control.tags), in_prefect=in_prefect
+    )
+
+
+async def _finish(
+    session: Session, answers: Answers, forecast: Estimate | None, shards: Answers = NO_SHARDS
+) -> RunRecord:
+    """Log the run, and return its record; `shards` are those answers that shards gave."""
+    session.raise_if_nothing_was_answered(answers)
+    answers.task_runs += shards.launches
+    facts = {"forecast": forecast, **_note(session, answers)}
+    return await session.finish(answers, facts=facts, shards=shards)
 
 
 async def _forecast(session: Session) -> Estimate | None:

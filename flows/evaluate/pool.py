@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from flows.evaluate.runner import QuestionRunner
-from flows.prefect.flow_runs import RecorderBackpressure, flow_run_id, in_task_run
+from flows.prefect.flow_runs import RecorderBackpressure
 from flows.runtime.control import Control, Interrupted, Progress, until_done_or_stopped, waiting_for
 from tasks.core.outcome import Failure, Outcome
 from tasks.core.records import Question
@@ -107,7 +107,8 @@ async def restore_answers(questions: Sequence[Question], runner: QuestionRunner)
     async def restore() -> None:
         outcomes.update(await _restored(questions, runner))
 
-    await in_task_run("restore", "restore persisted results", restore)
+    assert runner.task_runs is not None
+    await runner.task_runs.in_task_run("restore", "restore persisted results", restore)
     return outcomes
 
 
@@ -162,7 +163,7 @@ class _Pool:
         self._scored = scored
         self._with_reply = 0  # number of outcomes
         self._kinds: Counter[str] = Counter()  # number of outcomes by the kind of their failure, "" for none
-        self._backpressure = RecorderBackpressure(flow_run_id()) if runner.task_runs else None
+        self._backpressure = RecorderBackpressure(control) if runner.task_runs else None
         runner.tools.pace.begin(len(queue))
 
     async def next(self, running: Collection[Question]) -> Question | None:
@@ -178,7 +179,7 @@ class _Pool:
             return None
         self._queue.remove(question)
         if self._backpressure and self._runner.task_runs:
-            await self._backpressure.wait(self._runner.task_runs.begun, self._control)
+            await self._backpressure.wait(self._runner.task_runs.begun)
         return question
 
     async def add(self, question: Question, task: asyncio.Task[Outcome]) -> None:

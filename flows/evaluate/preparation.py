@@ -1,15 +1,16 @@
 """Preparation of an evaluation: reads and checks settings, files, databases and backbones before any paid call."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from flows.evaluate.demonstrations import (
+    DemonstrationSearch,
     QuestionExtras,
     QuestionInputs,
     check_demonstrations,
-    demonstrations_for,
     most_demonstrations,
     with_retriever,
 )
@@ -51,7 +52,6 @@ from tasks.settings.pipeline import (
     oracle_settings,
     shows_descriptions,
 )
-from tasks.stages import prompts
 
 if TYPE_CHECKING:
     from tasks.backbone.metered import MeteredBackbone
@@ -196,13 +196,19 @@ class Preparation:
     benchmark: Benchmark  # the whole split
     questions: tuple[Question, ...]  # the selected ones, in the benchmark's order, also without a database
     databases: Mapping[str, Database] = field(repr=False)  # the opened ones, by id
-    extras: Mapping[str, QuestionExtras] = field(repr=False)  # by question id
+    search: DemonstrationSearch = field(repr=False)
+    choose: Callable[[], Mapping[str, QuestionExtras]] = field(repr=False)  # returns `extras`, computed once
     notes: tuple[str, ...] = ()  # for the summary
     demonstrations: str = ""  # where demonstrations are from, and what was removed, in sentences
     generated: str = ""  # column descriptions in prompts that a backbone wrote
     # missing databases whose schema is known, by id. Their questions run only in a replay, through the stages that
     # execute no SQL, since paid answers could not be scored.
     schema_only: Mapping[str, Database] = field(default_factory=dict, repr=False)
+
+    @property
+    def extras(self) -> Mapping[str, QuestionExtras]:
+        """Demonstrations and oracle of each question, by its id; chosen when they are first needed."""
+        return self.choose()
 
     @property
     def inputs(self) -> QuestionInputs:
@@ -216,14 +222,18 @@ class Preparation:
         return tuple(question for question in self.questions if question.database_id in databases)
 
 
-def prepare(settings: EvaluationSettings, progress: Progress, *, sends_requests: bool = True) -> Preparation:
-    """Prepare an evaluation; files are read again at every call. `sends_requests` is as in `check_backbone`."""
+def prepare(
+    settings: EvaluationSettings, progress: Progress, *, sends_requests: bool = True, choose: bool = True
+) -> Preparation:
+    """Prepare an evaluation; files are read again at every call.
+
+    `sends_requests` is as in `check_backbone`; `choose` is False where demonstrations may not be needed.
+    """
     check_demonstrations(settings)
     settings, retriever = with_retriever(settings)
     check_backbone(settings.backbone, sends_requests=sends_requests)
     eliminator_settings(settings, sends_requests=sends_requests)
     check_candidates(settings, sends_requests=sends_requests)
-    prompts.check()
     folders = Folders.of(settings)
     progress.step("Opening MLflow's store")
     check_store(find_store(folders.home))
@@ -253,10 +263,17 @@ def prepare(settings: EvaluationSettings, progress: Progress, *, sends_requests:
         for name in present
     }
     schema_only = {name: schema_only_database(benchmark, name, home) for name in schemas}
-    extras, guarded = demonstrations_for(questions, benchmark, settings, progress)
+    search = DemonstrationSearch(benchmark, settings, progress)
     notes = [*benchmark.notes, *other_content(benchmark, databases)]
+
+    @cache
+    def chosen() -> Mapping[str, QuestionExtras]:
+        extras = search.choose(questions)
+        if has_oracle(settings.pipeline):
+            return _with_oracles(extras, questions, benchmark, {**databases, **schema_only}, settings)
+        return extras
+
     if has_oracle(settings.pipeline):
-        extras = _with_oracles(extras, questions, benchmark, {**databases, **schema_only}, settings)
         parts = ", ".join(oracles)
         notes.append(f"An analysis, not a score: parts of the gold SQL were given to the pipeline ({parts}).")
     generated = (
@@ -268,9 +285,11 @@ def prepare(settings: EvaluationSettings, progress: Progress, *, sends_requests:
             f"{generated}."
         )
     user_notes = tuple(note for note in notes if note)
-    shown = " ".join(filter(None, (retriever, guarded)))
+    shown = " ".join(filter(None, (retriever, search.note)))
+    if choose:
+        chosen()
     return Preparation(
-        settings, benchmark, questions, databases, extras, user_notes, shown, generated, schema_only
+        settings, benchmark, questions, databases, search, chosen, user_notes, shown, generated, schema_only
     )
 
 

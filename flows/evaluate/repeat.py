@@ -130,7 +130,7 @@ def inputs_of(preparation: Preparation, tags: Mapping[str, str]) -> str:
             "settings": {kind: getattr(settings, kind).model_dump(mode="json") for kind in KINDS},
             "models": [writer_settings(settings), eliminator_settings(settings, sends_requests=False)],
             "questions": preparation.questions,
-            "extras": preparation.extras,
+            "demonstrations": preparation.search.chosen_from or preparation.extras,
             "databases": {
                 name: (database.digest, database.schema.digest) for name, database in databases.items()
             },

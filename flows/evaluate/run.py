@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from flows.prefect.flow_runs import check_shards, import_engines, result_of
 from flows.prefect.killed_runs import clear_leftovers, registered
 from flows.prefect.server import LocalServer
-from flows.prefect.settings import CLIENT, apply
+from flows.prefect.settings import CLIENT, apply, names_storage
 from flows.runtime.control import Control
 from flows.runtime.folder_use import find_running_servers, watched
 from flows.runtime.process import import_in_background, importing
@@ -25,7 +25,7 @@ from tasks.results.run_record import Kind, RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.backbone import AUTO
 from tasks.settings.evaluation import HARMLESS, EvaluationSettings
-from tasks.settings.home import STAGES, Home
+from tasks.settings.home import Home
 
 if TYPE_CHECKING:
     from flows.evaluate.preparation import Preparation
@@ -39,6 +39,7 @@ class Launched:
 
     preparation: "Preparation"
     loop: asyncio.Runner
+    connect: Callable[[], None]  # imports Prefect and waits for its server, if that is left to do
 
 
 @contextmanager
@@ -47,12 +48,14 @@ def launched(
     control: Control,
     server: LocalServer | None = None,
     preparation: "Preparation | None" = None,
+    *,
+    early: bool = False,
 ) -> Iterator[Launched]:
     """Prepare an evaluation, and provide Prefect for as long as the block lasts: a server given, or one of its own.
 
     The server starts in the background, while files are read and checked. It takes longest, so what it does not need is
-    imported after its start. Modules with flows are imported inside of the block, since Prefect reads its settings when
-    it is imported.
+    imported after its start; with `early`, the block connects to it. Modules with flows are imported inside of the
+    block, since Prefect reads its settings when it is imported.
     """
     home = Home(Path(settings.home))
     check_shards(settings)
@@ -62,27 +65,33 @@ def launched(
         from flows.evaluate.preparation import prepare
 
         preparation = preparation or prepare(settings, control.progress)
+        control.own_server = not prefect.external
         with importing():
-            import_engines()
             if kind_of(settings.backbone).paid:
                 import_client()
             import flows.evaluate.flow  # noqa: F401
-        control.progress.step("Waiting for Prefect's server")
-        if not prefect.external:
-            import_in_background()
-        prefect.wait()
-        control.own_server = not prefect.external
-        from flows.prefect.storage import use_stage_storage
 
-        use_stage_storage(home)
+        def connect() -> None:
+            with importing():
+                import_engines()
+            if not prefect.external:
+                import_in_background()
+            prefect.wait(control.stop.is_set)
+
         with asyncio.Runner() as loop:
-            loop.run(clear_leftovers(home))
+            if not early:
+                control.progress.step("Waiting for Prefect's server")
+                connect()
+                from flows.prefect.storage import use_stage_storage
+
+                use_stage_storage(home)
+                loop.run(clear_leftovers(home))
             with (
                 stopping_on_signals(control, loop.get_loop()),
                 registered(home, control),
                 keeping_result(control),
             ):
-                yield Launched(preparation, loop)
+                yield Launched(preparation, loop, connect)
 
 
 @contextmanager
@@ -111,9 +120,12 @@ def find_known(
 
     if not may_repeat(settings):
         return None, None
-    preparation = _prepare(settings, control)
+    preparation = _prepare(settings, control, choose=False)
     control.progress.step("Looking for a finished run of the same settings, questions and code")
-    return find_repeated(preparation, control.tags), preparation
+    known = find_repeated(preparation, control.tags)
+    if known is None:
+        preparation.choose()
+    return known, preparation
 
 
 def run_evaluation(
@@ -130,38 +142,50 @@ def run_evaluation(
         preparation = preparation or _prepare(settings, control)
         if restored := _evaluate_restored(preparation, control):
             return restored
-    with launched(settings, control, server, preparation) as prefect:
-        from flows.evaluate.flow import evaluation_flow
+    early = _may_begin_early(settings)
+    with launched(settings, control, server, preparation, early=early) as prefect:
+        from flows.evaluate.flow import evaluate_early, evaluation_flow
 
-        flow = evaluation_flow(control, prefect.preparation)
-        state = prefect.loop.run(flow(settings, return_state=True))
-        control.result = prefect.loop.run(result_of(state))
+        if early:
+            evaluating = evaluate_early(prefect.preparation, control, prefect.connect)
+            control.result = prefect.loop.run(evaluating)
+        else:
+            flow = evaluation_flow(control, prefect.preparation)
+            state = prefect.loop.run(flow(settings, return_state=True))
+            control.result = prefect.loop.run(result_of(state))
     assert control.result is not None
     return control.result
 
 
-def _prepare(settings: EvaluationSettings, control: Control) -> "Preparation":
+def _prepare(settings: EvaluationSettings, control: Control, *, choose: bool = True) -> "Preparation":
     from flows.evaluate.preparation import prepare
 
     with logging_to(Home(Path(settings.home))):
-        return prepare(settings, control.progress)
+        return prepare(settings, control.progress, choose=choose)
 
 
 def _may_be_restored(settings: EvaluationSettings, *, similar: bool) -> bool:
     """Return whether it is worth looking for the results of all stages before a server is started.
 
-    A server that runs already is to show the evaluation, and a killed run is marked as such with one. `similar` says
-    that `was_evaluated` is known to hold.
+    `similar` says that `was_evaluated` is known to hold.
+    """
+    replays = settings.record is not None or kind_of(settings.backbone).replays
+    return not replays and _may_begin_early(settings) and (similar or was_evaluated(settings))
+
+
+def _may_begin_early(settings: EvaluationSettings) -> bool:
+    """Return whether questions may be answered before Prefect's server does.
+
+    A server that runs already is to show the evaluation from its beginning, Prefect's settings may name a storage of
+    stage results, and with the server a killed run is marked as such.
     """
     home = Home(Path(settings.home))
     return (
-        settings.record is None
-        and settings.shards == 1
-        and not kind_of(settings.backbone).replays
-        and not (os.environ.get("PREFECT_API_URL") or os.environ.get(STAGES))
+        settings.shards == 1
+        and not names_storage(home)
+        and not os.environ.get("PREFECT_API_URL")
         and not any(home.runs.glob("*.json"))
         and not find_running_servers(home)
-        and (similar or was_evaluated(settings))
     )
 
 

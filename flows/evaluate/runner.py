@@ -19,7 +19,7 @@ from flows.evaluate.preparation import (
 )
 from flows.pipelines.candidates import Candidates
 from flows.pipelines.pipeline import Context, Function, PipelineRecord, pipeline_of
-from flows.prefect.flow_runs import flow_run_id, wait_until_recorded
+from flows.prefect.flow_runs import wait_until_recorded
 from flows.prefect.stage_results import PersistedResults, open_results
 from flows.prefect.stage_task_runs import TaskRuns
 from flows.runtime.control import Control
@@ -43,6 +43,7 @@ from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home, find_replies
 from tasks.settings.pipeline import AgentSettings, PipelineSettings, oracle_settings
 from tasks.sql.parsing import remarks
+from tasks.stages import prompts
 from tasks.stages.question_run import (
     NotCached,
     NotExecutable,
@@ -263,11 +264,13 @@ class Resources:
     ) -> "AsyncIterator[Resources]":
         """Open the resources of one run, and close them in reverse order, calls in flight first.
 
-        `persistent` stages run as Prefect tasks, whose results are persisted and restored; without a running flow
-        (`in_prefect`) they can only be restored. `traced` says whether MLflow gets traces of the questions.
+        `persistent` stages run as Prefect tasks, whose results are persisted and restored; without Prefect
+        (`in_prefect`) they can only be restored. Their task runs begin when `task_runs.begin` is called, unless the
+        control has a flow run already. `traced` says whether MLflow gets traces of the questions.
         """
-        home = Home(Path(settings.home))
-        results = open_results(home, in_prefect=in_prefect) if persistent else None
+        prompts.check()
+        home, in_flow_run = Home(Path(settings.home)), in_prefect and bool(control.flow_run)
+        results = open_results(home, in_prefect=in_flow_run) if persistent else None
         with (
             closing(results) if results else nullcontext(),
             open_reply_cache(find_replies(home)) as replies,
@@ -314,7 +317,7 @@ class Resources:
                     replies=replies,
                     verdicts=verdicts,
                     results=results,
-                    task_runs=TaskRuns(results) if results and in_prefect else None,
+                    task_runs=TaskRuns(results, early=not in_flow_run) if results and in_prefect else None,
                     observed=observations,
                     served=source.served if isinstance(source, RecordedBackbone) else None,
                 )
@@ -334,7 +337,7 @@ class Resources:
         """Wait until Prefect has recorded the flow run's task runs; return how many it has."""
         if not task_runs:
             return 0
-        return await wait_until_recorded(flow_run_id(), task_runs, self.control)
+        return await wait_until_recorded(task_runs, self.control)
 
 
 def _observations(settings: EvaluationSettings, *, traced: bool) -> Observations | None:

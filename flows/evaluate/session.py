@@ -211,7 +211,7 @@ class Session:
     async def _start_tracker(self, delay_s: float) -> None:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._ending.wait(), delay_s)
-        import_in_background()
+        await asyncio.to_thread(import_in_background().join)
 
         def register(mlflow_run: str) -> None:
             # at once: if the process is killed, the next one ends the run in MLflow

@@ -36,7 +36,8 @@ async def answer_shard(settings: EvaluationSettings, shard: Shard) -> State[Any]
 
 async def _attend(settings: EvaluationSettings, shard: Shard) -> State[Any]:
     home, control = await open_home(), Control()
-    with deployed_run(home, control, flow_run=str(flow_run.id)):
+    with deployed_run(home, control):
+        control.begin_flow_run(str(flow_run.id))
         answers = await _answer(_here(settings, home), shard, control)
     if not answers.outcomes:
         return Completed(message="Every question is answered.")

@@ -282,14 +282,14 @@ def _try_events_once() -> None:
         worker._client._reconnection_attempts = 0
 
 
-async def wait_until_recorded(flow_run_id: UUID, executed: int, control: Control) -> int:
-    """Wait until Prefect has recorded the end of as many task runs as were executed; return how many it has.
+async def wait_until_recorded(executed: int, control: Control) -> int:
+    """Wait until Prefect has recorded as many ended task runs of the flow run as were executed; return how many it has.
 
     Waiting ends early, with a lower count, if the server does not answer, or if the user asks to stop.
     """
     if not await server_answers(control):
         return 0
-    return await RecorderBackpressure(flow_run_id).wait(executed, control, ending=True)
+    return await RecorderBackpressure(control).wait(executed, ending=True)
 
 
 class RecorderBackpressure:
@@ -299,18 +299,19 @@ class RecorderBackpressure:
     waited for once.
     """
 
-    def __init__(self, flow_run_id: UUID) -> None:
-        self._flow_run_id = flow_run_id
+    def __init__(self, control: Control) -> None:
+        self._control = control
         self._recorded = 0
         self._dropped = 0
         self._counting = asyncio.Lock()
 
-    async def wait(self, executed: int, control: Control, *, ending: bool = False) -> int:
+    async def wait(self, executed: int, *, ending: bool = False) -> int:
         """Wait while more than MAX_UNRECORDED of the executed task runs may still be recorded; return how many are.
 
         If none is for RECORDING_S seconds, those that are missing count as dropped. At the end of a flow run (`ending`)
         it waits for all. It ends early if the user asks to stop.
         """
+        control = self._control
         most, pause_s = (0, 0.2) if ending else (MAX_UNRECORDED, 0.5)
 
         def too_many() -> bool:
@@ -321,7 +322,7 @@ class RecorderBackpressure:
         async with self._counting, open_client() as client:
             since = time.monotonic()
             while too_many():
-                recorded = await _count(client, self._flow_run_id)
+                recorded = await _count(client, UUID(control.flow_run))
                 if recorded is None:
                     self._dropped = executed - self._recorded
                 elif recorded > self._recorded:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from http import HTTPStatus
 from pathlib import Path
@@ -23,6 +23,7 @@ from urllib.request import urlopen
 
 from flows.prefect.prefect_app import create_database, local_origins, migrate, prefect_app
 from flows.prefect.settings import OWN_SERVER, apply, local_settings
+from flows.runtime.control import Interrupted
 from flows.runtime.folder_use import FolderUse, find_running_servers
 from flows.runtime.process import collect_garbage_seldom, importing
 from tasks.core.errors import ConfigurationError, CrosscheckError
@@ -119,17 +120,21 @@ class LocalServer(AbstractContextManager["LocalServer"]):
             _drop_what_arrives(port, self._stopping)
             return
 
-    def wait(self) -> str:
-        """Wait until the server is healthy, set PREFECT_API_URL for this process and return that URL."""
+    def wait(self, stopped: Callable[[], bool] = lambda: False) -> str:
+        """Wait until the server is healthy, set PREFECT_API_URL for this process and return that URL.
+
+        Raises:
+            Interrupted: `stopped` returned True before.
+        """
         if self.external:
             _check_external(self.url)
         else:
-            self._wait_until_healthy()
+            self._wait_until_healthy(stopped)
             os.environ["PREFECT_API_URL"] = self.url
             apply({})
         return self.url
 
-    def _wait_until_healthy(self) -> None:
+    def _wait_until_healthy(self, stopped: Callable[[], bool]) -> None:
         assert self._process is not None
         deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline:
@@ -143,8 +148,13 @@ class LocalServer(AbstractContextManager["LocalServer"]):
                         return
             except OSError:
                 time.sleep(0.1)
+            if stopped():
+                raise Interrupted(
+                    "stopped before Prefect's server answered. Every reply that came is kept: run the same command "
+                    "again to continue."
+                )
         raise CrosscheckError(
-            f"Prefect's server did not start; its log is {self.log}.\n"
+            f"Prefect's server did not start; its log is {self.log}. Every reply that came is kept.\n"
             "Start a server with `prefect server start` and set PREFECT_API_URL to its address, or name another "
             "working folder (--home) if the disk is full or the database was made by another version of Prefect."
         )

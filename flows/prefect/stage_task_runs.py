@@ -3,20 +3,24 @@
 A task run costs Prefect as much processor time as several model calls cost the client (docs/prefect.md). So while
 Prefect is busy, a call joins a task run of its stage that is running, and otherwise begins one of its own.
 
-A call runs in the asyncio task of its caller, once its task run has begun; it never waits for another call. The task
-run ends when all of its calls have. A call that fails for a reason that may pass runs again after a pause: beside the
-others as long as some are running, and after that in a retry of the task run, which Prefect shows, and which takes
-only the calls that failed.
+A call runs in the asyncio task of its caller, once its task run has begun; it never waits for another call. While
+Prefect's server starts, calls run at once, and their task runs begin when the flow run does. The task run ends when all
+of its calls have. A call that fails for a reason that may pass runs again after a pause: beside the others as long as
+some are running, and after that in a retry of the task run, which Prefect shows, and which takes only the calls that
+failed.
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from contextlib import nullcontext
+from contextvars import copy_context
 from functools import cache, partial
 from types import TracebackType
 from typing import Any
 
+from flows.prefect.flow_runs import in_task_run
 from tasks.core.errors import BackboneError
 from tasks.core.wording import shorten
 from tasks.stages.question_run import StageStore
@@ -41,22 +45,44 @@ class _RetryLater(Exception):  # noqa: N818 - a signal to Prefect
 
 
 class TaskRuns:
-    """The task runs of the stages of one evaluation."""
+    """The task runs of the stages of one evaluation, made in its flow run or, with `early`, before it begins."""
 
-    def __init__(self, store: StageStore) -> None:
+    def __init__(self, store: StageStore, *, early: bool = False) -> None:
         self.store = store
         self.begun = 0  # number of task runs so far
+        self._flow_run = None if early else copy_context()
+        self._early: list[Callable[[], None]] = []  # each begins a task run that waits for the flow run
         self._latest: dict[str, StageTaskRun] = {}
         self._running: set[asyncio.Task[None]] = set()
         self._beginning = 0
         self._busy_until = float("-inf")
 
+    def begin(self) -> None:
+        """Begin the task runs of what runs already; to be called in the flow run."""
+        self._flow_run = copy_context()
+        for begin in self._early:
+            begin()
+        self._early.clear()
+
     def add_call(self, site: CallSite) -> "RunningCall":
         """Give a call to a task run; return the context manager in which to run it."""
         run = self._latest.get(site.stage)
         if run is None or not run.takes_calls or not self._is_busy:
-            run = self._begin(site.stage)
+            run = self._latest[site.stage] = StageTaskRun(site.stage, early=self._flow_run is None)
+            self.begun += 1
+            if run.early:
+                self._early.append(partial(self._begin, run))
+            else:
+                self._begin(run)
         return run.add_call(site)
+
+    async def in_task_run(self, name: str, label: str, work: Callable[[], Awaitable[None]]) -> None:
+        """Do work in a task run of its own; before the flow run begins, at once, and the task run shows it later."""
+        if self._flow_run:
+            await in_task_run(name, label, work)
+        else:
+            await work()
+            self._early.append(lambda: self._execute(in_task_run(name, label, _nothing)))
 
     async def finish(self) -> None:
         """Wait until all task runs have ended; each does soon after its last call."""
@@ -65,22 +91,28 @@ class TaskRuns:
 
     @property
     def _is_busy(self) -> bool:
-        return bool(self._beginning) or time.monotonic() < self._busy_until
+        return not self._flow_run or bool(self._beginning) or time.monotonic() < self._busy_until
 
-    def _begin(self, stage: str) -> "StageTaskRun":
-        run = self._latest[stage] = StageTaskRun(stage)
-        self.begun += 1
+    def _begin(self, run: "StageTaskRun") -> None:
+        run.early = False
         self._beginning += 1
         run.context.add_done_callback(partial(self._has_begun, time.monotonic()))
-        running = asyncio.create_task(run.execute())
+        self._execute(run.execute())
+
+    def _execute(self, task_run: Coroutine[Any, Any, None]) -> None:
+        assert self._flow_run
+        running = asyncio.create_task(task_run, context=self._flow_run.copy())
         self._running.add(running)
         running.add_done_callback(self._running.discard)
-        return run
 
     def _has_begun(self, started: float, _: Any) -> None:
         now = time.monotonic()
         self._beginning -= 1
         self._busy_until = max(self._busy_until, now + min(BUSY_FACTOR * (now - started), MAX_BUSY_S))
+
+
+async def _nothing() -> None:
+    """Stand for work that is done."""
 
 
 class RunningCall:
@@ -104,8 +136,10 @@ class RunningCall:
         try:
             while (pause := self._due - asyncio.get_running_loop().time()) > 0:
                 await asyncio.sleep(pause)
-            # A copy, because Prefect's context can be entered only once.
-            self._context = (await asyncio.shield(self._run.context)).model_copy()
+            if self._run.early:
+                self._context = nullcontext()
+            else:  # a copy, because Prefect's context can be entered only once
+                self._context = (await asyncio.shield(self._run.context)).model_copy()
         except BaseException as error:
             self._end(error)
             raise
@@ -141,8 +175,9 @@ class StageTaskRun:
     milliseconds for a schema of thousands of columns. It does not look into this.
     """
 
-    def __init__(self, stage: str) -> None:
+    def __init__(self, stage: str, *, early: bool = False) -> None:
         self.takes_calls = True
+        self.early = early  # whether it waits for the flow run, and its calls for nothing
         # Prefect's context of the task run, once it has begun, or why it never will; a new one for each retry
         self.context: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._stage = stage

@@ -37,25 +37,30 @@ def collect_garbage_seldom() -> None:
     atexit.register(gc.unfreeze)
 
 
+_one_at_a_time = threading.RLock()
+
+
 @contextmanager
 def importing() -> Iterator[None]:
     """Do not search for garbage while the body imports large libraries, and never in what exists at its end.
 
-    A process that does not search seldom belongs to a user's program, and searches as always.
+    Threads import one after the other: libraries that two threads begin to import may see each other half imported. A
+    process that does not search seldom belongs to a user's program, and searches as always.
     """
-    if gc.get_threshold() != SELDOM:
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
+    with _one_at_a_time:
+        if gc.get_threshold() != SELDOM:
+            yield
+            return
+        gc.disable()
+        try:
+            yield
+        finally:
+            gc.freeze()
+            gc.enable()
 
 
 @cache
-def import_in_background() -> None:
+def import_in_background() -> threading.Thread:
     """Begin to import MLflow and its SQLite store in a thread, once: it takes seconds, and is not needed at once.
 
     `importlib_metadata` is imported before: half imported, it would fail another thread that looks for entry points.
@@ -68,7 +73,9 @@ def import_in_background() -> None:
         with importing():
             import_store()
 
-    threading.Thread(target=work, name="import mlflow", daemon=True).start()
+    thread = threading.Thread(target=work, name="import mlflow", daemon=True)
+    thread.start()
+    return thread
 
 
 def forbid_core_dumps() -> None:

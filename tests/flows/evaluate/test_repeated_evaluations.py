@@ -181,7 +181,7 @@ def test_a_repeated_evaluation_shows_the_finished_run_without_a_server_and_again
     shutil.copytree(built_demo, tmp_path / "home")
     demo = CommandLine(tmp_path / "home")  # without a server that runs already
     first = demo.run(*FEW, "--json")
-    assert first.code == 0 and "Waiting for Prefect's server" in first.err, first.err
+    assert first.code == 0, first.err
     log = demo.home / "prefect" / "server.log"
     log.unlink()
     started = time.monotonic()

@@ -57,13 +57,13 @@ async def recorded(prefect_home: Home, monkeypatch: pytest.MonkeyPatch) -> Async
 
 async def seconds_of(backpressure: RecorderBackpressure, *executed: int) -> float:
     begun = time.monotonic()
-    await asyncio.gather(*(backpressure.wait(count, Control()) for count in executed))
+    await asyncio.gather(*(backpressure.wait(count) for count in executed))
     return time.monotonic() - begun
 
 
 async def test_dropped_task_runs_are_waited_for_once(recorded: Recorded) -> None:
     await recorded.add(5)
-    backpressure = RecorderBackpressure(recorded.flow_run)
+    backpressure = RecorderBackpressure(Control(flow_run=str(recorded.flow_run)))
     assert await seconds_of(backpressure, 15) < PATIENCE_S / 2
     assert PATIENCE_S <= await seconds_of(backpressure, 40, 41, 42, 43) < 2 * PATIENCE_S
     assert await seconds_of(backpressure, 50) < PATIENCE_S / 2, "35 were dropped, 10 may be on their way"
@@ -71,7 +71,7 @@ async def test_dropped_task_runs_are_waited_for_once(recorded: Recorded) -> None
 
 
 async def test_what_is_recorded_late_was_not_dropped(recorded: Recorded) -> None:
-    backpressure = RecorderBackpressure(recorded.flow_run)
+    backpressure = RecorderBackpressure(Control(flow_run=str(recorded.flow_run)))
     assert await seconds_of(backpressure, 30) >= PATIENCE_S
     await recorded.add(30)
     assert await seconds_of(backpressure, 41) < PATIENCE_S
@@ -79,7 +79,7 @@ async def test_what_is_recorded_late_was_not_dropped(recorded: Recorded) -> None
 
 
 async def test_the_patience_begins_again_whenever_more_is_recorded(recorded: Recorded) -> None:
-    backpressure = RecorderBackpressure(recorded.flow_run)
+    backpressure = RecorderBackpressure(Control(flow_run=str(recorded.flow_run)))
     waiting = asyncio.create_task(seconds_of(backpressure, 16))
     for _ in range(6):
         await asyncio.sleep(PATIENCE_S / 3)

@@ -134,6 +134,7 @@ async def test_many_questions_are_restored_at_a_time(far: Network, prefect_home:
 
         def __init__(self) -> None:
             self.store = open_results(prefect_home)
+            self.task_runs = TaskRuns(self.store)
 
         async def restore(self, question: Question) -> Outcome | None:
             key = counted.key({"question": question})  # type: ignore[attr-defined]

@@ -68,12 +68,17 @@ async def evaluated(
         return found, UUID(flow_run.id), task_runs.begun
 
     found, id, begun = await in_flow(in_it)
+    return found, await task_runs_of(id, begun)
+
+
+async def task_runs_of(id: UUID, begun: int) -> list[TaskRun]:
+    """Wait until Prefect has recorded so many task runs of a flow run; return all of them, by name."""
     async with asyncio.timeout(300):
         while await count_finished_task_runs(id) < begun:
             await asyncio.sleep(0.1)
     async with get_client() as client:
         runs = await client.read_task_runs(flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[id])))
-    return found, runs
+    return sorted(runs, key=lambda run: run.name)
 
 
 def failing(times: int, *, transient: bool = True) -> Callable[[], Awaitable[str]]:
@@ -273,3 +278,32 @@ async def test_a_call_that_comes_when_prefect_is_idle_has_a_task_run_of_its_own(
 
     _, runs = await evaluated(prefect_home, work)
     assert {run.name for run in runs} == {"asked · shop · 1", "asked · shop · 2"}
+
+
+async def test_calls_before_the_flow_run_run_at_once_and_its_page_shows_them(prefect_home: Home) -> None:
+    ANSWERS.update({"1": failing(0), "2": failing(1), "3": failing(9, transient=False)})
+    task_runs = TaskRuns(open_results(prefect_home), early=True)
+    restored: list[str] = []
+
+    async def restore() -> None:
+        restored.append("all")
+
+    await task_runs.in_task_run("restore", "restore persisted results", restore)
+    early = await asyncio.gather(*(ask(task_runs, id) for id in "123"), return_exceptions=True)
+    assert early[:2] == ["answer", "answer"] and isinstance(early[2], BackboneError)
+    assert restored == ["all"] and len(kept_results(prefect_home)) == 2
+
+    async def work(_: TaskRuns) -> tuple[str, UUID]:
+        task_runs.begin()
+        later = await ask(task_runs, "1")
+        await task_runs.finish()
+        return later, UUID(flow_run.id)
+
+    (later, id), _ = await evaluated(prefect_home, work)
+    assert later == "answer"
+    # a call that is to be repeated closes its task run to further ones
+    assert [run.name for run in await task_runs_of(id, 3)] == [
+        "asked · 2 questions",
+        "asked · 2 questions, 1 failed: 3",
+        "restore persisted results",
+    ]
