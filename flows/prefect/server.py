@@ -37,6 +37,7 @@ log = logging.getLogger(__name__)
 
 START_TIMEOUT_S = 120.0
 MAX_RESTARTS = 5
+FLUSH_S = 0.25
 
 
 class LocalServer(AbstractContextManager["LocalServer"]):
@@ -250,6 +251,18 @@ async def _without_a_server(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": answer})
 
 
+def _flush_sooner() -> None:
+    """Have the recorder write task runs every `FLUSH_S` seconds: at its end, an evaluation waits for the last ones.
+
+    Prefect's setting takes whole seconds, and with 0 the server would use a whole core.
+    """
+    from prefect.server.services import task_run_recorder
+
+    recorder: Any = task_run_recorder
+    consumer = recorder.consumer
+    recorder.consumer = lambda **options: consumer(**{**options, "flush_every": FLUSH_S})
+
+
 def _serve(port: int, database: Path) -> None:
     """Serve Prefect's API until standard input closes, which the parent process closes, or its end."""
     server: Server | None = None
@@ -267,6 +280,7 @@ def _serve(port: int, database: Path) -> None:
     with importing():
         import uvicorn
 
+        _flush_sooner()
         app = prefect_app()
     migrate(database)
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error"))

@@ -1,8 +1,11 @@
 """An evaluation's own Prefect server that the system kills, or somebody stops, in the middle of a run."""
 
+import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -104,3 +107,22 @@ def test_one_that_is_killed_again_and_again_is_given_up_and_the_score_is_shown(
     assert ran.code == 0, ran.err
     assert ran.json["questions"] == 5
     assert "EventsWorker" not in ran.err
+
+
+def test_the_last_task_runs_are_recorded_without_waiting_for_prefects_interval(
+    tmp_path: Path, built_demo: Path
+) -> None:
+    shutil.copytree(built_demo, tmp_path / "home")
+    script = (
+        "import sys; from flows.prefect import server; from flows.cli.program import run; "
+        "server.OWN_SERVER['PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL'] = '3600'; "
+        "sys.exit(run(sys.argv[1:]))"
+    )
+    words = ("evaluate", "--pipeline", "zero-shot", "--limit", "3", "--json")
+    environment = CommandLine(tmp_path / "home").all_of_environment
+    ran = subprocess.run(
+        [sys.executable, "-c", script, *words], env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert ran.returncode == 0, ran.stderr
+    counts = json.loads(ran.stdout)["prefect"]
+    assert counts["recorded"] == counts["task_runs"] > 0
