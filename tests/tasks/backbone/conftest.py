@@ -4,12 +4,23 @@ from typing import Any
 
 import pytest
 
+from tasks.backbone.endpoint import retry_policy
+from tasks.backbone.endpoint.client import EndpointBackbone
+from tasks.backbone.protocol import Message, Reply, Request
+from tasks.core.errors import BackboneError
 from tasks.settings.backbone import BackboneSettings
 from tests.support.fake_openai import FakeOpenAI, fake_openai
 
 __all__ = ["fake_openai"]
 
 KEY = "sk-test-1234567890abcdef"
+ASK = Request((Message("user", "q"),))
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Repeat requests without a pause that one would notice."""
+    monkeypatch.setattr(retry_policy, "FIRST_PAUSE_S", 0.001)
 
 
 @pytest.fixture
@@ -30,3 +41,16 @@ def make_settings(server: FakeOpenAI, **changes: Any) -> BackboneSettings:
         "timeout_s": 5.0,
     }
     return BackboneSettings(**(plain | changes))
+
+
+async def ask(settings: BackboneSettings, request: Request = ASK) -> Reply:
+    """Send one request to the server of the settings."""
+    async with EndpointBackbone(settings) as backbone:
+        return await backbone.complete(request)
+
+
+async def failure(settings: BackboneSettings, request: Request = ASK) -> BackboneError:
+    """Send one request, and return the error that it ends with."""
+    with pytest.raises(BackboneError) as caught:
+        await ask(settings, request)
+    return caught.value

@@ -18,26 +18,13 @@ from tasks.backbone.endpoint import connection
 from tasks.backbone.endpoint.access import Access
 from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.kind import check_backbone
-from tasks.backbone.protocol import Message, Request
-from tasks.core.errors import BackboneError, ConfigurationError
+from tasks.core.errors import ConfigurationError
 from tasks.settings.backbone import BackboneSettings
 from tests.support.fake_openai import Behaviour, FakeOpenAI, error
-from tests.tasks.backbone.conftest import KEY
+from tests.tasks.backbone.conftest import KEY, ask, failure
 
-ASK = Request((Message("user", "q"),))
 AZURE_KEY = "3f9a1c0d5e7b4a68"
 MIB = 2**20
-
-
-async def ask(settings: BackboneSettings) -> str:
-    async with EndpointBackbone(settings) as backbone:
-        return (await backbone.complete(ASK)).text
-
-
-async def failure(settings: BackboneSettings) -> BackboneError:
-    with pytest.raises(BackboneError) as caught:
-        await ask(settings)
-    return caught.value
 
 
 @pytest.mark.parametrize(
@@ -77,7 +64,7 @@ async def test_a_query_of_the_address_belongs_to_every_request_and_to_the_identi
     fake_openai: FakeOpenAI, settings: BackboneSettings
 ) -> None:
     azure = settings.model_copy(update={"base_url": f"{fake_openai.base_url}/?api-version=2024-10-21"})
-    assert await ask(azure) == "reply to: q"
+    assert (await ask(azure)).text == "reply to: q"
     assert (fake_openai.requests[0].query, fake_openai.probes) == ("api-version=2024-10-21", 1)
     identity = EndpointBackbone(azure).identity
     assert identity["base_url"] == f"{fake_openai.base_url}?api-version=2024-10-21"
@@ -94,7 +81,7 @@ async def test_headers_come_from_the_environment_and_appear_nowhere_else(
     monkeypatch.setenv("AZURE_KEY", AZURE_KEY)
     azure = settings.model_copy(update={"api_key_env": None, "headers_env": {"api-key": "AZURE_KEY"}})
     fake_openai.script(Behaviour(), error(400, f"the key {AZURE_KEY} cannot be used"))
-    assert await ask(azure) == "reply to: q"
+    assert (await ask(azure)).text == "reply to: q"
     headers = fake_openai.requests[0].headers
     assert headers["api-key"] == AZURE_KEY and "authorization" not in headers
     caught = await failure(azure)
@@ -111,7 +98,7 @@ async def test_an_authorization_of_any_scheme_is_sent_as_it_is(
     gateway = settings.model_copy(
         update={"api_key_env": None, "headers_env": {"Authorization": "AUTHORIZATION"}}
     )
-    assert await ask(gateway) == "reply to: q"
+    assert (await ask(gateway)).text == "reply to: q"
     assert fake_openai.requests[0].headers["authorization"] == value
 
 
@@ -133,7 +120,7 @@ async def test_a_charset_that_does_not_exist_changes_nothing(
     for charset in ("rot13", "no-such", "utf-16", "hex"):
         header = {"content-type": f"application/json; charset={charset}"}
         fake_openai.script(Behaviour(content="SELECT 'é'", headers=header))
-        assert await ask(settings) == "SELECT 'é'"
+        assert (await ask(settings)).text == "SELECT 'é'"
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
@@ -144,14 +131,14 @@ async def test_a_compressed_reply_is_read(
     body = json.dumps({"choices": [{"message": {"content": text}}]}).encode()
     packed = gzip.compress(body) if encoding == "gzip" else zlib.compress(body)
     fake_openai.script(Behaviour(raw=packed, headers={"content-encoding": encoding}))
-    assert await ask(settings) == text
+    assert (await ask(settings)).text == text
 
 
 async def test_a_damaged_compression_is_asked_again(
     fake_openai: FakeOpenAI, settings: BackboneSettings
 ) -> None:
     fake_openai.script(Behaviour(raw=b"no gzip", headers={"content-encoding": "gzip"}))
-    assert await ask(settings) == "reply to: q"
+    assert (await ask(settings)).text == "reply to: q"
 
 
 @pytest.mark.slow
@@ -183,7 +170,7 @@ async def test_the_limit_is_one_of_bytes_after_decompression(
 ) -> None:
     monkeypatch.setattr(connection, "MAX_BYTES", 2 * MIB)
     fake_openai.script(Behaviour(content="x" * MIB))
-    assert len(await ask(settings)) == MIB
+    assert len((await ask(settings)).text) == MIB
     fake_openai.script(Behaviour(content="x" * 2 * MIB))
     assert "longer than 2 MiB" in str(await failure(settings))
 

@@ -103,29 +103,6 @@ def test_a_reply_comes_back_as_it_was_bought(cache: ReplyCache) -> None:
     assert cache.get("another") is None
 
 
-@pytest.mark.parametrize("text", ["a NUL \x00 in it", "half \ud83d of a pair", "", "x" * 1_000_000])
-def test_whatever_a_model_writes_comes_back(cache: ReplyCache, text: str) -> None:
-    reply = put(cache, "q", text)
-    put(cache, "r")
-    assert cache._unsaved == {}
-    assert cache.get(reply.call.request) == reply
-    assert {entry.text for entry in cache.entries()} == {text, "SELECT 1"}
-
-
-def test_a_truncated_reply_stays_truncated(cache: ReplyCache) -> None:
-    reply = bought("q")
-    cut = Reply(reply.text, reply.call, truncated=True)
-    cache.put(cut, asking("q"), IDENTITY)
-    assert cache.get(reply.call.request) == cut
-
-
-def test_replies_outlive_the_program(location: Path | str) -> None:
-    with open_reply_cache(location) as first:
-        reply = put(first, "q")
-    with open_reply_cache(location) as second:
-        assert second.get(reply.call.request) == reply
-
-
 def test_the_first_reply_to_a_request_stays(cache: ReplyCache) -> None:
     put(cache, "q", "first")
     reply = put(cache, "q", "second")
@@ -277,16 +254,6 @@ def damage(cache: ReplyCache, reply: Reply, **values: object) -> str:
         columns = values or {"request": b"garbage"}
         connection.execute(reply_table.update().where(reply_table.c.key == key).values(columns))
     return key
-
-
-def test_damaged_entries_are_found_and_removed(cache: ReplyCache) -> None:
-    put(cache, "whole")
-    keys = {damage(cache, put(cache, text)) for text in ("second", "third")}
-    damaged = cache.damaged()
-    assert set(damaged) == keys
-    assert cache.stats().entries == 3
-    assert cache.remove(damaged) == 2
-    assert cache.damaged() == [] and len(list(cache.entries())) == 1
 
 
 def test_whatever_a_model_writes_and_is_asked_can_be_read_again(cache: ReplyCache) -> None:

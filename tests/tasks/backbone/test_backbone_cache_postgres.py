@@ -162,10 +162,6 @@ def test_who_may_only_read_is_told_before_anything_is_paid(postgres_database: st
     assert "permission denied" in said and "read and write" in said
 
 
-def test_opening_leaves_nothing_behind(cache: ReplyCache) -> None:
-    assert cache.stats().entries == 0
-
-
 def test_connections_that_broke_while_idle_are_made_anew(
     cache: ReplyCache, postgres_database: str, caplog: pytest.LogCaptureFixture
 ) -> None:

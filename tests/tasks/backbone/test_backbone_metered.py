@@ -143,10 +143,6 @@ async def test_a_failure_passes_through_and_what_was_paid_before_it_stays_on_the
     assert len(backbone.calls) == 1
 
 
-def test_the_identity_is_the_sources(backbone: MeteredBackbone) -> None:
-    assert backbone.identity == backbone.source.identity
-
-
 def test_a_schema_is_what_structured_outputs_demand() -> None:
     assert reply_schema(LinkReply) == {
         "description": "Tables and columns.",

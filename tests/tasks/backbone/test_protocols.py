@@ -1,6 +1,5 @@
 """The protocols besides OpenAI's chat, each against a server that answers and fails as its documentation says."""
 
-import asyncio
 import datetime
 import json
 import sys
@@ -13,13 +12,12 @@ from anthropic import transform_schema
 from openai.types.chat import ChatCompletion
 
 from tasks.backbone.cache.store import open_reply_cache
-from tasks.backbone.endpoint import retry_policy
 from tasks.backbone.endpoint.auto_mode import KnownEndpoint, KnownEndpoints, find_response_mode
 from tasks.backbone.endpoint.client import EndpointBackbone, format_of
 from tasks.backbone.endpoint.wire import identity_of
 from tasks.backbone.kind import check_backbone
 from tasks.backbone.opening import RunResources, backbone_of
-from tasks.backbone.protocol import Message, Reply, Request, request_key
+from tasks.backbone.protocol import Message, Request, request_key
 from tasks.backbone.replies.json_text import reply_schema
 from tasks.core.errors import BackboneError, ConfigurationError
 from tasks.core.outcome import Usage
@@ -33,7 +31,7 @@ from tests.support.fake_anthropic import FakeAnthropic, fake_anthropic
 from tests.support.fake_openai import Behaviour, FakeOpenAI
 from tests.support.fake_responses import FakeResponses, fake_responses
 from tests.support.sdk_types import assert_of_type
-from tests.tasks.backbone.conftest import KEY
+from tests.tasks.backbone.conftest import KEY, ask
 
 __all__ = ["fake_anthropic", "fake_responses"]
 
@@ -56,7 +54,6 @@ def server(request: pytest.FixtureRequest) -> FakeOpenAI:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry_policy, "FIRST_PAUSE_S", 0.01)
     monkeypatch.setenv("FAKE_API_KEY", KEY)
 
 
@@ -68,11 +65,6 @@ def settings_for(server: FakeOpenAI, **changes: Any) -> BackboneSettings:
         "prices": Prices(**PRICES, as_of=datetime.date(2026, 11, 1)),
     }  # fmt: skip
     return KINDS[kind](**(plain | changes))
-
-
-async def ask(settings: BackboneSettings, request: Request = ASKED) -> Reply:
-    async with EndpointBackbone(settings) as backbone:
-        return await backbone.complete(request)
 
 
 async def test_a_response_is_requested_as_the_reference_says(fake_responses: FakeResponses) -> None:
@@ -89,7 +81,7 @@ async def test_a_response_is_requested_as_the_reference_says(fake_responses: Fak
         responses.message([responses.said('{"sql": "SELECT a FROM t"}')], phase="final_answer"),
     ]
     fake_responses.script(Behaviour(choice={"output": said}, usage=usage))
-    reply = await ask(settings_for(fake_responses, reasoning_effort="high", max_tokens=4096))
+    reply = await ask(settings_for(fake_responses, reasoning_effort="high", max_tokens=4096), ASKED)
     assert fake_responses.requests[0].body == {
         "model": "m-1",
         "input": [{"role": each.role, "content": each.content} for each in ASKED.messages],
@@ -118,7 +110,8 @@ async def test_a_message_is_requested_as_the_reference_says(fake_anthropic: Fake
     reply = await ask(
         settings_for(
             fake_anthropic, reasoning_effort="high", max_tokens=4096, extra_body={"thinking": thinking}
-        )
+        ),
+        ASKED,
     )
     database = {"type": "text", "text": "### Database\nt(a)", "cache_control": {"type": "ephemeral"}}
     assert fake_anthropic.requests[0].body == {
@@ -136,7 +129,7 @@ async def test_a_message_is_requested_as_the_reference_says(fake_anthropic: Fake
 
 
 async def test_nothing_is_marked_for_a_prefix_cache_that_saves_nothing(fake_anthropic: FakeAnthropic) -> None:
-    await ask(settings_for(fake_anthropic, prefix_cache=False))
+    await ask(settings_for(fake_anthropic, prefix_cache=False), ASKED)
     assert "cache_control" not in json.dumps(fake_anthropic.requests[0].body)
 
 
@@ -170,7 +163,7 @@ async def test_a_reply_that_was_ended_says_so(
 ) -> None:
     server: FakeOpenAI = request.getfixturevalue(on)
     server.script(how)
-    reply = await ask(settings_for(server))
+    reply = await ask(settings_for(server), ASKED)
     assert (reply.text, reply.truncated) == (text, truncated)
     assert reply.call.cost_usd is not None and reply.call.cost_usd > 0, "it is paid for"
 
@@ -232,23 +225,15 @@ async def test_what_does_not_pass_says_what_to_do_after_one_request(
     server: FakeOpenAI = request.getfixturevalue(on)
     server.script(how)
     with pytest.raises(BackboneError) as caught:
-        await ask(settings_for(server))
+        await ask(settings_for(server), ASKED)
     assert says in str(caught.value) and caught.value.fatal == fatal and len(server.requests) == 1
 
 
 async def test_a_refusal_that_stays_fails_retryably(server: FakeOpenAI) -> None:
     server.always(anthropic.overloaded())
     with pytest.raises(BackboneError, match="HTTP 529 overloaded_error: Overloaded") as caught:
-        await ask(settings_for(server, retries=1))
+        await ask(settings_for(server, retries=1), ASKED)
     assert caught.value.transient and not caught.value.fatal and len(server.requests) == 2
-
-
-async def test_requests_at_once_stay_within_the_limit_and_none_is_lost(server: FakeOpenAI) -> None:
-    server.capacity, server.latency = 2, 0.002
-    async with EndpointBackbone(settings_for(server, concurrency=8, retries=50)) as backbone:
-        requests = [Request((Message("user", str(number)),)) for number in range(20)]
-        replies = await asyncio.gather(*map(backbone.complete, requests))
-    assert [each.text for each in replies] == [f"reply to: {number}" for number in range(20)]
 
 
 async def test_the_response_mode_is_the_strictest_that_the_protocol_has(
@@ -355,7 +340,7 @@ async def test_replies_of_compatible_addresses_are_read_in_their_own_form(
 ) -> None:
     assert_of_type(ChatCompletion, [body])
     fake_openai.script(Behaviour(body=body))
-    reply = await ask(BackboneSettings(name="g", model="m", base_url=fake_openai.base_url))
+    reply = await ask(BackboneSettings(name="g", model="m", base_url=fake_openai.base_url), ASKED)
     assert (reply.text, reply.call.usage.input, reply.call.usage.output) == (text, 100, 250)
 
 
@@ -372,8 +357,8 @@ async def test_errors_of_gemini_come_in_a_list(fake_openai: FakeOpenAI) -> None:
     fake_openai.script(
         gemini(429, exhausted, "RESOURCE_EXHAUSTED"), gemini(503, "The model is overloaded.", "UNAVAILABLE")
     )
-    assert (await ask(settings)).call.retries == 2
+    assert (await ask(settings, ASKED)).call.retries == 2
     fake_openai.script(gemini(400, "API key not valid. Please pass a valid API key.", "INVALID_ARGUMENT"))
     with pytest.raises(BackboneError, match="is not accepted") as caught:
-        await ask(settings)
+        await ask(settings, ASKED)
     assert caught.value.fatal

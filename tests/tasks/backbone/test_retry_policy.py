@@ -19,22 +19,10 @@ from tasks.backbone.protocol import Message, Request
 from tasks.core.errors import BackboneError
 from tasks.settings.backbone import BackboneSettings
 from tests.support.fake_openai import Behaviour, FakeOpenAI, dropped, error, hang
+from tests.tasks.backbone.conftest import ASK, failure
 
-ASK = Request((Message("user", "q"),))
 MOST = 7
 """Requests of one call, by default."""
-
-
-@pytest.fixture(autouse=True)
-def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry_policy, "FIRST_PAUSE_S", 0.001)
-
-
-async def failure(settings: BackboneSettings) -> BackboneError:
-    async with EndpointBackbone(settings) as backbone:
-        with pytest.raises(BackboneError) as caught:
-            await backbone.complete(ASK)
-    return caught.value
 
 
 @pytest.fixture
@@ -160,14 +148,6 @@ async def test_a_server_that_does_one_thing_at_a_time_is_waited_for_until_the_ti
     assert fake_openai.most_in_flight == 1
 
 
-async def test_an_endpoint_is_asked_once_whether_it_answers(
-    fake_openai: FakeOpenAI, settings: BackboneSettings
-) -> None:
-    async with EndpointBackbone(settings) as backbone:
-        await asyncio.gather(*(backbone.complete(Request((Message("user", str(n)),))) for n in range(9)))
-    assert fake_openai.probes == 1
-
-
 @pytest.mark.parametrize("header", ["0", "0.001", "-5", "Thu, 01 Jan 1970 00:00:00 GMT"])
 async def test_an_endpoint_that_asks_for_too_short_a_pause_is_given_longer_ones(
     fake_openai: FakeOpenAI, settings: BackboneSettings, monkeypatch: pytest.MonkeyPatch, header: str
@@ -179,15 +159,6 @@ async def test_an_endpoint_that_asks_for_too_short_a_pause_is_given_longer_ones(
     times = [request.at for request in fake_openai.requests]
     pauses = [after - before for before, after in pairwise(times)]
     assert [pause >= least for pause, least in zip(pauses, (0, 0.1, 0.2), strict=True)] == [True] * 3, pauses
-
-
-async def test_an_implausible_retry_after_is_replaced_by_a_pause_of_our_own(
-    fake_openai: FakeOpenAI, settings: BackboneSettings
-) -> None:
-    fake_openai.script(error(429, "slow down", retry_after="1e400"), error(429, "slow", retry_after="nan"))
-    async with EndpointBackbone(settings) as backbone:
-        assert (await backbone.complete(ASK)).text == "reply to: q"
-    assert len(fake_openai.requests) == 3
 
 
 LLAMA_CPP = json.loads((Path(__file__).parent / "fixtures" / "refusals_of_llama_cpp_python.json").read_text())
@@ -275,18 +246,6 @@ REFUSED = {
         },
         "set it to null and backbone.max_completion_tokens instead",
     ),
-    "extra_body": (
-        {"extra_body": {"top_k": 5}},
-        400,
-        {"error": {"message": "property 'top_k' is unsupported"}},
-        'take "top_k" out of backbone.extra_body',
-    ),
-    "response_format": (
-        {"response_mode": "json_schema"},
-        400,
-        {"error": {"message": "Invalid parameter: 'response_format' of type 'json_schema' is not supported"}},
-        "set backbone.response_mode=json_object",
-    ),
 }
 
 
@@ -304,35 +263,6 @@ async def test_a_refused_parameter_names_our_setting_in_one_line_and_nothing_is_
     assert all(isinstance(one, BackboneError) and one.fatal and not one.transient for one in outcomes)
     (message,) = {str(one) for one in outcomes}
     assert advice in message and "\n" not in message
-
-
-async def test_a_parameter_that_was_never_sent_is_not_blamed(
-    fake_openai: FakeOpenAI, settings: BackboneSettings
-) -> None:
-    fake_openai.always(error(400, "Invalid value: the field 'top_k' of the data must be a number"))
-    caught = await failure(settings)
-    assert not caught.fatal and "top_k" in str(caught) and "backbone." not in str(caught)
-
-
-async def test_a_body_of_validation_errors_does_not_blame_what_was_sent_rightly(
-    fake_openai: FakeOpenAI, settings: BackboneSettings
-) -> None:
-    """The error quotes the request, temperature included, and is about the messages."""
-    said = "[{'loc': ('body', 'messages', 0), 'msg': 'invalid', 'input': {'temperature': 0.0}}]"
-    fake_openai.always(error(400, said))
-    caught = await failure(settings)
-    assert not caught.fatal and "backbone.temperature" not in str(caught)
-
-
-@pytest.mark.parametrize("status", [424, 425, 429, 498, 503, 529])
-async def test_an_endpoint_without_capacity_is_asked_again(
-    fake_openai: FakeOpenAI, settings: BackboneSettings, status: int
-) -> None:
-    said = "Flex tier capacity exceeded: max_tokens must be lower now, or try again later"
-    fake_openai.script(error(status, said, code="capacity_exceeded"))
-    async with EndpointBackbone(settings.model_copy(update={"max_tokens": 100})) as backbone:
-        reply = await backbone.complete(ASK)
-    assert (reply.text, reply.call.retries) == ("reply to: q", 1)
 
 
 async def test_requests_wait_for_the_first_answer_only(

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tasks.backbone.cache.store import open_reply_cache
-from tasks.backbone.endpoint import retry_policy
 from tasks.backbone.opening import RunResources, open_backbone
 from tasks.backbone.protocol import Message, Request
 from tasks.core.errors import BackboneError
@@ -22,7 +21,6 @@ USAGE = {"prompt_tokens": 1000, "completion_tokens": 302}
 
 @pytest.fixture
 def settings(fake_openai: FakeOpenAI, monkeypatch: pytest.MonkeyPatch) -> BackboneSettings:
-    monkeypatch.setattr(retry_policy, "FIRST_PAUSE_S", 0.01)
     fake_openai.takes_n = True
     return make_settings(
         fake_openai,

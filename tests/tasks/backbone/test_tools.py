@@ -33,7 +33,6 @@ from tasks.backbone.recordings import (
 )
 from tasks.core.errors import BackboneError
 from tasks.core.outcome import Call, ToolCall, Usage
-from tasks.settings.backbone import BackboneSettings
 from tests.support import fake_anthropic as anthropic
 from tests.support import fake_openai as openai
 from tests.support import fake_responses as responses
@@ -42,6 +41,7 @@ from tests.support.fake_openai import Behaviour, FakeOpenAI
 from tests.support.fake_responses import FakeResponses, fake_responses
 from tests.support.sdk_types import assert_of_type
 from tests.support.stage_bench import fake_settings
+from tests.tasks.backbone.conftest import ask
 from tests.tasks.backbone.test_protocols import quick, settings_for
 
 __all__ = ["fake_anthropic", "fake_responses", "quick"]
@@ -60,11 +60,6 @@ CALLED = (
 )
 LATER = Request((*OPENING, Message("assistant", "I look.", calls=CALLED)), tools=(RUN_SQL,), known=2)
 PLAIN = Request((*OPENING, Message("assistant", "?"), Message("user", "again")), {"type": "object"}, 0.5, 3)
-
-
-async def ask(settings: BackboneSettings, request: Request) -> Reply:
-    async with EndpointBackbone(settings) as backbone:
-        return await backbone.complete(request)
 
 
 def test_the_keys_of_requests_without_tools_are_what_they_were() -> None:

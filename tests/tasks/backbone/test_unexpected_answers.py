@@ -9,24 +9,10 @@ from typing import Any
 
 import pytest
 
-from tasks.backbone.endpoint import retry_policy
-from tasks.backbone.endpoint.client import EndpointBackbone
-from tasks.backbone.protocol import Message, Reply, Request
 from tasks.core.errors import BackboneError
 from tasks.settings.backbone import BackboneSettings
 from tests.support.fake_openai import Behaviour, Body, FakeOpenAI
-
-ASK = Request((Message("user", "q"),))
-
-
-@pytest.fixture(autouse=True)
-def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry_policy, "FIRST_PAUSE_S", 0.001)
-
-
-async def reply(settings: BackboneSettings) -> Reply:
-    async with EndpointBackbone(settings) as backbone:
-        return await backbone.complete(ASK)
+from tests.tasks.backbone.conftest import ask
 
 
 def event(delta: Body, finish: str | None = None, **more: Any) -> str:
@@ -44,14 +30,9 @@ STREAM = (
 )
 
 
-async def test_no_stream_is_requested(fake_openai: FakeOpenAI, settings: BackboneSettings) -> None:
-    await reply(settings)
-    assert fake_openai.requests[0].body["stream"] is False
-
-
 async def test_an_event_stream_is_read(fake_openai: FakeOpenAI, settings: BackboneSettings) -> None:
     fake_openai.always(Behaviour(raw=STREAM.encode(), headers={"content-type": "text/event-stream"}))
-    answered = await reply(settings)
+    answered = await ask(settings)
     assert answered.text == "SELECT '\u20281'"
     assert (answered.call.usage.input, answered.call.usage.output, answered.call.model) == (9, 4, "fake-1")
     assert len(fake_openai.requests) == 1
@@ -68,7 +49,7 @@ async def test_tool_calls_in_an_event_stream_are_joined(
     deltas = [first, piece(arguments='{"sql": '), piece(arguments='"SELECT 1"}')]
     pieces = [*map(event, deltas), event({}, "tool_calls")]
     fake_openai.always(Behaviour(raw="".join(pieces).encode()))
-    (call,) = (await reply(settings)).calls
+    (call,) = (await ask(settings)).calls
     assert (call.id, call.name, json.loads(call.arguments)) == ("c1", "run_sql", {"sql": "SELECT 1"})
 
 
@@ -76,7 +57,7 @@ async def test_an_event_stream_that_was_cut_off_is_requested_again(
     fake_openai: FakeOpenAI, settings: BackboneSettings
 ) -> None:
     fake_openai.script(Behaviour(raw=event({"role": "assistant", "content": "SELECT"}).encode()))
-    assert (await reply(settings)).text.startswith("reply to")
+    assert (await ask(settings)).text.startswith("reply to")
     assert len(fake_openai.requests) == 2
 
 
@@ -84,7 +65,7 @@ async def test_an_answer_that_claims_to_be_compressed_is_read(
     fake_openai: FakeOpenAI, settings: BackboneSettings
 ) -> None:
     fake_openai.always(Behaviour(headers={"content-encoding": "gzip"}))
-    assert (await reply(settings)).text.startswith("reply to") and len(fake_openai.requests) == 1
+    assert (await ask(settings)).text.startswith("reply to") and len(fake_openai.requests) == 1
 
 
 @pytest.mark.parametrize("code", ["json_validate_failed", "tool_use_failed"])
@@ -93,7 +74,7 @@ async def test_what_a_model_wrote_in_another_form_is_an_answer(
 ) -> None:
     error = {"message": "Failed to generate JSON.", "type": "invalid_request_error", "code": code}
     fake_openai.always(Behaviour(400, {"error": error | {"failed_generation": '{"sql": SELECT 1}'}}))
-    answered = await reply(settings)
+    answered = await ask(settings)
     assert answered.text == '{"sql": SELECT 1}' and answered.call.usage.output is None
     assert answered.call.cost_usd is None, "unknown, not free"
 
@@ -115,5 +96,5 @@ async def test_an_error_with_status_200_is_shown(
 ) -> None:
     fake_openai.always(Behaviour(body=body))
     with pytest.raises(BackboneError, match=reason):
-        await reply(settings)
+        await ask(settings)
     assert len(fake_openai.requests) == requests
