@@ -147,13 +147,13 @@ async def test_the_same_sql_coming_back_ends_its_kind_of_feedback(walk: Guide) -
 
 
 async def test_rounds_are_used_up_when_nothing_satisfies_and_later_ones_are_warmer(walk: Guide) -> None:
-    turns = [{"sql": f"SELECT name FROM museum WHERE id = {number}"} for number in range(9)]
+    turns = [{"sql": f"SELECT name FROM museum WHERE id = {number}"} for number in range(91, 99)]
     walk.replies = replies(dac_correction=turns)
     found = await walk(
         "dac", ALONE, "dac.rounds=4", "dac.skeleton=false", "dac.later_temperature=0.9", grounded=GROUNDED
     )
     assert len(found.asked["dac_correction"]) == 4
-    assert found.sql == "SELECT name FROM museum WHERE id = 3"
+    assert found.sql == "SELECT name FROM museum WHERE id = 94", "an empty result is accepted too"
     asked = [
         received.body
         for received in walk.bench.server.requests
@@ -493,23 +493,3 @@ async def test_a_sql_that_is_not_written_leaves_the_others_recorded(bench: Bench
         with pytest.raises(BackboneError):
             await decomposition.generate(view)
     assert sorted(len(record.calls) for record in question_run.records) == [0, 1, 1, 1, 1]
-
-
-async def test_any_pipelines_sql_can_be_corrected(bench: Bench) -> None:
-    bench.server.answer = lambda body: (
-        '{"alignment": [{"token": "Lyon", "schema": "museum.city", "type": "val"}]}'
-        if '"alignment"' in body["messages"][-1]["content"]
-        else f'{{"sql": "{OF_LYON}"}}'
-    )
-    record = PipelineRecord()
-    context = Context(FewShotSettings(), bench.runner, (), bench.backbone, record)
-    with in_question_run(QuestionRun(QUESTION)):
-        view = await context.view_for(QUESTION, descriptions=False)
-        decomposition = await decompose(QUESTION, view, DacCorrectionSettings(), context)
-        sql = await decomposition.correct(FIRST)
-    assert sql == OF_LYON
-    assert [candidate.stage for candidate in record.candidates] == [
-        "1_dac_execution",
-        "2_dac_entities",
-        "3_dac_skeleton",
-    ]

@@ -96,16 +96,6 @@ async def test_the_match_of_the_backward_link_is_a_switch(walk: Guide) -> None:
     assert [str(column) for column in found.record.links["backward"].columns] == ["order.museum_id"]
 
 
-@pytest.mark.parametrize(("keep", "keys"), [("true", True), ("false", False)])
-async def test_join_keys_are_kept_where_asked_for(walk: Guide, keep: str, keys: bool) -> None:
-    walk.replies |= {
-        "forward_link": {"tables": [], "columns": ["museum.name", "order.total.eur"]},
-        "preliminary_sql": {"sql": "SELECT 1"},
-    }
-    shown = schema_in((await walk("rsl-sql", f"linking.keep_keys={keep}")).asked["augmented_sql"][0])
-    assert ("`museum_id`" in shown and "`id`" in shown) is keys
-
-
 async def test_a_reduced_schema_has_the_foreign_keys_of_its_columns_and_no_others(walk: Guide) -> None:
     walk.replies |= {
         "forward_link": {"tables": [], "columns": ["museum.name", "order.total.eur"]},
@@ -285,13 +275,6 @@ async def test_a_part_of_the_schema_that_is_off_is_shown_nowhere(
 ) -> None:
     found = await walk("rsl-sql", f"prompt.{override}")
     assert not any(f"### {heading}" in prompt for prompts in found.asked.values() for prompt in prompts)
-
-
-async def test_the_published_first_turn_is_blind_and_the_default_is_not(walk: Guide) -> None:
-    walk.replies["binary_selection"] = {"sql": WRONG}
-    informed, blind = await walk(), await walk("rsl-sql", "correction.first_turn=blind")
-    assert WRONG in informed.asked["self_correction"][0]
-    assert WRONG not in blind.asked["self_correction"][0]
 
 
 async def test_settings_take_parts_of_the_prompts_away(walk: Guide) -> None:

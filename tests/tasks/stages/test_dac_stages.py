@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.backbone.replies.format import read_reply
-from tasks.core.dac_records import AlignedToken, Entities, Feedback, RevisionRequest
-from tasks.core.records import ColumnName, ColumnValues, Question
+from tasks.core.dac_records import AlignedToken, Entities, Feedback
+from tasks.core.records import ColumnName, Question
 from tasks.database.database import open_database
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.schema import Column, Schema, Table
@@ -18,15 +18,13 @@ from tasks.database.schema_text import SchemaView
 from tasks.retrieval.alignment import question_tokens
 from tasks.settings.stages import Names
 from tasks.sql.elements import Elements, used_elements
-from tasks.stages.dac import annotations, dac_correction, missing_entities, other_skeleton
+from tasks.stages.dac import missing_entities, other_skeleton
 from tasks.stages.dac_entities import (
     AlignedItem,
     AlignmentReply,
-    QuestionValues,
     entities_of,
     entity_linking,
     link_by_name,
-    phrases_of,
     question_values,
     resolve_given,
     with_mentioned_values,
@@ -257,28 +255,6 @@ def test_a_skeleton_is_fed_back_where_it_differs_apart_from_what_is_counted(
     assert found == (Feedback("skeleton", skeleton=expected or "") if fed_back else None)
 
 
-def test_annotations_put_tokens_of_one_meaning_on_one_line() -> None:
-    tokens = [
-        AlignedToken("song", "song list", "song title", "col"),
-        AlignedToken("title", "song list", "song title", "col"),
-        AlignedToken("of"),
-        AlignedToken("Lyon", "singer", "country", "val"),
-        AlignedToken("singers", "singer", "", "tbl"),
-    ]
-    assert list(annotations(tokens, "sqlite")) == [
-        '"song title": `song list`.`song title` (column)',
-        '"Lyon": singer.country (value)',
-        '"singers": singer (table)',
-    ]
-
-
-def test_phrases_are_whole_words_without_those_of_function_words_alone() -> None:
-    assert phrases_of("the Old-Mill") == ("the old-mill", "the old", "old-mill", "old", "mill")
-    assert "of the" not in phrases_of("of the mill")
-    assert phrases_of("") == ()
-    assert all("\n" not in phrase for phrase in phrases_of("one\ntwo"))
-
-
 async def values_in(
     bench: Bench, text: str, evidence: str = "", most: int = 3
 ) -> dict[str, tuple[object, ...]]:
@@ -315,18 +291,6 @@ async def test_a_table_that_takes_too_long_keeps_its_samples(tmp_path: Path, ben
     assert shown.tables[0].columns[0].samples == ("word 1", "word 2", "word 3")
 
 
-def test_mentioned_values_stand_before_different_samples() -> None:
-    schema = Schema(
-        "d",
-        (Table("t", (Column("a", samples=("x", None, "x", "y")), Column("b", samples=(1, 2)))),),
-        dialect="sqlite",
-    )
-    found = QuestionValues((ColumnValues(ColumnName("t", "a"), ("y", "z")),))
-    columns = with_mentioned_values(schema, found, 3).tables[0].columns
-    assert [column.samples for column in columns] == [("y", "z", "x"), (1, 2)]
-    assert with_mentioned_values(schema, found, 3).digest != schema.digest
-
-
 async def test_linking_notes_what_the_schema_does_not_have(bench: Bench) -> None:
     bench.says(json.dumps({"alignment": [{"token": "Lyon", "schema": "museum.town", "type": "val"}]}))
     found = await bench.run(
@@ -349,33 +313,3 @@ async def test_linking_without_a_sql_or_with_one_that_reads_no_table_shows_every
         prompt = bench.conversations[-1][-1]["content"]
         assert "# `museum`" in prompt
         assert "# `guide`" in prompt
-
-
-@pytest.mark.parametrize(
-    ("reply", "outcome", "sql"),
-    [
-        ("SELECT city FROM museum", "accepted", "SELECT city FROM museum"),
-        ("SELECT name FROM museum WHERE id > 99", "accepted", "SELECT name FROM museum WHERE id > 99"),
-        ("select NAME from museum;", "unchanged", "SELECT name FROM museum"),
-        ("SELECT town FROM museum", "rejected", "SELECT name FROM museum"),
-        ("DELETE FROM museum", "rejected", "SELECT name FROM museum"),
-        ("", "unreadable", "SELECT name FROM museum"),
-    ],
-)
-async def test_a_correction_is_taken_only_if_it_is_new_and_executes(
-    bench: Bench, reply: str, outcome: str, sql: str
-) -> None:
-    bench.says(json.dumps({"sql": reply}))
-    found = await bench.run(
-        dac_correction(
-            QUESTION,
-            SchemaView(bench.schema),
-            RevisionRequest("SELECT name FROM museum", Feedback("skeleton", skeleton="select _ from _")),
-            (),
-            bench.runner,
-            bench.backbone,
-        )
-    )
-    assert (found.outcome, found.sql) == (outcome, sql)
-    assert bool(found.note) == (outcome != "accepted")
-    assert bool(bench.notes) == (outcome in ("rejected", "unreadable"))

@@ -131,12 +131,3 @@ async def test_rounds_without_any_sql_end_in_no_sql(bench: Bench) -> None:
     bench.server.always(reply(sql_reply("")))
     assert await bench.correct(None, rounds=2) == Correction(None, 2, "no_answer", "no_answer")
     assert "That reply held no query." in bench.server.prompts[1]
-
-
-async def test_every_round_is_on_the_bill(bench: Bench) -> None:
-    bench.says(sql_reply(EMPTY), sql_reply(WRONG + " WHERE 1"), sql_reply(GOOD))
-    await bench.correct(WRONG)
-    (record,) = bench.records
-    assert len(record.calls) == 3
-    assert len({call.request for call in record.calls}) == 3
-    assert all(call.usage.input and not call.cached for call in record.calls)

@@ -1,8 +1,5 @@
 """Reading the names that a model gives, and combining links."""
 
-import json
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +7,6 @@ from hypothesis import strategies as st
 from tasks.core.records import ColumnName, Link, Question
 from tasks.database.dialects import quoted
 from tasks.database.schema import Column, ForeignKey, Schema, Table, united
-from tasks.sql.elements import columns_mentioned
 from tasks.stages.links import (
     hinted_link,
     make_link,
@@ -260,44 +256,3 @@ def test_join_keys_only_add_and_adding_them_twice_adds_nothing(link: Link) -> No
     assert set(link.columns) <= set(kept.columns)
     assert with_join_keys(KEYED, kept) == kept
     assert {column.table for column in kept.columns} == {column.table for column in link.columns}
-
-
-def test_the_published_links_come_out_of_the_published_replies(shared_data: Path) -> None:
-    """RSL-SQL's released GPT-4o outputs: average tables and columns, and names that were invented."""
-    bird, recorded = shared_data / "bird", shared_data / "recordings" / "rsl-sql-gpt-4o-bird-dev"
-    schemas = {
-        entry["db_id"]: bird_schema(entry) for entry in json.loads((bird / "dev_tables.json").read_text())
-    }
-    questions = json.loads((bird / "dev.json").read_text())
-    replies = json.loads((recorded / "forward_link.json").read_text())
-    sqls = (recorded / "sql1.txt").read_text().splitlines()
-    sizes: dict[str, list[Link]] = {"forward": [], "backward": [], "both": []}
-    invented = 0
-    for question, reply, sql in zip(questions, replies, sqls, strict=True):
-        schema = schemas[question["db_id"]]
-        read = read_link(schema, reply["tables"], reply["columns"])
-        invented += len(read.dropped)
-        forward = make_link(schema, (*read.columns, *hinted(schema, question["evidence"])), read.tables)
-        backward = make_link(schema, columns_mentioned(sql, schema, "substring"))
-        sizes["forward"].append(merge(schema, forward))
-        sizes["backward"].append(backward)
-        sizes["both"].append(merge(schema, forward, backward))
-    columns = {name: sum(len(link.columns) for link in links) / 1534 for name, links in sizes.items()}
-    tables = {name: sum(len(link.tables) for link in links) / 1534 for name, links in sizes.items()}
-    assert columns == pytest.approx({"forward": 9.1297, "backward": 10.2940, "both": 13.0287}, abs=1e-4)
-    assert tables == pytest.approx({"forward": 3.4355, "backward": 5.3155, "both": 5.4087}, abs=1e-4)
-    assert invented == 15
-
-
-def bird_schema(entry: dict[str, list[list[object]]]) -> Schema:
-    return Schema(
-        str(entry["db_id"]),
-        tuple(
-            Table(
-                str(name),
-                tuple(Column(str(c)) for owner, c in entry["column_names_original"] if owner == number),
-            )
-            for number, name in enumerate(entry["table_names_original"])
-        ),
-        dialect="sqlite",
-    )
