@@ -3,7 +3,6 @@
 import asyncio
 import os
 import shutil
-import socket
 import sqlite3
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -22,6 +21,7 @@ from tasks.database.sandbox.workers import SqlWorkers
 from tasks.retrieval.value_index import ValueIndex
 from tasks.scoring.execution.accuracy import Judge
 from tests.support import mariadb, postgres
+from tests.support.gateway import gateway_to
 
 pytestmark = pytest.mark.slow
 
@@ -194,54 +194,6 @@ async def test_a_query_that_needs_more_than_duckdbs_memory_gets_a_verdict_and_wr
     assert [file.name for file in tmp_path.iterdir()] == ["town.duckdb"]
 
 
-class Proxy:
-    """A TCP proxy in front of a real server, which can be cut and refused."""
-
-    def __init__(self, port: int) -> None:
-        self._target = port
-        self._open: list[socket.socket] = []
-        self.listen(0)
-
-    def listen(self, port: int) -> None:
-        """Accept connections."""
-        self._listener = socket.create_server(("127.0.0.1", port))
-        self.port = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
-
-    def cut(self) -> None:
-        """Close every connection and refuse new ones."""
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        for each in self._open:
-            shut_down(each)
-        self._open.clear()
-
-    def _accept(self, listener: socket.socket) -> None:
-        while True:
-            try:
-                client, _ = listener.accept()
-            except OSError:
-                return
-            server = socket.create_connection(("127.0.0.1", self._target))
-            self._open += [client, server]
-            for one, other in ((client, server), (server, client)):
-                threading.Thread(target=self._copy, args=(one, other), daemon=True).start()
-
-    @staticmethod
-    def _copy(one: socket.socket, other: socket.socket) -> None:
-        try:
-            while part := one.recv(65536):
-                other.sendall(part)
-        except OSError:
-            pass
-        shut_down(other)
-
-
-def shut_down(connection: socket.socket) -> None:
-    with suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)
-
-
 @contextmanager
 def served(kind: str) -> Iterator[tuple[str, int]]:
     """Yield the URL of a database with one table, and the port of its server."""
@@ -261,12 +213,11 @@ def served(kind: str) -> Iterator[tuple[str, int]]:
 async def test_a_server_that_refuses_or_cuts_connections_gives_no_verdict_until_it_is_back(
     kind: str, workers: SqlWorkers, tmp_path: Path
 ) -> None:
-    with served(kind) as (url, port):
-        proxy = Proxy(port)
-        near = url.replace("127.0.0.1:5432", "127.0.0.1").replace("127.0.0.1", f"127.0.0.1:{proxy.port}")
+    with served(kind) as (url, port), gateway_to(port) as gateway:
+        near = url.replace("127.0.0.1:5432", "127.0.0.1").replace("127.0.0.1", f"127.0.0.1:{gateway.port}")
         database = open_database(locate(near), "town")
         assert (await workers.execute(database, "SELECT count(*) FROM town")).rows == ((2,),)
-        proxy.cut()
+        gateway.close()
         for _ in range(2):
             with pytest.raises(DatabaseUnavailableError):
                 await workers.execute(database, "SELECT count(*) FROM town")
@@ -274,9 +225,8 @@ async def test_a_server_that_refuses_or_cuts_connections_gives_no_verdict_until_
                 await Judge(workers, ("bird",), 5.0).verdicts(database, "SELECT 1", {"one": "SELECT 2"})
         with pytest.raises(DatabaseUnavailableError):
             ValueIndex.open(database, tmp_path)
-        proxy.listen(proxy.port)
+        gateway.open()
         assert (await workers.execute(database, "SELECT count(*) FROM town")).rows == ((2,),)
-        proxy.cut()
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "mysql"])
