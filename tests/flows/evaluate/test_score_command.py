@@ -383,13 +383,6 @@ def test_a_malformed_file_is_one_message_that_says_where_and_what(
     assert_one_message(run("score", "--predictions", str(file)), *said)
 
 
-def test_the_message_on_lines_says_both_counts(demo: list[Question], tmp_path: Path) -> None:
-    file = tmp_path / "few.txt"
-    file.write_text("SELECT 1\n" * 7, encoding="utf-8")
-    ran = run("score", "--predictions", str(file), "--questions", f"{demo[0]['question_id']}")
-    assert_one_message(ran, "7 lines", f"{len(demo):,} questions")
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -477,7 +470,7 @@ def test_dail_sql_has_788_and_809_of_972_right_on_spider(shared_data: Path) -> N
     }
     assert found["rule"] == "spider"
     assert found["missing_databases"] == {"wta_1": 62}
-    # 681 by the official evaluator, whose parser fails on eight of ours (tests/scoring/test_scoring_exact_match.py)
+    # 681 by the official evaluator, whose parser fails on eight of ours (tests/published/test_spider_dail.py)
     assert found["metrics"]["exact_match"]["correct"] == 681 + 8 - 1
     assert sum(ratio["total"] for ratio in found["metrics"]["exact_match"]["by_hardness"].values()) == 972
     assert len(found["metrics"]["disagreements"]) == 66

@@ -146,16 +146,23 @@ async def test_a_prediction_that_is_the_gold_word_for_word_is_right_unless_its_r
 
 
 @pytest.mark.parametrize(
-    "sql",
+    ("sql", "volatile"),
     [
-        "SELECT CURRENT_DATE",
-        "SELECT strftime('%Y')",
-        "SELECT age(born) FROM town",
-        "SELECT age(CAST(born AS TIMESTAMP)) FROM town",
-        "SELECT born < DATE 'today' FROM town",
-        "SELECT 'Yesterday'::date",
-        "SELECT random_normal()",
+        ("SELECT CURRENT_DATE", True),
+        ("SELECT name FROM item ORDER BY RANDOM() LIMIT 1", True),
+        ("SELECT date('now')", True),
+        ("SELECT datetime ( )", True),
+        ("SELECT strftime('%Y')", True),
+        ("SELECT strftime('%s')", True),
+        ("SELECT strftime('%Y', 'now') - year FROM item", True),
+        ("SELECT age(born) FROM town", True),
+        ("SELECT age(CAST(born AS TIMESTAMP)) FROM town", True),
+        ("SELECT born < DATE 'today' FROM town", True),
+        ("SELECT 'Yesterday'::date", True),
+        ("SELECT random_normal()", True),
+        ("SELECT date(day) FROM item", False),
+        ("SELECT random_seed, nowhere FROM item", False),
     ],
 )
-def test_the_time_is_volatile(sql: str) -> None:
-    assert is_volatile(sql)
+def test_the_time_and_chance_are_volatile_and_names_like_these_are_not(sql: str, volatile: bool) -> None:
+    assert is_volatile(sql) is volatile

@@ -1,7 +1,6 @@
 """A metric is one function in one file: declared, it is in every place that shows metrics."""
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -35,19 +34,6 @@ def sql_length(run: ScoredRun) -> Measurement:
     lengths = {row.question.id: len(row.outcome.sql or "") for row in run.scored}
     return Measurement(Ratio(sum(lengths.values()), len(lengths)), by_question=lengths,
                        series={"sql_length_by_question": list(lengths.values())})
-"""
-ROWS = """
-from tasks.scoring.metric import result_metric
-
-
-@result_metric("Same number of rows")
-def same_rows(gold, predicted) -> float:
-    return float(len(gold) == len(predicted))
-
-
-@result_metric("Broken")
-def broken(gold, predicted) -> float:
-    return 1 / 0
 """
 TAKING = """
 from tasks.scoring.metric import result_metric
@@ -104,30 +90,6 @@ def test_a_metric_of_one_file_is_in_json_terminal_mlflow_predictions_and_warehou
     )
 
 
-async def test_a_metric_of_results_is_computed_in_a_worker_from_its_own_file(
-    tmp_path: Path, workers: SqlWorkers, shop: Database
-) -> None:
-    file = tmp_path / "rows.py"
-    file.write_text(ROWS, encoding="utf-8")
-    metrics = [one for one in find_metrics([f"{file}:same_rows", f"{file}:broken"]) if one.compare]
-    mine = [one for one in metrics if one.name != "soft_f1"]
-    gold = "SELECT name FROM item"
-    values = {
-        id_: await measure_results(workers, shop, gold, sql, mine, timeout_s=5)
-        for id_, sql in {"1": "SELECT id FROM item", "2": "SELECT 1"}.items()
-    }
-    assert {id_: value["same_rows"] for id_, value in values.items()} == {"1": 1.0, "2": 0.0}
-    report = build_report(SCORES, rule="bird", schemas={})
-    measured = {name: {id_: value[name] for id_, value in values.items()} for name in ("same_rows", "broken")}
-    found = measure(ScoredRun(report, {}, measured=measured), mine)
-    same, broken = found["same_rows"], found["broken"]
-    assert same is not None
-    assert same.lines == ("Same number of rows: 50.00 % (mean over 2 questions)",)
-    assert broken is not None
-    assert broken.value is None and broken.failed
-    assert re.search(r"\.py:\d+, in \w+: ZeroDivisionError: division by zero$", broken.data["error"])
-
-
 async def test_a_metric_that_changes_the_rows_it_is_given_changes_no_verdict(
     tmp_path: Path, workers: SqlWorkers, shop: Database
 ) -> None:
@@ -150,15 +112,6 @@ def test_a_metric_without_what_it_needs_is_unknown_and_not_zero() -> None:
         "test_suite", "spider_postprocessed", "exact_match_official", "candidates",
         "turns",
     }  # fmt: skip
-
-
-def test_a_metric_of_the_users_that_raises_does_not_lose_the_run() -> None:
-    def wrong(run: ScoredRun) -> None:
-        raise KeyError("nope")
-
-    found = report_with(Metric("mine", "Mine", wrong)).measurements["mine"]
-    assert found.value is None
-    assert found.lines == ("Mine: unknown, KeyError: 'nope'",)
 
 
 def test_every_built_in_metric_has_the_name_it_is_registered_under() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tasks.scoring.report import KeyVerdict, QuestionScore, is_right
-from tasks.scoring.score import Accuracy, Differs, wilson
+from tasks.scoring.score import Differs, wilson
 from tasks.scoring.variants import FINDERS, Variant, find_variants, scores
 from tests.tasks.scoring.samples import score
 
@@ -49,16 +49,6 @@ def test_quarantined_questions_are_left_out_and_those_of_other_runs_say_nothing(
     found = scores(rows, ["bird"], {"quarantine": [2, "77"]})["without_quarantine"]
     assert (found.correct, found.total, found.differs.withdrawn) == (1, 1, ("2",))
     assert find_variants({"quarantine": ["77"]}, rows) == {}
-
-
-def test_questions_without_a_database_are_in_no_denominator() -> None:
-    rows = [score("1", RIGHT), score("2", executable=False)]
-    assert {each.total for each in scores(rows, ["bird"], GOLDS).values()} == {1}
-
-
-def test_a_score_of_nothing_is_unknown() -> None:
-    nothing = Accuracy(0, 0)
-    assert (nothing.ex, nothing.low, nothing.high, nothing.interval) == (None, None, None, None)
 
 
 def test_a_variant_is_one_function(monkeypatch: pytest.MonkeyPatch) -> None:

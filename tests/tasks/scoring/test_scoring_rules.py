@@ -112,13 +112,6 @@ def test_no_rule_raises_and_every_result_equals_itself(one: Any, other: Any) -> 
             assert forth is back
 
 
-@settings(max_examples=200, deadline=None)
-@given(pairs(), st.booleans())
-def test_strict_implies_both_other_rules(pair: Any, ordered: bool) -> None:
-    if strict(*pair, ordered=ordered):
-        assert bird(*pair) and spider(*pair, ordered=ordered)
-
-
 @pytest.mark.parametrize(
     ("gold", "predicted", "expected"),
     [

@@ -224,7 +224,3 @@ def test_the_curve_and_the_counts_are_metrics_of_mlflow() -> None:
 def test_a_run_whose_every_first_turn_failed_has_no_figures_of_turns() -> None:
     failed = StageRecord("turn", "turn", None, False, error="the endpoint refused the request")
     assert measured(question("1", [], failed), question("2", [], failed)) is None
-
-
-def test_no_chart_without_turns() -> None:
-    assert turn_chart(None) is None
