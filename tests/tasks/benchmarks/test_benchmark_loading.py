@@ -244,12 +244,3 @@ def test_the_real_benchmarks_load_whole(shared_data, home, name, questions, miss
     assert {grade: found.count(grade) for grade in set(found)} == grades
     assert {question.database_id for question in benchmark.questions} <= set(benchmark.schemas)
     assert {example.database_id for example in benchmark.demonstrations} <= set(benchmark.schema_names)
-
-
-def test_the_demo_is_built_below_the_home_and_loads_like_any_other(home, tmp_path):
-    settings = load_benchmark_settings(CONF, "demo")
-    benchmark = load_benchmark(settings, data=tmp_path / "nowhere", home=home, conf=CONF)
-    assert benchmark.folder == home / "benchmarks" / "demo"
-    assert benchmark.questions
-    assert benchmark.missing == {}
-    assert benchmark.demonstrations

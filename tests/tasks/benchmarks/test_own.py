@@ -14,6 +14,7 @@ from tasks.benchmarks.custom import NewBenchmark, make_benchmark
 from tasks.core.errors import ConfigurationError, DataError
 from tasks.settings.load import load_benchmark_settings
 from tests.support import postgres
+from tests.support.command_line import Ran
 from tests.support.in_process import run
 from tests.tasks.benchmarks.conftest import Files
 
@@ -28,19 +29,15 @@ def loaded(file: Path, tmp_path: Path) -> Any:
     return load_benchmark(settings, data=tmp_path, home=tmp_path, conf=tmp_path)
 
 
+def init(pairs: Path, database: object, folder: Path, *options: str) -> Ran:
+    given = ("--questions", str(pairs), "--database", str(database), "--output", str(folder))
+    return run("benchmarks", "init", *given, *options)
+
+
 def test_the_command_makes_a_benchmark_that_loads(bird: Files, tmp_path: Path) -> None:
     pairs, folder = tmp_path / "pairs.csv", tmp_path / "mine"
     pairs.write_text(CSV, encoding="utf-8")
-    ran = run(
-        "benchmarks",
-        "init",
-        "--questions",
-        str(pairs),
-        "--database",
-        str(bird.database),
-        "--output",
-        str(folder),
-    )
+    ran = init(pairs, bird.database, folder)
     assert ran.code == 0, ran.err
     assert f"crosscheck evaluate --benchmark {folder / 'mine.yaml'}" in ran.out
     assert ran.out.startswith(f"{folder} has 2 questions on 1 database.\n")
@@ -51,16 +48,7 @@ def test_the_command_makes_a_benchmark_that_loads(bird: Files, tmp_path: Path) -
     ]
     assert benchmark.gold["0"] == "SELECT COUNT(*), 1 FROM Customers"
     assert (benchmark.missing, benchmark.notes) == ({}, ())
-    again = run(
-        "benchmarks",
-        "init",
-        "--questions",
-        str(pairs),
-        "--database",
-        str(bird.database),
-        "--output",
-        str(folder),
-    )
+    again = init(pairs, bird.database, folder)
     assert (again.code, "not empty" in again.err) == (2, True)
 
 
@@ -71,16 +59,7 @@ def test_a_database_that_is_missing_is_named_without_options_of_other_commands(
     pairs = tmp_path / "pairs.csv"
     pairs.write_text(CSV, encoding="utf-8")
     place = str(tmp_path / name)
-    ran = run(
-        "benchmarks",
-        "init",
-        "--questions",
-        str(pairs),
-        "--database",
-        place,
-        "--output",
-        str(tmp_path / "mine"),
-    )
+    ran = init(pairs, place, tmp_path / "mine")
     assert ran.code == 2
     assert place in ran.err and "does not exist. Check the path." in ran.err
     assert "--data " not in ran.err
@@ -207,8 +186,7 @@ def test_the_sql_is_a_text_a_list_or_the_column_that_is_named(
 ) -> None:
     pairs, folder = tmp_path / "pairs.json", tmp_path / "mine"
     pairs.write_text(json.dumps([{"question": "?", "db_id": "shop", **record}]), encoding="utf-8")
-    given = ("--questions", str(pairs), "--database", str(bird.database), "--output", str(folder))
-    ran = run("benchmarks", "init", *given, *options)
+    ran = init(pairs, bird.database, folder, *options)
     assert ran.code == 0, ran.err
     benchmark = loaded(folder / "mine.yaml", tmp_path)
     assert (benchmark.gold["0"], *benchmark.further_gold.get("0", ())) == gold
@@ -220,16 +198,7 @@ def test_the_commands_of_an_export_of_ones_own_benchmark_can_be_run(
     monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path / "home"))
     pairs, folder, target = tmp_path / "pairs.csv", tmp_path / "mine", tmp_path / "submission.txt"
     pairs.write_text(CSV, encoding="utf-8")
-    made = run(
-        "benchmarks",
-        "init",
-        "--questions",
-        str(pairs),
-        "--database",
-        str(bird.database),
-        "--output",
-        str(folder),
-    )
+    made = init(pairs, bird.database, folder)
     assert made.code == 0, made.err
     answers = tmp_path / "answers.sql"
     answers.write_text("SELECT 2, 1\nSELECT Name FROM Customers\n", encoding="utf-8")

@@ -15,6 +15,10 @@ from tasks.core.errors import DataError
 MARK = "\t----- bird -----\t"
 
 
+def question(key: int | str, sql: str = "", name: str = "question_id") -> dict[str, Any]:
+    return {name: key, "db_id": "shop", "question": "How many?", "SQL": sql or f"SELECT {key}"}
+
+
 @pytest.fixture
 def own(bird: Any) -> Benchmark:
     """Questions 7 and 9 on one database."""
@@ -119,10 +123,7 @@ def test_predictions_of_other_questions_by_position_or_by_id_are_remarked_on(
     bird: Any, tmp_path: Path
 ) -> None:
     gold = [f"SELECT column_{n} FROM table_{n} WHERE other_{n} = {n}" for n in range(8)]
-    questions = [
-        {"question_id": 10 + n, "db_id": "shop", "question": "How many?", "SQL": gold[n]} for n in range(8)
-    ]
-    bird.write("dev.json", questions)
+    bird.write("dev.json", [question(10 + n, gold[n]) for n in range(8)])
 
     def notes(ids: Sequence[int], sqls: Sequence[str], **reading: Any) -> str:
         path = tmp_path / "p.json"
@@ -137,10 +138,7 @@ def test_predictions_of_other_questions_by_position_or_by_id_are_remarked_on(
 
 
 def test_predictions_that_are_the_gold_are_remarked_on(bird: Any, tmp_path: Path) -> None:
-    questions = [
-        {"question_id": n, "db_id": "shop", "question": "How many?", "SQL": f"SELECT {n}"} for n in range(10)
-    ]
-    bird.write("dev.json", questions)
+    bird.write("dev.json", [question(n) for n in range(10)])
     path = tmp_path / "p.json"
     for right, noted in ((6, 0), (7, 1)):
         path.write_text(json.dumps({n: f"SELECT {n if n < right else -n}" for n in range(10)}))
@@ -159,10 +157,7 @@ OTHERS = {
 def test_the_golds_own_column_is_refused_with_the_names_of_the_others(
     bird: Any, tmp_path: Path, count: int, other: str
 ) -> None:
-    questions = [
-        {"question_id": n, "db_id": "shop", "question": "How many?", "SQL": f"SELECT {n}"}
-        for n in range(count)
-    ]
+    questions = [question(n) for n in range(count)]
     bird.write("dev.json", questions)
     path = tmp_path / "p.json"
     path.write_text(json.dumps([q | OTHERS.get(other, lambda n: {})(q["question_id"]) for q in questions]))
@@ -175,10 +170,7 @@ def test_the_golds_own_column_is_refused_with_the_names_of_the_others(
 
 @pytest.mark.parametrize("asked", [None, "predictions.m.predicted_sql"])
 def test_a_nested_column_is_read(bird: Any, tmp_path: Path, asked: str | None) -> None:
-    questions = [
-        {"question_id": n, "db_id": "shop", "question": "How many?", "SQL": f"SELECT {n}"}
-        for n in range(1, 5)
-    ]
+    questions = [question(n) for n in range(1, 5)]
     bird.write("dev.json", questions)
     path = tmp_path / "p.json"
     path.write_text(json.dumps([q | OTHERS["nested"](q["question_id"]) for q in questions]))
@@ -190,10 +182,7 @@ def test_a_nested_column_is_read(bird: Any, tmp_path: Path, asked: str | None) -
 def test_questions_and_predictions_have_their_ids_under_the_same_names(
     bird: Any, tmp_path: Path, name: str
 ) -> None:
-    records = [
-        {name: f"a{n}", "db_id": "shop", "question": "How many?", "SQL": f"SELECT {n}"} for n in range(3)
-    ]
-    bird.write("dev.json", records)
+    bird.write("dev.json", [question(f"a{n}", f"SELECT {n}", name) for n in range(3)])
     path = tmp_path / "p.json"
     path.write_text(json.dumps([{name: f"a{n}", "predicted_sql": f"SELECT {-n}"} for n in range(3)]))
     assert pair(read_predictions(path), bird.load()).sqls == {f"a{n}": f"SELECT {-n}" for n in range(3)}

@@ -42,15 +42,6 @@ def test_a_home_that_cannot_be_written_to_is_an_error(tmp_path: Path) -> None:
         find_home(str(folder))
 
 
-def test_everything_that_is_written_has_its_place_below_the_home(tmp_path: Path) -> None:
-    home = Home(tmp_path)
-    places = [home.replies, home.prefect, home.stage_results, home.warehouse, home.embeddings, home.runs]
-    assert all(place.is_relative_to(tmp_path) for place in places)
-    assert len(set(places)) == len(places)
-    assert home.mlflow_uri == f"sqlite:///{tmp_path}/mlflow.db"
-    assert not any(place.exists() for place in places)
-
-
 def test_the_data_are_at_the_option_else_the_environment_else_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

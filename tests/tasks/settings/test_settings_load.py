@@ -39,25 +39,6 @@ def test_every_shipped_file_loads_and_describes_itself(kind: str, name: str) -> 
     assert type(settings).model_validate(settings.model_dump()) == settings
 
 
-def test_what_is_promised_is_shipped() -> None:
-    assert {name for kind, name in SHIPPED if kind == "benchmark"} >= {"demo", "bird-dev", "spider-dev"}
-    assert {name for kind, name in SHIPPED if kind == "backbone"} >= {
-        "offline",
-        "openai",
-        "deepseek",
-        "vllm",
-        "vllm-sql",
-        "ollama",
-    }
-    assert {name for kind, name in SHIPPED if kind == "pipeline"} >= {
-        "zero-shot",
-        "few-shot",
-        "rsl-sql",
-        "rsl-sql-acl",
-        "rsl-sql-spider",
-    }
-
-
 def test_the_default_profile_is_rsl_sql_as_published_but_for_the_deviations_that_its_file_states() -> None:
     settings = load_pipeline_settings(CONF, "rsl-sql")
     assert isinstance(settings, RslSqlSettings)
