@@ -13,8 +13,9 @@ from tests.support.agent_model import act_as_offline
 from tests.support.command_line import CommandLine, Ran
 from tests.support.fake_openai import Body, FakeOpenAI, fake_openai
 from tests.support.own_benchmark import own_benchmark
+from tests.support.prefect_home import prefect_api, prefect_home
 
-__all__ = ["fake_openai", "own_benchmark"]
+__all__ = ["fake_openai", "own_benchmark", "prefect_api", "prefect_home"]
 
 
 @pytest.fixture

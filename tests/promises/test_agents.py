@@ -9,15 +9,12 @@ from signal import SIGKILL
 
 import pytest
 
-from tests.flows.conftest import backbone_file, model
 from tests.support.command_line import CommandLine
 from tests.support.counting import Count
 from tests.support.death import ASKING, Deaths, Moment, same
 from tests.support.fake_openai import Behaviour, Body, FakeOpenAI, reply, tool_calls
 
 pytestmark = pytest.mark.slow
-
-__all__ = ["backbone_file", "model"]
 
 KILLS = 8
 GOOD = "SELECT 1"

@@ -11,7 +11,6 @@ import pytest
 from mlflow import MlflowClient
 
 from tasks.results.warehouse.runs import Warehouse
-from tests.flows.conftest import backbone_file, model
 from tests.promises.test_secrets import CANARY
 from tests.support.command_line import CommandLine, Ran
 from tests.support.counting import Count
@@ -20,8 +19,6 @@ from tests.support.fake_openai import FakeOpenAI, error
 from tests.support.killed import Series, evaluate_with_failures, kinds
 
 pytestmark = pytest.mark.slow
-
-__all__ = ["backbone_file", "model"]
 
 ENDS = ((SIGKILL,), (SIGSTOP, SIGCONT, SIGKILL), (SIGTERM,), (SIGHUP,), (SIGINT, SIGINT))
 """SIGHUP: the terminal closes; SIGINT: Ctrl-C."""

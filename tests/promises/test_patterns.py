@@ -11,14 +11,11 @@ from signal import SIGINT
 import pytest
 
 from tasks.backbone.replies.sql_text import MAX_SELECT
-from tests.flows.conftest import backbone_file, model
 from tests.support.command_line import CommandLine, end
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.patterns import Use, _give_up, is_linear
 
 pytestmark = pytest.mark.slow
-
-__all__ = ["backbone_file", "model"]
 
 BOUNDED = {
     "tasks.backbone.replies.sql_text:_FROM": MAX_SELECT,

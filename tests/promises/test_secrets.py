@@ -7,7 +7,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.flows.conftest import backbone_file, model
 from tests.support import in_process
 from tests.support.command_line import CommandLine, finish, read_until, start_module
 from tests.support.contents import contents
@@ -15,8 +14,6 @@ from tests.support.counting import Count
 from tests.support.fake_openai import FakeOpenAI, error
 
 pytestmark = pytest.mark.slow
-
-__all__ = ["backbone_file", "model"]
 
 CANARY = "canary-7c1e5a0b-key"
 """A key that no pattern of keys recognises."""

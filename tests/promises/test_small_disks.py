@@ -12,15 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.flows.conftest import backbone_file, model
 from tests.support import in_process
 from tests.support.command_line import CommandLine, finish, served
 from tests.support.disk import Disk, ext4, mounted
 from tests.support.fake_openai import FakeOpenAI
 
 pytestmark = pytest.mark.slow
-
-__all__ = ["backbone_file", "model"]
 
 TOO_SMALL = (256, 20000)
 """Kilobytes of disks on which no run may begin."""

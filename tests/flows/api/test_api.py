@@ -22,9 +22,6 @@ from flows.runtime.control import Control
 from flows.runtime.output import frame
 from tasks.settings.home import Home
 from tests.support.command_line import ROOT
-from tests.support.prefect_home import prefect_api, prefect_home
-
-__all__ = ["prefect_api", "prefect_home"]
 
 
 @pytest.fixture

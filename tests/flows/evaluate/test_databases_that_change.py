@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.flows.conftest import Ran, backbone_file, model
 from tests.support import postgres
-from tests.support.command_line import CommandLine
+from tests.support.command_line import CommandLine, Ran
 from tests.support.fake_openai import FakeOpenAI
 
 pytestmark = pytest.mark.slow
@@ -17,9 +16,6 @@ pytestmark = pytest.mark.slow
 def crosscheck(crosscheck: CommandLine) -> CommandLine:
     """Commands in processes of their own: one process asks a server once for the digest of its data."""
     return CommandLine(crosscheck.home, crosscheck.environment)
-
-
-__all__ = ["backbone_file", "model"]
 
 
 def test_a_database_that_changes_on_its_server_is_said_in_the_summary_and_by_compare(

@@ -199,20 +199,6 @@ def test_a_fresh_sampling_that_lacks_answers_is_continued_by_the_same_selection_
     assert night.plan(**{"run": night.run.run_id, "only": "wrong", "fresh": True} | wanted).attempt == attempt
 
 
-def test_a_rerolled_parent_makes_a_rerolled_run(night: Night) -> None:
-    parent = night.run.model_copy(
-        update={
-            "run_id": "29990101-000000-eeeeee",
-            "tags": {"rerolled": "true", "attempt": "1", "sweep": "s"},
-        }
-    )
-    night.finish(parent, CASES)
-    tags = night.plan(parent.run_id).tags
-    assert tags["rerolled"] == "true"
-    assert tags["sweep"] == "s"
-    assert "attempt" not in tags
-
-
 @pytest.mark.parametrize(
     ("wanted", "again"),
     [

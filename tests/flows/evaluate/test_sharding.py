@@ -19,10 +19,8 @@ from tasks.core.outcome import Failure, Outcome
 from tasks.settings.assemble import evaluation_settings
 from tasks.settings.evaluation import EvaluationChoice
 from tasks.settings.home import Home
-from tests.support.prefect_home import in_flow, prefect_api, prefect_home
+from tests.support.prefect_home import in_flow
 from tests.tasks.results.samples import make_run
-
-__all__ = ["prefect_api", "prefect_home"]
 
 pytestmark = pytest.mark.slow
 

@@ -21,9 +21,7 @@ from tests.support.fake_openai import Behaviour, FakeOpenAI, error, reply, serve
 from tests.support.guide import GOOD, OTHER, Guide, Walk
 from tests.support.kept_results import kept_results
 from tests.support.offline_run import offline_run
-from tests.support.prefect_home import Served, prefect_api, prefect_home
-
-__all__ = ["prefect_api", "prefect_home"]
+from tests.support.prefect_home import Served
 
 
 def call(name: str, **arguments: Any) -> tuple[str, str]:

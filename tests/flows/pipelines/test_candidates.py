@@ -31,10 +31,8 @@ from tasks.settings.home import Home
 from tasks.settings.pipeline import PipelineSettings
 from tasks.stages.candidates import vote
 from tests.support.fake_openai import Body, FakeOpenAI, error, reply
-from tests.support.prefect_home import in_flow, prefect_api, prefect_home
+from tests.support.prefect_home import in_flow
 from tests.support.stage_bench import ENDLESS, Bench
-
-__all__ = ["prefect_api", "prefect_home"]
 
 pytestmark = pytest.mark.slow
 

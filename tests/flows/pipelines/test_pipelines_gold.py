@@ -26,11 +26,9 @@ from tasks.settings.home import Home, find_conf
 from tasks.settings.load import load_pipeline_settings
 from tests.support.fake_openai import Body, FakeOpenAI
 from tests.support.kept_results import kept_results
-from tests.support.prefect_home import Served, in_flow, prefect_api, prefect_home
+from tests.support.prefect_home import Served, in_flow
 from tests.support.question_runs import stages_run
 from tests.support.stage_bench import MUSEUM, build, fake_settings
-
-__all__ = ["prefect_api", "prefect_home"]
 
 MARKER = "xq_gold_7f3a_xq"
 TRAINING = "xq_training_91c_xq"

@@ -12,12 +12,11 @@ from flows.prefect.up import POOL
 from tasks.results.run_record import RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.home import Home
-from tests.support.prefect_home import Served, in_flow, prefect_api, prefect_home
+from tests.support.prefect_home import Served, in_flow
 from tests.support.schedule import ask
 from tests.tasks.results.comparison_samples import two_runs
 from tests.tasks.results.night_samples import keep, unanswered
 
-__all__ = ["prefect_api", "prefect_home"]
 pytestmark = pytest.mark.slow
 
 

@@ -12,11 +12,9 @@ from prefect.runtime import flow_run
 
 from flows.prefect.flow_runs import FlowRunState, cancel_launched_by, launch, states_of
 from tasks.settings.home import Home
-from tests.support.prefect_home import in_flow, prefect_api, prefect_home
+from tests.support.prefect_home import in_flow
 
 pytestmark = pytest.mark.slow
-
-__all__ = ["prefect_api", "prefect_home"]
 
 MANY = 7
 AT_A_TIME = 3

@@ -17,9 +17,7 @@ from websockets.exceptions import InvalidStatus
 
 from flows.prefect.prefect_app import migrate, prefect_app
 from tasks.settings.home import Home
-from tests.support.prefect_home import Served, prefect_api, prefect_home
-
-__all__ = ["prefect_api", "prefect_home"]
+from tests.support.prefect_home import Served
 
 pytestmark = pytest.mark.slow
 

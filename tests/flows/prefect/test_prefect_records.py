@@ -10,11 +10,9 @@ from prefect import task
 from flows.prefect.prefect_records import PrefectRecords
 from tasks.results.retention import Retention
 from tasks.settings.home import Home
-from tests.support.prefect_home import Served, in_flow, prefect_api, prefect_home
+from tests.support.prefect_home import Served, in_flow
 
 pytestmark = pytest.mark.slow
-
-__all__ = ["prefect_api", "prefect_home"]
 
 
 @task

@@ -14,11 +14,8 @@ from flows.prefect import flow_runs as task_runs
 from flows.prefect.flow_runs import RecorderBackpressure
 from flows.runtime.control import Control
 from tasks.settings.home import Home
-from tests.support.prefect_home import prefect_api, prefect_home
 
 pytestmark = pytest.mark.slow
-
-__all__ = ["prefect_api", "prefect_home"]
 
 PATIENCE_S = 1.5
 

@@ -31,11 +31,11 @@ from tasks.settings.pipeline import CandidateSettings
 from tasks.stages.question_run import QuestionRun, in_question_run
 from tasks.stages.stage import stage
 from tests.support.command_line import ROOT
-from tests.support.prefect_home import in_flow, prefect_api, prefect_home
+from tests.support.prefect_home import in_flow
 from tests.support.question_runs import stages_run
 from tests.support.slow_storage import FarFileSystem, Network, network
 
-__all__ = ["network", "prefect_api", "prefect_home"]
+__all__ = ["network"]
 
 pytestmark = pytest.mark.slow
 

@@ -21,9 +21,7 @@ from tasks.settings.home import Home
 from tasks.stages.question_run import QuestionRun, current_question_run, in_question_run
 from tasks.stages.stage import stage
 from tests.support.kept_results import kept_results
-from tests.support.prefect_home import in_flow, prefect_api, prefect_home
-
-__all__ = ["prefect_api", "prefect_home"]
+from tests.support.prefect_home import in_flow
 
 pytestmark = pytest.mark.slow
 

@@ -7,9 +7,7 @@ from tasks.settings.home import find_conf
 from tasks.settings.load import load_pipeline_settings
 from tasks.stages.native_sql import read_native
 from tests.support.native_prompts import native
-from tests.support.stage_bench import Bench, bench, fake_openai, museum, open_fake, workers
-
-__all__ = ["bench", "fake_openai", "museum", "open_fake", "workers"]
+from tests.support.stage_bench import Bench
 
 
 @pytest.mark.parametrize(("reply", "sql"), [
