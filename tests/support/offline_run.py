@@ -1,6 +1,7 @@
 """Questions of a benchmark taken through a pipeline by the offline backbone, in this process and without Prefect."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,7 @@ async def offline_run(
     limit: int | None = None,
     questions: str | None = None,
     eliminator: bool = False,
+    workers: SqlWorkers | None = None,
 ) -> OfflineRun:
     """Take questions through a pipeline; with `eliminator` the offline backbone is SEA-SQL's eliminator too."""
     settings = evaluation_settings(
@@ -82,10 +84,10 @@ async def offline_run(
     preparation = prepare(settings, Progress())
     listener = Listener()
     outcomes = {}
-    async with SqlWorkers(2) as workers:
+    async with nullcontext(workers) if workers else SqlWorkers(2) as pool:
         metered = MeteredBackbone(listener)
         runner = QuestionRunner(
-            settings, preparation.inputs, Tools(metered, workers, metered if eliminator else None)
+            settings, preparation.inputs, Tools(metered, pool, metered if eliminator else None)
         )
         for question in preparation.answerable:
             outcomes[question.id] = await runner.run(QuestionRun(question))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tasks.database.sandbox.workers import SqlWorkers
 from tasks.settings.home import CHECKOUT, find_conf
 from tasks.settings.load import available, load_pipeline_settings
 from tests.support.offline_run import offline_run
@@ -56,14 +57,14 @@ def test_every_row_changes_what_its_pipeline_does() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pipeline", sorted({pipeline for pipeline, _ in ROWS}))
-async def test_every_setting_can_be_started(home: Path, pipeline: str) -> None:
+async def test_every_setting_can_be_started(home: Path, workers: SqlWorkers, pipeline: str) -> None:
     """Of several values of one setting the first: all are loaded above."""
     rows = {
         tuple(map(setting_of, settings)): settings for name, settings in reversed(ROWS) if name == pipeline
     }
     for settings in rows.values():
         run = await offline_run(
-            pipeline, *settings, home=home, data=str(home), questions="40", eliminator=True
+            pipeline, *settings, home=home, data=str(home), questions="40", eliminator=True, workers=workers
         )
         (outcome,) = run.outcomes.values()
         assert outcome.failure is None, settings

@@ -46,7 +46,7 @@ def test_single_runs_are_compared_as_before() -> None:
     )
 
 
-@pytest.mark.parametrize(("runs_a", "runs_b"), [(1, 1), (5, 5), (3, 2), (1, 5)])
+@pytest.mark.parametrize(("runs_a", "runs_b"), [(1, 1), (5, 5), (1, 5)])
 def test_equal_systems_differ_at_the_level_at_most(runs_a: int, runs_b: int) -> None:
     random, names = np.random.default_rng(0), [str(place) for place in range(150)]
     found = 0

@@ -1,7 +1,7 @@
 """A dialect is a property of a database: no function assumes one."""
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -37,25 +37,24 @@ def dialect_literals(source: str) -> Iterator[int]:
             yield node.lineno
 
 
-def found_by(search: Callable[[str], Iterator[int]], name: str) -> list[str]:
-    return [f"{name}, line {line}" for line in search((ROOT / name).read_text(encoding="utf-8"))]
-
-
-def modules() -> Iterator[str]:
+def modules_with(word: str) -> Iterator[tuple[str, str]]:
     for top in ("flows", "tasks"):
-        yield from (path.relative_to(ROOT).as_posix() for path in sorted((ROOT / top).rglob("*.py")))
+        for path in sorted((ROOT / top).rglob("*.py")):
+            if word in (source := path.read_text(encoding="utf-8")):
+                yield path.relative_to(ROOT).as_posix(), source
 
 
 def test_no_function_has_a_default_dialect() -> None:
-    assert [found for name in modules() for found in found_by(default_dialects, name)] == []
+    found = [(name, line) for name, source in modules_with("dialect") for line in default_dialects(source)]
+    assert found == []
 
 
 def test_no_module_outside_of_the_databases_names_a_dialect() -> None:
     found = [
-        found
-        for name in modules()
+        (name, line)
+        for name, source in modules_with("sqlite")
         if not name.startswith("tasks/database/") and name not in OTHER_MEANINGS
-        for found in found_by(dialect_literals, name)
+        for line in dialect_literals(source)
     ]
     assert found == []
 

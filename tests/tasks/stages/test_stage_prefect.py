@@ -2,10 +2,8 @@
 
 import asyncio
 import json
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -18,12 +16,12 @@ from prefect.runtime import flow_run
 import flows.prefect.stage_task_runs
 from flows.prefect.flow_runs import count_finished_task_runs
 from flows.prefect.stage_results import open_results
-from flows.prefect.stage_task_runs import TaskRuns, task_of
+from flows.prefect.stage_task_runs import TaskRuns
 from tasks.backbone.metered import MeteredBackbone
 from tasks.backbone.protocol import Reply, Request
 from tasks.core.errors import BackboneError
 from tasks.core.records import Question
-from tasks.settings.home import Home, find_conf
+from tasks.settings.home import Home
 from tasks.stages.question_run import NotCached, QuestionRun, StageStore, Stopped, in_question_run
 from tasks.stages.rsl_sql import augmentation_conditions
 from tasks.stages.stage import stage
@@ -48,18 +46,6 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     flows.prefect.stage_task_runs.task_of.cache_clear()
     yield
     flows.prefect.stage_task_runs.task_of.cache_clear()
-
-
-@stage()
-async def first_twin(question: Question) -> str:
-    """Say which of the two this is."""
-    return "first"
-
-
-@stage()
-async def second_twin(question: Question) -> str:
-    """Say which of the two this is."""
-    return "second"
 
 
 def question_run_in(home: Home, **more: object) -> QuestionRun:
@@ -156,30 +142,6 @@ async def test_restoring_finds_everything_or_says_what_is_missing(bench: Bench, 
     assert len(bench.server.requests) == 1 and stages_run(question_run) == 0
 
 
-async def test_another_prompt_question_or_attempt_runs_again_and_another_id_does_not(
-    bench: Bench, prefect_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bench.server.always(reply(CONDITIONS))
-
-    async def asked(question: Question = QUESTION, attempt: int = 0) -> int:
-        before = len(bench.server.requests)
-        await conditions(bench, question_run_in(prefect_home, attempt=attempt), question)
-        return len(bench.server.requests) - before
-
-    assert await asked() == 1
-    assert await asked(replace(QUESTION, id="8", difficulty="simple")) == 0
-    assert await asked(replace(QUESTION, evidence="another")) == 1
-    assert await asked(attempt=1) == 1
-    shutil.copytree(find_conf() / "prompts", tmp_path / "prompts")
-    template = tmp_path / "prompts" / "augmentation_conditions.jinja"
-    template.write_text(template.read_text().replace("short phrase", "brief phrase"))
-    monkeypatch.setenv("CROSSCHECK_CONF", str(tmp_path))
-    assert await asked() == 1
-    assert "brief phrase" in bench.server.prompts[-1]
-    monkeypatch.delenv("CROSSCHECK_CONF")
-    assert await asked() == 0
-
-
 async def test_a_transient_failure_is_tried_again_and_the_bill_keeps_what_was_paid(
     bench: Bench, prefect_home: Home
 ) -> None:
@@ -269,17 +231,6 @@ async def test_an_unreadable_reply_is_a_result_like_any_other(bench: Bench, pref
     assert await conditions(bench, first) == await conditions(bench, second) == ()
     assert stages_run(second) == 0
     assert second.records[0].notes == first.records[0].notes != ()
-
-
-async def test_two_stages_alike_in_all_but_their_name_keep_apart(prefect_home: Home) -> None:
-    async def work() -> list[str]:
-        with in_question_run(question_run_in(prefect_home)):
-            return [await first_twin(QUESTION), await second_twin(QUESTION)]
-
-    assert await in_flow(work) == ["first", "second"]
-    assert await in_flow(work) == ["first", "second"]
-    assert [key.partition("/")[0] for key in kept_results(prefect_home)] == ["first_twin", "second_twin"]
-    assert task_of("first_twin").task_key != task_of("second_twin").task_key  # type: ignore[attr-defined]
 
 
 async def test_a_stopped_evaluation_begins_no_stage_but_still_restores(
