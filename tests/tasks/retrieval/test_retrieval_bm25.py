@@ -19,12 +19,8 @@ from tasks.settings.pipeline import DemonstrationSettings
 POOL = ["How many cows are there?", "How many pigs are there?", "List all farms.", "How many pigs are there?"]
 
 
-def test_the_text_with_the_rarest_common_words_is_first():
-    assert nearest_by_words(POOL, ["all the farms", "many cows"], 2) == [[2, 0], [0, 1]]
-
-
-def test_equal_texts_come_in_the_order_of_the_pool():
-    assert nearest_by_words(POOL, ["pigs"], 3) == [[1, 3, 0]]
+def test_the_text_with_the_rarest_common_words_is_first_and_equal_texts_in_the_order_of_the_pool():
+    assert nearest_by_words(POOL, ["all the farms", "pigs"], 3) == [[2, 0, 1], [1, 3, 0]]
 
 
 @pytest.mark.parametrize("query", ["", "?!", "zebra"])

@@ -228,11 +228,6 @@ def test_several_processes_and_threads_may_build_at_once(tmp_path: Path, school:
     assert found == found[:1] * 4
 
 
-async def test_a_stage_asks_without_waiting_for_the_disk(tmp_path: Path, school: Database) -> None:
-    found = await DatabaseValues(school, tmp_path).retrieve("Los Angeles?", 1, 1000)
-    assert {str(one.column): one.values for one in found}["school.county"] == ("Los Angeles",)
-
-
 def test_an_index_of_the_old_format_is_replaced(tmp_path: Path, school: Database) -> None:
     path = tmp_path / f"{school.digest}.sqlite"
     with closing(sqlite3.connect(path)) as connection:
