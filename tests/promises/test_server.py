@@ -82,21 +82,11 @@ HEADERS = st.dictionaries(
 
 FIELDS = st.dictionaries(
     st.sampled_from(
-        [
-            "output",
-            "content",
-            "status",
-            "stop_reason",
-            "usage",
-            "error",
-            "incomplete_details",
-            "stop_details",
-            "model",
-        ]
+        ["output", "content", "status", "stop_reason", "usage", "error", "incomplete_details", "stop_details", "model"]
     ),
     ANYTHING,
     max_size=2,
-)
+)  # fmt: skip
 """Fields of a response of OpenAI and of a message of Anthropic, with any values."""
 SERVERS = {"openai": FakeOpenAI, "openai-responses": FakeResponses, "anthropic": FakeAnthropic}
 SETTINGS = {"openai": BackboneSettings, "openai-responses": ResponsesSettings, "anthropic": MessagesSettings}

@@ -53,36 +53,11 @@ def test_the_pairs_are_of_every_format() -> None:
     assert {pair.given.split()[0] for pair in PAIRS} == set(NAMES)
 
 
-PIECES = st.lists(
-    st.one_of(
-        st.text(max_size=12),
-        st.sampled_from(
-            [
-                "```",
-                "```sql\n",
-                "```json\n",
-                '{"sql": "',
-                '"}',
-                '{"reasoning": "',
-                '", ',
-                '"tables": [',
-                "]}",
-                "{",
-                "}",
-                "<think>",
-                "</think>",
-                "SELECT a FROM t",
-                "\n\n",
-                ";",
-                "WITH x AS (",
-                '"token": 1',
-                "\ud800",
-                "\x00",
-            ]
-        ),
-    ),
-    max_size=14,
-).map("".join)
+FRAGMENTS = (
+    "```", "```sql\n", "```json\n", '{"sql": "', '"}', '{"reasoning": "', '", ', '"tables": [', "]}", "{", "}",
+    "<think>", "</think>", "SELECT a FROM t", "\n\n", ";", "WITH x AS (", '"token": 1', "\ud800", "\x00",
+)  # fmt: skip
+PIECES = st.lists(st.one_of(st.text(max_size=12), st.sampled_from(FRAGMENTS)), max_size=14).map("".join)
 
 
 @given(PIECES, st.sampled_from(NAMES), st.sampled_from(ALL_TYPES))

@@ -373,15 +373,8 @@ def test_every_model_is_strict_and_frozen_and_explains_its_fields(model: type[Se
     assert model.model_config["extra"] == "forbid"
     assert model.model_config["frozen"] and model.model_config["strict"]
     by_their_name = {
-        "kind",
-        "name",
-        "description",
-        "prompt",
-        "descriptions",
-        "elements",
-        "keywords",
-        "conditions",
-    }
+        "kind", "name", "description", "prompt", "descriptions", "elements", "keywords", "conditions",
+    }  # fmt: skip
     unexplained = {
         name
         for name, field in model.model_fields.items()

@@ -68,18 +68,7 @@ QUERIES = (
     "SELECT T1.a FROM t AS T1 JOIN t AS T2 ON T1.a = T2.a - -1 WHERE T1.b <> 'x' AND T2.a IS NOT NULL;",
     "SELECT x'41', 1e1, .5, `a`, [b] FROM t /* all */ LIMIT 2",
 )
-PIECES = (
-    *" \t\n\r\x0b\x0c\u00a0\u3000\u2028;'\"`[]()-+*/<>=!.,#$:",
-    "--",
-    "/*",
-    "*/",
-    "a",
-    "A",
-    "B",
-    "0",
-    "é",
-    "É",
-)
+PIECES = (*" \t\n\r\x0b\x0c\u00a0\u3000\u2028;'\"`[]()-+*/<>=!.,#$:aAB0éÉ", "--", "/*", "*/")
 EDITS = st.lists(
     st.tuples(
         st.integers(0, 120),
