@@ -17,7 +17,7 @@ BUDGETS = {
     "flows/matrix": 1_157,
     "flows/pages": 1_495,
     "flows/pipelines": 946,
-    "flows/prefect": 2_683,
+    "flows/prefect": 2_677,
     "flows/runtime": 865,
     "tasks/backbone": 7_774,
     "tasks/benchmarks": 3_810,

@@ -338,12 +338,6 @@ class RecorderBackpressure:
         return self._recorded
 
 
-async def count_finished_task_runs(flow_run_id: UUID) -> int | None:
-    """Return the number of a flow run's task runs that have ended; None if Prefect cannot be reached."""
-    async with open_client() as client:
-        return await _count(client, flow_run_id)
-
-
 async def _count(client: "PrefectClient", flow_run_id: UUID) -> int | None:
     import httpx
 

@@ -1,14 +1,19 @@
 """A real Prefect server for tests that run flows in their own process, and a working folder for each of them."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+from uuid import UUID
 
 import pytest
 
 from flows.prefect.settings import CLIENT, apply, local_settings
 from tasks.settings.home import Home
+
+if TYPE_CHECKING:
+    from prefect.client.schemas.objects import TaskRun
 
 T = TypeVar("T")
 
@@ -61,3 +66,17 @@ async def in_flow(work: Callable[[], Awaitable[T]]) -> T:
     state = await run_test(return_state=True)
     result: T = await state.aresult()
     return result
+
+
+async def recorded_task_runs(flow_run: UUID, count: int) -> "list[TaskRun]":
+    """Wait until Prefect has recorded the end of that many task runs, and return them."""
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
+
+    wanted = FlowRunFilter(id=FlowRunFilterId(any_=[flow_run]))
+    async with asyncio.timeout(300), get_client() as client:
+        while True:
+            runs = await client.read_task_runs(flow_run_filter=wanted)
+            if sum(run.state is not None and run.state.is_final() for run in runs) >= count:
+                return runs
+            await asyncio.sleep(0.1)

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -23,24 +22,11 @@ from tasks.settings.home import Home
 from tests.support.in_process import run
 from tests.tasks.results.night_samples import START, entry_of
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("in_home")]
 
 NOW_RIGHT, NOW_WRONG, WITHDRAWN = ("1", "2"), ("3", "4"), ("5",)
 """What the overlay does to the answers of the run `corrected`: five flips, and two corrections without one."""
 OTHER = "SELECT 'another answer'"
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory, built_demo: Path) -> Path:
-    """A working folder with a run without corrected golds and two with them."""
-    folder = tmp_path_factory.mktemp("corrected") / "home"
-    shutil.copytree(built_demo, folder)
-    return folder
-
-
-@pytest.fixture(autouse=True)
-def in_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CROSSCHECK_HOME", str(home))
 
 
 @pytest.fixture(scope="module")

@@ -24,13 +24,6 @@ pytestmark = pytest.mark.slow
 CANARY = "canary_of_the_gold"
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory, built_demo: Path) -> Path:
-    folder = tmp_path_factory.mktemp("agents") / "home"
-    shutil.copytree(built_demo, folder)
-    return folder
-
-
 @pytest.fixture
 def crosscheck(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Crosscheck]:
     monkeypatch.setattr(module, "PAUSE_S", 0.01)

@@ -22,21 +22,10 @@ from tasks.results.run_record import RunRecord
 from tests.support.command_line import ROOT, Ran
 from tests.support.in_process import run
 
+pytestmark = pytest.mark.usefixtures("in_home")
+
 Question = Mapping[str, Any]
 Write = Callable[[list[Question], Mapping[str, str | None]], str]
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory, built_demo: Path) -> Path:
-    """A working folder with the demo and, after the first test, an MLflow store."""
-    folder = tmp_path_factory.mktemp("score") / "home"
-    shutil.copytree(built_demo, folder)
-    return folder
-
-
-@pytest.fixture(autouse=True)
-def in_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CROSSCHECK_HOME", str(home))
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import base64
 import json
 import re
-import shutil
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -16,23 +15,11 @@ from tasks.results.mlflow.store import import_store
 from tasks.results.run_record import RunRecord
 from tests.support.in_process import run
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("in_home")]
 
 Questions = list[dict[str, Any]]
 COST = {"model": "m-1", "input_tokens": 900, "output_tokens": 30, "cost_usd": 0.001, "seconds": 0.5}
 PACKED = re.compile(r'<script type="text/plain"([^>]*)>([^<]*)</script>')
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory, built_demo: Path) -> Path:
-    folder = tmp_path_factory.mktemp("trajectories") / "home"
-    shutil.copytree(built_demo, folder)
-    return folder
-
-
-@pytest.fixture(autouse=True)
-def in_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CROSSCHECK_HOME", str(home))
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What the address of a webhook has to be; `tests/flows/prefect/test_up_command.py` has one called."""
+"""Dates of schedules, and events of Prefect that wait for one from before its server started."""
 
 import datetime
 from uuid import UUID
@@ -11,16 +11,7 @@ from prefect.server.events.schemas.events import ReceivedEvent
 from prefect.settings import PREFECT_SERVER_EVENTS_CAUSAL_ORDERING, temporary_settings
 from prefect.types._datetime import now
 
-from flows.prefect.automations import WEBHOOK, notify_of_nights
 from flows.prefect.schedule import dates_of
-from tasks.core.errors import ConfigurationError
-
-
-async def test_what_is_no_address_is_refused_without_repeating_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(WEBHOOK, "hooks.example.com/s3cret")
-    with pytest.raises(ConfigurationError, match="begins with http") as refused:
-        await notify_of_nights()
-    assert "s3cret" not in str(refused.value)
 
 
 async def test_a_schedule_that_never_occurs_has_no_dates() -> None:

@@ -6,13 +6,10 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from prefect.client.orchestration import get_client
-from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.client.schemas.objects import TaskRun
 from prefect.runtime import flow_run, task_run
 
 import flows.prefect.stage_task_runs
-from flows.prefect.flow_runs import count_finished_task_runs
 from flows.prefect.stage_results import open_results
 from flows.prefect.stage_task_runs import TaskRuns, task_of
 from tasks.core.errors import BackboneError, StoreError
@@ -21,7 +18,7 @@ from tasks.settings.home import Home
 from tasks.stages.question_run import QuestionRun, current_question_run, in_question_run
 from tasks.stages.stage import stage
 from tests.support.kept_results import kept_results
-from tests.support.prefect_home import in_flow
+from tests.support.prefect_home import in_flow, recorded_task_runs
 
 pytestmark = pytest.mark.slow
 
@@ -66,17 +63,7 @@ async def evaluated(
         return found, UUID(flow_run.id), task_runs.begun
 
     found, id, begun = await in_flow(in_it)
-    return found, await task_runs_of(id, begun)
-
-
-async def task_runs_of(id: UUID, begun: int) -> list[TaskRun]:
-    """Wait until Prefect has recorded so many task runs of a flow run; return all of them, by name."""
-    async with asyncio.timeout(300):
-        while await count_finished_task_runs(id) < begun:
-            await asyncio.sleep(0.1)
-    async with get_client() as client:
-        runs = await client.read_task_runs(flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[id])))
-    return sorted(runs, key=lambda run: run.name)
+    return found, await recorded_task_runs(id, begun)
 
 
 def failing(times: int, *, transient: bool = True) -> Callable[[], Awaitable[str]]:
@@ -300,7 +287,7 @@ async def test_calls_before_the_flow_run_run_at_once_and_its_page_shows_them(pre
     (later, id), _ = await evaluated(prefect_home, work)
     assert later == "answer"
     # a call that is to be repeated closes its task run to further ones
-    assert [run.name for run in await task_runs_of(id, 3)] == [
+    assert sorted(run.name for run in await recorded_task_runs(id, 3)) == [
         "asked · 2 questions",
         "asked · 2 questions, 1 failed: 3",
         "restore persisted results",

@@ -262,4 +262,5 @@ def test_a_webhook_that_is_no_address_is_refused_before_anything_starts(
     home = str(tmp_path / "home")
     refused = run("up", "--home", home, "--prefect-port", prefect, "--mlflow-port", mlflow)
     assert refused.code == 2
-    assert WEBHOOK in refused.err and "s3cret" not in refused.err and "Starting" not in refused.err
+    assert WEBHOOK in refused.err and "begins with http" in refused.err
+    assert "s3cret" not in refused.err and "Starting" not in refused.err

@@ -1,6 +1,5 @@
 """Stages as Prefect tasks in a real flow: restored, retried, named, and made anew when what was kept is broken."""
 
-import asyncio
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -8,13 +7,9 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from prefect.client.orchestration import get_client
-from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
-from prefect.client.schemas.objects import TaskRun
 from prefect.runtime import flow_run
 
 import flows.prefect.stage_task_runs
-from flows.prefect.flow_runs import count_finished_task_runs
 from flows.prefect.stage_results import open_results
 from flows.prefect.stage_task_runs import TaskRuns
 from tasks.backbone.metered import MeteredBackbone
@@ -27,7 +22,7 @@ from tasks.stages.rsl_sql import augmentation_conditions
 from tasks.stages.stage import stage
 from tests.support.fake_openai import error, reply, server_error, unauthorized
 from tests.support.kept_results import kept_results, replace_result
-from tests.support.prefect_home import in_flow, prefect_api, prefect_home
+from tests.support.prefect_home import in_flow, prefect_api, prefect_home, recorded_task_runs
 from tests.support.question_runs import stages_run
 from tests.support.stage_bench import QUESTION, Bench
 
@@ -274,20 +269,11 @@ async def test_task_runs_are_named_after_stage_database_and_question(
             await augmentation_conditions(replace(QUESTION, text="Another?"), bench.backbone)
         return UUID(flow_run.id)
 
-    runs = await recorded(await in_flow(work), 2)
+    runs = await recorded_task_runs(await in_flow(work), 2)
     assert {(run.name, run.state_name) for run in runs} == {
         ("augmentation_conditions · museum · 7", "Completed"),
         ("augmentation_conditions 2 · museum · 7", "Completed"),
     }
-
-
-async def recorded(flow_run: UUID, count: int) -> list[TaskRun]:
-    """Wait until Prefect has recorded the end of that many task runs, and return them."""
-    async with asyncio.timeout(300):
-        while (await count_finished_task_runs(flow_run) or 0) < count:
-            await asyncio.sleep(0.1)
-    async with get_client() as client:
-        return await client.read_task_runs(flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[flow_run])))
 
 
 async def test_in_place_a_stage_neither_reads_nor_keeps_results(bench: Bench, prefect_home: Home) -> None:
