@@ -64,7 +64,11 @@ async def evaluate_early(
                 return final_state(await _finish(session, await answering, forecast))
 
         try:
-            await asyncio.to_thread(connect)
+            connecting = asyncio.create_task(asyncio.to_thread(connect))
+            await asyncio.wait({connecting, answering}, return_when=asyncio.FIRST_COMPLETED)
+            if not connecting.done():
+                control.progress.step("Waiting for Prefect's server")
+            await connecting
             return await result_of(await _as_flow(evaluate)(preparation.settings, return_state=True))
         finally:
             if not answering.done():

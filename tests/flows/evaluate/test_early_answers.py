@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.flows.prefect.test_own_server import own_servers
-from tests.support.command_line import CommandLine, end, finish, wait_until
+from tests.support.command_line import CommandLine, end, finish, read_until, wait_until
 from tests.support.fake_openai import FakeOpenAI
 from tests.support.process_template import Forked
 
@@ -57,6 +57,7 @@ def test_all_questions_are_answered_while_the_server_starts_and_prefect_shows_ev
 ) -> None:
     process, server = started_and_stopped(own, words)
     wait_until(lambda: len(fake_openai.requests) == QUESTIONS, timeout=60)
+    read_until(process, "Waiting for Prefect's server")
     server.send_signal(signal.SIGCONT)
     ran = finish(process)
     assert ran.code == 0, ran.err
