@@ -12,20 +12,20 @@ ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 889,
-    "flows/cli": 3_560,
-    "flows/evaluate": 7_145,
+    "flows/cli": 3_546,
+    "flows/evaluate": 7_138,
     "flows/matrix": 1_157,
     "flows/pages": 1_495,
     "flows/pipelines": 946,
-    "flows/prefect": 2_611,
-    "flows/runtime": 858,
+    "flows/prefect": 2_593,
+    "flows/runtime": 852,
     "tasks/backbone": 7_774,
     "tasks/benchmarks": 3_810,
     "tasks/core": 1_298,
     "tasks/database": 5_665,
     "tasks/documents": 1_422,
     "tasks/pages": 3_067,
-    "tasks/results": 7_451,
+    "tasks/results": 7_291,
     "tasks/retrieval": 1_563,
     "tasks/scoring": 5_451,
     "tasks/settings": 2_154,
@@ -33,7 +33,7 @@ BUDGETS = {
     "tasks/stages": 3_347,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 320
+MAX_MODULES = 319
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02

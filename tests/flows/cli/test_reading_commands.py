@@ -33,7 +33,7 @@ NOTHING_THERE = {
     ("nights", "show"): 0,
     ("nights", "baseline"): 0,
     ("status",): 0,
-    ("clean",): 0,
+    ("clean", "--dry-run"): 0,
     ("query", "FROM runs"): 2,
     ("export", "exported"): 2,
     ("show", "latest"): 2,
