@@ -12,10 +12,10 @@ ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 889,
-    "flows/cli": 3_532,
-    "flows/evaluate": 7_018,
+    "flows/cli": 3_527,
+    "flows/evaluate": 7_006,
     "flows/matrix": 1_157,
-    "flows/pages": 1_495,
+    "flows/pages": 1_372,
     "flows/pipelines": 946,
     "flows/prefect": 2_593,
     "flows/runtime": 852,
@@ -33,7 +33,7 @@ BUDGETS = {
     "tasks/stages": 3_347,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 319
+MAX_MODULES = 318
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02
