@@ -56,7 +56,7 @@ def evaluated() -> RunRecord:
     report = replace(report, missing_databases={EVIL: 2}, gold_faults={EVIL: "error"})
     record = record_of(make_run(), report)
     names = dict.fromkeys(("benchmark", "backbone", "pipeline", "fatal"), EVIL)
-    more = {"translations": (EVIL,), "tags": {"name": EVIL}, "changes": (EVIL,), "notes": (EVIL,)}
+    more = {"translations": (EVIL,), "tags": {"name": EVIL, "changed": EVIL}, "notes": (EVIL,)}
     return record.model_copy(update=names | more | {"mlflow": Tracked(EVIL, EVIL, EVIL)})
 
 
