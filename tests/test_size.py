@@ -25,7 +25,7 @@ BUDGETS = {
     "tasks/database": 5_665,
     "tasks/documents": 1_374,
     "tasks/pages": 3_041,
-    "tasks/results": 7_103,
+    "tasks/results": 7_079,
     "tasks/retrieval": 1_563,
     "tasks/scoring": 5_451,
     "tasks/settings": 2_154,
