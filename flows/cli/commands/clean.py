@@ -83,6 +83,10 @@ class Clean(options.Output):
         if self.dry_run:
             self.emit(document, lambda stream: print_holdings(folder, holdings, stream))
             return 0
+        if not self.read_folder.path.is_dir():
+            raise ConfigurationError(
+                f"There is no working folder {self.read_folder.path}. Name it with --home."
+            )
         if not self.yes and not self._confirmed(folder, holdings):
             return 0
         cleaned = clean(folder, lambda text: click.echo(text, err=True))

@@ -34,6 +34,7 @@ NOTHING_THERE = {
     ("nights", "baseline"): 0,
     ("status",): 0,
     ("clean", "--dry-run"): 0,
+    ("clean", "--yes"): 2,
     ("query", "FROM runs"): 2,
     ("export", "exported"): 2,
     ("show", "latest"): 2,
