@@ -12,20 +12,20 @@ ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 889,
-    "flows/cli": 3_560,
-    "flows/evaluate": 7_255,
+    "flows/cli": 3_531,
+    "flows/evaluate": 7_120,
     "flows/matrix": 1_157,
-    "flows/pages": 1_495,
+    "flows/pages": 1_359,
     "flows/pipelines": 946,
-    "flows/prefect": 2_677,
-    "flows/runtime": 865,
+    "flows/prefect": 2_659,
+    "flows/runtime": 859,
     "tasks/backbone": 7_774,
     "tasks/benchmarks": 3_810,
     "tasks/core": 1_298,
     "tasks/database": 5_665,
-    "tasks/documents": 1_422,
-    "tasks/pages": 3_067,
-    "tasks/results": 7_451,
+    "tasks/documents": 1_374,
+    "tasks/pages": 3_041,
+    "tasks/results": 7_079,
     "tasks/retrieval": 1_563,
     "tasks/scoring": 5_451,
     "tasks/settings": 2_154,
@@ -33,7 +33,7 @@ BUDGETS = {
     "tasks/stages": 3_347,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 320
+MAX_MODULES = 318
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02

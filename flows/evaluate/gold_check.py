@@ -221,8 +221,6 @@ class CheckedEntry:
     entry: KeyEntry
     question: Question  # as the benchmark has it
     sqls: tuple[CheckedSql, ...]
-    golds: tuple[str, ...] = ()  # the official golds
-    gold: Execution | None = None  # result of the first of them; None where it was not run
 
     @property
     def other_text(self) -> bool:
@@ -278,13 +276,8 @@ class CheckedKey:
         return tuple(entry.entry.question_id for entry in self.entries if any(map(condition, entry.sqls)))
 
 
-def check_key(
-    settings: BenchmarkSettings, item: str, folders: Folders, progress: Progress, *, rows: int = 0
-) -> CheckedKey:
-    """Run every SQL that a key changes of a benchmark; `item` is the key, as in `benchmark.answer_keys`.
-
-    So many rows of each result are kept; with 0 the official golds are run for their verdicts only.
-    """
+def check_key(settings: BenchmarkSettings, item: str, folders: Folders, progress: Progress) -> CheckedKey:
+    """Run every SQL that a key changes of a benchmark; `item` is the key, as in `benchmark.answer_keys`."""
     progress.step(f"Reading {settings.name}")
     plain = settings.model_copy(update={"answer_keys": (item,)})
     benchmark = folders.benchmark(plain, progress)
@@ -300,7 +293,7 @@ def check_key(
             async def check(entry: KeyEntry) -> CheckedEntry:
                 question = of[entry.question_id]
                 suite = suites.get(question.database_id, ())
-                return await _check(entry, question, benchmark, suite, judge, rows)
+                return await _check(entry, question, benchmark, suite, judge)
 
             return await for_each(key.entries.values(), check, progress, "Checked the SQL of {} questions")
 
@@ -313,23 +306,18 @@ async def _check(
     benchmark: Benchmark,
     suite: Sequence[Database],
     judge: Judge,
-    rows: int,
 ) -> CheckedEntry:
     gold = benchmark.gold.get(entry.question_id)
     golds = (*([gold] if gold else []), *benchmark.further_gold.get(entry.question_id, ()))
     if not suite:
-        return CheckedEntry(entry, question, tuple(CheckedSql(sql, None, None) for sql in entry.sql), golds)
-
-    async def run(sql: str) -> Execution:
-        return await judge.workers.execute(suite[0], sql, rows=rows, timeout_s=judge.timeout_s)
+        return CheckedEntry(entry, question, tuple(CheckedSql(sql, None, None) for sql in entry.sql))
 
     candidates: Mapping[str, str] = {str(place): sql for place, sql in enumerate(entry.sql)}
     verdicts = (await judge_golds(judge, suite, golds, candidates)).all if golds and candidates else {}
     checked = []
     for place, sql in candidates.items():
-        execution = await run(sql)
+        execution = await judge.workers.execute(suite[0], sql, rows=0, timeout_s=judge.timeout_s)
         verdict = verdicts.get(place)
         known = execution.ok and verdict is not None and verdict.gold_status == "ok"
         checked.append(CheckedSql(sql, execution, is_right(verdict, judge.rules[0]) if known else None))
-    official = await run(golds[0]) if rows and golds else None
-    return CheckedEntry(entry, question, tuple(checked), golds, official)
+    return CheckedEntry(entry, question, tuple(checked))

@@ -11,22 +11,22 @@ from pathlib import Path
 from typing import TextIO
 
 from flows.prefect.prefect_records import PrefectRecords
-from flows.runtime.folder_use import is_in_use, only_cleaner, sole_use
+from flows.runtime.folder_use import is_in_use, sole_use
 from tasks.backbone.cache.entry import CacheStats, ModelStats
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
 from tasks.core.errors import ConfigurationError, CrosscheckError, did_you_mean
 from tasks.core.wording import counted, money, shorten, size
 from tasks.documents.terminal import literal, make_grid, open_console, show
 from tasks.documents.text import visible
-from tasks.results.mlflow.retention import Artifacts, Traces
 from tasks.results.mlflow.store import find_store
 from tasks.results.night import all_nights
 from tasks.results.night_baseline import current_pins, pin_history
 from tasks.results.retention import (
+    Artifacts,
     Holding,
-    Logs,
     Retention,
     Store,
+    Traces,
     UsedFiles,
     UsedRows,
     WarehouseRows,
@@ -138,7 +138,7 @@ class Folder:
     stores: tuple[Store, ...]  # in the order in which they are listed and cleaned
 
     def holdings(self) -> tuple[Holding, ...]:
-        """Count everything, the nights, the recordings and the rest of the folder included.
+        """Count everything, the nights and the rest of the folder included.
 
         While another process uses the folder, files that would have to shrink free nothing.
         """
@@ -154,14 +154,10 @@ class Folder:
                 note = f"It cannot be read: {error}"
                 holdings.append(Holding(store.name, store.path, size_of(store.path), note=note))
         nights = list(home.nights.glob("*.json"))
-        recordings = [path for path in home.path.glob("*.jsonl") if path.is_file()]
         holdings.insert(1, Holding("nights", home.nights, size_of(home.nights), {"nights": len(nights)}))
-        recorded = Holding(
-            "recordings", home.path, sum(map(size_of, recordings)), {"recordings": len(recordings)}
-        )
-        inside = sum(part.size for part in (*holdings, recorded) if part.path.is_relative_to(home.path))
+        inside = sum(part.size for part in holdings if part.path.is_relative_to(home.path))
         rest = Holding("other files", home.path, max(0, size_of(home.path) - inside))
-        return (*holdings, recorded, rest)
+        return (*holdings, rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +186,6 @@ def open_folder(home: Home, keep: Keep, *, replies: Sequence[str] = ()) -> Folde
         Artifacts("artifacts", home.path / "mlartifacts", mlflow),
         UsedFiles("value indexes", home.values, "databases"),
         UsedFiles("embeddings", home.embeddings, "lists"),
-        Logs("logs", home.path, (home.path, home.services)),
     )
     return Folder(home, kept, stores)
 
@@ -202,15 +197,13 @@ def clean(folder: Folder, say: Say = lambda text: None) -> Cleaned:
     """
     before = size_of(folder.home.path)
     problems: list[str] = []
-    with only_cleaner(folder.home):
-        for store in folder.stores:
-            say(f"Removing from {store.name}")
-            problems += _attempted(store, partial(store.remove, folder.retention))
-        with sole_use(folder.home) as alone:
-            if alone:
-                for store in folder.stores:
-                    say(f"Shrinking {store.name}")
-                    problems += _attempted(store, store.shrink)
+    for store in folder.stores:
+        say(f"Removing from {store.name}")
+        problems += _attempted(store, partial(store.remove, folder.retention))
+    with sole_use(folder.home) as alone:
+        for store in folder.stores if alone else ():
+            say(f"Shrinking {store.name}")
+            problems += _attempted(store, store.shrink)
     return Cleaned(before, size_of(folder.home.path), tuple(problems), alone)
 
 
@@ -262,9 +255,9 @@ def print_holdings(folder: Folder, holdings: Sequence[Holding], stream: TextIO) 
     show(console, table, keep=3)
     kept = folder.retention
     console.print(
-        f"{literal(str(folder.home.path))} · kept: everything used since {kept.cutoff:%Y-%m-%d %H:%M} UTC, and by "
-        f"{counted(len(kept.kept), 'run')}. Of {counted(len(kept.removable), 'older run')}, `clean` keeps the scores"
-        f"{' and questions' if kept.rows else ''} only"
+        f"{literal(str(folder.home.path))} · kept: everything used since {kept.cutoff:%Y-%m-%d %H:%M} UTC, and the "
+        f"traces and artifacts of {counted(len(kept.kept), 'run')}. Of {counted(len(kept.removable), 'older run')}, "
+        f"`clean` keeps the scores{' and questions' if kept.rows else ''} only"
     )
     for part in holdings:
         if part.note:

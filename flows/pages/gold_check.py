@@ -1,12 +1,13 @@
-"""Output of `crosscheck benchmarks verify`."""
+"""Output of `crosscheck benchmarks verify`, of golds and of an answer key."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import BeforeValidator
 
-from flows.evaluate.gold_check import Verified
+from flows.evaluate.gold_check import CheckedKey, Verified
 from tasks.core.wording import and_more, counted, number, seconds, shorten
 from tasks.documents.model import Block, Bullets, Document, Section, Sentence, Span, Table, reading
 from tasks.results.run_record import Count, JsonDocument, at
@@ -212,3 +213,95 @@ def _per_database(title: str, checks: Sequence[GoldCheck]) -> Iterator[Section]:
     if rest := and_more(databases, MAX_LISTED, noun="database"):
         lines.append(f"{rest}: --json lists all")
     yield Section(f"{title} ({len(checks):,})", (Bullets(tuple(lines)),))
+
+
+class SqlDocument(JsonDocument):
+    """One SQL of a key."""
+
+    sql: str
+    status: str = at("execution", "status", default="missing_database")
+    error: str = at("execution", "error", default="")
+    row_count: int | None = at("execution", "row_count", default=None)
+    same_as_official: bool | None = at("same")
+
+
+class EntryDocument(JsonDocument):
+    """What a key changes of one question."""
+
+    question_id: str = at("entry", "question_id")
+    action: str = at("entry", "action")
+    reason: str = at("entry", "reason")
+    source: str = at("entry", "source")
+    question: str | None = at("entry", "question")
+    evidence: str | None = at("entry", "evidence")
+    database: str = at("question", "database_id")
+    other_text: bool
+    sql: tuple[SqlDocument, ...] = at("sqls")
+
+
+class KeyDocument(JsonDocument):
+    """What `benchmarks verify --key --json` prints."""
+
+    benchmark: str = at("benchmark", "name")
+    revision: str = at("benchmark", "revision")
+    rule: str = at("benchmark", "rule")
+    key: str = at("key", "name")
+    file: Path = at("key", "file")
+    sha256: str = at("key", "sha256")
+    actions: dict[str, int]
+    differing: tuple[str, ...]
+    same_as_official: tuple[str, ...] = at("same")
+    other_text: tuple[str, ...]
+    absent: Annotated[list[str], BeforeValidator(sorted)] = at("key", "absent")
+    not_run: tuple[str, ...]
+    problems: tuple[str, ...]
+    entries: tuple[EntryDocument, ...]
+
+
+def key_document(checked: CheckedKey) -> Document:
+    """Return the counts, the questions whose result differs or does not, and everything that is wrong."""
+    key, benchmark = checked.key, checked.benchmark
+    done = ", ".join(f"{count} {action}" for action, count in checked.actions.items())
+    listed = (
+        (f"Another result than the official gold (rule {benchmark.rule})", checked.differing),
+        (f"The result of the official gold (rule {benchmark.rule}), so that nothing changes", checked.same),
+        (
+            "Another text, so that answers to the benchmark's own text are not scored by this key",
+            checked.other_text,
+        ),
+        ("Not in the key, so that they are not scored by it", sorted(key.absent)),
+        ("Not run, the database is missing", checked.not_run),
+    )
+    blocks: list[Block] = [Sentence(f"{key.file}, sha256 {key.sha256}", "note")]
+    blocks += [Sentence(note, "warning") for note in key.notes]
+    blocks += [
+        Sentence(f"{title}: {counted(len(ids), 'question')} ({shorten(ids, MAX_LISTED)})")
+        for title, ids in listed
+        if ids
+    ]
+    if checked.problems:
+        title = Span(counted(len(checked.problems), "problem"), "bad")
+        blocks.append(Section(title, (Bullets(tuple(checked.problems)),), notes=True))
+    else:
+        some = any(entry.sqls for entry in checked.entries)
+        blocks.append(Sentence("Every SQL runs." if some else "There is no SQL to run."))
+    return Document(
+        f"The key {key.name} changes {counted(len(checked.entries), 'question')}",
+        tuple(blocks),
+        (
+            Span("Crosscheck · answer key of ", "quiet"),
+            Span(benchmark.name, "strong"),
+            f", revision {benchmark.revision} · rule {benchmark.rule}",
+        ),
+        done,
+        "bad" if checked.problems else "",
+        reading(
+            Sentence(
+                "Every SQL of the key is run, and its result compared with the official gold's under the "
+                "benchmark's rule. With another result, the key can judge an answer otherwise than the "
+                "official gold; with the same result it cannot. A question with another text is not scored by "
+                "the key: the models did not see that text."
+            )
+        ),
+        name=f"{key.name}: answer key of {benchmark.name}",
+    )

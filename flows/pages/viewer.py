@@ -51,8 +51,6 @@ ROWS: Final = 20
 """Rows of each result on the page of a question."""
 MAX_RUNS: Final = 1_000
 """Runs in a list."""
-MAX_PAGES: Final = 50
-"""Pages that are kept while the warehouse stays as it is."""
 HOSTS: Final = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d+)?")
 """Names of this machine in the header Host: a page of another site that asks under its own name is refused."""
 
@@ -67,13 +65,11 @@ def address(*parts: str) -> str:
 
 
 class Viewer:
-    """The pages of a working folder, which only reads it. A page is made once while the warehouse stays as it is."""
+    """The pages of a working folder, which only reads it; one page is made at a time."""
 
     def __init__(self, folders: Folders) -> None:
         self._folders = folders
         self._warehouse = Warehouse(folders.home.warehouse)
-        self._pages: dict[str, str] = {}
-        self._written: int | None = None
         self._lock = Lock()
 
     def page(self, path: str) -> str:
@@ -82,17 +78,8 @@ class Viewer:
         Raises:
             LookupError: there is no such page.
         """
-        file = self._folders.home.warehouse
-        written = file.stat().st_mtime_ns if file.exists() else None
         with self._lock:
-            if written != self._written or len(self._pages) >= MAX_PAGES:
-                self._pages.clear()
-                self._written = written
-            if path not in self._pages:
-                self._pages[path] = html(
-                    _with_links(self._document([unquote(part) for part in path.split("/")[1:]]))
-                )
-            return self._pages[path]
+            return html(_with_links(self._document([unquote(part) for part in path.split("/")[1:]])))
 
     def _document(self, parts: Sequence[str]) -> Document:
         match parts:

@@ -5,45 +5,27 @@ import datetime
 from pathlib import Path
 
 from flows.prefect.flow_runs import ENDED
-from tasks.results.retention import BUSY_TIMEOUT_S, Holding, Retention, SqliteStore, opened, size_of
+from tasks.results.retention import BUSY_TIMEOUT_S, Holding, Retention, SqliteStore, opened
 
 _LEAST_AGE = datetime.timedelta(hours=1, seconds=1)
 """Prefect's vacuum refuses to remove anything younger."""
-_OF_FLOW_RUNS = ("flow_run", "flow_run_state", "log", "artifact")
-_OF_TASK_RUNS = ("task_run", "task_run_state")
-_ENDED = f"state_type IN {ENDED} AND end_time < ?"
+_OLD = f"FROM flow_run WHERE state_type IN {ENDED} AND end_time < ?"
 
 
 class PrefectRecords(SqliteStore):
     """Flow runs, by age alone, with their task runs, logs, artifacts and events: removed by Prefect's own vacuum."""
 
     def holding(self, retention: Retention) -> Holding:
-        """Count flow runs and task runs."""
+        """Count flow runs."""
         if not self.path.exists():
-            return Holding(self.name, self.path, counts={"flow runs": 0, "task runs": 0})
+            return self.in_proportion({"flow runs": 0})
         cutoff = min(retention.cutoff, datetime.datetime.now(datetime.UTC) - _LEAST_AGE)
-        ended = (cutoff.strftime("%Y-%m-%d %H:%M:%S.%f"),)
-        old = f"SELECT id FROM flow_run WHERE {_ENDED}"
         with opened(self.path) as connection:
-            flow_runs, task_runs = (
-                connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
-                for table in ("flow_run", "task_run")
-            )
-            (old_flow_runs,) = connection.execute(f"SELECT count(*) FROM ({old})", ended).fetchone()
-            (old_task_runs,) = connection.execute(
-                f"SELECT count(*) FROM task_run WHERE flow_run_id IN ({old})", ended
+            (count,) = connection.execute("SELECT count(*) FROM flow_run").fetchone()
+            (old,) = connection.execute(
+                f"SELECT count(*) {_OLD}", (f"{cutoff:%Y-%m-%d %H:%M:%S.%f}",)
             ).fetchone()
-        return Holding(
-            self.name,
-            self.path,
-            size_of(self.path),
-            {"flow runs": flow_runs, "task runs": task_runs},
-            {"flow runs": old_flow_runs, "task runs": old_task_runs},
-            self.freed(
-                dict.fromkeys(_OF_FLOW_RUNS, old_flow_runs / flow_runs if flow_runs else 0)
-                | dict.fromkeys(_OF_TASK_RUNS, old_task_runs / task_runs if task_runs else 0)
-            ),
-        )
+        return self.in_proportion({"flow runs": count}, {"flow runs": old})
 
     def remove(self, retention: Retention) -> None:
         """Remove old flow runs and events."""

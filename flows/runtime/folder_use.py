@@ -62,7 +62,7 @@ class FolderUse:
 
     def __init__(self, home: Home) -> None:
         """Lock the folder, after waiting for a `crosscheck clean` that shrinks files."""
-        self._file = _opened(home, _LOCK)
+        self._file = _opened(home)
         try:
             fcntl.flock(self._file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -77,7 +77,7 @@ class FolderUse:
 @contextmanager
 def sole_use(home: Home) -> Iterator[bool]:
     """Lock the folder for this process alone while the block runs; yields whether that was possible."""
-    with _opened(home, _LOCK) as file:
+    with _opened(home) as file:
         yield _locks(file)
 
 
@@ -90,17 +90,6 @@ def is_in_use(home: Home) -> bool:
         return False
 
 
-@contextmanager
-def only_cleaner(home: Home) -> Iterator[None]:
-    """Let no other process clean the folder while the block runs."""
-    with _opened(home, "clean.lock") as file:
-        if not _locks(file):
-            raise ConfigurationError(
-                f'"crosscheck clean" already runs for {home.path}. Wait until it has ended.'
-            )
-        yield
-
-
 def _locks(file: IO[bytes]) -> bool:
     """Lock a file for this process alone, until it is closed; return whether no other process has it."""
     with suppress(BlockingIOError):
@@ -109,8 +98,8 @@ def _locks(file: IO[bytes]) -> bool:
     return False
 
 
-def _opened(home: Home, name: str) -> IO[bytes]:
-    return (home.path / name).open("ab")
+def _opened(home: Home) -> IO[bytes]:
+    return (home.path / _LOCK).open("ab")
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import stat
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from types import FrameType
 
@@ -96,11 +97,15 @@ def log_file(home: Home) -> Path:
     return home.path / "crosscheck.log"
 
 
-class _LogFile(logging.FileHandler):
+MAX_LOG_BYTES = 10_000_000
+"""Size at which a log is renamed, in place of the one before it."""
+
+
+class _LogFile(RotatingFileHandler):
     """File whose lines are dropped where it cannot be opened: its folder was removed, or the disk is full."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        with suppress(OSError):  # `FileHandler` opens the file outside of what `raiseExceptions` covers
+        with suppress(OSError):  # the handler opens the file outside of what `raiseExceptions` covers
             super().emit(record)
 
 
@@ -111,7 +116,7 @@ def logging_to(home: Home) -> Iterator[None]:
     terminal.setFormatter(logging.Formatter("crosscheck: %(message)s"))
     for shown in (damage.log, lost):
         shown.addHandler(terminal)
-    handler = _LogFile(log_file(home), delay=True, encoding="utf-8")
+    handler = _LogFile(log_file(home), maxBytes=MAX_LOG_BYTES, backupCount=1, encoding="utf-8", delay=True)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     handler.setLevel(logging.WARNING)
     root = logging.getLogger()

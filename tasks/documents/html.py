@@ -79,11 +79,6 @@ def html(document: model.Document) -> str:
     )
 
 
-def svg(chart: Chart, title: str) -> str:
-    """Return a chart as an SVG file with its title."""
-    return render("chart.svg.jinja", chart=chart, title=title)
-
-
 def render(template: str, **values: Any) -> str:
     """Return a template of `TEMPLATES` with its values, all of them escaped."""
     return _environment().get_template(template).render(**values)

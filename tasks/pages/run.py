@@ -120,9 +120,7 @@ def _head(record: RunRecord) -> Iterator[Block]:
             Span(_cut(f", {labels}", LINE - len(started)) if labels else "", "quiet"),
         )
     )
-    if record.changes:
-        title = "differs from the defaults: "
-        yield Sentence(title + _listed(record.changes, LINE - len(title)), "note")
+    yield from (Sentence(_cut(text, LINE), "note") for text in _changed(record))
 
 
 def _score(record: RunRecord) -> Iterator[Block]:
@@ -256,21 +254,16 @@ def _time_taken(record: RunRecord) -> str:
     return f"{duration(record.seconds)} {'scoring' if record.made_elsewhere else 'answering'}"
 
 
-def _listed(changes: Sequence[str], width: int) -> str:
-    """Return as many whole changes as fit, at most three; a part of a value would be another value."""
-    for number in range(min(3, len(changes)), 0, -1):
-        if len(text := shorten(changes, number)) <= width:
-            return text
-    return counted(len(changes), "setting")
+def _changed(record: RunRecord) -> Iterator[str]:
+    if changed := record.tags.get("changed"):
+        yield f"differs from the defaults: {changed}"
 
 
 def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
-MAX_CHANGES = 8
-_LABELS = {"name", "note", "changed"}  # tags that the heading and the list of changes show
-UNKNOWN_DEFAULTS = "no defaults to compare with: a part of it comes from a file"
+_LABELS = {"name", "note", "changed"}  # tags that the heading shows
 
 
 def run_document(
@@ -329,7 +322,7 @@ def _document_head(record: RunRecord) -> Iterator[Block]:
         yield Sentence(labels, "note")
     if written := {name: text for name, text in record.tags.items() if name in RESERVED_TAGS - _LABELS}:
         yield Bullets(tuple(f"{name}: {text}" for name, text in written.items()), "note")
-    yield from _changes(record)
+    yield from (Sentence(text, "note") for text in _changed(record))
     yield score_sentence(record)
     yield from variant_sentences(record)
     for sentence in record.translations:
@@ -352,21 +345,6 @@ def _variant_in_words(variant: Score) -> str:
 def run_description(record: RunRecord) -> str:
     """Return the document of a run in Markdown: its description in MLflow."""
     return markdown(run_document(record))
-
-
-def _changes(record: RunRecord) -> Iterator[Block]:
-    if record.changes is None:
-        yield Sentence(UNKNOWN_DEFAULTS, "note")
-    elif record.changes:
-        rest = len(record.changes) - MAX_CHANGES
-        shown = [
-            change if len(change) <= 200 else f"{change[:199]}…" for change in record.changes[:MAX_CHANGES]
-        ]
-        more = [f"and {rest:,} more: --json"] if rest > 0 else []
-        yield Sentence("differs from the defaults:", "note")
-        yield Bullets((*shown, *more))
-    else:
-        yield Sentence("all settings are the defaults", "note")
 
 
 def _remarks(record: RunRecord) -> Iterator[Block]:

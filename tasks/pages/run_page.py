@@ -319,12 +319,8 @@ def _glance(view: RunView, links: Links) -> Cards:
 
 
 def _settings(record: RunRecord) -> Section:
-    changes: Block = Sentence("No defaults to compare with: a part of it comes from a file.", "note")
-    if record.changes is not None:
-        changes = Bullets(tuple(Span(change, "code") for change in record.changes))
-    if record.changes == ():
-        changes = Sentence("Nothing.", "note")
-    return Section("What differs from the defaults", (changes, Facts(tuple(record.tags.items()))))
+    facts = Facts(tuple(record.tags.items())) if record.tags else Sentence("Nothing.", "note")
+    return Section("Tags, and what differs from the defaults", (facts,))
 
 
 def _item(view: RunView, row: QuestionScore, variants: Mapping[str, Variant]) -> QuestionItem:

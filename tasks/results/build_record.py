@@ -15,12 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from tasks.benchmarks.rows import files_digest
-from tasks.core.errors import CrosscheckError
 from tasks.core.wording import storable
-from tasks.results.parameters import flatten, redact, secrets_of, stored_settings
+from tasks.results.parameters import redact, secrets_of, stored_settings
 from tasks.results.run_record import BESIDE, KINDS, TRANSLATED, Kind, RunRecord, read_record
 from tasks.scoring.report import Report
-from tasks.settings.evaluation import HARMLESS
 
 MESSAGE_LENGTH = 300
 REPORTED = {field.name for field in fields_of(Report)} & set(RunRecord.model_fields) - {"rule"}
@@ -50,32 +48,33 @@ def describe(
     benchmark, backbone, pipeline = (settings[kind] for kind in KINDS)
     translated = {TRANSLATED: str(benchmark.get("dialect"))} if benchmark.get("transpile_gold") else {}
     run_id = new_run_id()
-    record = RunRecord(
-        run_id=run_id,
-        benchmark=str(benchmark["name"]),
-        backbone=str(backbone["name"]),
-        pipeline=str(pipeline["name"]),
-        status="running",
-        settings=stored_settings(settings),
-        rule=str(benchmark["rule"]),
-        revision=str(benchmark["revision"]),
-        question_set=run_id,
-        question_file=", ".join(map(str, question_files)),
-        question_sha256=files_digest(question_files),
-        started=datetime.datetime.now(datetime.UTC),
-        version=_version(),
-        git_commit=_git_commit(),
-        engine=engine,
-        questions_in_benchmark=questions_in_benchmark,
-        layout=str(benchmark.get("layout", "bird")),
-        user=user_name(),
-        keys=dict(keys or {}),
-        databases=dict(databases or {}),
-        inputs=inputs,
-        tags={**(tags or {}), **translated},
-        translations=_translations(benchmark),
+    return storable_record(
+        RunRecord(
+            run_id=run_id,
+            benchmark=str(benchmark["name"]),
+            backbone=str(backbone["name"]),
+            pipeline=str(pipeline["name"]),
+            status="running",
+            settings=stored_settings(settings),
+            rule=str(benchmark["rule"]),
+            revision=str(benchmark["revision"]),
+            question_set=run_id,
+            question_file=", ".join(map(str, question_files)),
+            question_sha256=files_digest(question_files),
+            started=datetime.datetime.now(datetime.UTC),
+            version=_version(),
+            git_commit=_git_commit(),
+            engine=engine,
+            questions_in_benchmark=questions_in_benchmark,
+            layout=str(benchmark.get("layout", "bird")),
+            user=user_name(),
+            keys=dict(keys or {}),
+            databases=dict(databases or {}),
+            inputs=inputs,
+            tags={**(tags or {}), **translated},
+            translations=_translations(benchmark),
+        )
     )
-    return storable_record(record.model_copy(update={"changes": changes_of(record)}))
 
 
 def _translations(benchmark: Mapping[str, Any]) -> tuple[str, ...]:
@@ -161,45 +160,6 @@ def _plain(value: Any) -> Any:
     if is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in fields_of(value)}
     return value.isoformat() if isinstance(value, datetime.datetime) else dict(value)
-
-
-def changes_of(run: RunRecord) -> tuple[str, ...] | None:
-    """Return the settings that differ from those of the same names without `--set`.
-
-    A backbone of a file that cannot be read by its name is compared with any endpoint: without its prices, and without
-    what has no influence on an answer.
-    """
-    from tasks.settings.assemble import evaluation_settings  # imports YAML
-    from tasks.settings.backbone import BackboneSettings
-    from tasks.settings.evaluation import EvaluationChoice
-
-    def defaults_of(backbone: str) -> Any:
-        choice = EvaluationChoice(benchmark=run.benchmark, backbone=backbone, pipeline=run.pipeline)
-        return evaluation_settings(choice)
-
-    skipped: tuple[str, ...] = ()
-    try:
-        defaults = defaults_of(run.backbone)
-    except CrosscheckError:
-        if run.settings_of("backbone").get("kind") != "openai":
-            return None
-        try:
-            unnamed = {"backbone": BackboneSettings(name=run.backbone)}
-            defaults = defaults_of("offline").model_copy(update=unnamed)
-            skipped = ("backbone.prices", *HARMLESS)
-        except CrosscheckError:  # a benchmark or a pipeline of a file, or predictions made elsewhere
-            return None
-    default = flatten({kind: getattr(defaults, kind).model_dump(mode="json") for kind in KINDS})
-    now = flatten({kind: run.settings_of(kind) for kind in KINDS})
-    changed = (key for key in now if _differs(key, now[key], default) and not key.startswith(skipped))
-    return tuple(sorted(f"{key}={now[key]}" for key in changed))
-
-
-def _differs(key: str, value: str, default: Mapping[str, str]) -> bool:
-    """Return whether a flat setting has another value than by default, where a part of a null mapping is null."""
-    if key in default:
-        return default[key] != value
-    return value != "null" or any(name.startswith(f"{key}.") for name in default)
 
 
 def _question_set(run: RunRecord, report: Report) -> str:

@@ -8,7 +8,6 @@ from typing import Any
 
 from tasks.core.wording import money, percent
 from tasks.documents.charts import Line, LinePoint, Lines
-from tasks.documents.html import svg
 from tasks.documents.model import Block, Bullets, Columns, Figure, Section
 from tasks.scoring.candidates import UNITS
 from tasks.scoring.metrics.turns import TABLE_TURNS, cost_in_words, shown_points
@@ -159,18 +158,6 @@ def turn_chart(data: Mapping[str, Any] | None) -> Lines | None:
         (float(shown_point["turn"]), str(shown_point["turn"])) for shown_point in shown_points(data)
     )
     return Lines((line,), label, ticks, "turn", dense=len(curve) > max(TABLE_TURNS))
-
-
-def figures(metrics: Mapping[str, Any], title: str) -> Iterator[tuple[str, bytes]]:
-    """Yield the charts of the metrics of one run that has candidates or turns, as SVG files by name."""
-    candidates = candidate_chart([("b", title, metrics.get("candidates"))])
-    heading = "k candidates: majority@k (solid, 95 % interval) and pass@k (dashed)"
-    for name, chart, text in (
-        ("candidates", candidates, heading),
-        ("turns", turn_chart(metrics.get("turns")), CAPTION),
-    ):
-        if chart:
-            yield f"figures/{name}.svg", svg(chart, f"{text}; {title}").encode("utf-8", "replace")
 
 
 def _turn_point(turn: Mapping[str, Any]) -> LinePoint:

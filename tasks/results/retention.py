@@ -1,22 +1,23 @@
 """Stores of the working folder: what each holds, and what of it may be removed."""
 
 import datetime
+import json
 import os
+import shutil
 import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 
-from tasks.core.errors import DataError
 from tasks.core.files import file_size
-from tasks.database.dialects import quoted
 from tasks.database.keyed_store import DAY_S, TABLE
+from tasks.results.mlflow.store import Store as MlflowStore
 from tasks.results.night import Night
 from tasks.results.night_baseline import Pin
 from tasks.results.run_record import RunHeader
-from tasks.results.warehouse.run_names import find_run
 from tasks.results.warehouse.tables import TABLES_OF_A_RUN, WarehouseFile
 from tasks.settings.evaluation import PINNED, Keep, age
 
@@ -25,16 +26,10 @@ from tasks.settings.evaluation import PINNED, Keep, age
 class Retention:
     """What is kept at one moment."""
 
-    cutoff: datetime.datetime  # what was last used before it, and by no kept run, may be removed
+    cutoff: datetime.datetime  # what was last used before it may be removed
     kept: frozenset[str]  # ids of the runs that are kept
     removable: frozenset[str]  # ids of all other runs
-    # when kept runs that are older than the cutoff ran: what was last used then stays
-    spans: tuple[tuple[datetime.datetime, datetime.datetime], ...]
     rows: bool = True  # whether the warehouse keeps the questions of all runs
-
-    def keeps(self, used: datetime.datetime) -> bool:
-        """Return whether something stays that was last used at a moment."""
-        return used >= self.cutoff or any(start <= used <= end for start, end in self.spans)
 
 
 def retention(
@@ -47,25 +42,19 @@ def retention(
     """Return what is kept, of runs that are given newest first and of nights that are given the latest first.
 
     Kept are runs that are young enough or not finished, the latest ones of each benchmark, backbone and pipeline,
-    pinned ones, the baselines of nights that are kept, the latest baseline of each benchmark, backbone, pipeline and
-    set of questions, pinned baselines, and the runs that a kept run was merged from.
+    pinned ones, pinned baselines, the latest baseline of each benchmark, backbone, pipeline and set of questions, and
+    the runs that a kept run was merged from.
     """
     cutoff = (now or datetime.datetime.now(datetime.UTC)) - age(keep.age)
     by_id = {run.run_id: run for run in runs}
     kept = {run.run_id for run in runs if run.started >= cutoff or run.status == "running"}
-    kept |= {run.run_id for run in runs if PINNED in run.tags} | {
-        pin.run_id for pin in pins if pin.run_id in by_id
-    }
-    kept |= _latest(runs, keep.runs) | set(_baselines(nights, runs, cutoff))
+    kept |= {run.run_id for run in runs if PINNED in run.tags}
+    kept |= {pin.run_id for pin in pins if pin.run_id in by_id}
+    kept |= _latest(runs, keep.runs) | _latest_baselines(nights, by_id)
     for run_id in list(kept):
         while (run_id := by_id[run_id].tags.get("parent_run_id", "")) in by_id and run_id not in kept:
             kept.add(run_id)
-    old = [run for run_id in kept if (run := by_id[run_id]).started < cutoff]
-    spans = tuple(
-        (run.started, run.started + datetime.timedelta(seconds=(run.seconds or 86_400) + 3_600))
-        for run in old
-    )
-    return Retention(cutoff, frozenset(kept), frozenset(by_id.keys() - kept), spans, keep.rows)
+    return Retention(cutoff, frozenset(kept), frozenset(by_id.keys() - kept), keep.rows)
 
 
 def _latest(runs: Sequence[RunHeader], most: int) -> set[str]:
@@ -76,32 +65,18 @@ def _latest(runs: Sequence[RunHeader], most: int) -> set[str]:
     return {run_id for ids in run_ids.values() for run_id in ids[:most]}
 
 
-def _baselines(
-    nights: Sequence[Night], runs: Sequence[RunHeader], cutoff: datetime.datetime
-) -> Iterable[str]:
-    known = {run.run_id: run for run in runs}
+def _latest_baselines(nights: Sequence[Night], by_id: Mapping[str, RunHeader]) -> set[str]:
     latest: dict[tuple[str, str], str] = {}
-    for place, night in enumerate(nights):
+    for night in nights:
         for entry in night.entries:
-            if (baseline := entry.baseline) in known:
-                latest.setdefault((entry.name, known[baseline].question_set), baseline)
-                if night.started >= cutoff:
-                    yield baseline
-        if place and night.started < cutoff:
-            continue
-        for reference in (night.matrix.get("baselines") or {}).values():
-            with suppress(DataError):
-                yield find_run(reference, runs).run_id
-    yield from latest.values()
+            if run := by_id.get(entry.baseline or ""):
+                latest.setdefault((entry.name, run.question_set), run.run_id)
+    return set(latest.values())
 
 
 BATCH = 2_000
 """Rows that one transaction removes, so that other processes wait for a moment at most."""
 BUSY_TIMEOUT_S = 60.0
-_SAMPLE = 100
-"""Rows of a table from which its size is estimated."""
-_ROW = 10
-"""Bytes of a row besides its values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +110,19 @@ class Store(ABC):
     def holding(self, retention: Retention) -> Holding:
         """Count what the store holds; quick, without MLflow and Prefect."""
 
-    def remove(self, retention: Retention) -> None:  # noqa: B027 - optional
+    @abstractmethod
+    def remove(self, retention: Retention) -> None:
         """Remove what is not kept."""
 
     def shrink(self) -> None:  # noqa: B027 - optional
         """Give the space of what was removed back to the disk."""
+
+    def in_proportion(self, counts: Mapping[str, int], removable: Mapping[str, int] | None = None) -> Holding:
+        """Return a holding that frees as large a part of the file as may be removed of what is counted."""
+        removable = removable or {}
+        size, total = size_of(self.path), sum(counts[name] for name in removable)
+        frees = size * sum(removable.values()) // total if total else 0
+        return Holding(self.name, self.path, size, counts, removable, frees)
 
 
 class SqliteStore(Store):
@@ -153,34 +136,6 @@ class SqliteStore(Store):
             if connection.execute("PRAGMA freelist_count").fetchone()[0]:
                 connection.execute("VACUUM")
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
-    def freed(self, parts: Mapping[str, float]) -> int:
-        """Estimate the bytes freed by removing parts, 0..1, of tables' rows, with the pages that are free already.
-
-        The pages in use are shared out among the tables by their content: rows times the size of the first of them.
-        """
-        with opened(self.path) as connection:
-            size, pages, free = (
-                int(connection.execute(f"PRAGMA {name}").fetchone()[0])
-                for name in ("page_size", "page_count", "freelist_count")
-            )
-            tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-            contents = {name: _content(connection, name) for (name,) in tables}
-        removed = sum(parts.get(name, 0) * content for name, content in contents.items())
-        share = removed / sum(contents.values()) if removed else 0
-        return int(size * (free + (pages - free) * share))
-
-
-def _content(connection: sqlite3.Connection, table: str) -> float:
-    """Estimate the bytes of a table's rows from the first of them."""
-    name = quoted(table, "sqlite")
-    columns = [quoted(row[1], "sqlite") for row in connection.execute(f"PRAGMA table_info({name})")]
-    lengths = " + ".join(f"coalesce(length(CAST({column} AS BLOB)), 0)" for column in columns)
-    (mean,) = connection.execute(
-        f"SELECT avg(bytes) FROM (SELECT {lengths} AS bytes FROM {name} LIMIT {_SAMPLE})"
-    ).fetchone()
-    (rows,) = connection.execute(f"SELECT count(*) FROM {name}").fetchone()
-    return float(rows * ((mean or 0) + _ROW))
 
 
 @contextmanager
@@ -210,77 +165,35 @@ def _files(folder: Path) -> Iterator["os.DirEntry[str]"]:
         return
 
 
-def removed_in_batches(
-    connection: sqlite3.Connection, table: str, key: str, condition: str, *values: object
-) -> int:
-    """Delete the rows of a table that meet a condition, a batch in each transaction; return how many."""
-    delete = f"DELETE FROM {table} WHERE {key} IN (SELECT {key} FROM {table} WHERE {condition} LIMIT {BATCH})"
-    total = 0
-    while count := connection.execute(delete, values).rowcount:
-        total += count
-    return total
-
-
-KNOWN_TO_S = DAY_S
-"""Seconds after the noted last use of a row within which it may have been used again: a use is noted once a day."""
+_UNUSED = f"FROM {TABLE} WHERE used + {DAY_S} <= ?"
+"""Rows that were not used since a moment: a use is noted once a day."""
 
 
 @dataclass(frozen=True)
 class UsedRows(SqliteStore):
-    """Rows of a `KeyedStore`, whose last use is known to `KNOWN_TO_S`."""
+    """Rows of a `KeyedStore`, each with its last use."""
 
     counted: str  # what the rows are
 
     def holding(self, retention: Retention) -> Holding:
         """Count the rows."""
         if not self.path.exists():
-            return Holding(self.name, self.path, counts={self.counted: 0})
+            return self.in_proportion({self.counted: 0})
         with opened(self.path) as connection:
-            condition, cutoff = self._unused(connection, retention)
             (count,) = connection.execute(f"SELECT count(*) FROM {TABLE}").fetchone()
             (old,) = connection.execute(
-                f"SELECT count(*) FROM {TABLE} WHERE {condition}", (cutoff,)
+                f"SELECT count(*) {_UNUSED}", (retention.cutoff.timestamp(),)
             ).fetchone()
-        return Holding(
-            self.name,
-            self.path,
-            size_of(self.path),
-            {self.counted: count},
-            {self.counted: old},
-            self.freed({TABLE: old / count if count else 0}),
-        )
+        return self.in_proportion({self.counted: count}, {self.counted: old})
 
     def remove(self, retention: Retention) -> None:
-        """Remove the rows that no kept run has used."""
-        if self.path.exists():
-            with opened(self.path) as connection:
-                condition, cutoff = self._unused(connection, retention)
-                removed_in_batches(connection, TABLE, "key", condition, cutoff)
-
-    def _unused(self, connection: sqlite3.Connection, retention: Retention) -> tuple[str, float]:
-        """Return the condition on rows that no kept run has used, and its parameter.
-
-        The spans are a table, because SQLite refuses an expression of a thousand of them.
-        """
-        connection.execute("CREATE TEMP TABLE span (since REAL PRIMARY KEY, until REAL)")
-        connection.execute("BEGIN")
-        connection.executemany("INSERT INTO span VALUES (?, ?)", _merged(retention.spans))
-        connection.execute("COMMIT")
-        last = f"used + {KNOWN_TO_S}"
-        latest = f"SELECT until FROM span WHERE since < {last} ORDER BY since DESC LIMIT 1"
-        return f"{last} <= ? AND coalesce(({latest}) < used, TRUE)", retention.cutoff.timestamp()
-
-
-def _merged(
-    spans: Iterable[tuple[datetime.datetime, datetime.datetime]],
-) -> list[tuple[float, float]]:
-    """Return spans of time without overlaps, in seconds since 1970."""
-    merged: list[tuple[float, float]] = []
-    for since, until in sorted((start.timestamp(), end.timestamp()) for start, end in spans):
-        if merged and since <= merged[-1][1]:
-            since, until = merged[-1][0], max(until, merged.pop()[1])
-        merged.append((since, until))
-    return merged
+        """Remove the rows that were not used, a batch in each transaction."""
+        if not self.path.exists():
+            return
+        delete = f"DELETE FROM {TABLE} WHERE key IN (SELECT key {_UNUSED} LIMIT {BATCH})"
+        with opened(self.path) as connection:
+            while connection.execute(delete, (retention.cutoff.timestamp(),)).rowcount:
+                pass
 
 
 @dataclass(frozen=True)
@@ -292,14 +205,8 @@ class UsedFiles(Store):
     def holding(self, retention: Retention) -> Holding:
         """Count the files."""
         files, old = self._files(), self._unused(retention)
-        return Holding(
-            self.name,
-            self.path,
-            sum(map(size_of, files)),
-            {self.counted: len(files)},
-            {self.counted: len(old)},
-            sum(map(size_of, old)),
-        )
+        counts, removable = {self.counted: len(files)}, {self.counted: len(old)}
+        return Holding(self.name, self.path, size_of(self.path), counts, removable, sum(map(size_of, old)))
 
     def remove(self, retention: Retention) -> None:
         """Remove the files that were not used; a process that has one open goes on reading it."""
@@ -307,57 +214,82 @@ class UsedFiles(Store):
             file.unlink(missing_ok=True)
 
     def _files(self) -> list[Path]:
-        return [path for path in sorted(self.path.glob("*")) if path.is_file()]
+        return [path for path in self.path.glob("*") if path.is_file()]
 
     def _unused(self, retention: Retention) -> list[Path]:
-        return [path for path in self._files() if not retention.keeps(_modified(path))]
+        cutoff = retention.cutoff.timestamp()
+        return [path for path in self._files() if path.stat().st_mtime < cutoff]
 
 
-MAX_LOG = 10_000_000
-"""Bytes that are kept of a log."""
+_TRACES_AT_ONCE = 500
+_REMOVABLE = (
+    "SELECT run_uuid FROM tags WHERE key = 'crosscheck_run_id' AND value IN (SELECT value FROM json_each(?))"
+)
+_TRACES = (
+    "SELECT experiment_id, request_id FROM trace_info WHERE request_id IN (SELECT request_id "
+    f"FROM trace_request_metadata WHERE key = 'mlflow.sourceRun' AND value IN ({_REMOVABLE})) ORDER BY 1"
+)
+
+
+class Traces(SqliteStore):
+    """Traces in MLflow's SQLite file; the runs themselves, with parameters, metrics and tags, always stay."""
+
+    def holding(self, retention: Retention) -> Holding:
+        """Count runs and traces."""
+        if not self.path.exists():
+            return self.in_proportion({"runs": 0, "traces": 0})
+        with opened(self.path) as connection:
+            counts = {
+                name: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+                for name, table in (("runs", "runs"), ("traces", "trace_info"))
+            }
+            old = connection.execute(_TRACES, (_removable(retention),)).fetchall()
+        return self.in_proportion(counts, {"traces": len(old)})
+
+    def remove(self, retention: Retention) -> None:
+        """Remove the traces of runs that are not kept, through MLflow."""
+        if not self.path.exists():
+            return
+        with opened(self.path) as connection:
+            old = connection.execute(_TRACES, (_removable(retention),)).fetchall()
+        if not old:
+            return
+        client = MlflowStore(f"sqlite:///{self.path}").client()
+        for experiment, traces in groupby(old, key=lambda row: str(row[0])):
+            ids = [trace for _, trace in traces]
+            for start in range(0, len(ids), _TRACES_AT_ONCE):
+                client.delete_traces(experiment, trace_ids=ids[start : start + _TRACES_AT_ONCE])
 
 
 @dataclass(frozen=True)
-class Logs(Store):
-    """Logs: of one that is older than the cutoff nothing is kept, of any other its last part."""
+class Artifacts(Store):
+    """Artifacts: a folder for each MLflow run."""
 
-    folders: tuple[Path, ...]
+    database: Path  # MLflow's SQLite file, which has the runs
 
     def holding(self, retention: Retention) -> Holding:
-        """Count the logs."""
-        files = self._files()
-        sizes = {file: file_size(file) for file in files}
-        frees = {file: size - self._kept(file, size, retention) for file, size in sizes.items()}
-        return Holding(
-            self.name,
-            self.path,
-            sum(sizes.values()),
-            {"logs": len(files)},
-            {"logs": sum(free > 0 for free in frees.values())},
-            sum(frees.values()),
-        )
+        """Count the folders."""
+        folders = [folder for folder in self.path.glob("*") if folder.is_dir()]
+        old = self._unkept(retention)
+        counts, removable = {"runs": len(folders)}, {"runs": len(old)}
+        return Holding(self.name, self.path, size_of(self.path), counts, removable, sum(map(size_of, old)))
 
     def remove(self, retention: Retention) -> None:
-        """Cut the logs, in place: a process that writes to one appends to what is left."""
-        for file in self._files():
-            size = file_size(file)
-            if (kept := self._kept(file, size, retention)) < size:
-                with file.open("r+b") as log:
-                    log.seek(size - kept)
-                    rest = log.read(kept)
-                    log.seek(0)
-                    log.write(rest[rest.find(b"\n") + 1 :] if rest else b"")
-                    log.truncate()
+        """Remove the folders of runs that are not kept."""
+        for folder in self._unkept(retention):
+            shutil.rmtree(folder, ignore_errors=True)  # another process may remove the same
 
-    def _files(self) -> list[Path]:
-        return [path for folder in self.folders for path in sorted(folder.glob("*.log*")) if path.is_file()]
-
-    def _kept(self, file: Path, size: int, retention: Retention) -> int:
-        return min(size, MAX_LOG) if _modified(file) >= retention.cutoff else 0
+    def _unkept(self, retention: Retention) -> list[Path]:
+        if not self.database.exists():
+            return []
+        with opened(self.database) as connection:
+            folders = [self.path / run for (run,) in connection.execute(_REMOVABLE, (_removable(retention),))]
+        return [folder for folder in folders if folder.is_dir()]
 
 
-def _modified(path: Path) -> datetime.datetime:
-    return datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.UTC)
+def _removable(retention: Retention) -> str:
+    """Return the ids of the runs that are not kept as a JSON list, the parameter of the queries above."""
+    return json.dumps(sorted(retention.removable))
 
 
 _DRAFT = ".rewriting"
@@ -368,18 +300,16 @@ class WarehouseRows(Store):
 
     def holding(self, retention: Retention) -> Holding:
         """Count runs and questions."""
-        size = size_of(self.path)
-        runs, questions, old = 0, 0, 0
+        questions: dict[str, int] = {}
         if self.path.exists():
             with WarehouseFile(self.path).reading() as connection:
-                for run, count in connection.execute(
+                rows = connection.execute(
                     "SELECT run_id, count(question_id) FROM runs LEFT JOIN questions USING (run_id) GROUP BY run_id"
-                ).fetchall():
-                    runs, questions = runs + 1, questions + count
-                    old += count * (not retention.rows and run in retention.removable)
-        frees = size * old // questions if questions else 0
-        counts = {"runs": runs, "questions": questions}
-        return Holding(self.name, self.path, size, counts, {"questions": old}, frees)
+                ).fetchall()
+            questions = dict(rows)
+        unkept = () if retention.rows else questions.keys() & retention.removable
+        counts = {"runs": len(questions), "questions": sum(questions.values())}
+        return self.in_proportion(counts, {"questions": sum(questions[run] for run in unkept)})
 
     def remove(self, retention: Retention) -> None:
         """Remove the questions of runs that are not kept, all in one transaction."""

@@ -218,8 +218,6 @@ class RunRecord(RunHeader):
     """What the metrics found, and where demonstrations are from, in sentences."""
     notes: tuple[str, ...] = ()
     """What a user should know of this run, in sentences."""
-    changes: tuple[str, ...] | None = None
-    """Settings that differ from the defaults of these names, `key=value`; null: the defaults cannot be read."""
     translations: tuple[str, ...] = ()
     """What was translated between SQL dialects for the score."""
     engine: str = ""

@@ -261,10 +261,10 @@ def _checked(text: str) -> str:
 
 
 class Keep(Settings):
-    """Which runs keep their traces, artifacts, stage results and records; the others keep their scores."""
+    """Which runs keep their traces and artifacts; the others keep their scores. What no run used goes, too."""
 
     age: Annotated[str, AfterValidator(_checked)] = "30d"
-    """Runs that are younger are kept: a number and d, h or m."""
+    """Runs that are younger are kept, and what was used since: a number and d, h or m."""
     runs: int = Field(2, ge=0, le=1_000_000)
     """The latest finished runs of each benchmark, backbone and pipeline are kept whatever their age."""
     rows: bool = True

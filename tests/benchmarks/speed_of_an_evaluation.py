@@ -45,7 +45,6 @@ from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.protocol import Message, Request
 from tasks.benchmarks.benchmark import load_benchmark
 from tasks.benchmarks.databases import open_benchmark_database
-from tasks.documents.html import Scale, render
 from tasks.settings.backbone import BackboneSettings
 from tests.benchmarks.local_api import local_api, replies_as_in_life
 from tests.support.command_line import CommandLine
@@ -53,8 +52,8 @@ from tests.support.command_line import CommandLine
 GRID = ((1.0, 32), (1.0, 128), (0.1, 64))
 NAIVE_PART = 5
 """One of so many requests is sent by naive Prefect, which takes several times as long as everything else."""
-WAYS = {"plain": "quiet", "Crosscheck": "fixed", "naive Prefect": "zero"}
-"""Ways to send the requests, and the colour of their bars."""
+WAYS = ("plain", "Crosscheck", "naive Prefect")
+"""Ways to send the requests."""
 
 
 @dataclass
@@ -274,32 +273,21 @@ def as_in_life(chosen: argparse.Namespace) -> dict[str, dict[str, Any]]:
         return replies_as_in_life(benchmark, schemas)
 
 
-def chart(cells: Sequence[Cell]) -> str:
-    """Return the efficiency of every cell and way as a bar chart."""
-    columns = []
-    for cell in cells:
-        label = f"{cell.latency:g} s × {cell.in_flight}"
-        for number, (way, share) in enumerate(cell.efficiency.items()):
-            bar = {"kind": WAYS[way], "value": share, "text": f"{share:.2f}", "of": ""}
-            columns.append({"bars": [bar], "lines": [label] if number == 1 else []})
-        columns.append({"bars": [], "lines": []})  # a gap between cells
-    left, step = 60, 80
-    right = left + step * len(columns)
-    width = max(right + 20, 560)
-    return render(
-        "bar_chart.svg.jinja",
-        heading="Efficiency: calls × latency / in flight, over the time taken",
-        detail="latency of the model × requests in flight",
-        columns=columns,
-        width=width,
-        right=right,
-        left=left,
-        step=step,
-        up=Scale(0, 1, 330, 120),
-        ticks=[0, 0.25, 0.5, 0.75, 1],
-        form="{:.2f}",
-        keys=[(kind, 60 + 150 * number, way) for number, (way, kind) in enumerate(WAYS.items())],
-    )
+def draw(cells: Sequence[Cell], file: Path) -> None:
+    """Draw the efficiency of every cell and way as a bar chart."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    axes = figure.subplots()
+    for number, way in enumerate(WAYS):
+        places = [place + 0.25 * number for place in range(len(cells))]
+        bars = axes.bar(places, [cell.efficiency.get(way, 0.0) for cell in cells], 0.24, label=way)
+        axes.bar_label(bars, fmt="%.2f")
+    axes.set_xticks(range(len(cells)), [f"{cell.latency:g} s × {cell.in_flight}" for cell in cells])
+    axes.set_title("Efficiency: calls × latency / in flight, over the time taken")
+    axes.legend()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(file)
 
 
 def fill(page: Path, cells: Sequence[Cell], drawn: Path | None) -> None:
@@ -346,8 +334,7 @@ def main() -> None:
     grid = GRID if chosen.grid else ((chosen.latency, chosen.in_flight),)
     cells = [compare(chosen, latency, in_flight) for latency, in_flight in grid]
     if chosen.chart:
-        chosen.chart.parent.mkdir(parents=True, exist_ok=True)
-        chosen.chart.write_text(chart(cells), encoding="utf-8")
+        draw(cells, chosen.chart)
     if chosen.page:
         fill(chosen.page, cells, chosen.chart)
 

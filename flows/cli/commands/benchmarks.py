@@ -69,10 +69,6 @@ class Init(options.Json):
         )
 
 
-PAGE_ROWS = 5
-"""Rows of each result on the page of an answer key."""
-
-
 class Verify(options.Benchmark, options.BenchmarkOverrides, options.Page, options.Files):
     """Run every gold query of a benchmark, and list those that fail, are slow or return nothing.
 
@@ -86,7 +82,6 @@ class Verify(options.Benchmark, options.BenchmarkOverrides, options.Page, option
       crosscheck benchmarks verify --benchmark bird-dev --slow 1 --strict
       crosscheck benchmarks verify --benchmark bird-dev --key corrections.json
       crosscheck benchmarks verify --benchmark bird-mini-dev --key arcwise --html key.html
-          a page with both SQLs and both results of every question that the key changes
 
     An answer key is the name of a benchmark whose golds it is, a file of id and SQL (JSON, JSON lines, CSV), or
     a file of corrections: an object with the key corrections, a list of objects with question_id, action (replace,
@@ -136,12 +131,12 @@ class Verify(options.Benchmark, options.BenchmarkOverrides, options.Page, option
 
     def _check_key(self, item: str) -> int:
         from flows.evaluate.gold_check import check_key
-        from flows.pages.key_check import KeyDocument, key_document
+        from flows.pages.gold_check import KeyDocument, key_document
         from tasks.settings.assemble import benchmark_settings
 
         settings = benchmark_settings(self.benchmark, self.overrides)
         with self.progress() as progress:
-            checked = check_key(settings, item, self.folders, progress, rows=PAGE_ROWS if self.html else 0)
+            checked = check_key(settings, item, self.folders, progress)
         self._show(KeyDocument.model_validate(checked), key_document(checked))
         return ExitCode.BAD_INPUT if checked.problems else ExitCode.DONE
 

@@ -1,7 +1,7 @@
 """`crosscheck status` and `crosscheck clean`."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated
 
 import click
 from annotated_types import Ge, Le
@@ -26,23 +26,19 @@ class Status(options.Output):
     Exit codes: 0 shown; 2 bad input.
     """
 
-    keep: Annotated[str, options.Metavar("AGE")] = "30d"
-    """Same as `crosscheck clean --keep`."""
-
     def __call__(self) -> None:
         from flows.evaluate.working_folder import FolderDocument, not_ours, open_folder, print_holdings
         from tasks.results.run_record import json_of
-        from tasks.settings.evaluation import Keep, age
+        from tasks.settings.evaluation import Keep
 
-        age(self.keep)
-        folder = open_folder(self.read_folder, Keep.of_options(age=self.keep))
+        folder = open_folder(self.read_folder, Keep())
         holdings = folder.holdings()
         document = json_of(FolderDocument.of(folder, holdings)) | {"elsewhere": not_ours(self.read_folder)}
         self.emit(document, lambda stream: print_holdings(folder, holdings, stream))
 
 
 class Clean(options.Output):
-    """Remove the data of old runs from the working folder: stage results, traces, artifacts, Prefect's records, logs.
+    """Remove the data of old runs from the working folder: stage results, traces, artifacts, Prefect's records.
 
     Removed data is computed again when it is needed, without paid calls.
 
@@ -53,15 +49,15 @@ class Clean(options.Output):
       crosscheck clean --replies gpt-4o
 
     Always kept: scores of all runs and nights, paid replies (unless --replies), runs with the tag
-    `pinned`, baselines of nights that are kept, the latest baseline of each benchmark, backbone and pipeline, and
-    runs that a kept run was merged from. Prefect's records are removed by age only. Files shrink only while no
+    `pinned`, the latest baseline of each benchmark, backbone and pipeline, and runs that a kept run was merged from.
+    Stage results, verdicts, indexes and Prefect's records are removed by age only. Files shrink only while no
     evaluation and no `crosscheck up` uses the folder.
 
     Exit codes: 0 cleaned; 2 bad input; 3 something could not be removed: run the same command again to continue.
     """
 
     keep: Annotated[str, options.Metavar("AGE")] = "30d"
-    """Keep what was used by runs that are younger: a number and d, h or m."""
+    """Keep what is younger, and what was used since: a number and d, h or m."""
     keep_runs: Annotated[int, Ge(0), Le(1000000)] = 2
     """Keep the latest N runs of each benchmark, backbone and pipeline whatever their age."""
     rows: bool = False
@@ -87,18 +83,12 @@ class Clean(options.Output):
         if self.dry_run:
             self.emit(document, lambda stream: print_holdings(folder, holdings, stream))
             return 0
-        if not self.yes:
-            if not any(count for holding in holdings for count in holding.removable.values()):
-                unchanged = dict.fromkeys(("before_bytes", "after_bytes"), document["bytes"])
-
-                def show(stream: TextIO) -> None:
-                    print_holdings(folder, holdings, stream)
-                    click.echo("There is nothing to remove.", stream)
-
-                self.emit(document | unchanged | {"shrunk": False, "problems": []}, show)
-                return 0
-            if not self._confirmed(folder, holdings):
-                return 0
+        if not self.read_folder.path.is_dir():
+            raise ConfigurationError(
+                f"There is no working folder {self.read_folder.path}. Name it with --home."
+            )
+        if not self.yes and not self._confirmed(folder, holdings):
+            return 0
         cleaned = clean(folder, lambda text: click.echo(text, err=True))
         done = {
             "before_bytes": cleaned.before,

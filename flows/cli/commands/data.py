@@ -69,7 +69,7 @@ FORMS = {"bird": "bird", "spider": "lines"}
 class Export(options.Files):
     """Write the results of all runs to FOLDER: one Parquet file for each view of `crosscheck query`.
 
-    With --submission: write the predictions of one RUN for the official evaluator, and print how to run it.
+    With --submission: write the predictions of one RUN for the official evaluator (docs/numbers.md).
 
     Examples:
       crosscheck export results
@@ -122,18 +122,4 @@ class Export(options.Files):
                 f"{len(export.changed):,} SQLs have a line break or tab inside a literal; this form cannot hold it, "
                 f"and it became a space: {', '.join(export.changed[:10])}"
             )
-        if export.rewritten:
-            lines.append(
-                f'{len(export.rewritten):,} SQLs have "value" in them, which the evaluator replaces by 1 before it '
-                f"runs them; its verdict on these may differ: {', '.join(export.rewritten[:10])}"
-            )
-        if export.gold_file:
-            lines.append(f"The gold SQL, which the evaluator needs, is in {export.gold_file}.")
-        lines.append(
-            f"Evaluate it with {export.evaluator}:\n  {export.command}"
-            if export.command
-            else f"It is for {export.evaluator}. The benchmark does not have the gold SQL of every question, so the "
-            "evaluator cannot run here."
-        )
-        lines.append(f"or here:\n  {export.score_command}")
         self.emit({"run_id": run.run_id, **asdict(export)}, "\n".join(lines))

@@ -7,7 +7,6 @@ alphabetical order. A view is a tag of the experiment; MLflow 3.17 lists it unde
 `state`, earlier releases open it by its address and read columns and order from the object itself.
 """
 
-import hashlib
 import json
 import logging
 import os
@@ -149,15 +148,6 @@ _CARDS = {
 _LOG = logging.getLogger(__name__)
 
 
-COLOURS = "crosscheck.colours"
-"""Tag of an experiment: digests of names of runs, in the order of their colours."""
-_PALETTE = (
-    "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#7f3c8d", "#8c6d31", "#a5aa99", "#000000",
-    "#b5cf6b", "#e7969c", "#3969ac", "#f2b701", "#11a579", "#e73f74",
-)  # fmt: skip
-"""Colours that differ for colour-blind readers, too, as far as so many can: the first are those of Okabe and Ito."""
-
-
 def experiment_name(benchmark: str) -> str:
     """Return the experiment's name."""
     return f"crosscheck/{benchmark}"
@@ -227,20 +217,6 @@ def open_experiment(
         if experiment.tags.get(tag) != content:
             client.set_experiment_tag(experiment.experiment_id, tag, content)
     return str(experiment.experiment_id)
-
-
-def colour_of(client: "MlflowClient", experiment_id: str, name: str) -> str:
-    """Return the colour of runs of a name in MLflow's charts: the same in every run, and another than other names'.
-
-    The first names of an experiment get a colour each, in the order in which they come. Later ones share them.
-    """
-    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
-    digests = client.get_experiment(experiment_id).tags.get(COLOURS, "").split()
-    if digest not in digests and len(digests) < len(_PALETTE):
-        digests.append(digest)
-        client.set_experiment_tag(experiment_id, COLOURS, " ".join(digests))
-    position = digests.index(digest) if digest in digests else int(digest, 16)
-    return _PALETTE[position % len(_PALETTE)]
 
 
 def _tags(benchmark: str) -> dict[str, str]:

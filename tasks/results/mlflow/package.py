@@ -1,15 +1,10 @@
-"""Everything that is logged to MLflow of one evaluation, so that it can be sent now or kept for later.
-
-Figures of a report as SVG files: execution accuracy by stage, and the questions that each stage fixed and broke.
-
-They have the colours of the pages on white: MLflow shows a file as an image.
-"""
+"""Everything that is logged to MLflow of one evaluation, so that it can be sent now or kept for later."""
 
 import base64
 import json
 import logging
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,9 +12,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, PlainSerializer, TypeAdapter
 
 from tasks.core.files import atomic_write_text
-from tasks.core.wording import counts, money, number, percent, signed
-from tasks.documents.html import Scale, render
-from tasks.results.curves import figures
+from tasks.core.wording import money, number
 from tasks.results.mlflow.standing import SCORE, score_in_words
 from tasks.results.parameters import flatten
 from tasks.results.predictions import FILE, submission, table
@@ -131,83 +124,6 @@ def _dollars(usd: float | None) -> float | None:
     return None if usd is None else float(f"{usd:.6g}")
 
 
-_LEFT, _COLUMN, _TOP, _BOTTOM = 60, 132, 92, 330
-_LEAST_WIDTH = 560
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """A bar: its value, what it counts ("fixed" or "broken"), the value as text, and its denominator."""
-
-    value: float
-    kind: str
-    text: str
-    of: str
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """The bars of a stage, above the lines of its name."""
-
-    lines: Sequence[str]
-    bars: Sequence[Bar]
-
-
-def stage_figure(report: Report, title: str) -> bytes | None:
-    """Draw execution accuracy after each stage, with numerators and denominators; None without a stage."""
-    columns = [
-        Column(_lines(stage.name), [Bar(100 * stage.ex, "fixed", percent(stage), counts(stage))])
-        for stage in report.stages
-        if stage.ex is not None
-    ]
-    up = Scale(0, 100, _BOTTOM, _TOP)
-    heading = f"Execution accuracy by stage, rule “{report.rule}”"
-    return _draw(columns, heading=heading, detail=title, up=up, ticks=up.ticks(5), form="{:g} %", keys=())
-
-
-def change_figure(report: Report, title: str) -> bytes | None:
-    """Draw the questions that each stage fixed and broke against the stage before; None below two stages.
-
-    Each count stands beside its denominator: the questions that were wrong, or right, before the stage.
-    """
-    changes = [
-        (stage.name, stage.fixed, stage.broken, before)
-        for before, stage in zip(report.stages, report.stages[1:], strict=False)
-        if stage.fixed is not None and stage.broken is not None
-    ]
-    columns = [
-        Column(
-            [*_lines(name), f"net {signed(fixed - broken)}"],
-            [
-                Bar(fixed, "fixed", signed(fixed), f"of {before.total - before.correct:,g} wrong before"),
-                Bar(-broken, "broken", signed(-broken), f"of {before.correct:,g} right before"),
-            ],
-        )
-        for name, fixed, broken, before in changes
-    ]
-    reach = max([max(fixed, broken) for _, fixed, broken, _ in changes], default=0) or 1
-    up = Scale(-1.4 * reach, 1.4 * reach, _BOTTOM, _TOP)
-    keys = (("fixed", _LEFT, "fixed"), ("broken", _LEFT + 70, f"broken, of {report.scored:,} questions"))
-    ticks = [tick for tick in up.ticks(6) if tick == round(tick)]
-    heading = "Questions fixed and broken by each stage"
-    return _draw(columns, heading=heading, detail=title, up=up, ticks=ticks, form="{:,.0f}", keys=keys)
-
-
-def _draw(columns: Sequence[Column], **content: Any) -> bytes | None:
-    if not columns:
-        return None
-    right = _LEFT + _COLUMN * len(columns)
-    size = {"width": max(_LEAST_WIDTH, right + 20), "right": right, "left": _LEFT, "step": _COLUMN}
-    return render("bar_chart.svg.jinja", columns=columns, **size, **content).encode("utf-8", "replace")
-
-
-def _lines(stage: str) -> list[str]:
-    """Return a stage's name as the lines of a label: its number on a line of its own."""
-    number, _, rest = stage.partition("_")
-    words = " ".join(word.upper() if word == "sql" else word for word in rest.split("_"))
-    return [number, words] if number.isdigit() else [stage.replace("_", " ")]
-
-
 SOURCE = "crosscheck"
 """What MLflow's column Source shows of a run that goes on."""
 MAX_TAG = 8000
@@ -262,20 +178,16 @@ def closing(record: RunRecord, report: Report, completion: Completion) -> Packag
     """Return what is known at the end; the record becomes `summary.json`."""
     import yaml
 
-    title = f"{record.name} on {record.benchmark}, revision {record.revision}"
     answers = submission(report, record.layout, record.questions_in_benchmark)
     pages: Mapping[str, str] = {}
     try:
         pages = completion.pages(record.model_copy(update={"rows": report.rows}))
     except Exception:  # a run without its pages is still a result that was paid for
         _LOG.exception("run %s is logged without its pages", record.run_id)
-    files: dict[str, bytes | None] = {
+    files = {
         "config.yaml": yaml.safe_dump(record.settings, sort_keys=False, allow_unicode=True).encode(),
         "summary.json": json.dumps(json_of(record), indent=2, ensure_ascii=False).encode("utf-8", "replace"),
         answers.file_name: answers.text.encode("utf-8", "replace"),
-        "figures/ex_by_stage.svg": stage_figure(report, title),
-        "figures/fixed_and_broken.svg": change_figure(report, title),
-        **dict(figures(record.metrics, title)),
         **{path: page.encode("utf-8", "replace") for path, page in pages.items()},
         FILE: table(report, record.settings_of("benchmark")).encode("utf-8", "replace"),
     }
@@ -294,7 +206,7 @@ def closing(record: RunRecord, report: Report, completion: Completion) -> Packag
         _params(record),
         tags,
         measures(report, completion.seconds),
-        {path: content for path, content in files.items() if content is not None},
+        files,
     )
 
 

@@ -299,13 +299,8 @@ def ui_command(store: Store, port: int = PORT) -> str | None:
     """
     if store.served:
         return None
-    words = server_words(store, port)
-    if os.name == "nt":
-        import subprocess
-
-        return subprocess.list2cmdline(words)
     setting = " ".join(f"{name}={value}" for name, value in SERVER.items())
-    return f"{setting} {shlex.join(words)}"
+    return f"{setting} {shlex.join(server_words(store, port))}"
 
 
 def server_words(store: Store, port: int) -> list[str]:

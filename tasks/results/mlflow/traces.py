@@ -32,9 +32,6 @@ class TraceChoice:
     whole: tuple[QuestionScore, ...]  # with their stages and model calls
     brief: tuple[QuestionScore, ...]  # with their question, answer and verdict only
     scored: int  # how many questions are scored
-    failed: int  # how many questions failed, have a wrong answer, or flipped
-    failed_traced: int  # how many of those are in `whole`
-    sampled: int  # how many are in `whole` as a part of the sample, whether they failed or not
     flipped: Collection[str] = ()  # ids of the questions with another verdict than in the previous run
     # ids of the questions in `brief` that would be in `whole` if the previous run had another verdict on them
     unchanged: Collection[str] = ()
@@ -46,19 +43,8 @@ class TraceChoice:
         return len(self.whole) + len(self.brief) < self.scored
 
     def __str__(self) -> str:
-        if len(self.whole) == self.scored:
-            return f"traces: all {self.scored} scored questions"
-        text = (
-            f"traces: {self.failed_traced} of {self.failed} questions that are wrong, failed or flipped, and a sample "
-            f"of {self.sampled}, the same in every run"
-        )
-        if self.unchanged:
-            text = (
-                f"traces: {len(self.whole)} questions that failed, flipped or are new, with their stages; "
-                f"{len(self.unchanged)} with the same verdict as in the previous run, without"
-            )
-        others = len(self.brief) - len(self.unchanged)
-        text += f"; {others} others without their stages" if others else ""
+        text = f"traces: {len(self.whole):,} of {self.scored:,} scored questions with their stages"
+        text += f", {len(self.brief):,} others without their stages" if self.brief else ""
         return (
             f"{text}; shares in MLflow's Traces tab describe only these questions" if self.is_sample else text
         )
@@ -87,24 +73,19 @@ def choose(
     """
     rows = [row for row in report.rows if row.executable]
     names = [row.question.id for row in rows]
-    sampled = sample_of(names, sample)
     failures = [row.question.id for row in rows if is_failed(row)]
     wrong = [row.question.id for row in rows if not is_right(row.final, report.rule)]
     traced: frozenset[str] = frozenset()
     for kind in (failures, [name for name in names if name in flipped], wrong):
         traced |= sample_of(set(kind) - traced, max(failed - len(traced), 0))
-    chosen = sampled | traced
+    chosen = sample_of(names, sample) | traced
     whole = chosen - set(unchanged)
     others = (chosen - whole) | sample_of(set(names) - chosen, brief)
-    failed_ids = {*failures, *wrong, *(name for name in names if name in flipped)}
     causes = report.measurements.get("errors")
     return TraceChoice(
         whole=tuple(row for row in rows if row.question.id in whole),
         brief=tuple(row for row in rows if row.question.id in others),
         scored=len(rows),
-        failed=len(failed_ids),
-        failed_traced=len(whole & failed_ids),
-        sampled=len(whole & sampled),
         flipped=flipped,
         unchanged=chosen - whole,
         causes={name: str(why) for name, why in causes.by_question.items() if why} if causes else {},

@@ -21,7 +21,7 @@ from tasks.core.registry import described
 from tasks.core.wording import storable
 from tasks.results.build_record import record_of
 from tasks.results.compare import compare_with_previous
-from tasks.results.mlflow.experiment import TREND, colour_of, experiment_name, open_experiment
+from tasks.results.mlflow.experiment import TREND, experiment_name, open_experiment
 from tasks.results.mlflow.package import (
     MAX_TAG,
     PAGE,
@@ -196,12 +196,11 @@ class Tracker:
         experiment_id = open_experiment(
             client, package.run.benchmark, self.store.artifacts, nights=NIGHT in package.run.tags
         )
-        colour = colour_of(client, experiment_id, package.run.name)
         created = client.create_run(
             experiment_id,
             start_time=int(package.run.started.timestamp() * 1000),
             run_name=self._run_name(package.run),
-            tags={**package.tags, "mlflow.runColor": colour},
+            tags=dict(package.tags),
         )
         self._tracked = Tracked(self.store.shown, created.info.run_id, experiment_id)
         self._made(created.info.run_id)

@@ -180,7 +180,7 @@ def _scores() -> TypeAdapter[QuestionScore]:
     return TypeAdapter(QuestionScore)
 
 
-LAYOUT = 6
+LAYOUT = 7
 """Version of the tables, which each file holds; a file with another one is refused."""
 
 _KEY = "run_id VARCHAR, question_id VARCHAR, position BIGINT"

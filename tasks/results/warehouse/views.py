@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import PlainSerializer
 
 from tasks.core.errors import ConfigurationError, DataError
+from tasks.results.run_record import RunHeader
 from tasks.results.warehouse.tables import WarehouseFile, columns_of, create_tables
 
 if TYPE_CHECKING:
@@ -33,26 +34,7 @@ _VERDICT = {
 
 MEANINGS: Mapping[str, Mapping[str, str]] = {
     "runs": {
-        "run_id": "id of the run",
-        "benchmark": "name of the benchmark",
-        "revision": "revision of the benchmark's files",
-        "backbone": "name of the model's settings; of a scored file, the name of the system",
-        "pipeline": "name of the pipeline; predictions for a scored file",
-        "rule": "comparison rule of the headline score",
-        "status": "running, complete, partial (an error ended asking), interrupted (by the user), failed or killed",
-        "started": "when it began, UTC",
-        "finished": "when it ended, UTC; NULL: it runs, or was killed",
-        "seconds": "wall time of asking and scoring its questions, without the start of the command",
-        "questions": "questions that were selected",
-        "scored": "questions whose database and gold are there: the denominator of the score",
-        "answered": "questions with a SQL",
-        "unanswered": "scored questions without a SQL; they count as wrong",
-        "retryable": "unanswered questions that crosscheck rerun can answer",
-        "correct": "right answers under the headline rule",
-        "total": "questions that correct is out of, failed ones included",
-        "ex": "execution accuracy, correct / total, 0 to 1",
-        "low": "lower bound of Wilson's 95 % interval of ex",
-        "high": "upper bound of that interval",
+        **{name: str(field.description) for name, field in RunHeader.model_fields.items()},
         "calls": "model calls that this run paid for; NULL: unknown, predictions made elsewhere",
         "cached_calls": "model calls that the reply cache answered, or an earlier run; NULL: unknown",
         "cost_usd": "US dollars of the paid calls; NULL: unknown, for one without a price too",
@@ -65,7 +47,6 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "candidates": "candidates per question; NULL: the pipeline's only answer",
         "candidate_curve": "JSON: per k what k candidates are worth and cost; NULL without candidates",
         "keys": "sha256 of each answer key beside the official one, by name",
-        "mlflow_run_id": "id of the run in MLflow",
         "parent_run_id": "of a re-run: the run whose other answers it keeps",
         "rerolled": "whether a question that had an answer was asked again: not comparable with a single run",
         "sweep": "id of the sweep that it belongs to",
@@ -76,7 +57,6 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "tags": "tags by name: tags['team']",
         "scores": "execution accuracy by rule and by score variant, answer keys among them: scores['arcwise'].ex",
         "record": "the whole record of the run, as JSON: docs/run-record.schema.json",
-        "rows_removed": "when crosscheck clean --rows removed its questions; NULL: they are here",
     },
     "questions": {
         **_QUESTION,
@@ -198,7 +178,7 @@ _VIEWS: Mapping[str, View] = {
             "settings": "CAST(json_extract(t.run, '$.settings') AS VARCHAR)",
         },
         ("started", "run_id"),
-        hidden=("run", "question_set"),
+        hidden=("run",),
     ),
     "questions": View(
         "one question of a run: its final answer and the verdict on it",

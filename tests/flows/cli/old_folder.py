@@ -42,10 +42,6 @@ def make_folder(home: Home) -> None:
             file.write_bytes(bytes(1000))
             _age(file, days)
     _keep_replies(home)
-    home.services.mkdir(exist_ok=True)
-    for name, days in (("mlflow.log", OLD), ("worker.log", YOUNG)):
-        (home.services / name).write_text("a line\n" * 10)
-        _age(home.services / name, days)
 
 
 def run_id(days: int) -> str:

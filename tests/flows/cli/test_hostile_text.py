@@ -13,8 +13,7 @@ from flows.evaluate.answering import Answered
 from flows.evaluate.gold_check import CheckedEntry, CheckedKey, CheckedSql, Verified
 from flows.evaluate.judging import Judged, judged_document
 from flows.matrix.matrix import CellResult, Sweep
-from flows.pages.gold_check import gold_document
-from flows.pages.key_check import key_document
+from flows.pages.gold_check import gold_document, key_document
 from flows.pages.lists import print_answer, print_rows
 from flows.pages.matrix import sweep_document
 from flows.pages.question import print_lists
@@ -57,7 +56,7 @@ def evaluated() -> RunRecord:
     report = replace(report, missing_databases={EVIL: 2}, gold_faults={EVIL: "error"})
     record = record_of(make_run(), report)
     names = dict.fromkeys(("benchmark", "backbone", "pipeline", "fatal"), EVIL)
-    more = {"translations": (EVIL,), "tags": {"name": EVIL}, "changes": (EVIL,), "notes": (EVIL,)}
+    more = {"translations": (EVIL,), "tags": {"name": EVIL, "changed": EVIL}, "notes": (EVIL,)}
     return record.model_copy(update=names | more | {"mlflow": Tracked(EVIL, EVIL, EVIL)})
 
 

@@ -92,7 +92,7 @@ def test_only_runs_of_the_same_questions_are_ranked_against_each_other(home: Hom
     ]  # fmt: skip
     assert len(leaderboard(Warehouse(home.warehouse), "mine")) == 1
     removed = frozenset(each.run_id for each in Warehouse(home.warehouse).runs()[1:])
-    kept = Retention(datetime.datetime.now(datetime.UTC), frozenset(), removed, (), rows=False)
+    kept = Retention(datetime.datetime.now(datetime.UTC), frozenset(), removed, rows=False)
     WarehouseRows("runs", home.warehouse).remove(kept)
     without_ids = leaderboard(Warehouse(home.warehouse))
     assert [replace(board, apart="") for board in without_ids] == [

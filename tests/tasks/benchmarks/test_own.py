@@ -1,7 +1,6 @@
 """A benchmark of one's own from pairs of question and SQL."""
 
 import json
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -190,22 +189,3 @@ def test_the_sql_is_a_text_a_list_or_the_column_that_is_named(
     assert ran.code == 0, ran.err
     benchmark = loaded(folder / "mine.yaml", tmp_path)
     assert (benchmark.gold["0"], *benchmark.further_gold.get("0", ())) == gold
-
-
-def test_the_commands_of_an_export_of_ones_own_benchmark_can_be_run(
-    bird: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CROSSCHECK_HOME", str(tmp_path / "home"))
-    pairs, folder, target = tmp_path / "pairs.csv", tmp_path / "mine", tmp_path / "submission.txt"
-    pairs.write_text(CSV, encoding="utf-8")
-    made = init(pairs, bird.database, folder)
-    assert made.code == 0, made.err
-    answers = tmp_path / "answers.sql"
-    answers.write_text("SELECT 2, 1\nSELECT Name FROM Customers\n", encoding="utf-8")
-    given = ("--benchmark", str(folder / "mine.yaml"), "--predictions", str(answers))
-    assert run("score", *given).code == 0
-    exported = run("export", "latest", "--submission", str(target), "--format", "spider", "--json").json
-    assert "--table" not in exported["command"] and "--etype exec" in exported["command"]
-    again = run(*shlex.split(exported["score_command"])[1:], "--json")
-    assert again.code == 0, again.err
-    assert again.json["total"] == 2

@@ -298,7 +298,7 @@ def test_the_trend_begins_where_other_questions_were_asked_or_another_rule_was_c
     if removed:
         old = frozenset(run.run_id for run in warehouse.runs()[1:])
         store = WarehouseRows("runs", warehouse._file.path)
-        store.remove(Retention(START, frozenset(), old, (), rows=False))
+        store.remove(Retention(START, frozenset(), old, rows=False))
     entry = compared(entry_of(*kept), Baselines(), warehouse, Gate())
     assert [past.started.hour for past in entry.trend] == [6, 7]
 

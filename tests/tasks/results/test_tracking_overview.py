@@ -56,8 +56,7 @@ def test_the_worst_run_fits_forty_lines_of_a_hundred_columns(monkeypatch: pytest
         "failures": {f"kind_{n}": n + 1 for n in range(5)},
         "failure_messages": {f"kind_{n}": LONG for n in range(5)},
         "notes": (LONG,) * 9,
-        "changes": tuple(f"pipeline.{'setting' * 9}={n}" for n in range(30)),
-        "tags": {"name": LONG},
+        "tags": {"name": LONG, "changed": " ".join(f"pipeline.{'setting' * 9}={n}" for n in range(30))},
         "translations": (LONG,),
         "scores": {
             "bird": Score(200, 400, rule="bird"),

@@ -11,7 +11,7 @@ import pytest
 
 from tasks.documents.markdown import markdown
 from tasks.pages.run import run_document
-from tasks.results.build_record import changes_of, record_of
+from tasks.results.build_record import record_of
 from tasks.results.mlflow.package import measures
 from tasks.results.predictions import table
 from tasks.results.run_record import RunRecord, TaskRunCounts, Tracked, json_of, read_record
@@ -22,9 +22,6 @@ from tasks.scoring.cost import Cost
 from tasks.scoring.report import QuestionScore, is_right
 from tasks.scoring.score import Score
 from tasks.scoring.variants import FINDERS, Variant
-from tasks.settings.assemble import evaluation_settings
-from tasks.settings.backbone import BackboneSettings
-from tasks.settings.evaluation import EvaluationChoice
 from tests.tasks.results.samples import STAGES, make_report, make_run, report_of
 
 SCHEMA = Path(__file__).parents[3] / "docs/run-record.schema.json"
@@ -44,35 +41,6 @@ def test_the_record_is_plain_json_and_reads_back_as_it_was() -> None:
     assert found["prefect"] == {"task_runs": 9, "recorded": 8}
     assert (found["mlflow"]["experiment_id"], found["mlflow_run_id"]) == ("7", "abc")
     assert next(iter(found["scores"])) == found["rule"] == "bird"
-
-
-def test_of_a_backbone_file_every_setting_that_is_no_default_is_listed() -> None:
-    chosen = evaluation_settings(EvaluationChoice(benchmark="demo", backbone="offline", pipeline="zero-shot"))
-    mine = BackboneSettings(name="mine", model="tiny", base_url="http://127.0.0.1:8000/v1", seed=0)
-    settings = chosen.model_copy(update={"backbone": mine}).model_dump(mode="json")
-    run = make_run(benchmark="demo", backbone="mine", pipeline="zero-shot", settings=settings)
-    assert changes_of(run) == (
-        "backbone.base_url=http://127.0.0.1:8000/v1",
-        "backbone.model=tiny",
-        "backbone.seed=0",
-    )
-    assert changes_of(run.model_copy(update={"pipeline": "mine"})) is None
-
-
-def test_the_parts_of_a_mapping_that_nobody_set_are_no_changes() -> None:
-    priced = "backbone.prices={input: 1, output: 2, as_of: 2026-11-21}"
-
-    def changes(backbone: str, override: str) -> tuple[str, ...] | None:
-        choice = EvaluationChoice(
-            benchmark="demo", backbone=backbone, pipeline="zero-shot", overrides=(override,)
-        )
-        settings = evaluation_settings(choice).model_dump(mode="json")
-        run = make_run(benchmark="demo", backbone=backbone, pipeline="zero-shot", settings=settings)
-        return changes_of(run)
-
-    found = changes("vllm", priced)
-    assert found is not None and "backbone.prices.input=1.0" in found
-    assert not [each for each in found if each.endswith("=null")]
 
 
 def test_texts_that_no_store_can_hold_become_replacement_characters() -> None:

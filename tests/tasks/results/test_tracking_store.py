@@ -146,7 +146,6 @@ def free_port() -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.name == "nt", reason="the command is for a POSIX shell")
 def test_the_printed_command_opens_the_store_when_copied(store: Store, tmp_path: Path) -> None:
     port = free_port()
     command = ui_command(store, port)

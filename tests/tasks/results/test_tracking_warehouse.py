@@ -46,7 +46,7 @@ def test_the_last_sampling_is_known_after_the_questions_of_its_run_were_removed(
     found = warehouse.last_sampled(RUN)
     assert found and found.run_id == "fresh", "one that has not finished is continued"
     WarehouseRows("runs", path).remove(
-        Retention(RUN.started, frozenset({RUN.run_id}), frozenset({"fresh"}), (), rows=False)
+        Retention(RUN.started, frozenset({RUN.run_id}), frozenset({"fresh"}), rows=False)
     )
     assert warehouse.last_sampled(RUN) == found
     assert warehouse.last_sampled(RUN.model_copy(update={"pipeline": "dac"})) is None
