@@ -184,11 +184,10 @@ def noise(entry: NightEntry) -> str:
         if noise.decides
         else f"At this rate, {mcnemar}, which decides, since it proves smaller losses than the rate does."
     )
-    loss = 100 * min(noise.by_rate, noise.by_mcnemar)
     return (
         f"Noise: {100 * noise.flip_rate:.2f} % of the verdicts flip between identical runs, measured on "
-        f"{counted(noise.runs, 'repeat')} of {noise.run_id}. {how} One night proves a loss of {loss:.2f} points or "
-        f"more in {100 * POWER:g} % of the cases."
+        f"{counted(noise.runs, 'repeat')} of {noise.run_id}. {how} One night proves a loss of "
+        f"{100 * noise.provable_loss:.2f} points or more in {100 * POWER:g} % of the cases."
     )
 
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from tasks.core.wording import DASH, counted, counts, money, number, percent, points, shorten
-from tasks.documents.charts import Intervals
+from tasks.core.wording import DASH, counted, counts, money, number, percent, shorten
 from tasks.documents.model import (
     Block,
     Bullets,
@@ -14,16 +13,16 @@ from tasks.documents.model import (
     Columns,
     Document,
     Facts,
-    Figure,
     Section,
     Sentence,
     Span,
     Table,
 )
-from tasks.pages.scores import TONES, difference_figure, in_words, parts_figure, point
+from tasks.pages.scores import TONES, difference_figure
 from tasks.results.comparison import Comparison, QuestionChange
-from tasks.results.noise import Noise, ProvableLoss, Stability
+from tasks.results.noise import Noise, Stability
 from tasks.scoring.repeated import POWER, RepeatedTest
+from tasks.settings.evaluation import Gate
 
 SEVERAL_RUNS_TEST = Sentence(
     "A question counts by how often each side has it right. The test is the exact sign-flip test over questions: "
@@ -90,12 +89,12 @@ def _changes(comparison: Comparison, shown: int | None) -> Table:
 
 def _questions(
     title: str,
-    headers: tuple[Column, Column],
-    questions: Sequence[tuple[QuestionChange | Stability, str, str]],
+    headers: tuple[Column, ...],
+    questions: Sequence[tuple[QuestionChange | Stability, *tuple[str, ...]]],
     caption: str,
     shown: int | None,
 ) -> Table:
-    """Return a table of questions, each with two cells of its own."""
+    """Return a table of questions, each with a cell of its own below each header."""
     names = (Column("question", "text"), Column("database", "text"), Column("difficulty", "text"))
     rows = tuple(
         (question.question_id, question.database, question.difficulty or "", *cells, question.question)
@@ -121,7 +120,7 @@ def noise_document(noise: Noise, shown: int | None = UNSTABLE_SHOWN) -> Document
             f"{counted(noise.questions, 'question')}, {counted(noise.runs, 'run')}",
         ),
         f"EX is {_share(noise.ex_mean)} with a standard deviation of {100 * noise.ex_sd:.2f} points between runs. One "
-        f"night proves a loss of {100 * noise.night_loss:.2f} points or more in {100 * POWER:g} % of the cases.",
+        f"night proves a loss of {100 * noise.provable_loss:.2f} points or more in {100 * POWER:g} % of the cases.",
         footer=(Section("How it is computed", (Facts(tuple(_definitions(noise))),)),),
         name=f"Noise of {noise.backbone} | {noise.pipeline} on {noise.benchmark}",
     )
@@ -130,9 +129,8 @@ def noise_document(noise: Noise, shown: int | None = UNSTABLE_SHOWN) -> Document
 def _noise_blocks(noise: Noise, shown: int | None) -> Iterator[Block]:
     if noise.warnings:
         yield Section("Before you trust these numbers", (Bullets(noise.warnings, "warning"),), notes=True)
-    yield Columns(tuple(_charts(noise)))
     yield Cards((Card("Next", tuple(_todo(noise)), wide=True),))
-    yield Columns((_figures(noise), _provable(noise), _repeats(noise)))
+    yield Columns((_figures(noise), _repeats(noise)))
     if noise.left_out:
         yield Sentence(
             f"{counted(len(noise.left_out), 'question')} left out, to which a repeat has no answer: "
@@ -140,7 +138,13 @@ def _noise_blocks(noise: Noise, shown: int | None) -> Iterator[Block]:
             "note",
         )
     if noise.unstable:
-        yield _unstable(noise, shown)
+        yield _questions(
+            "Unstable questions",
+            (Column("right", brief=True),),
+            [(question, f"{question.right} of {noise.runs}") for question in noise.unstable],
+            "the least stable first",
+            shown,
+        )
 
 
 def _todo(noise: Noise) -> Iterator[Sentence | Code]:
@@ -150,40 +154,32 @@ def _todo(noise: Noise) -> Iterator[Sentence | Code]:
 
 
 def _figures(noise: Noise) -> Table:
-    total = noise.questions
-    rows: list[tuple[str, str, str]] = [
-        (
-            "EX, mean of the runs",
-            _share(noise.ex_mean),
-            f"standard deviation {100 * noise.ex_sd:.2f} points",
-        ),
+    deviation = f"standard deviation {100 * noise.ex_sd:.2f} points"
+    parts = (
+        ("always right", noise.always_right),
+        ("always wrong", noise.always_wrong),
+        ("unstable", len(noise.unstable)),
+    )
+    rows = (
+        ("EX, mean of the runs", _share(noise.ex_mean), deviation),
         ("flip rate", _share(noise.flip_rate), f"at most {_share(noise.flip_bound)} (bound at 99.9 %)"),
-        ("SQL texts that change", _share(noise.text_rate), "between two runs"),
         *(
             (f"pass^{k}", _share(share), "right in all of k runs" if k > 1 else "right in one run")
             for k, share in noise.pass_k.items()
             if k in (1, 2, noise.runs)
         ),
-        (
-            "majority",
-            percent(noise.majority),
-            f"{counts(noise.majority)} right in more than half of the runs",
-        ),
-        ("always right", _share(noise.always_right / total), f"{noise.always_right:,} of {total:,}"),
-        ("always wrong", _share(noise.always_wrong / total), f"{noise.always_wrong:,} of {total:,}"),
-        ("unstable", _share(len(noise.unstable) / total), f"{len(noise.unstable):,} of {total:,}"),
-        (
-            "variance due to the model",
-            DASH if noise.model_share is None else f"{100 * noise.model_share:.1f} %",
-            f"{noise.components.model:.4f}; of the questions {noise.components.questions:.4f}",
+        *(
+            (name, _share(count / noise.questions), f"{count:,} of {noise.questions:,}")
+            for name, count in parts
         ),
         (
-            "standard deviation explained by flips",
-            f"{100 * noise.expected_sd:.2f} points",
-            "if questions flip independently of each other",
+            "smallest provable loss",
+            f"{100 * noise.by_rate:.2f} points",
+            "one night, by the measured flip rate",
         ),
-    ]
-    return Table("Noise", (Column("", "text"), Column(""), Column("", "text")), tuple(rows))
+        ("", f"{100 * noise.by_mcnemar:.2f} points", "one run against one run, by the exact McNemar test"),
+    )
+    return Table("Noise", (Column("", "text"), Column(""), Column("", "text")), rows)
 
 
 def _repeats(noise: Noise) -> Table:
@@ -198,64 +194,8 @@ def _repeats(noise: Noise) -> Table:
         )
         for place, repeat in enumerate(noise.repeats, 1)
     )
-    original = noise.original
-    last = ("repeated run", Span(noise.run_id, "quiet"), percent(original), counts(original), "", "")
     headers = (Column("repeat", "text"), Column("run", "text"), "EX", "right", "calls paid", "paid")
-    return Table(
-        "Runs", headers, (*rows, None, last), "the repeated run is in no figure: it may have been chosen"
-    )
-
-
-def _provable(noise: Noise) -> Table:
-    rows = tuple(
-        (_test(provable), f"{provable.level:g}", points(-provable.loss)) for provable in noise.provable
-    )
-    return Table(
-        f"Smallest loss that is proven in {100 * POWER:g} % of the cases",
-        (Column("", "text"), "level", "points"),
-        rows,
-        "a loss of questions that were always right",
-    )
-
-
-def _test(loss: ProvableLoss) -> str:
-    if loss.measured:
-        return "one night with new replies, by the measured flip rate"
-    if loss.runs == 1:
-        return "one run against one run (exact McNemar test)"
-    return f"{loss.runs} runs against {loss.runs} (sign-flip test)"
-
-
-def _charts(noise: Noise) -> Iterator[Figure]:
-    marks = tuple(
-        point(repeat.ex, "past", str(place))
-        for place, repeat in enumerate(noise.repeats, 1)
-        if repeat.ex.total
-    )
-    label = "Execution accuracy of each run: " + "; ".join(in_words(repeat.ex) for repeat in noise.repeats)
-    yield Figure(
-        "Execution accuracy of each run, with 95 % intervals over questions (Wilson)",
-        Intervals(marks, label),
-    )
-    parts = (
-        ("right in every run", noise.always_right, "both-right"),
-        ("unstable", len(noise.unstable), "a"),
-        ("wrong in every run", noise.always_wrong, "both-wrong"),
-    )
-    yield parts_figure("Stability of the questions", parts)
-
-
-def _unstable(noise: Noise, shown: int | None) -> Table:
-    return _questions(
-        "Unstable questions",
-        (Column("right", brief=True), Column("SQL texts")),
-        [
-            (question, f"{question.right} of {noise.runs}", number(question.texts))
-            for question in noise.unstable
-        ],
-        "the least stable first",
-        shown,
-    )
+    return Table("Runs", headers, rows, "the repeated run is in no figure: it may have been chosen")
 
 
 def _definitions(noise: Noise) -> Iterator[tuple[str, str]]:
@@ -266,15 +206,9 @@ def _definitions(noise: Noise) -> Iterator[tuple[str, str]]:
     )
     yield "pass^k", "The mean over questions of C(right, k) / C(runs, k) (Yao et al., arXiv 2406.12045)."
     yield (
-        "variance",
-        "One-way random-effects analysis of variance with questions as groups: the model's variance is the mean square "
-        "within questions, the questions' is (mean square between - mean square within) / runs (Searle, Casella and "
-        "McCulloch, 1992). The flip rate is twice the model's variance.",
-    )
-    yield (
-        "smallest loss",
-        f"For {counted(noise.questions, 'question')} and the measured flip rate, in the normal approximation of each "
-        "test.",
+        "smallest provable loss",
+        f"A loss of questions that were always right, proven in {100 * POWER:g} % of the cases at the level "
+        f"{Gate().level:g} of nightly runs, for {counted(noise.questions, 'question')} and the measured flip rate.",
     )
 
 

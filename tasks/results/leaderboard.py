@@ -106,25 +106,20 @@ def leaderboard(warehouse: Warehouse, benchmark: str | None = None, by: str = ""
         for run in warehouse.finished_runs()
         if benchmark in (None, run.benchmark) and NOISE not in run.tags
     ]
-    question_sets = {run.run_id: run.question_set for run in warehouse.runs()}
     groups: dict[tuple[Any, ...], list[RunRecord]] = {}
     for run in runs:
         databases = tuple(sorted(run.databases.items()))
-        key = (run.benchmark, run.revision, run.rule, question_sets.get(run.run_id, run.run_id), databases)
+        key = (run.benchmark, run.revision, run.rule, run.question_set, databases)
         groups.setdefault(key, []).append(run)
     boards = _distinguished(
-        [(_board(members, warehouse, by), members[0]) for members in groups.values()],
-        question_sets,
-        warehouse,
+        [(_board(members, warehouse, by), members[0]) for members in groups.values()], warehouse
     )
     return tuple(
         sorted(boards, key=lambda board: (board.benchmark, -board.questions, board.revision, board.rule))
     )
 
 
-def _distinguished(
-    boards: Sequence[tuple[Board, RunRecord]], question_sets: Mapping[str, str], warehouse: Warehouse
-) -> list[Board]:
+def _distinguished(boards: Sequence[tuple[Board, RunRecord]], warehouse: Warehouse) -> list[Board]:
     """Add to boards with the same title what distinguishes them: question file, questions or databases."""
     alike: dict[str, list[RunRecord]] = {}
     for board, run in boards:
@@ -135,9 +130,9 @@ def _distinguished(
         parts = []
         if any(other.question_sha256 != run.question_sha256 for other in others):
             parts.append(f"{run.question_file.rpartition('/')[2]}, sha256 {run.question_sha256[:8]}")
-        elif any(question_sets.get(other.run_id) != question_sets.get(run.run_id) for other in others):
+        elif any(other.question_set != run.question_set for other in others):
             ids = shorten(warehouse.question_ids(run.run_id), MAX_IDS)
-            parts.append(f"questions {ids or 'removed'}, selection {question_sets.get(run.run_id, '')[:8]}")
+            parts.append(f"questions {ids or 'removed'}, selection {run.question_set[:8]}")
         if any(other.databases != run.databases for other in others):
             digest = hashlib.sha256(repr(sorted(run.databases.items())).encode()).hexdigest()
             parts.append(f"databases {digest[:8]}")

@@ -139,13 +139,12 @@ def compared(
     if entry.run_id is None:
         return entry
     current, runs = warehouse.read_run(entry.run_id), warehouse.runs()
-    header = find_run(entry.run_id, runs)
     degradation = find_degradation(row.outcome for row in current.rows)
     models = about_models((row.outcome for row in current.rows), current.settings_of("pipeline"))
     entry = replace(
         entry,
         rule=current.rule,
-        trend=_trend(header, runs),
+        trend=_trend(current, runs),
         degraded=degradation.share or 0.0,
         degradation=(*degradation.sentences, *filter(None, [models])),
     )
@@ -155,13 +154,13 @@ def compared(
         return replace(entry, not_ranked=why)
     named = baselines.named.get(entry.name)
     entry = replace(entry, decline=_decline(entry.trend, named, gate))
-    baseline = named or previous_run(header, runs, warehouse, baselines.worse, gate)
+    baseline = named or previous_run(current, runs, warehouse, baselines.worse, gate)
     if baseline is None:
         return entry
     pin = baselines.pins.get(entry.name)
     entry = replace(entry, baseline=baseline.run_id, pinned=pin.sentence if pin else "")
     if new_replies:
-        entry = replace(entry, noise=measured_noise(header, current.settings, runs, warehouse, gate.level))
+        entry = replace(entry, noise=measured_noise(current, runs, warehouse, gate.level))
     try:
         return replace(entry, comparison=compare_with(baseline, current, gate.level))
     except CrosscheckError as error:

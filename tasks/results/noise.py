@@ -1,14 +1,10 @@
 """The noise of an evaluation, measured on identical runs: the object `noise` of `evaluate --repeats N --json`."""
 
 import datetime
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import combinations
-from math import sqrt
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from statistics import mean, stdev
 from typing import Any
-
-from pydantic import computed_field
 
 from tasks.core.errors import DataError
 from tasks.core.wording import counted, shorten
@@ -16,24 +12,59 @@ from tasks.results.parameters import flatten
 from tasks.results.run_record import NOISE, REPEAT, RunHeader, RunRecord
 from tasks.results.warehouse.run_names import find_run
 from tasks.results.warehouse.runs import Warehouse
-from tasks.scoring import repeated as statistics
 from tasks.scoring.repeated import (
-    Components,
     flip_bound,
     flip_rate,
     noise_p,
+    pass_hat,
+    provable_by_mcnemar,
     provable_by_noise,
-    provable_loss,
 )
-from tasks.scoring.report import QuestionScore, is_right
 from tasks.scoring.score import Accuracy
-from tasks.scoring.significance import LEVEL
 from tasks.settings.evaluation import HARMLESS, Gate
 
 MIN_REPEATS = 2
 """Repeats that a measurement needs."""
-REPEATS = (1, 2, 3, 5, 10)
-"""Numbers of runs on either side for which the smallest provable loss is computed."""
+MIN_MEASURED = 3
+"""Repeats that a measurement needs for nightly runs to be judged by it."""
+_OTHER = (
+    "backbone.epoch",
+    "backbone.prices",
+    "backbone.description",
+    "pipeline.description",
+    "pipeline.source",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredNoise:
+    """A flip rate that was measured on repeats of a run, and the loss that one run against another proves."""
+
+    run_id: str  # of the run that was repeated
+    runs: int  # repeats
+    questions: int  # questions that all of them answered, or failed for a reason that no re-run corrects
+    flip_rate: (
+        float  # share of the questions whose verdict differs between two repeats, over all pairs of repeats
+    )
+    flip_bound: float  # its upper bound, wrong in one of 1,000 cases
+    # by_rate, by_mcnemar: the loss that one run against another proves in most cases, as a share: by this rate, and by
+    # the exact McNemar test
+    by_rate: float
+    by_mcnemar: float
+
+    @property
+    def decides(self) -> bool:
+        """Whether a comparison is judged by this rate, which depends on the measurement alone: it proves more."""
+        return self.by_rate < self.by_mcnemar
+
+    @property
+    def provable_loss(self) -> float:
+        """The smallest loss that one run against another proves in most cases, as a share, by the better test."""
+        return min(self.by_rate, self.by_mcnemar)
+
+    def p_value(self, fixed: int, broken: int) -> float:
+        """Return the p-value of a difference between two runs, if answers flip at the measured rate at most."""
+        return noise_p(fixed, broken, self.questions, self.flip_bound)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,155 +88,103 @@ class Stability:
     difficulty: str | None
     question: str
     right: int  # runs with a right answer
-    texts: int  # different SQL texts among the answers
 
 
-@dataclass(frozen=True, slots=True)
-class ProvableLoss:
-    """The smallest loss of execution accuracy that a comparison proves in most cases."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noise(MeasuredNoise):
+    """How much the repeats of a run differ. The repeated run is in no figure: it may have been chosen."""
 
-    # runs on either side; 1 is one night against one run
-    runs: int
-    level: float  # of the two-sided test
-    loss: float  # as a share
-    measured: bool = False  # whether the test uses the measured flip rate, as nightly runs do
-
-
-@dataclass(frozen=True, slots=True)
-class Noise:
-    """How much identical runs differ."""
-
-    # run_id, benchmark, revision, backbone, pipeline, rule: of the run that was repeated
-    run_id: str
+    # benchmark, revision, backbone, pipeline, rule: of the run that was repeated
     benchmark: str
     revision: str
     backbone: str
     pipeline: str
     rule: str
     repeats: tuple[Repeat, ...]
-    questions: int  # questions that all repeats answered, or failed for a reason that no re-run corrects
     # ids of scored questions to which a repeat has no answer for a retryable reason
     left_out: tuple[str, ...]
     ex_mean: float  # mean execution accuracy of the repeats, as a share
     ex_sd: float  # its standard deviation between the repeats (n - 1), as a share
-    # the standard deviation that the flip rate explains: of independent questions
-    expected_sd: float
-    # share of the questions whose verdict differs between two repeats, over all pairs of repeats
-    flip_rate: float
-    flip_bound: float  # upper bound of the flip rate, wrong in one of 1,000 cases
-    text_rate: float  # share of the questions whose SQL text differs between two repeats, over all pairs
     pass_k: Mapping[int, float]  # by k: mean probability that k runs are all right
-    majority: Accuracy  # questions that are right in more than half of the repeats
     always_right: int  # questions that every repeat has right
     always_wrong: int
-    components: Components
-    provable: tuple[ProvableLoss, ...]
-    original: Accuracy  # the run that was repeated, on the same questions; it is in no other figure
     warnings: tuple[str, ...] = ()
     unstable: tuple[Stability, ...] = field(default=(), repr=False)  # the other questions, least stable first
-
-    @property
-    def runs(self) -> int:
-        """Number of repeats."""
-        return len(self.repeats)
-
-    @property
-    def night_loss(self) -> float:
-        """The smallest loss that one night proves in most cases, as a share: by the test that nightly runs use."""
-        return min(
-            loss.loss for loss in self.provable if loss.runs == 1 and loss.level == self.provable[0].level
-        )
-
-    @computed_field
-    @property
-    def model_share(self) -> float | None:
-        """The model's share of the variance of single verdicts; the rest is the questions'."""
-        return self.components.model_share
 
 
 def measure(parent: RunRecord, repeats: Sequence[RunRecord]) -> Noise:
     """Return how much the repeats of a run differ, by its headline rule.
 
-    The smallest provable loss of a night is that of the default gate.
+    The provable losses are those at the level of the default gate.
     """
     if len(repeats) < MIN_REPEATS:
         raise DataError(
             f"{counted(len(repeats), 'repeat')} of {parent.run_id}: {MIN_REPEATS} are the least to compare."
         )
-    rule = parent.rule
-    tables = [repeat.scored_rows for repeat in repeats]
-    scored = [name for name in tables[0] if all(name in table for table in tables)]
-    common = [name for name in scored if not any(table[name].outcome.retryable for table in tables)]
-    if not common:
+    rule, runs = parent.rule, len(repeats)
+    right = _right_counts(repeats, rule)
+    if not right:
         raise DataError(f"The repeats of {parent.run_id} have no answered question in common.")
-    rights = {name: [is_right(table[name].final, rule) for table in tables] for name in common}
-    counts, runs, total = [sum(rights[name]) for name in common], len(repeats), len(common)
-    scores = [Accuracy(sum(rights[name][place] for name in common), total) for place in range(runs)]
-    rate, bound = statistics.flip_rate(counts, runs), statistics.flip_bound(counts, runs)
-    shares = [score.correct / total for score in scores]
-    original = {row.question.id: is_right(row.final, rule) for row in parent.rows}
+    counts = list(right.values())
+    made = tuple(_repeat(repeat, rule, right) for repeat in repeats)
+    shares = [repeat.ex.correct / repeat.ex.total for repeat in made]
     return Noise(
-        run_id=parent.run_id,
+        **asdict(measured_rate(parent.run_id, counts, runs, Gate().level)),
         benchmark=parent.benchmark,
         revision=parent.revision,
         backbone=parent.backbone,
         pipeline=parent.pipeline,
         rule=rule,
-        repeats=tuple(
-            Repeat(
-                repeat.run_id,
-                repeat.started,
-                score,
-                repeat.cost.calls,
-                repeat.cost.cost_usd,
-                repeat.cost.from_scratch_usd,
-            )
-            for repeat, score in zip(repeats, scores, strict=True)
-        ),
-        questions=total,
-        left_out=tuple(name for name in scored if name not in rights),
+        repeats=made,
+        left_out=tuple(id_ for id_ in repeats[0].scored_rows if id_ not in right),
         ex_mean=mean(shares),
         ex_sd=stdev(shares),
-        expected_sd=sqrt(rate / 2 / total),
-        flip_rate=rate,
-        flip_bound=bound,
-        text_rate=_text_rate([[table[name].outcome.sql for table in tables] for name in common]),
-        pass_k={k: statistics.pass_hat(counts, runs, k) for k in range(1, runs + 1)},
-        majority=Accuracy(sum(2 * count > runs for count in counts), total),
-        always_right=sum(count == runs for count in counts),
-        always_wrong=sum(count == 0 for count in counts),
-        components=statistics.components(counts, runs),
-        provable=tuple(_provable(total, rate, bound)),
-        original=Accuracy(sum(original.get(name, False) for name in common), total),
+        pass_k={k: pass_hat(counts, runs, k) for k in range(1, runs + 1)},
+        always_right=counts.count(runs),
+        always_wrong=counts.count(0),
         warnings=tuple(_warnings(repeats)),
-        unstable=_unstable([[table[name] for table in tables] for name in common], rights),
+        unstable=_unstable(repeats[0], right, runs),
     )
 
 
-def _text_rate(answers: Sequence[Sequence[str | None]]) -> float:
-    pairs = [one != other for answer in answers for one, other in combinations(answer, 2)]
-    return sum(pairs) / len(pairs)
+def measured_rate(run_id: str, counts: Sequence[int], runs: int, level: float) -> MeasuredNoise:
+    """Return the flip rate of questions, given how many of the repeats of a run have each one right."""
+    questions, rate, bound = len(counts), flip_rate(counts, runs), flip_bound(counts, runs)
+    return MeasuredNoise(
+        run_id=run_id,
+        runs=runs,
+        questions=questions,
+        flip_rate=rate,
+        flip_bound=bound,
+        by_rate=provable_by_noise(questions, rate, bound, level),
+        by_mcnemar=provable_by_mcnemar(questions, rate, level),
+    )
 
 
-def _provable(questions: int, rate: float, bound: float) -> Iterator[ProvableLoss]:
-    level = Gate().level
-    yield ProvableLoss(1, level, statistics.provable_by_noise(questions, rate, bound, level), measured=True)
-    yield ProvableLoss(1, level, statistics.provable_loss(questions, rate, 1, level))
-    for runs in REPEATS:
-        yield ProvableLoss(runs, LEVEL, statistics.provable_loss(questions, rate, runs, LEVEL))
+def _right_counts(runs: Sequence[RunRecord], rule: str) -> dict[str, int]:
+    """Return how many runs have each question right, of the questions that all runs answered, by id."""
+    first, *others = [run.answered_rights(rule) for run in runs]
+    return {
+        id_: right + sum(rights[id_] for rights in others)
+        for id_, right in first.items()
+        if all(id_ in rights for rights in others)
+    }
 
 
-def _unstable(
-    rows: Sequence[Sequence[QuestionScore]], rights: Mapping[str, Sequence[bool]]
-) -> tuple[Stability, ...]:
-    unstable = []
-    for repeats in rows:
-        question, right = repeats[0].question, sum(rights[repeats[0].question.id])
-        if 0 < right < len(repeats):
-            texts = len({row.outcome.sql for row in repeats})
-            names = (question.id, question.database_id, question.difficulty, question.text)
-            unstable.append(Stability(*names, right, texts))
-    return tuple(sorted(unstable, key=lambda question: abs(2 * question.right - len(rows[0]))))
+def _repeat(run: RunRecord, rule: str, ids: Collection[str]) -> Repeat:
+    rights = run.rights(rule)
+    ex = Accuracy(sum(rights[id_] for id_ in ids), len(ids))
+    cost = run.cost
+    return Repeat(run.run_id, run.started, ex, cost.calls, cost.cost_usd, cost.from_scratch_usd)
+
+
+def _unstable(run: RunRecord, right: Mapping[str, int], runs: int) -> tuple[Stability, ...]:
+    questions = [run.scored_rows[id_].question for id_, count in right.items() if 0 < count < runs]
+    unstable = [
+        Stability(question.id, question.database_id, question.difficulty, question.text, right[question.id])
+        for question in questions
+    ]
+    return tuple(sorted(unstable, key=lambda question: abs(2 * question.right - runs)))
 
 
 def _warnings(repeats: Sequence[RunRecord]) -> Iterator[str]:
@@ -215,13 +194,6 @@ def _warnings(repeats: Sequence[RunRecord]) -> Iterator[str]:
     engines = dict.fromkeys(repeat.engine for repeat in repeats)
     if len(engines) > 1:
         yield f"The SQL was executed by {shorten(tuple(engines), 3)}: some differences may be due to it."
-    cached = [repeat.run_id for repeat in repeats if repeat.cost.calls == 0 and repeat.cost.cached_calls]
-    kinds = {str(repeat.settings_of("backbone").get("kind")) for repeat in repeats}
-    if cached and kinds != {"offline"}:
-        yield (
-            f"{counted(len(cached), 'repeat')} paid for no call: an earlier attempt of the same repeat had paid "
-            f"({shorten(cached, 3)})."
-        )
 
 
 SUFFIX = ":repeats"
@@ -272,47 +244,8 @@ def read_side(names: str, warehouse: Warehouse) -> tuple[RunRecord, ...]:
     return tuple(warehouse.read_run(run_id) for run_id in run_ids)
 
 
-MIN_MEASURED = 3
-"""Repeats that a measurement needs to be used."""
-_OTHER = (
-    "backbone.epoch",
-    "backbone.prices",
-    "backbone.description",
-    "pipeline.description",
-    "pipeline.source",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredNoise:
-    """A flip rate that was measured on repeats of a run."""
-
-    run_id: str  # of the run that was repeated
-    runs: int  # repeats
-    questions: int  # questions that all of them answered
-    flip_rate: float  # share of the questions whose verdict differs between two repeats
-    flip_bound: float  # its upper bound
-    # by_rate, by_mcnemar: the loss that one run against another proves in most cases, as a share: by this rate, and by
-    # the exact McNemar test
-    by_rate: float
-    by_mcnemar: float
-
-    @property
-    def decides(self) -> bool:
-        """Whether a comparison is judged by this rate, which depends on the measurement alone: it proves more."""
-        return self.by_rate < self.by_mcnemar
-
-    def p_value(self, fixed: int, broken: int) -> float:
-        """Return the p-value of a difference between two runs, if answers flip at the measured rate at most."""
-        return noise_p(fixed, broken, self.questions, self.flip_bound)
-
-
 def measured_noise(
-    current: RunHeader,
-    settings: Mapping[str, Any],
-    runs: Sequence[RunHeader],
-    warehouse: Warehouse,
-    level: float,
+    current: RunRecord, runs: Sequence[RunHeader], warehouse: Warehouse, level: float
 ) -> MeasuredNoise | None:
     """Return the latest measurement that applies to a run, for tests at a level; None where there is none.
 
@@ -327,30 +260,11 @@ def measured_noise(
         if len(repeats) < MIN_MEASURED:
             continue
         read = [warehouse.read_run(repeat.run_id) for repeat in repeats]
-        if _relevant(read[0].settings) != _relevant(settings):
+        if _relevant(read[0].settings) != _relevant(current.settings):
             continue
-        rule = current.rule
-        tables = [stored.answered_rights(rule) for stored in read]
-        common = [name for name in tables[0] if all(name in table for table in tables)]
-        if common:
-            return measured_rate(
-                parent, [sum(table[name] for table in tables) for name in common], len(read), level
-            )
+        if right := _right_counts(read, current.rule):
+            return measured_rate(parent, list(right.values()), len(read), level)
     return None
-
-
-def measured_rate(run_id: str, counts: Sequence[int], runs: int, level: float) -> MeasuredNoise:
-    """Return the flip rate of questions, given how many of the repeats of a run have each one right."""
-    questions, rate, bound = len(counts), flip_rate(counts, runs), flip_bound(counts, runs)
-    return MeasuredNoise(
-        run_id=run_id,
-        runs=runs,
-        questions=questions,
-        flip_rate=rate,
-        flip_bound=bound,
-        by_rate=provable_by_noise(questions, rate, bound, level),
-        by_mcnemar=provable_loss(questions, rate, 1, level),
-    )
 
 
 def _relevant(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Repeated runs: tests of B against A where either was run several times, and how much identical runs differ.
 
-Questions are clusters. Flip rate, variance components, pass^k and what a comparison can prove beside the noise are
-computed from the number of right answers of each question in k identical runs.
+Questions are clusters. Flip rate, pass^k and what a comparison can prove beside the noise are computed from the number
+of right answers of each question in k identical runs.
 """
 
 from collections import Counter
@@ -137,25 +137,6 @@ def noninferiority_of_repeated(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Components:
-    """Variance of single verdicts (1 right, 0 wrong), and what it consists of.
-
-    The estimator is that of the one-way random-effects analysis of variance with questions as groups (Searle, Casella
-    and McCulloch, Variance Components, 1992, section 3.6): the mean square within questions is the model's variance,
-    and the questions' variance is (mean square between - mean square within) / k, at least 0.
-    """
-
-    model: float  # between identical runs on the same question
-    questions: float  # between questions
-
-    @property
-    def model_share(self) -> float | None:
-        """The model's share of the variance; None where all verdicts are equal."""
-        whole = self.model + self.questions
-        return self.model / whole if whole else None
-
-
 def flip_rate(counts: Sequence[int], runs: int) -> float:
     """Return the share of questions whose verdict differs between two of the identical runs, over all pairs of runs.
 
@@ -163,16 +144,6 @@ def flip_rate(counts: Sequence[int], runs: int) -> float:
     0.3333333333333333
     """
     return sum(2 * right * (runs - right) for right in counts) / (runs * (runs - 1) * len(counts))
-
-
-def components(counts: Sequence[int], runs: int) -> Components:
-    """Return the variance components of the verdicts; the questions' is 0 for a single question."""
-    model, questions = flip_rate(counts, runs) / 2, len(counts)
-    mean = sum(counts) / (questions * runs)
-    if questions < 2:
-        return Components(model, 0.0)
-    between = sum((right / runs - mean) ** 2 for right in counts) / (questions - 1)
-    return Components(model, max(0.0, between - model / runs))
 
 
 def pass_hat(counts: Sequence[int], runs: int, k: int) -> float:
@@ -257,21 +228,3 @@ def provable_by_mcnemar(questions: int, rate: float, level: float) -> float:
         if binom.pmf(flips, questions - lost, rate) @ binom.cdf(most_fixed, flips, 0.5) >= POWER:
             return lost / questions
     return 1.0
-
-
-def provable_loss(questions: int, rate: float, runs: int, level: float) -> float:
-    """Return the loss that a comparison of runs with as many runs proves in `POWER` of the cases, as a share.
-
-    The loss is of questions that were always right and are always wrong. Of single runs the test is the exact McNemar
-    test. Of several it is that of `sign_flip_p`, in its normal approximation: a loss of x questions has the statistic
-    x / sqrt(n f / runs + x), where f is the flip rate (`rate`) of n questions. At least as many questions must be lost
-    as the exact test needs. `level` is that of the two-sided test.
-    """
-    if runs == 1:
-        return provable_by_mcnemar(questions, rate, level)
-    noise = questions * rate / runs
-    critical, hidden = NormalDist().inv_cdf(1 - level / 2), NormalDist().inv_cdf(POWER) * sqrt(noise)
-    lost = float(next(count for count in range(1, 1_000) if 2 * 0.5**count < level))
-    while lost < questions and lost - critical * sqrt(noise + lost) < hidden:
-        lost += 0.25
-    return min(1.0, lost / questions)

@@ -88,7 +88,7 @@ def measure(text_rate: float, nights: int, repeats: int) -> None:
         found = crosscheck("evaluate", *words)["noise"]
         assert isinstance(found, dict)
         print(
-            f"SQL texts that change: {100 * found['text_rate']:.1f} %, verdicts that flip: "
+            f"SQL texts that change: {100 * text_rate:.1f} %, verdicts that flip: "
             f"{100 * found['flip_rate']:.2f} % (at most {100 * found['flip_bound']:.2f} %), {repeats} repeats"
         )
         os.environ.update(local_settings(home))

@@ -1,4 +1,4 @@
-"""The figures of identical runs, beside scipy's analysis of variance, all subsets, and simulated runs."""
+"""The figures of identical runs, beside all subsets and simulated runs."""
 
 from collections import Counter
 from itertools import combinations
@@ -7,20 +7,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import f_oneway, skellam
+from scipy.stats import skellam
 
 from tasks.scoring.repeated import (
     POWER,
     UNCERTAINTY,
-    components,
     flip_bound,
     flip_rate,
     least_difference,
     noise_p,
     pass_hat,
+    provable_by_mcnemar,
     provable_by_noise,
-    provable_loss,
-    sign_flip_p,
 )
 from tasks.scoring.significance import mcnemar
 
@@ -34,20 +32,6 @@ def test_the_flip_rate_is_the_share_over_all_pairs_of_runs(verdicts: list[list[b
     runs = len(verdicts[0])
     flips = [one != other for each in verdicts for one, other in combinations(each, 2)]
     assert flip_rate(list(map(sum, verdicts)), runs) == pytest.approx(sum(flips) / len(flips))
-
-
-@given(VERDICTS)
-def test_the_components_are_those_of_the_analysis_of_variance(verdicts: list[list[bool]]) -> None:
-    runs = len(verdicts[0])
-    found = components(list(map(sum, verdicts)), runs)
-    within = float(np.mean([np.var(each, ddof=1) for each in verdicts]))
-    between = float(runs * np.var([np.mean(each) for each in verdicts], ddof=1))
-    assert found.model == pytest.approx(within)
-    assert found.questions == pytest.approx(max(0.0, (between - within) / runs))
-    if within and between:
-        assert between / within == pytest.approx(f_oneway(*np.array(verdicts, dtype=float)).statistic)
-    share = found.model_share
-    assert share is None or 0 <= share <= 1
 
 
 @given(VERDICTS, st.data())
@@ -117,26 +101,12 @@ def test_where_answers_never_flip_a_small_loss_is_proven_that_mcnemar_does_not_p
     assert lost == 6 and noise_p(0, 6, 113, bound) < 0.01 < mcnemar(0, 6)
 
 
-@pytest.mark.parametrize("runs", [1, 2, 5])
-def test_a_provable_loss_is_proven_in_most_simulated_comparisons(runs: int) -> None:
-    random, questions = np.random.default_rng(3), 1000
-    rates = np.where(np.arange(questions) < 120, 0.5, 1.0)
-    loss = provable_loss(questions, 0.06, runs, 0.05)
-    changed = rates.copy()
-    changed[-round(loss * questions) :] = 0.0
-    proven = 0
-    for _ in range(200):
-        differences = random.binomial(runs, changed) - random.binomial(runs, rates)
-        proven += sign_flip_p(list(map(int, differences))) < 0.05
-    assert 0.70 <= proven / 200 <= 0.92
-
-
 @pytest.mark.parametrize(("questions", "rate"), [(129, 0.0744), (113, 0.04), (500, 0.05), (40, 0.0)])
 @pytest.mark.parametrize("level", [0.05, 0.01])
 def test_a_loss_between_single_runs_is_the_smallest_that_mcnemars_test_proves_in_80_of_100_cases(
     questions: int, rate: float, level: float
 ) -> None:
-    lost = round(provable_loss(questions, rate, 1, level) * questions)
+    lost = round(provable_by_mcnemar(questions, rate, level) * questions)
 
     def power(lost: int) -> float:
         random = np.random.default_rng(5)
