@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from flows.evaluate.preparation import Preparation, check_budget, check_candidates
@@ -12,12 +12,10 @@ from flows.runtime.folders import Folders
 from tasks.backbone.kind import check_backbone, kind_of
 from tasks.backbone.pricing import Budget
 from tasks.core.errors import BackboneError, ConfigurationError, DataError, ExitCode
-from tasks.core.outcome import StageRecord
 from tasks.core.wording import counted
 from tasks.results.noise import MIN_REPEATS, Noise, measure, repeated_run, repeats_of
 from tasks.results.run_record import NOISE, REPEAT, JsonDocument, RunHeader, RunRecord, at
 from tasks.results.warehouse.runs import Warehouse
-from tasks.scoring.cost import Cost, total_cost
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home
 
@@ -39,7 +37,6 @@ class NoisePlan:
     settings: EvaluationSettings = field(repr=False)
     wanted: int  # number of repeats
     done: tuple[RunHeader, ...]  # repeats that are whole, of any number
-    estimate: Cost  # expected cost of one repeat: that of the run with an empty reply cache
 
     @property
     def missing(self) -> tuple[int, ...]:
@@ -49,12 +46,11 @@ class NoisePlan:
 
     @property
     def expected(self) -> RepeatsEstimate:
-        """What the missing repeats are expected to take."""
-        repeats = len(self.missing)
-        usd = 0.0 if Cell(self.settings).free or not repeats else self.estimate.from_scratch_usd
-        return RepeatsEstimate(
-            repeats, (self.estimate.calls or 0) * repeats, None if usd is None else usd * repeats
-        )
+        """What the missing repeats are expected to take: each what the run takes with an empty reply cache."""
+        repeats, cost = len(self.missing), self.parent.cost
+        usd = 0.0 if Cell(self.settings).free or not repeats else cost.from_scratch_usd
+        calls = ((cost.calls or 0) + (cost.cached_calls or 0)) * repeats
+        return RepeatsEstimate(repeats, calls, None if usd is None else usd * repeats)
 
     def cell(self, number: int, labels: Mapping[str, str]) -> Cell:
         """Return a repeat: the run's settings, with an epoch of its own, so that all replies are new."""
@@ -97,19 +93,7 @@ def plan_noise(
     check_backbone(settings.backbone)
     check_candidates(settings)
     check_budget([settings], budget_usd)
-    return NoisePlan(parent, settings, wanted, repeats_of(header.run_id, runs), _from_scratch(parent))
-
-
-def _from_scratch(parent: RunRecord) -> Cost:
-    """Return what the run would cost with an empty reply cache."""
-
-    def uncached(record: StageRecord) -> StageRecord:
-        calls = (replace(call, cached=False, cost_usd=call.uncached_cost_usd) for call in record.calls)
-        return replace(record, restored=False, calls=tuple(calls))
-
-    records = [uncached(record) for row in parent.rows for record in row.outcome.stages]
-    calls = {call.request for record in records for call in record.calls}
-    return replace(total_cost(records), calls=len(calls))
+    return NoisePlan(parent, settings, wanted, repeats_of(header.run_id, runs))
 
 
 @dataclass(frozen=True)

@@ -43,9 +43,8 @@ class MeasuredNoise:
     run_id: str  # of the run that was repeated
     runs: int  # repeats
     questions: int  # questions that all of them answered, or failed for a reason that no re-run corrects
-    flip_rate: (
-        float  # share of the questions whose verdict differs between two repeats, over all pairs of repeats
-    )
+    # share of the questions whose verdict differs between two repeats, over all pairs of repeats
+    flip_rate: float
     flip_bound: float  # its upper bound, wrong in one of 1,000 cases
     # by_rate, by_mcnemar: the loss that one run against another proves in most cases, as a share: by this rate, and by
     # the exact McNemar test
