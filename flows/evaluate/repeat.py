@@ -122,6 +122,7 @@ def inputs_of(preparation: Preparation, tags: Mapping[str, str]) -> str:
         or any(benchmark.suite_paths(name) for name in preparation.databases)
     ):
         return ""
+    used = {question.database_id for question in preparation.questions}
     golds: dict[str, Any] = {
         name: getattr(benchmark, name) for name in ("gold", "written_gold", "further_gold")
     }
@@ -135,7 +136,7 @@ def inputs_of(preparation: Preparation, tags: Mapping[str, str]) -> str:
                 name: (database.digest, database.schema.digest) for name, database in databases.items()
             },
             "missing": benchmark.missing,
-            "schemas": {name: schema.digest for name, schema in benchmark.schemas.items()},
+            "schemas": {name: schema.digest for name, schema in benchmark.schemas.items() if name in used},
             "keys": {key.name: key.sha256 for key in benchmark.keys},
             "notes": preparation.notes,
             "tags": dict(tags),
