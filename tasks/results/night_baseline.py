@@ -154,7 +154,7 @@ def compared(
         return replace(entry, not_ranked=why)
     named = baselines.named.get(entry.name)
     entry = replace(entry, decline=_decline(entry.trend, named, gate))
-    baseline = named or previous_run(current, runs, warehouse, baselines.worse, gate)
+    baseline = named or find_baseline(current, runs, warehouse, baselines.worse, gate)
     if baseline is None:
         return entry
     pin = baselines.pins.get(entry.name)
@@ -201,7 +201,7 @@ def _latest(names: tuple[str, str, str], night: str, warehouse: Warehouse) -> Ru
     return None
 
 
-def previous_run(
+def find_baseline(
     current: RunHeader,
     runs: Sequence[RunHeader],
     warehouse: Warehouse,

@@ -10,7 +10,7 @@ from tasks.documents.html import html
 from tasks.pages.comparison import comparison_document
 from tasks.results.build_record import record_of
 from tasks.results.compare import compare
-from tasks.results.night_baseline import named_run, previous_run
+from tasks.results.night_baseline import find_baseline, named_run
 from tasks.results.run_record import RunRecord, json_of
 from tasks.results.warehouse.run_names import find_run
 from tasks.results.warehouse.runs import Warehouse
@@ -119,7 +119,7 @@ def keep(warehouse: Warehouse, runs: Sequence[RunRecord]) -> list[str]:
 
 def baseline_of(warehouse: Warehouse, run_id: str) -> str | None:
     runs = warehouse.runs()
-    found = previous_run(find_run(run_id, runs), runs, warehouse)
+    found = find_baseline(find_run(run_id, runs), runs, warehouse)
     return found and found.run_id
 
 
