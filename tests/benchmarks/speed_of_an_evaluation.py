@@ -283,7 +283,10 @@ def draw(cells: Sequence[Cell], file: Path) -> None:
         places = [place + 0.25 * number for place in range(len(cells))]
         bars = axes.bar(places, [cell.efficiency.get(way, 0.0) for cell in cells], 0.24, label=way)
         axes.bar_label(bars, fmt="%.2f")
-    axes.set_xticks(range(len(cells)), [f"{cell.latency:g} s × {cell.in_flight}" for cell in cells])
+    axes.set_xticks(
+        [place + 0.25 for place in range(len(cells))],
+        [f"{cell.latency:g} s × {cell.in_flight}" for cell in cells],
+    )
     axes.set_title("Efficiency: calls × latency / in flight, over the time taken")
     axes.legend()
     file.parent.mkdir(parents=True, exist_ok=True)
