@@ -73,7 +73,7 @@ class PaperRun:
     @property
     def groups(self) -> dict[str, Sequence[QuestionScore]]:
         """Its scored questions by difficulty, easiest first, and all of them under "total"."""
-        return {**by_grade(self.rows, self.record.rule, self.schemas), TOTAL: self.rows}
+        return {**by_grade(self.rows), TOTAL: self.rows}
 
     def right(self, rows: Sequence[QuestionScore] | None, stage: str | None = None) -> Ratio | None:
         """Return the share of right SQL after a stage, or of the final SQL; a stage not reached is wrong."""

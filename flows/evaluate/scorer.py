@@ -24,6 +24,7 @@ from tasks.scoring.metric import METRICS, QuestionValue, ScoredRun, find_metrics
 from tasks.scoring.metrics.rules import SuiteRun
 from tasks.scoring.report import NO_GOLD, Change, KeyVerdict, QuestionScore, Report, Verdict, is_right
 from tasks.settings.pipeline import CandidateSettings
+from tasks.sql.clauses import hardness
 from tasks.sql.transpiling import Transpiled, transpile
 
 CHANGES: Mapping[str, Change] = {"replace": "replaced", "add": "added", "withdraw": "withdrawn"}
@@ -267,9 +268,17 @@ class Scorer:
         self._add(score)
 
     def _add(self, score: QuestionScore) -> None:
+        score = replace(score, question=self._graded(score))
         self._scores[score.question.id] = score
         if self._record:
             self._record(score)
+
+    def _graded(self, score: QuestionScore) -> Question:
+        """Return the question with a grade: Spider's hardness of its gold under Spider's rule, if it has none."""
+        question, database = score.question, self._scorable.databases.get(score.question.database_id)
+        if question.difficulty or self._headline != "spider" or not (database and score.gold_sql):
+            return question
+        return replace(question, difficulty=hardness(score.gold_sql, database.schema))
 
     @property
     def scores(self) -> tuple[QuestionScore, ...]:

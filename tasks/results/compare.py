@@ -112,7 +112,7 @@ def _compare_two(
         b=sides[1],
         result=_ranked(replace(test, name_a=names[0], name_b=names[1]), why_not, pairs),
         same_sql=sum(pair.same_sql for pair in pairs),
-        by_difficulty=by_difficulty(pairs, hardness="spider" in (rule, a.rule)),
+        by_difficulty=by_difficulty(pairs),
         by_database=by_database(pairs),
         stages=by_stage(pairs, rule),
         metrics=metric_rows(a, b),
@@ -248,12 +248,9 @@ def by_database(pairs: Sequence[Pair]) -> tuple[Contrast, ...]:
     return _adjusted([_contrast(name, groups[name]) for name in sorted(groups)])
 
 
-def by_difficulty(pairs: Sequence[Pair], *, hardness: bool) -> tuple[Contrast, ...]:
-    """Compare the runs on each grade of the questions, easiest first; () where no question has one.
-
-    `hardness`: questions without a grade have Spider's hardness of their gold.
-    """
-    groups = _grouped(pairs, lambda pair: _grade(pair.a, hardness=hardness))
+def by_difficulty(pairs: Sequence[Pair]) -> tuple[Contrast, ...]:
+    """Compare the runs on each grade of the questions, easiest first; () where no question has one."""
+    groups = _grouped(pairs, lambda pair: pair.a.question.difficulty or UNGRADED)
     if set(groups) == {UNGRADED}:
         return ()
     known = [grade for grade in DIFFICULTIES if grade in groups]
@@ -306,21 +303,6 @@ def _grouped(pairs: Sequence[Pair], key: Callable[[Pair], str]) -> dict[str, lis
     for pair in pairs:
         groups[key(pair)].append((pair.right_a, pair.right_b))
     return groups
-
-
-def _grade(row: QuestionScore, *, hardness: bool) -> str:
-    """Return the benchmark's grade; where there is none and `hardness` is set, the hardness of the gold.
-
-    Hardness is worked out without the schema, which the warehouse does not have: it gives every query of Spider's
-    dev split the grade that it has with its schema.
-    """
-    if row.question.difficulty is None and hardness:
-        from tasks.database.dialects import SQLITE
-        from tasks.database.schema import Schema
-        from tasks.sql.clauses import hardness as hardness_of
-
-        return hardness_of(row.gold_sql, Schema(row.question.database_id, (), dialect=SQLITE)) or UNGRADED
-    return row.question.difficulty or UNGRADED
 
 
 def _stage_order(stage: str) -> tuple[int, str]:

@@ -15,7 +15,6 @@ from tasks.scoring.linking import score_links
 from tasks.scoring.report import NO_GOLD, UNGRADED, QuestionScore, Report, StageScore, flips, is_right
 from tasks.scoring.score import Accuracy
 from tasks.scoring.variants import scores as scores_of
-from tasks.sql.clauses import hardness
 
 NO_ANSWER = "no_answer"
 NO_SETTINGS: Mapping[str, Any] = MappingProxyType({})
@@ -33,8 +32,7 @@ def build_report(
 
     Every share is over the scored questions, those whose database is available; a question that failed, or did not get
     as far as a stage, is wrong there. `failures` counts the scored questions without SQL: one whose pipeline reports no
-    failure is counted as "no_answer". Questions without a grade are graded by Spider's hardness of
-    their gold if the headline rule is "spider". There is one score per selected question, in benchmark order.
+    failure is counted as "no_answer". There is one score per selected question, in benchmark order.
     `benchmark` has its settings, as plain JSON: they say which score variants apply.
     """
     scored = [score for score in scores if score.executable]
@@ -44,7 +42,7 @@ def build_report(
     without_gold = [score for score in scores if not score.executable and score.status == NO_GOLD]
     missing = Counter(s.question.database_id for s in scores if not s.executable and s.status != NO_GOLD)
     stage_records = [record for score in scores for record in score.outcome.stages]
-    grades = by_grade(scored, rule, schemas)
+    grades = by_grade(scored)
     by_database: dict[str, list[QuestionScore]] = defaultdict(list)
     for score in scored:
         by_database[score.question.database_id].append(score)
@@ -113,20 +111,11 @@ def stage_names(scored: Sequence[QuestionScore]) -> list[str]:
     return names
 
 
-def by_grade(
-    scored: Sequence[QuestionScore], rule: str, schemas: Mapping[str, Schema]
-) -> dict[str, list[QuestionScore]]:
-    """Group questions by difficulty, easiest first; {} where none has a grade.
-
-    Questions without a grade have Spider's hardness of their gold if the headline rule is "spider".
-    """
+def by_grade(scored: Sequence[QuestionScore]) -> dict[str, list[QuestionScore]]:
+    """Group questions by difficulty, easiest first; {} where none has a grade."""
     groups: dict[str, list[QuestionScore]] = defaultdict(list)
     for score in scored:
-        grade = score.question.difficulty
-        schema = schemas.get(score.question.database_id)
-        if grade is None and rule == "spider" and schema is not None:
-            grade = hardness(score.gold_sql, schema)
-        groups[grade or UNGRADED].append(score)
+        groups[score.question.difficulty or UNGRADED].append(score)
     if set(groups) == {UNGRADED}:
         return {}
     others = (grade for grade in groups if grade != UNGRADED)

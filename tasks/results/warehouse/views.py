@@ -62,7 +62,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         **_QUESTION,
         "position": "place in the benchmark's order, from 0; NULL while the run is not finished",
         "database": "id of its database",
-        "difficulty": "as the benchmark grades it",
+        "difficulty": "as the benchmark grades it; without a grade, under Spider's rule, the hardness of the gold",
         "question": "its text",
         "evidence": "the benchmark's hint",
         "sql": "the final SQL; NULL: no answer",

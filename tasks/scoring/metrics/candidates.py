@@ -281,7 +281,7 @@ def _gain(scores: Sequence[CandidateScore], setup: CandidateSettings) -> dict[st
 
 def _by_difficulty(run: ScoredRun, scores: Mapping[str, CandidateScore], n: int) -> list[dict[str, Any]]:
     rows = []
-    for grade, group in by_grade(run.scored, run.rule, run.schemas).items():
+    for grade, group in by_grade(run.scored).items():
         own = [scores[row.question.id] for row in group]
         shares = {
             "pass@1": sum(score.passed(1) for score in own),

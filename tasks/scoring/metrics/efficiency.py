@@ -61,7 +61,7 @@ def efficiency(run: ScoredRun) -> Measurement | None:
         return score_efficiency(timings, len(rows))
 
     total = score(run.scored)
-    groups = by_grade(run.scored, run.rule, run.schemas).items()
+    groups = by_grade(run.scored).items()
     further: dict[str, Value] = {"ves/measured": total["measured"]}
     for name in SCORES:
         if spread := total[name]:

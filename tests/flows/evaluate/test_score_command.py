@@ -474,6 +474,10 @@ def test_the_golds_of_spider_are_right_as_predictions(shared_data: Path) -> None
     )  # fmt: skip
     assert {ratio["correct"] for ratio in found["scores"].values()} == {972}
     assert found["metrics"]["exact_match"]["correct"] == 972
+    by_hardness = found["metrics"]["exact_match"]["by_hardness"]
+    assert {name: ratio["total"] for name, ratio in found["by_difficulty"].items()} == {
+        name: ratio["total"] for name, ratio in by_hardness.items()
+    }
     assert found["metrics"]["disagreements"] == []
 
 

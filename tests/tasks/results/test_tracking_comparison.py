@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -67,8 +66,7 @@ def test_parts_are_tested_by_themselves_and_adjusted_for_their_number() -> None:
     assert [part.name for part in found.by_database] == ["db0", "db1", "db2", "db3"]
 
 
-def test_questions_without_a_grade_are_graded_by_their_gold_under_spiders_rule() -> None:
-    a, b = two_runs(2, 0, 6)
+def test_questions_without_a_grade_are_compared_by_no_grade() -> None:
     ungraded = [
         run.model_copy(
             update={
@@ -77,12 +75,9 @@ def test_questions_without_a_grade_are_graded_by_their_gold_under_spiders_rule()
                 )
             }
         )
-        for run in (a, b)
+        for run in two_runs(2, 0, 6)
     ]
     assert compare(*ungraded).by_difficulty == ()
-    assert [part.name for part in compare(*ungraded, rule="spider").by_difficulty] == ["easy"]
-    of_spider = [each.model_copy(update={"rule": "spider"}) for each in ungraded]
-    assert [part.name for part in compare(*of_spider, rule="bird").by_difficulty] == ["easy"]
 
 
 def test_runs_on_other_questions_are_compared_on_what_they_share() -> None:
@@ -296,21 +291,6 @@ def test_how_an_answer_fared_is_said_in_words() -> None:
     }
     for words, each in judged.items():
         assert answer_in_words(each, "bird") == words
-
-
-def test_hardness_needs_no_schema_on_spider(shared_data: Path) -> None:
-    """Without a schema, which the warehouse has not, every query of Spider's dev split has the grade it has with it."""
-    from tasks.benchmarks.schemas import read_schemas
-    from tasks.database.schema import Schema
-    from tasks.sql.clauses import hardness
-
-    questions = json.loads((shared_data / "spider" / "dev.json").read_text())
-    schemas = read_schemas(shared_data / "spider" / "tables.json")
-    for each in questions[::5]:
-        name = each["db_id"]
-        assert hardness(each["query"], Schema(name, (), dialect="sqlite")) == hardness(
-            each["query"], schemas[name]
-        )
 
 
 def test_the_winner_is_named_and_its_difference_is_positive() -> None:

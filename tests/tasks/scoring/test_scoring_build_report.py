@@ -198,15 +198,3 @@ def test_the_numbers_of_a_report_add_up(scores: list[QuestionScore]) -> None:
         assert after.fixed is not None
         assert after.broken is not None
         assert after.correct - before.correct == after.fixed - after.broken
-
-
-def test_spider_questions_are_graded_by_the_hardness_of_their_gold() -> None:
-    schema = Schema("shop", (Table("item", (Column("id"), Column("name"))),), dialect="sqlite")
-    scores = [
-        score("0", ALL, gold_sql="SELECT name FROM item WHERE id IN (SELECT id FROM item)"),
-        score("1", "", gold_sql="SELECT name FROM item"),
-        score("2", ALL, gold_sql="SELECT name FROM item"),
-    ]
-    graded = build_report(scores, rule="spider", schemas={"shop": schema})
-    assert list(graded.by_difficulty.items()) == [("easy", Accuracy(1, 2)), ("hard", Accuracy(1, 1))]
-    assert build_report(scores, rule="bird", schemas={"shop": schema}).by_difficulty == {}
