@@ -31,19 +31,19 @@ class Token(NamedTuple):
 _POSTGRESQL = re.compile(
     r"""(?sx)
     (?P<space>[ \t\n\r\f\v]+ | --[^\n\r]*) | (?P<nested>/\*)
-    | (?P<escapes>[eE]'(?:[^'\\]|\\.|'')*') | (?P<refused>[uU]&")
+    | (?P<escapes>[eE]'(?:[^'\\]++|\\.|'')*+') | (?P<refused>[uU]&")
     | (?P<string>'[^']*') | (?P<dollar>\$(?:[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_\x80-\U0010ffff]*)?\$)
-    | (?P<name>"(?:[^"]|"")*")
+    | (?P<name>"(?:[^"]++|"")*+")
     | (?P<word>[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_$\x80-\U0010ffff]*|[0-9]+) | (?P<sign>.)
     """
 )
 _MYSQL = r"""(?sx)
     (?P<space>[\x01-\x20]+ | \#[^\n]* | --(?=[\x01-\x20\x7f]|\Z)[^\n]* | /\*(?![!+]|M!).*?\*/) | (?P<refused>/\*)
-    | (?P<string>'%s') | %s | (?P<name>`(?:[^`]|``)*`)
+    | (?P<string>'%s') | %s | (?P<name>`(?:[^`]++|``)*+`)
     | (?P<word>[A-Za-z0-9_$\x80-\U0010ffff]+) | (?P<sign>.)
     """
-_ESCAPED = r"(?:[^%(mark)s\\]|\\.)*"
-_PLAIN = r"[^%(mark)s]*"
+_ESCAPED = r"(?:[^%(mark)s\\]++|\\.)*+"
+_PLAIN = r"[^%(mark)s]*+"
 _NEST = re.compile(r"/\*|\*/")
 _OPEN = frozenset({"'", '"', "`"})
 
@@ -87,7 +87,7 @@ def mysql_tokens(sql: str, *, escapes: bool, ansi: bool) -> Iterator[Token]:
 @cache
 def _mysql(escapes: bool, ansi: bool) -> re.Pattern[str]:
     inner = _ESCAPED if escapes else _PLAIN
-    double = '(?P<name_>"(?:[^"]|"")*")' if ansi else f'(?P<string_>"{inner % {"mark": chr(34)}}")'
+    double = '(?P<name_>"(?:[^"]++|"")*+")' if ansi else f'(?P<string_>"{inner % {"mark": chr(34)}}")'
     return re.compile(_MYSQL % (inner % {"mark": "'"}, double))
 
 

@@ -39,7 +39,7 @@ MAX_TOKENS = 1_500
 MIN_LIKENESS = 0.3
 """Below this share of common words everything would be marked, which shows nothing."""
 
-_TOKEN = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`|\w+|\s+|.", re.DOTALL)
+_TOKEN = re.compile(r"'(?:[^']++|'')*+'|\"[^\"]*\"|`[^`]*`|\w+|\s+|.", re.DOTALL)
 _KEYWORDS = re.compile(
     "all|and|asc?|between|by|case|cast|cross|desc|distinct|else|end|except|exists|from|full|group|having|in|inner|"
     "intersect|is|join|left|like|limit|natural|not|null|offset|on|or|order|outer|over|partition|recursive|right|"

@@ -73,8 +73,8 @@ def _words(sql: str, dialect: str) -> list[str] | None:
 @cache
 def _gaps(line_comment: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Return what may stand between two tokens, and what may follow the last one."""
-    between = re.compile(f"(?:{_BLANK}|{_BLOCK_COMMENT}|{line_comment}\n)*", re.DOTALL)
-    after = re.compile(f"(?:{_BLANK}|{_BLOCK_COMMENT}|{line_comment}\n)*(?:{line_comment})?", re.DOTALL)
+    between = re.compile(f"(?:{_BLANK}|{_BLOCK_COMMENT}|{line_comment}\n)*+", re.DOTALL)
+    after = re.compile(f"(?:{_BLANK}|{_BLOCK_COMMENT}|{line_comment}\n)*+(?:{line_comment})?", re.DOTALL)
     return between, after
 
 

@@ -113,7 +113,7 @@ def _named_columns(prompt: Prompt) -> list[ColumnName]:
 
 
 def _keywords(prompt: Prompt) -> list[str]:
-    sql = re.sub(r"'(?:[^']|'')*'|`(?:[^`]|``)*`", "", Reader(prompt).query())
+    sql = re.sub(r"'(?:[^']++|'')*+'|`(?:[^`]++|``)*+`", "", Reader(prompt).query())
     return [keyword for keyword in _KEYWORDS if keyword in sql]
 
 
@@ -172,7 +172,7 @@ NOTHING = "SELECT 1"
 """What is run where the reader writes no query."""
 
 _RESULT = re.compile(r"^### Result of (\w+)\n(.*?)(?=^### Result of |\Z)", re.MULTILINE | re.DOTALL)
-_TABLE = re.compile(r"^(`(?:[^`]|``)+`|\"(?:[^\"]|\"\")+\"|[^\s(]+) ?\(", re.MULTILINE)
+_TABLE = re.compile(r"^(`(?:[^`]++|``)++`|\"(?:[^\"]++|\"\")++\"|[^\s(]+) ?\(", re.MULTILINE)
 _PART = re.compile(r"^(Sample values|Foreign keys|Column descriptions):$", re.MULTILINE)
 
 
