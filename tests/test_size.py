@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 889,
-    "flows/cli": 3_531,
+    "flows/cli": 3_536,
     "flows/evaluate": 7_130,
     "flows/matrix": 1_141,
     "flows/pages": 1_359,
@@ -21,11 +21,11 @@ BUDGETS = {
     "flows/runtime": 859,
     "tasks/backbone": 7_774,
     "tasks/benchmarks": 3_810,
-    "tasks/core": 1_298,
+    "tasks/core": 1_361,
     "tasks/database": 5_665,
     "tasks/documents": 1_374,
     "tasks/pages": 2_974,
-    "tasks/results": 6_968,
+    "tasks/results": 6_970,
     "tasks/retrieval": 1_563,
     "tasks/scoring": 5_393,
     "tasks/settings": 2_154,
@@ -33,7 +33,7 @@ BUDGETS = {
     "tasks/stages": 3_347,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 318
+MAX_MODULES = 319
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02

@@ -31,6 +31,7 @@ from click.shell_completion import CompletionItem
 from pydantic import BaseModel, ConfigDict
 
 from flows.runtime.output import emit_json, write_page
+from tasks.core.described import Described, field_docstrings
 from tasks.core.errors import CrosscheckError
 from tasks.settings.base import Metavar as Metavar
 from tasks.settings.evaluation import EvaluationNames, QuestionSelection
@@ -142,10 +143,10 @@ class GroupedCommand(click.Command):
 _number = count()
 
 
-class Command(BaseModel):
+class Command(Described, BaseModel):
     """A command: its fields are its options, and it is called with their values."""
 
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
     grouped: ClassVar[bool] = False
     """Whether its help lists options under headings."""
     number: ClassVar[int]
@@ -176,7 +177,10 @@ class Command(BaseModel):
             for name in vars(base).get("__annotations__", ())
             if name in cls.model_fields
         ]
-        parameters = [_parameter(name, cls.model_fields[name]) for name in dict.fromkeys(names)]
+        described = field_docstrings(EvaluationNames) | field_docstrings(cls)
+        parameters = [
+            _parameter(name, cls.model_fields[name], described.get(name, "")) for name in dict.fromkeys(names)
+        ]
         text, examples, epilog = inspect.cleandoc(cls.__doc__ or "").partition("\n\nExample")
         paragraphs = f"Example{epilog}".split("\n\n") if examples else []
         return (GroupedCommand if cls.grouped else click.Command)(
@@ -188,7 +192,7 @@ class Command(BaseModel):
         )
 
 
-def _parameter(name: str, field: "FieldInfo") -> tuple[bool, click.Parameter]:
+def _parameter(name: str, field: "FieldInfo", description: str) -> tuple[bool, click.Parameter]:
     """Return the option or argument of a field, and whether it comes last."""
     notes = {type(note): note for note in field.metadata}
     kind, several = _kind_of(field.annotation)
@@ -210,7 +214,7 @@ def _parameter(name: str, field: "FieldInfo") -> tuple[bool, click.Parameter]:
         [more.name or f"--{name.replace('_', '-')}", name],
         multiple=several,
         metavar=metavar,
-        help=" ".join((field.description or "").split()),
+        help=" ".join(description.split()),
         show_default=bool(default),
         **attributes | more.attributes,
     )

@@ -81,7 +81,7 @@ class Form(Labels):
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
         """Return the schema of which Prefect's UI makes the form: it cannot show a type that is "or null"."""
-        schema = handler(core_schema)
+        schema = super().__get_pydantic_json_schema__(core_schema, handler)
         resolved = handler.resolve_ref_schema(schema)
         others = [name for name in resolved["properties"] if name not in (*_FIRST, *Labels.model_fields)]
         fields = resolved["properties"]

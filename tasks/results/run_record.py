@@ -23,6 +23,7 @@ from pydantic import (
     TypeAdapter,
 )
 
+from tasks.core.described import Described
 from tasks.core.errors import ExitCode
 from tasks.core.wording import DASH, counted, counts, interval, percent, percent_and_counts, storable
 from tasks.documents.model import Table
@@ -83,10 +84,10 @@ class Tracked:
     problem: str = ""
 
 
-class RunHeader(BaseModel):
+class RunHeader(Described, BaseModel):
     """A run in a list of runs. What is known only at its end is null before."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     run_id: str
     """Crosscheck's id of the run."""

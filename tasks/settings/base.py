@@ -4,6 +4,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
 
+from tasks.core.described import Described
 from tasks.core.errors import ConfigurationError
 from tasks.core.wording import sentence, storable
 
@@ -12,7 +13,7 @@ class Metavar(str):
     """What the help of a command writes for the value of a field, as an annotation of its type."""
 
 
-class Settings(BaseModel):
+class Settings(Described, BaseModel):
     """Strict and frozen: an unknown key is an error, a value of another type is an error (`k: "3"` is not 3).
 
     Docstrings under the fields become the descriptions of the form in Prefect's UI.
@@ -23,7 +24,6 @@ class Settings(BaseModel):
         frozen=True,
         strict=True,
         allow_inf_nan=False,
-        use_attribute_docstrings=True,
         protected_namespaces=(),
     )
 

@@ -96,11 +96,12 @@ def _print(text: str) -> None:
 
 def _record_fields() -> str:
     """Return the fields of a run's record with their meaning, from the record itself."""
+    from tasks.core.described import field_docstrings
     from tasks.results.run_record import RunHeader, RunRecord
 
     def lines(names: list[str]) -> str:
-        fields = RunRecord.model_fields
-        rows = (f"| `{name}` | {' '.join((fields[name].description or '').split())} |" for name in names)
+        descriptions = field_docstrings(RunRecord)
+        rows = (f"| `{name}` | {' '.join(descriptions[name].split())} |" for name in names)
         return "\n".join(("| field | meaning |", "|--|--|", *rows))
 
     header = list(RunHeader.model_fields)

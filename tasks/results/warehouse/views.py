@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import PlainSerializer
 
+from tasks.core.described import field_docstrings
 from tasks.core.errors import ConfigurationError, DataError
 from tasks.results.run_record import RunHeader
 from tasks.results.warehouse.tables import WarehouseFile, columns_of, create_tables
@@ -34,7 +35,7 @@ _VERDICT = {
 
 MEANINGS: Mapping[str, Mapping[str, str]] = {
     "runs": {
-        **{name: str(field.description) for name, field in RunHeader.model_fields.items()},
+        **field_docstrings(RunHeader),
         "calls": "model calls that this run paid for; NULL: unknown, predictions made elsewhere",
         "cached_calls": "model calls that the reply cache answered, or an earlier run; NULL: unknown",
         "cost_usd": "US dollars of the paid calls; NULL: unknown, for one without a price too",

@@ -11,6 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tasks.core.described import field_docstrings
 from tasks.core.errors import ConfigurationError
 from tasks.settings.base import Settings
 from tasks.settings.evaluation import EvaluationSettings
@@ -378,7 +379,7 @@ def test_every_model_is_strict_and_frozen_and_explains_its_fields(model: type[Se
     unexplained = {
         name
         for name, field in model.model_fields.items()
-        if not field.description and not isinstance(field.default, Settings)
+        if name not in field_docstrings(model) and not isinstance(field.default, Settings)
     }
     assert unexplained <= by_their_name
 
