@@ -19,7 +19,7 @@ BUDGETS = {
     "flows/pipelines": 946,
     "flows/prefect": 2_659,
     "flows/runtime": 859,
-    "tasks/backbone": 7_774,
+    "tasks/backbone": 7_778,
     "tasks/benchmarks": 3_810,
     "tasks/core": 1_361,
     "tasks/database": 5_665,
