@@ -17,7 +17,7 @@ BUDGETS = {
     "flows/matrix": 1_141,
     "flows/pages": 1_359,
     "flows/pipelines": 946,
-    "flows/prefect": 2_659,
+    "flows/prefect": 2_665,
     "flows/runtime": 859,
     "tasks/backbone": 7_778,
     "tasks/benchmarks": 3_810,

@@ -1,6 +1,7 @@
 """Prefect's server, MLflow's server and a worker on the working folder's stores: started in order, restarted, ended."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -63,6 +64,7 @@ class Service:
     def update(self, report: Callable[[str], None]) -> bool:
         """Start the process, or start it again if it has ended; return whether it is healthy."""
         elapsed = time.monotonic() - self.changed_at
+        self._shorten_log()
         if self.process is None:
             if elapsed >= RESTART_DELAY_S and (self.after is None or self.after.healthy):
                 self._start()
@@ -79,11 +81,15 @@ class Service:
             self.process.stdin.close()
             self.process.wait()
 
+    def _shorten_log(self) -> None:
+        """Copy a log that is too large to `.log.1`, and empty it: the process goes on appending to it."""
+        with suppress(OSError):  # no log yet, or a full disk
+            if self.log.stat().st_size > MAX_LOG_BYTES:
+                shutil.copyfile(self.log, self.log.with_suffix(".log.1"))
+                os.truncate(self.log, 0)
+
     def _start(self) -> None:
-        """Start the process; a log that is too large replaces the one that was renamed before."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        if self.log.exists() and self.log.stat().st_size > MAX_LOG_BYTES:
-            self.log.replace(self.log.with_suffix(".log.1"))
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(  # noqa: S603 - this project's module around this project's command
                 [*_PYTHON, "flows.prefect.process_tree", *self.command],

@@ -142,13 +142,33 @@ def test_nothing_outlives_a_process_tree_not_even_an_orphan_with_a_session_of_it
     assert gone(pid)
 
 
-def test_a_log_that_has_grown_large_is_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_grows_large_is_emptied_while_the_service_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flows.prefect.up.MAX_LOG_BYTES", 10_000)
+    script = (
+        "import itertools, time\nfor n in itertools.count():\n    print(n, flush=True); time.sleep(0.0005)"
+    )
+    thing, earlier = service(tmp_path, script), tmp_path / "thing.log.1"
+    thing.log.write_text("of an earlier start\n" * 1000)
+    with stopping([thing]):
+        update_until(lambda: earlier.exists() and "earlier start" in earlier.read_text(), thing)
+        update_until(lambda: "earlier start" not in earlier.read_text(), thing)
+        process = thing.process
+        assert process is not None and process.poll() is None
+        size = thing.log.stat().st_size
+        update_until(lambda: thing.log.stat().st_size != size, thing)
+    assert "\0" not in thing.log.read_text()
+
+
+def test_a_log_that_cannot_be_copied_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flows.prefect.up.MAX_LOG_BYTES", 10)
     thing = service(tmp_path, "import time; time.sleep(3600)")
     thing.log.write_text("old and long enough")
+    (tmp_path / "thing.log.1").mkdir()
     with stopping([thing]):
         update_until(lambda: thing.healthy, thing)
-    assert (tmp_path / "thing.log.1").read_text() == "old and long enough"
+    assert thing.log.read_text() == "old and long enough"
 
 
 def test_under_nohup_a_closing_terminal_stops_nothing() -> None:
