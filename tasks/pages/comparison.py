@@ -7,7 +7,6 @@ from tasks.documents.charts import Intervals, TwoSided
 from tasks.documents.model import (
     AnswerBlock,
     Block,
-    Bullets,
     Card,
     Cards,
     Code,
@@ -28,7 +27,7 @@ from tasks.documents.model import (
     reading,
 )
 from tasks.documents.text import folded
-from tasks.pages.repeats import SEVERAL_RUNS_TEST, repeated_blocks
+from tasks.pages.repeats import SEVERAL_RUNS_TEST, cautions, repeated_blocks
 from tasks.pages.scores import (
     AXIS,
     RANGE,
@@ -80,18 +79,15 @@ def settings_table(changes: Sequence[SettingChange], names: tuple[str, str]) -> 
 def question_item(
     flip: Flip, names: tuple[str, str], by: str = "", *, fold: bool = False, gold: bool = True
 ) -> QuestionItem:
-    """Return a flipped question with both answers and the gold.
+    """Return a flipped question with both answers and the gold, which a page may `fold`.
 
-    Args:
-        flip: the question.
-        names: of the two runs.
-        by: end of the badge, which begins with what happened.
-        fold: whether a page shows the gold only on demand.
-        gold: whether the gold is shown.
+    `names` are those of the runs; `by` is the end of the badge, which begins with what happened.
     """
 
-    def answer(name: str, tone: Tone, own: Answered, other: Answered) -> AnswerBlock:
-        return AnswerBlock((Span(name, tone, "letter"), f" {own.in_words}"), own.sql, other.sql, own.stages)
+    def answer(name: str, tone: Tone, own: Answered, compared: Answered) -> AnswerBlock:
+        return AnswerBlock(
+            (Span(name, tone, "letter"), f" {own.in_words}"), own.sql, compared.sql, own.stages
+        )
 
     return QuestionItem(
         flip.question_id,
@@ -229,7 +225,7 @@ def _figures(comparison: Comparison, result: PairedTest) -> Iterator[Figure]:
 _TEXT: tuple[Medium, ...] = ("terminal", "markdown")
 
 
-def comparison_document(comparison: Comparison, shown: int | None = None) -> Document:
+def comparison_document(comparison: Comparison, first: int | None = None) -> Document:
     """Return the document; a terminal shows the first questions that differ, None for all."""
     result = comparison.result
     names = f"{comparison.a.name} (A) against {comparison.b.name} (B)"
@@ -240,7 +236,7 @@ def comparison_document(comparison: Comparison, shown: int | None = None) -> Doc
         heading += f" · {counted(result.runs_a, 'run')} of A, {result.runs_b} of B"
     return Document(
         result.headline,
-        tuple(_blocks(comparison, shown)),
+        tuple(_blocks(comparison, first)),
         (
             Span("Crosscheck · ", "quiet"),
             Span(comparison.benchmark, "strong"),
@@ -269,24 +265,20 @@ def _explanation(comparison: Comparison) -> Iterator[Sentence]:
     yield Sentence(("Question file sha256 ", Span(comparison.question_sha256, "code"), f"; {engines}."))
 
 
-def _blocks(comparison: Comparison, shown: int | None) -> Iterator[Block]:
+def _blocks(comparison: Comparison, first: int | None) -> Iterator[Block]:
     gate = tuple(_gate(comparison))
     yield Only(("page",), gate)
     result = comparison.result
     if isinstance(result, RepeatedTest):
         if comparison.warnings:
-            yield _notes(comparison.warnings)
-        yield from repeated_blocks(comparison, result, shown)
+            yield cautions(comparison.warnings)
+        yield from repeated_blocks(comparison, result, first)
     else:
-        yield from _paired_blocks(comparison, result, shown)
+        yield from _paired_blocks(comparison, result, first)
     yield Only(_TEXT, gate)  # last, since the log of a CI job is read from its end
 
 
-def _notes(sentences: tuple[str, ...]) -> Section:
-    return Section("Before you trust these numbers", (Bullets(sentences, "warning"),), notes=True)
-
-
-def _paired_blocks(comparison: Comparison, result: PairedTest, shown: int | None) -> Iterator[Block]:
+def _paired_blocks(comparison: Comparison, result: PairedTest, first: int | None) -> Iterator[Block]:
     same_sql = f"{comparison.same_sql:,} answered with the same SQL"
     ways = (
         f"{result.both_right:,} right in both · {len(result.fixed):,} fixed by B · {len(result.broken):,} broken "
@@ -305,8 +297,8 @@ def _paired_blocks(comparison: Comparison, result: PairedTest, shown: int | None
     for variant in comparison.variants.values():
         yield from _variant_sentences(variant)
     if notes := (*comparison.left_out, *comparison.warnings):
-        yield _notes(notes)
-    flipped = _flipped(comparison, shown)
+        yield cautions(notes)
+    flipped = _flipped(comparison, first)
     yield Only(("page",), (flipped,))
     yield from _tables(comparison, result)
     if comparison.flips:
@@ -354,11 +346,11 @@ def _tables(comparison: Comparison, result: PairedTest) -> Iterator[Block]:
         yield Sentence(f"Metrics: {counted(len(comparison.metrics), 'value')} equal in both", "note")
 
 
-def _flipped(comparison: Comparison, shown: int | None) -> Section:
+def _flipped(comparison: Comparison, first: int | None) -> Section:
     questions = Questions(
         tuple(question_item(flip, ("A", "B"), " by B") for flip in comparison.flips),
         FLIP_FILTERS,
-        shown,
+        first,
         " flipped questions; --all prints the others, --html writes a page to search in",
         "Highlighted: differences between the two queries.",
     )

@@ -52,8 +52,9 @@ def facts(night: Night) -> Iterator[tuple[str, str]]:
     yield "matrix", _matrix(night)
     if files := _files(night):
         yield "files", files
-    if chosen := _chosen(night):
-        yield "questions", chosen
+    questions, limit = night.matrix.get("questions"), night.matrix.get("limit")
+    if chosen := [*([str(questions)] if questions else []), *([f"the first {limit:,}"] if limit else [])]:
+        yield "questions", ", ".join(chosen)
     if overrides := night.matrix.get("overrides"):
         yield "settings changed", ", ".join(map(str, overrides))
     yield "answers", "new replies were requested" if night.new_replies else "cached replies were reused"
@@ -232,12 +233,6 @@ def _files(night: Night) -> str:
     return ", ".join(name for name in named if "/" in name)
 
 
-def _chosen(night: Night) -> str:
-    wanted, limit = night.matrix.get("questions"), night.matrix.get("limit")
-    parts = [*([str(wanted)] if wanted else []), *([f"the first {limit:,}"] if limit else [])]
-    return ", ".join(parts)
-
-
 def earlier(night: Night) -> str:
     """Say what earlier attempts of a nightly run paid; "" if there were none."""
     if night.earlier.usd == 0:
@@ -343,7 +338,7 @@ def _blocks(detail: Detail) -> Iterator[Block]:
     about: tuple[Inline, ...] = tuple(
         (warning, Span(" (A: baseline, B: this run)", "quiet")) for warning in warnings
     )
-    yield Bullets((*(Span(each, "strong") for each in entry.degradation), *entry.notes, *about))
+    yield Bullets((*(Span(sentence, "strong") for sentence in entry.degradation), *entry.notes, *about))
     yield Columns(tuple(_panels(detail)))
     if detail.retryable:
         yield _retryable(detail)
@@ -373,8 +368,8 @@ def _panels(detail: Detail) -> Iterator[Block]:
                 counts(stage.now),
                 *(
                     _change(
-                        _count(getattr(stage.before, flip, None)),
-                        _count(getattr(stage.now, flip, None)),
+                        number(getattr(stage.before, flip, None), missing=DASH),
+                        number(getattr(stage.now, flip, None), missing=DASH),
                         both,
                     )
                     for flip in ("fixed", "broken")
@@ -391,7 +386,7 @@ def _panels(detail: Detail) -> Iterator[Block]:
         causes = tuple(
             (
                 cause.name.replace("_", " "),
-                _change(_count(cause.before), f"{cause.now:,}", cause.before is not None),
+                _change(number(cause.before), number(cause.now), cause.before is not None),
                 signed(cause.now - cause.before) if cause.before not in (None, cause.now) else "",
             )
             for cause in detail.causes
@@ -408,20 +403,16 @@ def _change(before: str, now: str, both: bool) -> Inline:
     return (Span(f"{before} → ", "quiet"), now) if both else now
 
 
-def _count(value: int | None) -> str:
-    return DASH if value is None else f"{value:,}"
-
-
 def _trend_chart(entry: NightEntry) -> Lines:
     trend, shapes = entry.trend, []
-    for place, past in enumerate(trend, 1):
-        last = place == len(trend)
+    for past in trend:
+        last = past is trend[-1]
         shape = kind(entry) if last else "before" if past.run_id == entry.baseline else "past"
         low, high = (100 * end for end in past.ex.interval or (0.0, 1.0))
         tip = f"{past.started:%Y-%m-%d %H:%M} UTC: {percent(past.ex)}, {counts(past.ex)}"
         value = 100 * (past.ex.ex or 0.0)
         shapes.append(LinePoint(past.started.timestamp(), value, low, high, shape, tip, emphasised=last))
-    level = next((each for each in shapes if each.kind == "before"), None)
+    level = next((point for point in shapes if point.kind == "before"), None)
     dense = len(trend) > DENSE
     parts = 6 if dense else 1
     first, whole = trend[0].started, trend[-1].started - trend[0].started

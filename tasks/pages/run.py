@@ -43,16 +43,16 @@ def problems(record: RunRecord) -> tuple[Sentence, ...]:
 def _failures(record: RunRecord) -> Iterator[Sentence]:
     if record.fatal:
         yield Sentence(f"The run ended early: {record.fatal}", "error")
-    ids = [str(each) for each in record.metrics.get("unanswered") or ()]
+    ids = [str(id_) for id_ in record.metrics.get("unanswered") or ()]
     for kind, count in record.failures.items():
         have, are = ("has", "counts") if count == 1 else ("have", "count")
         message = record.failure_messages.get(kind, "").rstrip(".")
-        place = " (more in crosscheck.log in the working folder)" if kind == "internal_error" else ""
+        log = " (more in crosscheck.log in the working folder)" if kind == "internal_error" else ""
         # of several kinds, which question failed in which way is not in the record: `show --unanswered` lists it
         which = f" ({shorten(ids, MAX_IDS)})" if len(ids) == count else ""
         yield Sentence(
             f"{count:,} of {counted(record.scored or 0, 'question')} {have} no answer ({kind}) and {are} as wrong"
-            f"{f': {message}{place}' if message else ''}{which}.",
+            f"{f': {message}{log}' if message else ''}{which}.",
             "error",
         )
     if record.retryable:
@@ -154,8 +154,8 @@ def _problems(record: RunRecord) -> Iterator[Block]:
     """Yield what is wrong, then what else a reader must know; all of it is in the full document."""
     wrong = problems(record)
     blocks = [*wrong, *(Sentence(f"· {note}") for note in record.notes)]
-    for place, block in enumerate(blocks[:MAX_SENTENCES]):
-        yield Sentence(_cut(plain(block.text), TWO_LINES if place else FOUR_LINES), block.level)
+    for position, block in enumerate(blocks[:MAX_SENTENCES]):
+        yield Sentence(_cut(plain(block.text), TWO_LINES if position else FOUR_LINES), block.level)
     if rest := and_more(blocks, MAX_SENTENCES, noun="remark"):
         yield Sentence(f"· {rest}", "note")
     if not wrong and record.scored:
@@ -169,7 +169,7 @@ def _waterfall(record: RunRecord) -> Iterator[Block]:
     if len(record.stages) < 2:
         return
     # successive stages that neither fixed nor broke a question are one group, any other stage is one of its own
-    grouped = groupby(enumerate(record.stages), lambda each: None if _unchanged(each[1]) else each[0])
+    grouped = groupby(enumerate(record.stages), lambda pair: None if _unchanged(pair[1]) else pair[0])
     groups = [[stage for _, stage in group] for _, group in grouped]
     if len(groups) > MAX_ROWS:
         left_out = [stage for group in groups[MAX_ROWS - 1 : -1] for stage in group]
@@ -275,15 +275,10 @@ def run_document(
     seconds: float | None = None,
     brief: bool = False,
 ) -> Document:
-    """Return the document of a run.
+    """Return the document of a run, or only its first screen (`brief`).
 
-    Args:
-        record: the run.
-        compared: the comparison of the previous run (A) with this one (B); None: there is none.
-        tables: further tables, which its metrics made.
-        more: further blocks at the end: where it is shown, and what to do next.
-        seconds: how long the command took; None: it did not make the run.
-        brief: whether it is the first screen only.
+    `compared` is the comparison of the previous run (A) with this one (B), `tables` are further ones that its metrics
+    made, `more` are blocks at the end, and `seconds` is how long the command took that made the run.
     """
     blocks = (
         _first_screen(record, compared, seconds) if brief else _details(record, compared, tables, seconds)

@@ -79,7 +79,7 @@ class RunView:
     def causes(self) -> dict[str, int]:
         """Wrong questions by cause, most frequent first; one question may have several."""
         causes = self.record.metrics.get("errors") or {}
-        return {name: count for name, count in sorted(causes.items(), key=lambda each: -each[1]) if count}
+        return {name: count for name, count in sorted(causes.items(), key=lambda cause: -cause[1]) if count}
 
 
 def causes_of(view: RunView, row: QuestionScore) -> tuple[str, ...]:
@@ -115,7 +115,7 @@ def shared_sections(questions: Any) -> dict[str, int]:
         for part in _SECTION.split(message["content"])
     )
     shared = (part for part, times in count.items() if times > 1 and len(part) > 40)
-    return {part: place for place, part in enumerate(shared)}
+    return {part: position for position, part in enumerate(shared)}
 
 
 def with_sections(question: dict[str, Any], shared: dict[str, int]) -> dict[str, Any]:
@@ -135,8 +135,8 @@ def _visible(value: Any) -> Any:
     if isinstance(value, str):
         return visible(value)
     if isinstance(value, dict):
-        return {key: _visible(each) for key, each in value.items()}
-    return [_visible(each) for each in value] if isinstance(value, list | tuple) else value
+        return {key: _visible(item) for key, item in value.items()}
+    return [_visible(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 MAX_QUESTIONS = 2_000
@@ -177,7 +177,7 @@ def run_page(view: RunView, questions: Sequence[dict[str, Any]] = (), links: Lin
     record, links = view.record, links or Links()
     tables = tuple(run_tables(record))
     wide = tuple(table for table in tables if isinstance(table, Table) and len(table.columns) > MAX_COLUMNS)
-    rows = listed_rows(view)
+    rows, turns = listed_rows(view), turn_chart(record.metrics.get("turns"))
     items, sections = question_items(view, rows, questions, links.question)
     more = "" if questions or links.board else WITH_PROMPTS.format(record.run_id)
     causes = f"Causes: {view.problem}" if view.problem else ""
@@ -188,11 +188,11 @@ def run_page(view: RunView, questions: Sequence[dict[str, Any]] = (), links: Lin
         *variant_sentences(record),
         _glance(view, links),
         *_notes("Stages that fell back", record.degradation.sentences),
-        *_notes("What is missing on this page", [each for each in (causes, not_stored) if each]),
+        *_notes("What is missing on this page", tuple(filter(None, (causes, not_stored)))),
         Section(
             "Questions", (*_left_out(record, len(rows)), Questions(items, FILTERS, note=more)), "questions"
         ),
-        *_figures(record),
+        *([Figure(TURN_CAPTION, turns)] if turns else ()),
         Columns((*(table for table in tables if table not in wide), _settings(record))),
         *wide,
     ]
@@ -221,11 +221,7 @@ def question_items(
 ) -> tuple[tuple[QuestionItem, ...], str]:
     """Return questions of a run as they stand on a page, and the sections that their prompts share.
 
-    Args:
-        view: the run.
-        rows: the questions.
-        questions: those with results, stages, prompts and replies, as in `run_page`.
-        link: returns the address of the page of a question by its id; "": there is none.
+    `questions` are those with results, stages, prompts and replies, as in `run_page`; `link` is as in `Links`.
     """
     objects = {question["question_id"]: with_one_prompt(question) for question in questions}
     shared = shared_sections(objects.values())
@@ -244,9 +240,6 @@ def pages_with(schemas: Mapping[str, Schema]) -> Callable[[RunRecord], dict[str,
     """Return a function that makes the pages of a run that has ended, by the name of MLflow's artifact.
 
     They are the run's, without results, prompts and replies, and its comparison with the previous run, if there is one.
-
-    Args:
-        schemas: schemas of its databases, by their names.
     """
 
     def pages(record: RunRecord) -> dict[str, str]:
@@ -273,11 +266,6 @@ def _left_out(record: RunRecord, listed: int) -> Iterator[Sentence]:
             f"`crosscheck show {record.run_id} QUESTION` shows any other.",
             "note",
         )
-
-
-def _figures(record: RunRecord) -> Iterator[Figure]:
-    if chart := turn_chart(record.metrics.get("turns")):
-        yield Figure(TURN_CAPTION, chart)
 
 
 def _notes(title: str, sentences: Sequence[str]) -> tuple[Section, ...]:
