@@ -84,10 +84,8 @@ def question_item(
     `names` are those of the runs; `by` is the end of the badge, which begins with what happened.
     """
 
-    def answer(name: str, tone: Tone, own: Answered, compared: Answered) -> AnswerBlock:
-        return AnswerBlock(
-            (Span(name, tone, "letter"), f" {own.in_words}"), own.sql, compared.sql, own.stages
-        )
+    def answer(name: str, tone: Tone, own: Answered, other: Answered) -> AnswerBlock:
+        return AnswerBlock((Span(name, tone, "letter"), f" {own.in_words}"), own.sql, other.sql, own.stages)
 
     return QuestionItem(
         flip.question_id,

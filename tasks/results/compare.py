@@ -61,7 +61,7 @@ def compare(
         raise ConfigurationError(f"A margin of {100 * margin:g} points: write one above 0 and below 100.")
     runs_a, runs_b = ((side,) if isinstance(side, RunRecord) else tuple(side) for side in (a, b))
     first, *others = runs_a + runs_b
-    common, *_ = [common_rule(first, other, rule) for other in others]
+    common, *_ = [common_rule(first, run, rule) for run in others]
     for run in (first, *others):
         if not run.scored_rows:
             raise ConfigurationError(
@@ -220,12 +220,11 @@ def _unanswered(letter: Letter, runs: Sequence[RunRecord], ids: Sequence[str]) -
     """Return which of several runs lacks answers after retryable failures, as a sentence; "" if none does."""
     compared = set(ids)
     for run in runs:
-        run_id = run.run_id
         lost = sum(row.outcome.retryable for row in run.rows if row.question.id in compared)
         if lost:
             return (
-                f"{run_id} in {letter} has no answer to {counted(lost, 'question')} because of retryable failures, so "
-                f'no side wins. "crosscheck rerun {run_id}" answers them.'
+                f"{run.run_id} in {letter} has no answer to {counted(lost, 'question')} because of retryable "
+                f'failures, so no side wins. "crosscheck rerun {run.run_id}" answers them.'
             )
     return ""
 
@@ -253,10 +252,9 @@ def by_difficulty(pairs: Sequence[Pair]) -> tuple[Contrast, ...]:
     groups = _grouped(pairs, lambda pair: pair.a.question.difficulty or UNGRADED)
     if set(groups) == {UNGRADED}:
         return ()
-    known = [grade for grade in DIFFICULTIES if grade in groups]
-    others = sorted(grade for grade in groups if grade not in known and grade != UNGRADED)
-    last = [UNGRADED] if UNGRADED in groups else []
-    return _adjusted([_contrast(grade, groups[grade]) for grade in (*known, *others, *last)])
+    others = sorted(groups.keys() - {*DIFFICULTIES, UNGRADED})
+    grades = [grade for grade in (*DIFFICULTIES, *others, UNGRADED) if grade in groups]
+    return _adjusted([_contrast(grade, groups[grade]) for grade in grades])
 
 
 def by_stage(pairs: Sequence[Pair], rule: str) -> tuple[Contrast, ...]:
@@ -311,12 +309,7 @@ def _stage_order(stage: str) -> tuple[int, str]:
 
 
 def _compare_variants(
-    a: RunRecord,
-    b: RunRecord,
-    pairs: Sequence[Pair],
-    rule: str,
-    confidence: float,
-    why_not: str,
+    a: RunRecord, b: RunRecord, pairs: Sequence[Pair], rule: str, confidence: float, why_not: str
 ) -> Iterator[VariantContrast]:
     """Compare two runs by each variant that one of them has, on questions that both scored.
 
@@ -343,11 +336,8 @@ def _compare_variants(
                 "are reused."
             )
         else:
-            test = compare_runs(
-                {id_: rights_a[id_] for id_ in rights_a if id_ in common},
-                {id_: rights_b[id_] for id_ in rights_b if id_ in common},
-                confidence=confidence,
-            )
+            both = ({id_: rights[id_] for id_ in rights if id_ in common} for rights in (rights_a, rights_b))
+            test = compare_runs(*both, confidence=confidence)
             result = _ranked(test, why_not, [pair for pair in pairs if pair.a.question.id in common])
         yield VariantContrast(
             name,

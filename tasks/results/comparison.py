@@ -108,12 +108,7 @@ def metric_rows(a: RunRecord, b: RunRecord) -> tuple[MetricRow, ...]:
 
 
 def as_table(rows: Sequence[MetricRow], *, equal: bool = True) -> Table:
-    """Return the rows as a table.
-
-    Args:
-        rows: the rows.
-        equal: whether those without a difference are in it; otherwise the caption counts them.
-    """
+    """Return the rows as a table; those without a difference are in it if `equal`, else the caption counts them."""
     listed = [row for row in rows if equal or row.difference != 0]
     left_out = (
         f"; {counted(len(rows) - len(listed), 'value')} equal in both" if len(listed) < len(rows) else ""
@@ -132,8 +127,7 @@ def _metrics(a: RunRecord, b: RunRecord) -> dict[str, Metric | None]:
     registered = sorted(map(METRICS.get, METRICS.names()), key=lambda metric: metric.order)
     metrics: dict[str, Metric | None] = {metric.name: metric for metric in registered}
     for run in (a, b):
-        names = run.settings_of("benchmark").get("metrics") or ()
-        for name in names:
+        for name in run.settings_of("benchmark").get("metrics") or ():
             metrics.setdefault(str(name).rpartition(":")[2], None)
     return metrics
 

@@ -137,7 +137,7 @@ def _round_steps(most: float) -> tuple[float, ...]:
     """
     decades = (digit * 10.0**power for power in range(-9, 12) for digit in (1, 2, 5))
     step = next(step for step in decades if most / step <= 5)
-    return tuple(float(f"{place * step:.6g}") for place in range(floor(most / step) + 1))
+    return tuple(float(f"{multiple * step:.6g}") for multiple in range(floor(most / step) + 1))
 
 
 CAPTION = (
@@ -154,9 +154,7 @@ def turn_chart(data: Mapping[str, Any] | None) -> Lines | None:
     first, last = curve[0], curve[-1]
     start, end = (f"{100 * point['value']:.1f} % after turn {point['turn']}" for point in (first, last))
     label = f"{CAPTION}: {start}, {end}"
-    ticks = tuple(
-        (float(shown_point["turn"]), str(shown_point["turn"])) for shown_point in shown_points(data)
-    )
+    ticks = tuple((float(point["turn"]), str(point["turn"])) for point in shown_points(data))
     return Lines((line,), label, ticks, "turn", dense=len(curve) > max(TABLE_TURNS))
 
 

@@ -2,7 +2,6 @@
 
 import datetime
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from tasks.core.wording import counted, shorten, storable
 from tasks.documents.text import visible
 from tasks.results.night_entry import INCOMPLETE, WORSE, Colour, NightEntry, NightVerdict
 from tasks.results.run_record import adapter_of, json_of
+from tasks.results.warehouse.run_names import LATEST, MAX_LISTED
 from tasks.scoring.cost import Cost, total
 from tasks.scoring.significance import holm_of_known
 from tasks.settings.evaluation import Gate, Keep
@@ -94,7 +94,8 @@ class Night:
     @property
     def worst_first(self) -> tuple[tuple[int, NightEntry], ...]:
         """Entries with their places in the matrix, from 1, the worst colour first."""
-        return tuple(sorted(enumerate(self.entries, 1), key=lambda each: _WORST_FIRST.index(each[1].colour)))
+        numbered = enumerate(self.entries, 1)
+        return tuple(sorted(numbered, key=lambda pair: _WORST_FIRST.index(pair[1].colour)))
 
     @property
     def worse(self) -> frozenset[str]:
@@ -230,11 +231,7 @@ def _verdict(entry: NightEntry, gate: Gate) -> NightVerdict:
     return "no worse" if comparison else "no baseline"
 
 
-_LATEST = re.compile(r"latest(?:~(\d+))?")
-_SHOWN = 5
-
-
-def place(home: Home, name: str) -> Path:
+def file_of(home: Home, name: str) -> Path:
     """Return the file of a nightly run; characters that not every file system accepts are replaced."""
     safe = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)
     return home.nights / f"{safe}.json"
@@ -242,7 +239,7 @@ def place(home: Home, name: str) -> Path:
 
 def write(night: Night, home: Home) -> Path:
     """Write the file of a nightly run and return its path."""
-    file = place(home, night.name)
+    file = file_of(home, night.name)
     atomic_write_text(file, storable(json.dumps(json_of(night), ensure_ascii=False, indent=1)))
     return file
 
@@ -267,15 +264,13 @@ def all_nights(home: Home) -> tuple[Night, ...]:
 
 
 def find_night(reference: str, nights: Sequence[Night]) -> Night:
-    """Return the nightly run that a user refers to.
+    """Return the nightly run that a user refers to, of all in `nights`, the latest first.
 
-    Args:
-        reference: its name or the beginning of it, as it is or as its file has it; or "latest", "latest~1", ...
-        nights: all nightly runs, the latest first.
+    The reference is its name or the beginning of it, as it is or as its file has it; or "latest", "latest~1", ...
     """
     if not nights:
         raise DataError(f'There is no nightly run "{reference}": none has finished in this folder yet.')
-    if latest := _LATEST.fullmatch(reference):
+    if latest := LATEST.fullmatch(reference):
         back = int(latest[1] or 0)
         if back >= len(nights):
             raise DataError(f'There is no nightly run "{reference}": there are {len(nights)} so far.')
@@ -286,7 +281,7 @@ def find_night(reference: str, nights: Sequence[Night]) -> Night:
     if len(meant) == 1:
         return meant[0]
     if meant:
-        some = shorten([night.name for night in meant], _SHOWN)
+        some = shorten([night.name for night in meant], MAX_LISTED)
         raise DataError(
             f'"{reference}" is the beginning of {len(meant)} nightly runs: {some}. Write more of it.'
         )
@@ -296,4 +291,4 @@ def find_night(reference: str, nights: Sequence[Night]) -> Night:
 
 
 def _names(night: Night) -> tuple[str, str]:
-    return night.name, place(Home(Path()), night.name).stem
+    return night.name, file_of(Home(Path()), night.name).stem

@@ -96,7 +96,6 @@ def current_pins(history: Iterable[Pin]) -> dict[str, Pin]:
 TREND = 100
 """How many scores a trend shows at most."""
 MAX_DATABASES = 5
-GATE = Gate()
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,11 +201,7 @@ def _latest(names: tuple[str, str, str], night: str, warehouse: Warehouse) -> Ru
 
 
 def find_baseline(
-    current: RunHeader,
-    runs: Sequence[RunHeader],
-    warehouse: Warehouse,
-    worse: frozenset[str] = frozenset(),
-    gate: Gate = GATE,
+    current: RunHeader, runs: Sequence[RunHeader], warehouse: Warehouse, worse: frozenset[str], gate: Gate
 ) -> RunRecord | None:
     """Return the latest complete run before this one of the same questions that was not worse; None without one.
 
@@ -317,11 +312,7 @@ def _trend(current: RunHeader, runs: Sequence[RunHeader]) -> tuple[Past, ...]:
             ranked.setdefault(run.tags.get(NIGHT, run.run_id), run)
     alike = [current, *ranked.values()]
     return tuple(
-        Past(
-            run.run_id,
-            run.started.replace(microsecond=0),
-            Accuracy(run.correct, run.total),
-        )
+        Past(run.run_id, run.started.replace(microsecond=0), Accuracy(run.correct, run.total))
         for run in reversed(alike[:TREND])
         if run.correct is not None and run.total
     )
@@ -405,9 +396,8 @@ def _stages(before: RunRecord | None, current: RunRecord) -> tuple[StageChange, 
 
 def _causes(before: RunRecord | None, current: RunRecord) -> tuple[CauseChange, ...]:
     causes_before, causes_now = (run.metrics.get("errors") or {} if run else {} for run in (before, current))
-    known = before is not None and bool(causes_before)
     changes = [
-        CauseChange(name, causes_before.get(name, 0) if known else None, causes_now.get(name, 0))
+        CauseChange(name, causes_before.get(name, 0) if causes_before else None, causes_now.get(name, 0))
         for name in dict.fromkeys([*causes_now, *causes_before])
         if causes_before.get(name) or causes_now.get(name)
     ]

@@ -58,8 +58,8 @@ def table(report: Report, benchmark: Mapping[str, Any] = NO_SETTINGS) -> str:
     with a table that is already there.
     """
     variants = find_variants(benchmark, report.rows)
-    known = tuple(RULES)
-    rules = sorted(report.rules, key=lambda rule: (known.index(rule) if rule in known else len(known), rule))
+    order = {rule: position for position, rule in enumerate(RULES)}
+    rules = sorted(report.rules, key=lambda rule: (order.get(rule, len(order)), rule))
     metrics = (name for name, measurement in report.measurements.items() if measurement.by_question)
     stages = (f"{stage.name}{part}" for stage in report.stages for part in ("/sql", "/correct"))
     names = (

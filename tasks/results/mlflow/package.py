@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, PlainSerializer, TypeAdapter
+from pydantic import BeforeValidator, PlainSerializer
 
 from tasks.core.files import atomic_write_text
 from tasks.core.wording import money, number
 from tasks.results.mlflow.standing import SCORE, score_in_words
 from tasks.results.parameters import flatten
 from tasks.results.predictions import FILE, submission, table
-from tasks.results.run_record import RunRecord, TaskRunCounts, Tracked, json_of
+from tasks.results.run_record import RunRecord, TaskRunCounts, Tracked, adapter_of, json_of
 from tasks.scoring.report import Ratio, Report, Value
 from tasks.scoring.score import Accuracy
 
@@ -200,14 +200,8 @@ def closing(record: RunRecord, report: Report, completion: Completion) -> Packag
         "mlflow.loggedArtifacts": json.dumps([{"path": FILE, "type": "table"}]),
         **({"mlflow.runType": "genai_evaluate"} if completion.genai_evaluation else {}),
     }
-    return Package(
-        record,
-        _dataset(record),
-        _params(record),
-        tags,
-        measures(report, completion.seconds),
-        files,
-    )
+    metrics = measures(report, completion.seconds)
+    return Package(record, _dataset(record), _params(record), tags, metrics, files)
 
 
 def in_short(record: RunRecord, verdict: str = "") -> str:
@@ -221,13 +215,14 @@ def in_short(record: RunRecord, verdict: str = "") -> str:
 def keep(package: Package, folder: Path) -> Path:
     """Write a package to `<folder>/<run id>.json`, to be sent later. Returns the file."""
     file = folder / f"{package.run.run_id}.json"
-    atomic_write_text(file, json.dumps(TypeAdapter(Package).dump_python(package, mode="json")))
+    atomic_write_text(file, json.dumps(json_of(package)))
     return file
 
 
 def fetch(file: Path) -> Package:
     """Read a package that was kept."""
-    return TypeAdapter(Package).validate_python(json.loads(file.read_text(encoding="utf-8")))
+    package: Package = adapter_of(Package).validate_python(json.loads(file.read_text(encoding="utf-8")))
+    return package
 
 
 def address_of_page(record: RunRecord, page: Path) -> str:

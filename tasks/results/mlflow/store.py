@@ -74,14 +74,14 @@ def http_limits(retries: int, seconds: int) -> Iterator[None]:
 
     With its own settings it takes minutes to give up an unreachable server.
     """
-    wanted = {
+    limits = {
         "MLFLOW_HTTP_REQUEST_MAX_RETRIES": str(retries),
         "MLFLOW_HTTP_REQUEST_TIMEOUT": str(seconds),
         "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
     }
     ours = {
         name: value
-        for name, value in wanted.items()
+        for name, value in limits.items()
         if os.environ.get(name) in (None, _own_limits.get(name))  # else it is the user's
     }
     _set_limits(ours)
@@ -211,9 +211,8 @@ def check(store: Store) -> None:
     )
     try:
         if store.sqlite_file and store.sqlite_file.exists():
-            with closing(
-                sqlite3.connect(store.sqlite_file)
-            ) as file:  # MLflow would try for a hundred seconds
+            # MLflow would try for a hundred seconds
+            with closing(sqlite3.connect(store.sqlite_file)) as file:
                 file.execute("SELECT count(*) FROM sqlite_master")
         with http_limits(retries=1, seconds=10):
             store.client().search_experiments(max_results=1)
@@ -310,14 +309,10 @@ def server_words(store: Store, port: int) -> list[str]:
 
 def server_options(store: Store, port: int) -> list[str]:
     """Return the words behind the program in `server_words`."""
-    # Artifacts are written to the folder itself, so that runs of the store are logged with and without the server.
-    artifacts = (
-        ["--default-artifact-root", store.artifacts.as_uri(), "--no-serve-artifacts"]
-        if store.artifacts
-        else []
-    )
-    options = ["--backend-store-uri", store.uri, *artifacts, "--workers", "1", "--port", str(port)]
-    return ["server", *options]
+    options = ["server", "--backend-store-uri", store.uri]
+    if store.artifacts:  # written to the folder itself, so that runs are logged with and without the server
+        options += ["--default-artifact-root", store.artifacts.as_uri(), "--no-serve-artifacts"]
+    return [*options, "--workers", "1", "--port", str(port)]
 
 
 def ui_url(store: Store, experiment_id: str, run_id: str | None = None, view: str = VIEW) -> str:

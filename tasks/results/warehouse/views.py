@@ -213,9 +213,9 @@ def views() -> Mapping[str, View]:
 
 
 def _columns(name: str, view: View) -> dict[str, str]:
-    known = view.columns
     others = (column for column in columns_of(name) if column not in view.hidden)
-    return {column: known.get(column, f"t.{column}") for column in dict.fromkeys((*MEANINGS[name], *others))}
+    columns = dict.fromkeys((*MEANINGS[name], *others))
+    return {column: view.columns.get(column, f"t.{column}") for column in columns}
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,11 +292,10 @@ def export(warehouse: Path, folder: Path, *, overwrite: bool = False) -> dict[st
                 draft = file.with_suffix(".part")
                 quoted = str(draft).replace("'", "''")
                 order = ", ".join(views()[name].order)
-                made = connection.execute(
-                    f"COPY (SELECT * FROM {name} ORDER BY {order}) TO '{quoted}' (FORMAT parquet)"
-                ).fetchall()
+                copy = f"COPY (SELECT * FROM {name} ORDER BY {order}) TO '{quoted}' (FORMAT parquet)"
+                ((count,),) = connection.execute(copy).fetchall()
                 draft.replace(file)
-                rows[name] = int(made[0][0])
+                rows[name] = int(count)
         except (OSError, duckdb.IOException) as error:
             raise ConfigurationError(f"The folder {folder} cannot be written: {error}") from None
     return rows

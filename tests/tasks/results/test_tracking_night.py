@@ -18,9 +18,9 @@ from tasks.results.night import (
     Earlier,
     Night,
     all_nights,
+    file_of,
     find_night,
     judge,
-    place,
     read,
     write,
 )
@@ -393,7 +393,7 @@ def test_the_leaderboard_on_a_full_disk_leaves_no_half_page(disk: Disk) -> None:
 
 
 def test_the_name_of_a_night_cannot_leave_its_folder(tmp_path: Path) -> None:
-    assert place(Home(tmp_path), "../../etc/x y").parent == tmp_path / "nights"
+    assert file_of(Home(tmp_path), "../../etc/x y").parent == tmp_path / "nights"
 
 
 def test_the_artifact_has_the_verdict_the_numbers_and_the_commands(warehouse: Warehouse) -> None:
