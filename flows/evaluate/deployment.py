@@ -82,8 +82,8 @@ def named_evaluations(matrix: Matrix) -> dict[tuple[str, str, str], EvaluationFo
     evaluations: dict[tuple[str, str, str], EvaluationForm] = {}
     for form in matrix.evaluations:
         names = names_of(form)
-        if other := evaluations.get(names):
-            pairs = [(getattr(other, kind), getattr(form, kind)) for kind in KINDS]
+        if earlier := evaluations.get(names):
+            pairs = [(getattr(earlier, kind), getattr(form, kind)) for kind in KINDS]
             files = [f"{first} and {second}" for first, second in pairs if first != second]
             how = (
                 f"Write second name into first of the files ({'; '.join(files)}), as `name: ...`."
