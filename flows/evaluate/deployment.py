@@ -85,11 +85,9 @@ def named_evaluations(matrix: Matrix) -> dict[tuple[str, str, str], EvaluationFo
         if earlier := evaluations.get(names):
             pairs = [(getattr(earlier, kind), getattr(form, kind)) for kind in KINDS]
             files = [f"{first} and {second}" for first, second in pairs if first != second]
-            how = (
-                f"Write second name into first of the files ({'; '.join(files)}), as `name: ...`."
-                if files
-                else "Name it once."
-            )
+            how = "Name it once."
+            if files:
+                how = f"Write second name into first of the files ({'; '.join(files)}), as `name: ...`."
             raise ConfigurationError(f'Two evaluations of the matrix are named "{" | ".join(names)}". {how}')
         evaluations[names] = form
     return evaluations

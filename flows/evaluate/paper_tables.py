@@ -102,13 +102,13 @@ def schemas_of(stored: RunRecord, folders: Folders) -> dict[str, Schema]:
     """Return the schemas of a run's databases, as its evaluation had them."""
     benchmark = folders.benchmark_of(stored)
     names = dict.fromkeys(row.question.database_id for row in stored.rows if row.executable)
-    return {
-        name: open_benchmark_database(benchmark, name, 0).schema
-        if benchmark.exists(name)
-        else benchmark.schemas[name]
-        for name in names
-        if benchmark.exists(name) or name in benchmark.schemas
-    }
+    schemas = {}
+    for name in names:
+        if benchmark.exists(name):
+            schemas[name] = open_benchmark_database(benchmark, name, 0).schema
+        elif name in benchmark.schemas:
+            schemas[name] = benchmark.schemas[name]
+    return schemas
 
 
 def paper_tables(runs: Sequence[PaperRun]) -> Iterator[PaperTable]:

@@ -266,12 +266,9 @@ def print_holdings(folder: Folder, holdings: Sequence[Holding], stream: TextIO) 
 
 def in_words(cleaned: Cleaned) -> str:
     """Say what was freed, and what could not be done."""
-    bytes_freed = cleaned.before - cleaned.after
-    freed = (
-        f"Freed {size(bytes_freed)}: {size(cleaned.after)} are left of {size(cleaned.before)}."
-        if bytes_freed > 0
-        else f"Nothing freed ({size(cleaned.after)})."
-    )
+    freed = f"Nothing freed ({size(cleaned.after)})."
+    if (count := cleaned.before - cleaned.after) > 0:
+        freed = f"Freed {size(count)}: {size(cleaned.after)} are left of {size(cleaned.before)}."
     return " ".join((freed, *cleaned.problems, *([] if cleaned.shrunk else [NOT_SHRUNK])))
 
 

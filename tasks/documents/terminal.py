@@ -145,11 +145,7 @@ def _cell(cell: model.Cell) -> str:
 def make_grid(title: str, *columns: str, texts: Collection[str] = ()) -> Grid:
     """Return an empty table: the first column and those in `texts` hold texts, the others numbers."""
     grid = Grid(
-        title=title or None,
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        caption_justify="left",
+        title=title or None, box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, caption_justify="left"
     )
     for position, name in enumerate(columns):
         if position == 0 or name in texts:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from tasks.core.wording import MINUS, counted, counts, money, number, p_value, percent, points, seconds
-from tasks.documents.charts import Intervals, TwoSided
+from tasks.documents.charts import Intervals, Parts, TwoSided
 from tasks.documents.model import (
     AnswerBlock,
     Block,
@@ -15,6 +15,7 @@ from tasks.documents.model import (
     Document,
     Figure,
     Inline,
+    Legend,
     Medium,
     Only,
     QuestionItem,
@@ -36,7 +37,6 @@ from tasks.pages.scores import (
     difference_figure,
     in_words,
     interval_in_words,
-    parts_figure,
     point,
     score_plot,
 )
@@ -135,6 +135,7 @@ def _sides_table(sides: Sequence[Side]) -> Table:
 def _side_card(side: Side) -> Card:
     """Return a run as a card: what it is, its score, and its cost."""
     status = (", ", Span(side.status, "strong")) if side.status != "complete" else ()
+    started = (f", {side.started:%Y-%m-%d %H:%M} UTC", *status)
     cost = "cost unknown: predictions made elsewhere"
     if side.cost.calls is not None:
         scratch, paid = money(side.cost.from_scratch_usd), money(side.cost.cost_usd)
@@ -145,16 +146,7 @@ def _side_card(side: Side) -> Card:
             *(Sentence(label) for label in _labels(side)),
             Sentence(percent(side.ex), "score"),
             Sentence(f"{counts(side.ex)} right, {RANGE} {interval_in_words(side.ex)}"),
-            Sentence(
-                (
-                    "run ",
-                    Span(side.run_id, "code"),
-                    f", {side.started:%Y-%m-%d %H:%M} UTC",
-                    *status,
-                    f"; {cost}",
-                ),
-                "note",
-            ),
+            Sentence(("run ", Span(side.run_id, "code"), *started, f"; {cost}"), "note"),
         ),
     )
 
@@ -181,12 +173,10 @@ def _bill(sides: Sequence[Side]) -> Table | Sentence:
         )
         for side in sides
     )
-    return Table(
-        "Cost of these questions",
-        headers,
-        rows,
-        "tokens: including cached replies; paid: cost of this run; from scratch: cost with an empty cache",
+    remark = (
+        "tokens: including cached replies; paid: cost of this run; from scratch: cost with an empty cache"
     )
+    return Table("Cost of these questions", headers, rows, remark)
 
 
 def _figures(comparison: Comparison, result: PairedTest) -> Iterator[Figure]:
@@ -212,11 +202,13 @@ def _figures(comparison: Comparison, result: PairedTest) -> Iterator[Figure]:
         ("right in both", result.both_right, "both-right"), ("fixed by B", len(result.fixed), "b"),
         ("broken by B", len(result.broken), "a"), ("wrong in both", result.both_wrong, "both-wrong"),
     )  # fmt: skip
-    yield parts_figure(
+    legend = ((kind, (f"{name} ", Span(f"{count:,}", "strong"))) for name, count, kind in parts)
+    same = f"{comparison.same_sql:,} were answered with the same SQL"
+    yield Figure(
         f"All {counted(result.questions, 'question')}; only those that flipped can tell the runs apart",
-        parts,
-        f"{comparison.same_sql:,} were answered with the same SQL",
+        Parts(parts, ", ".join(f"{name}: {count:,}" for name, count, _ in parts)),
         wide=True,
+        legend=Legend((*legend, ("", same))),
     )
 
 
@@ -235,11 +227,7 @@ def comparison_document(comparison: Comparison, first: int | None = None) -> Doc
     return Document(
         result.headline,
         tuple(_blocks(comparison, first)),
-        (
-            Span("Crosscheck · ", "quiet"),
-            Span(comparison.benchmark, "strong"),
-            heading,
-        ),
+        (Span("Crosscheck · ", "quiet"), Span(comparison.benchmark, "strong"), heading),
         result.reason,
         TONES[result.better],
         reading(*_explanation(comparison)),
@@ -359,10 +347,8 @@ def _flipped(comparison: Comparison, first: int | None) -> Section:
 def _glance(comparison: Comparison, result: PairedTest) -> Cards:
     todo = [Code("crosscheck leaderboard  # ranks all runs, p adjusted for the number of their pairs")]
     if result.broken:
-        command = (
-            f"crosscheck show {comparison.b.run_id} {result.broken[0]}  # a broken question, stage by stage"
-        )
-        todo.insert(0, Code(command))
+        show = f"crosscheck show {comparison.b.run_id} {result.broken[0]}"
+        todo.insert(0, Code(f"{show}  # a broken question, stage by stage"))
     return Cards((_side_card(comparison.a), _side_card(comparison.b), Card("Next", tuple(todo), wide=True)))
 
 
@@ -411,13 +397,8 @@ def _contrasts(title: str, contrasts: Sequence[Contrast], result: PairedTest) ->
         for contrast in contrasts
     )
     tested = sum(contrast.p_value is not None for contrast in contrasts)
-    return Table(
-        title,
-        headers,
-        rows,
-        f"p adj.: p adjusted for {counted(tested, 'test')} (Holm)" if tested > 1 else "",
-        keep=5,
-    )
+    caption = f"p adj.: p adjusted for {counted(tested, 'test')} (Holm)" if tested > 1 else ""
+    return Table(title, headers, rows, caption, keep=5)
 
 
 def _flip_plot(contrast: Contrast, reach: int) -> TwoSided | str:

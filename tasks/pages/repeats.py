@@ -153,6 +153,7 @@ def _noise_blocks(noise: Noise, first: int | None) -> Iterator[Block]:
 
 def _figures(noise: Noise) -> Table:
     deviation = f"standard deviation {100 * noise.ex_sd:.2f} points"
+    by_rate, by_mcnemar = (f"{100 * loss:.2f} points" for loss in (noise.by_rate, noise.by_mcnemar))
     parts = (
         ("always right", noise.always_right),
         ("always wrong", noise.always_wrong),
@@ -170,12 +171,8 @@ def _figures(noise: Noise) -> Table:
             (name, _share(count / noise.questions), f"{count:,} of {noise.questions:,}")
             for name, count in parts
         ),
-        (
-            "smallest provable loss",
-            f"{100 * noise.by_rate:.2f} points",
-            "one night, by the measured flip rate",
-        ),
-        ("", f"{100 * noise.by_mcnemar:.2f} points", "one run against one run, by the exact McNemar test"),
+        ("smallest provable loss", by_rate, "one night, by the measured flip rate"),
+        ("", by_mcnemar, "one run against one run, by the exact McNemar test"),
     )
     return Table("Noise", (Column("", "text"), Column(""), Column("", "text")), rows)
 

@@ -81,13 +81,11 @@ def _not_scored(record: RunRecord) -> Iterator[Sentence]:
     questions = f"{record.questions or 0:,} questions"
     if record.missing_databases:
         missing = ", ".join(f"{name} ({count})" for name, count in record.missing_databases.items())
-        lacking = sum(record.missing_databases.values())
-        yield Sentence(
-            f"{lacking:,} of {questions} are not scored, their database is missing: {missing}", "warning"
-        )
+        unscored = f"{sum(record.missing_databases.values()):,} of {questions} are not scored"
+        yield Sentence(f"{unscored}, their database is missing: {missing}", "warning")
     if record.without_gold:
-        why = "the benchmark's files have no gold for them"
-        yield Sentence(f"{record.without_gold:,} of {questions} are not scored, {why}", "warning")
+        unscored = f"{record.without_gold:,} of {questions} are not scored"
+        yield Sentence(f"{unscored}, the benchmark's files have no gold for them", "warning")
     if record.gold_faults:
         faults = shorten([f"{name} ({status})" for name, status in record.gold_faults.items()], MAX_IDS)
         yield Sentence(
@@ -113,26 +111,21 @@ def _head(record: RunRecord) -> Iterator[Block]:
     labels = labels_in_words(record.tags)
     state = "" if record.status == "complete" else f", {record.status}"
     started = f"run {record.run_id} · started {record.started:%Y-%m-%d %H:%M} UTC"
-    yield Sentence(
-        (
-            started,
-            Span(state, "doubt"),
-            Span(_cut(f", {labels}", LINE - len(started)) if labels else "", "quiet"),
-        )
-    )
-    yield from (Sentence(_cut(text, LINE), "note") for text in _changed(record))
+    described = cut(f", {labels}", LINE - len(started)) if labels else ""
+    yield Sentence((started, Span(state, "doubt"), Span(described, "quiet")))
+    yield from (Sentence(cut(text, LINE), "note") for text in _changed(record))
 
 
 def _score(record: RunRecord) -> Iterator[Block]:
     yield score_sentence(record)
     variants = list(record.variants.values())
     for variant in variants[:MAX_VARIANTS]:
-        yield Sentence(_cut(_variant_in_words(variant), LINE))
+        yield Sentence(cut(_variant_in_words(variant), LINE))
     if rest := and_more(variants, MAX_VARIANTS, noun="score"):
         yield Sentence(rest, "note")
     for translated in record.translations:
-        yield Sentence(_cut(translated, LINE), "score")
-    yield from (Sentence(_cut(text, LINE)) for text in _chosen_metrics(record))
+        yield Sentence(cut(translated, LINE), "score")
+    yield from (Sentence(cut(text, LINE)) for text in _chosen_metrics(record))
 
 
 def _chosen_metrics(record: RunRecord) -> Iterator[str]:
@@ -141,12 +134,9 @@ def _chosen_metrics(record: RunRecord) -> Iterator[str]:
         name = str(setting).rpartition(":")[2]
         data = record.metrics.get(name)
         if isinstance(data, dict) and "value" in data and ("unit" in data or "sum" in data):
-            total = data.get("total")
-            value = (
-                data["value"]
-                if total is None
-                else Ratio(data["correct"] if "correct" in data else data["sum"], total)
-            )
+            value = data["value"]
+            if (total := data.get("total")) is not None:
+                value = Ratio(data["correct"] if "correct" in data else data["sum"], total)
             yield f"{name.replace('_', ' ')}: {metric.in_words(value, data.get('unit', metric.SHARE))}"
 
 
@@ -155,7 +145,7 @@ def _problems(record: RunRecord) -> Iterator[Block]:
     wrong = problems(record)
     blocks = [*wrong, *(Sentence(f"· {note}") for note in record.notes)]
     for position, block in enumerate(blocks[:MAX_SENTENCES]):
-        yield Sentence(_cut(plain(block.text), TWO_LINES if position else FOUR_LINES), block.level)
+        yield Sentence(cut(plain(block.text), TWO_LINES if position else FOUR_LINES), block.level)
     if rest := and_more(blocks, MAX_SENTENCES, noun="remark"):
         yield Sentence(f"· {rest}", "note")
     if not wrong and record.scored:
@@ -199,7 +189,7 @@ def _turns(record: RunRecord) -> Iterator[Block]:
     """Yield what stopping an agent earlier would give, and what its tool calls came to."""
     if turns := record.metrics.get("turns"):
         yield Sentence("")
-        yield from (Sentence(_cut(line, TWO_LINES)) for line in (curve_in_words(turns), *turn_lines(turns)))
+        yield from (Sentence(cut(line, TWO_LINES)) for line in (curve_in_words(turns), *turn_lines(turns)))
 
 
 def bar(stage: StageScore) -> tuple[str | Span, ...]:
@@ -226,8 +216,8 @@ def compared_sentences(compared: Comparison | None) -> Iterator[Sentence]:
     named = replace(compared.paired, name_a="the previous run", name_b="this run")
     system = "" if compared.same_system else ", of another system"
     before = f"previous run{system}: {compared.a.run_id} ({compared.a.name}), {percent(compared.a.ex)}"
-    yield Sentence(_cut(before, LINE))
-    verdict = _cut(f"{named.headline[0].upper()}{named.verdict[1:]}", TWO_LINES)
+    yield Sentence(cut(before, LINE))
+    verdict = cut(f"{named.headline[0].upper()}{named.verdict[1:]}", TWO_LINES)
     yield Sentence(Span(verdict, "strong"))
     if compared.warnings:
         listed = counted(len(compared.warnings), "warning")
@@ -259,8 +249,9 @@ def _changed(record: RunRecord) -> Iterator[str]:
         yield f"differs from the defaults: {changed}"
 
 
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"
+def cut(text: str, width: int) -> str:
+    """Return a text of at most so many characters, the last of which says that it goes on."""
+    return text if len(text) <= width else f"{text[: max(0, width - 1)]}…"
 
 
 _LABELS = {"name", "note", "changed"}  # tags that the heading shows
@@ -357,7 +348,5 @@ def _remarks(record: RunRecord) -> Iterator[Block]:
     if record.prefect.task_runs is not None:
         ran, recorded = record.prefect.task_runs, record.prefect.recorded
         written = "all" if recorded == ran else f"{recorded or 0:,}"
-        what = (
-            f"{counted(ran, 'task run')}, {written} recorded" if ran else "not used, every stage was restored"
-        )
-        yield Bullets((f"Prefect: {what}",))
+        used = f"{counted(ran, 'task run')}, {written} recorded"
+        yield Bullets((f"Prefect: {used if ran else 'not used, every stage was restored'}",))

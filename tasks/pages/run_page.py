@@ -180,6 +180,9 @@ def run_page(view: RunView, questions: Sequence[dict[str, Any]] = (), links: Lin
     rows, turns = listed_rows(view), turn_chart(record.metrics.get("turns"))
     items, sections = question_items(view, rows, questions, links.question)
     more = "" if questions or links.board else WITH_PROMPTS.format(record.run_id)
+    listed = Questions(items, FILTERS, note=more)
+    tags = Facts(tuple(record.tags.items())) if record.tags else Sentence("Nothing.", "note")
+    labels = Section("Tags, and what differs from the defaults", (tags,))
     causes = f"Causes: {view.problem}" if view.problem else ""
     not_stored = next((question["not_stored"] for question in questions if question["not_stored"]), "")
     what, score = f"{record.pipeline} with {record.backbone} on {record.benchmark}", record.score
@@ -189,11 +192,9 @@ def run_page(view: RunView, questions: Sequence[dict[str, Any]] = (), links: Lin
         _glance(view, links),
         *_notes("Stages that fell back", record.degradation.sentences),
         *_notes("What is missing on this page", tuple(filter(None, (causes, not_stored)))),
-        Section(
-            "Questions", (*_left_out(record, len(rows)), Questions(items, FILTERS, note=more)), "questions"
-        ),
+        Section("Questions", (*_left_out(record, len(rows)), listed), "questions"),
         *([Figure(TURN_CAPTION, turns)] if turns else ()),
-        Columns((*(table for table in tables if table not in wide), _settings(record))),
+        Columns((*(table for table in tables if table not in wide), labels)),
         *wide,
     ]
     state = () if record.status == "complete" else (" · ", Span(record.status, "strong"))
@@ -227,13 +228,9 @@ def question_items(
     shared = shared_sections(objects.values())
     packed = {id_: pack(with_sections(content, shared)) for id_, content in objects.items()}
     variants = find_variants(view.record.settings_of("benchmark"), view.record.rows)
-    items = (
-        replace(
-            _item(view, row, variants), packed=packed.get(row.question.id, ""), link=link(row.question.id)
-        )
-        for row in rows
-    )
-    return tuple(items), pack(list(shared))
+    items = {row.question.id: _item(view, row, variants) for row in rows}
+    linked = (replace(item, packed=packed.get(id_, ""), link=link(id_)) for id_, item in items.items())
+    return tuple(linked), pack(list(shared))
 
 
 def pages_with(schemas: Mapping[str, Schema]) -> Callable[[RunRecord], dict[str, str]]:
@@ -306,11 +303,6 @@ def _glance(view: RunView, links: Links) -> Cards:
     )
 
 
-def _settings(record: RunRecord) -> Section:
-    facts = Facts(tuple(record.tags.items())) if record.tags else Sentence("Nothing.", "note")
-    return Section("Tags, and what differs from the defaults", (facts,))
-
-
 def _item(view: RunView, row: QuestionScore, variants: Mapping[str, Variant]) -> QuestionItem:
     lost = ((view.record.metrics.get("turns") or {}).get("lost") or {}).get("questions", ())
     rule, question = view.record.rule, row.question
@@ -330,6 +322,7 @@ def _item(view: RunView, row: QuestionScore, variants: Mapping[str, Variant]) ->
     causes = causes_of(view, row) if kind == "wrong" else ()
     about = (question.database_id, question.difficulty, ", ".join(causes).replace("_", " "))
     gold = row.gold_sql or None
+    compared = gold if kind == "wrong" else None
     return QuestionItem(
         question.id,
         Span(kind, TONES[kind], "badge"),
@@ -337,12 +330,7 @@ def _item(view: RunView, row: QuestionScore, variants: Mapping[str, Variant]) ->
         question.text,
         question.evidence,
         (
-            AnswerBlock(
-                answer_in_words(row, rule),
-                row.outcome.sql,
-                gold if kind == "wrong" else None,
-                blocks=_opinion(row),
-            ),
+            AnswerBlock(answer_in_words(row, rule), row.outcome.sql, compared, blocks=_opinion(row)),
             *([AnswerBlock("gold", gold)] if gold else ()),
             *_keys(row),
         ),

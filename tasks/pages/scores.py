@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from math import ceil, floor
 
 from tasks.core.wording import DASH, MINUS, Share, counts, interval, percent, points
-from tasks.documents.charts import Intervals, Parts, Point, Points
-from tasks.documents.model import Column, Figure, Legend, Span, Table, Tone
+from tasks.documents.charts import Intervals, Point, Points
+from tasks.documents.model import Column, Figure, Table, Tone
 from tasks.scoring.repeated import RepeatedTest
 from tasks.scoring.score import CONFIDENCE, Accuracy
 from tasks.scoring.significance import PairedTest
@@ -83,13 +83,3 @@ def difference_figure(test: PairedTest | RepeatedTest, how: str, band: float | N
             band,
         ),
     )
-
-
-def parts_figure(
-    caption: str, parts: tuple[tuple[str, int, str], ...], *remarks: str, wide: bool = False
-) -> Figure:
-    """Return the chart of what happened to questions: the name, count and kind of each part, with a legend."""
-    legend = ((kind, (f"{name} ", Span(f"{count:,}", "strong"))) for name, count, kind in parts)
-    label = ", ".join(f"{name}: {count:,}" for name, count, _ in parts)
-    explained = Legend((*legend, *(("", remark) for remark in remarks)))
-    return Figure(caption, Parts(parts, label), wide, explained)

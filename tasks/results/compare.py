@@ -100,6 +100,7 @@ def _compare_two(
     ids = [pair.a.question.id for pair in pairs]
     sides = _side("A", (a,), ids, rule, test.only_a), _side("B", (b,), ids, rule, test.only_b)
     why_not, names = why_not_ranked(sides), _names(a, b)
+    variants = _compare_variants(a, b, pairs, rule, confidence, why_not)
     candidates = {
         letter: curves for letter, run in (("a", a), ("b", b)) if (curves := run.metrics.get("candidates"))
     }
@@ -120,9 +121,7 @@ def _compare_two(
         left_out=left_out(sides, len(pairs)),
         warnings=warnings(a, b, pairs, rule),
         noninferiority=None if margin is None else noninferiority(*_differing(pairs), len(pairs), margin),
-        variants={
-            variant.name: variant for variant in _compare_variants(a, b, pairs, rule, confidence, why_not)
-        },
+        variants={variant.name: variant for variant in variants},
         candidates=candidates,
         flips=tuple(_flips(pairs, rule)),
     )
@@ -138,9 +137,8 @@ def _compare_several(
     if not ids:
         raise ConfigurationError("These runs have no scored question in common, so they cannot be compared.")
     rights_a, rights_b = ([run.rights(rule) for run in side] for side in (a, b))
-    counts_a, counts_b = (
-        {id_: sum(run[id_] for run in side) for id_ in ids} for side in (rights_a, rights_b)
-    )
+    counts_a = {id_: sum(rights[id_] for rights in rights_a) for id_ in ids}
+    counts_b = {id_: sum(rights[id_] for rights in rights_b) for id_ in ids}
     sides = _side("A", a, ids, rule), _side("B", b, ids, rule)
     not_ranked = why_not_ranked(sides) or _unanswered("A", a, ids) or _unanswered("B", b, ids)
     counts = (counts_a, len(a), counts_b, len(b))
@@ -283,10 +281,8 @@ def by_stage(pairs: Sequence[Pair], rule: str) -> tuple[Contrast, ...]:
 def _contrast(name: str, rights: Sequence[tuple[bool, bool]]) -> Contrast:
     a, b = ([right[side] for right in rights] for side in (0, 1))
     fixed, broken = flips(a, b)
-    total = len(rights)
-    return Contrast(
-        name, Accuracy(sum(a), total), Accuracy(sum(b), total), fixed, broken, mcnemar(fixed, broken)
-    )
+    score_a, score_b = (Accuracy(sum(side), len(rights)) for side in (a, b))
+    return Contrast(name, score_a, score_b, fixed, broken, mcnemar(fixed, broken))
 
 
 def _adjusted(contrasts: Sequence[Contrast]) -> tuple[Contrast, ...]:
@@ -356,9 +352,8 @@ def _rights(variant: Variant, rows: Sequence[QuestionScore], rule: str) -> dict[
 
 def _differing(pairs: Sequence[Pair]) -> tuple[int, int]:
     """Count fixed and broken questions. One that A could not answer for a retryable reason counts as right in A."""
-    return flips(
-        [pair.right_a or pair.a.outcome.retryable for pair in pairs], [pair.right_b for pair in pairs]
-    )
+    rights_a = [pair.right_a or pair.a.outcome.retryable for pair in pairs]
+    return flips(rights_a, [pair.right_b for pair in pairs])
 
 
 def _flips(pairs: Sequence[Pair], rule: str) -> Iterator[Flip]:

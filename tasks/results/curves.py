@@ -59,17 +59,13 @@ def pareto_blocks(systems: Sequence[Priced]) -> Iterator[Block]:
         *(Line((_point(system, "past"),), "past") for system in others),
         Line(tuple(_front_points(front)), "now", dashed=True),
     )
+    label = f"Execution accuracy against cost; not beaten in both: {'; '.join(named)}"
     most = max(system.usd for system in scored)
     ticks = tuple((most * n / TICKS, f"${most * n / TICKS:,.2g}") for n in range(TICKS + 1))
     figure = Figure(
         "Execution accuracy against cost from scratch, with 95 % intervals; the line joins the systems that no other "
         "one beats in both",
-        Lines(
-            lines,
-            f"Execution accuracy against cost; not beaten in both: {'; '.join(named)}",
-            ticks,
-            "US dollars from scratch",
-        ),
+        Lines(lines, label, ticks, "US dollars from scratch"),
     )
     words = Section("No other system is as cheap and better, or as good and cheaper", (Bullets(named),))
     yield Section("Score against cost from scratch", (Columns((figure, words)),))

@@ -16,6 +16,7 @@ from tasks.documents.text import visible
 from tasks.results.night_entry import INCOMPLETE, WORSE, Colour, NightEntry, NightVerdict
 from tasks.results.run_record import adapter_of, json_of
 from tasks.results.warehouse.run_names import LATEST, MAX_LISTED
+from tasks.results.warehouse.views import MONEY
 from tasks.scoring.cost import Cost, total
 from tasks.scoring.significance import holm_of_known
 from tasks.settings.evaluation import Gate, Keep
@@ -25,8 +26,6 @@ BRIEF_FIELDS = {
     "name", "colour", "verdict", "started", "finished", "missed", "expected", "paid_usd", "paid_least_usd"
 }  # fmt: skip
 """Fields of a night in a list of nights."""
-_MONEY = ("cost_usd", "from_scratch_usd", "list_usd", "prompt_cache_usd", "tier_usd", "reply_cache_usd")
-"""Fields of `Cost` that are amounts."""
 MAX_MISSED = 7
 MAX_PROBLEMS = 2
 MAX_PROBLEM = 200
@@ -117,7 +116,7 @@ class Night:
         return Cost(
             sum(cost.calls or 0 for cost in costs),
             sum(cost.cached_calls or 0 for cost in costs),
-            **{name: total([getattr(cost, name) for cost in costs]) for name in _MONEY},
+            **{name: total([getattr(cost, name) for cost in costs]) for name in MONEY},
         )
 
     @computed_field
@@ -189,11 +188,8 @@ class Night:
         """Count the entries without a verdict."""
         without = sum(entry.verdict == "no baseline" for entry in self.entries)
         unranked = sum(entry.verdict == "not ranked" for entry in self.entries)
-        counts = [
-            *([f"{without} {'has' if without == 1 else 'have'} no baseline yet"] if without else []),
-            *([f"{unranked} {'is' if unranked == 1 else 'are'} not ranked"] if unranked else []),
-        ]
-        return "".join(f"; {count}" for count in counts)
+        rest = f"; {without} {'has' if without == 1 else 'have'} no baseline yet" if without else ""
+        return rest + (f"; {unranked} {'is' if unranked == 1 else 'are'} not ranked" if unranked else "")
 
 
 def judge(gate: Gate, entries: Sequence[NightEntry]) -> tuple[NightEntry, ...]:

@@ -109,7 +109,7 @@ class Baselines:
     worse: frozenset[str] = frozenset()
 
 
-def found_worse(nights: Iterable[Night], runs: Sequence[RunHeader]) -> frozenset[str]:
+def worse_runs(nights: Iterable[Night], runs: Sequence[RunHeader]) -> frozenset[str]:
     """Return the runs whose answers nights found worse, their earlier attempts, and the runs merged from them.
 
     A night that is started again under its name has several runs of one combination; its file names the last of them.
@@ -226,10 +226,8 @@ def paid_before(night: str, entries: Sequence[NightEntry], warehouse: Warehouse)
     earlier = [run for run in warehouse.runs() if run.tags.get(NIGHT) == night and run.run_id not in ours]
     records = [warehouse.record_of(run.run_id) for run in earlier]
     paid = [record.cost.cost_usd if record and record.is_finished else None for record in records]
-    least = (
-        warehouse.least_paid(run.run_id) if usd is None else usd
-        for run, usd in zip(earlier, paid, strict=True)
-    )
+    costs = zip(earlier, paid, strict=True)
+    least = (warehouse.least_paid(run.run_id) if usd is None else usd for run, usd in costs)
     return Earlier(total(paid), sum(least, 0.0))
 
 

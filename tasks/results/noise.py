@@ -262,8 +262,5 @@ def measured_noise(
 
 def _relevant(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that can influence an answer or its verdict, by their keys."""
-    return {
-        key: value
-        for key, value in flatten(dict(settings)).items()
-        if not key.startswith((*_OTHER, *HARMLESS))
-    }
+    flat = flatten(dict(settings))
+    return {key: value for key, value in flat.items() if not key.startswith((*_OTHER, *HARMLESS))}

@@ -171,14 +171,12 @@ def submission_text(predictions: Sequence[Prediction], form: Form) -> str:
 
 def changed_literals(predictions: Iterable[Prediction]) -> tuple[str, ...]:
     """Return the ids of questions whose SQL has a line break or tab in a literal: Spider's form cannot hold it."""
-    return tuple(
-        prediction.question_id
-        for prediction in predictions
-        if any(
-            match.lastgroup == "quoted" and _BREAKS.search(match.group())
-            for match in _PIECES.finditer(prediction.sql or "")
-        )
-    )
+
+    def has_break(sql: str) -> bool:
+        quoted = (match.group() for match in _PIECES.finditer(sql) if match.lastgroup == "quoted")
+        return any(map(_BREAKS.search, quoted))
+
+    return tuple(prediction.question_id for prediction in predictions if has_break(prediction.sql or ""))
 
 
 def one_line(sql: str) -> str:

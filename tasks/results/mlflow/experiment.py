@@ -131,11 +131,8 @@ _CARDS = {
             "PARALLEL", selectedParams=("Backbone", "Pipeline"), selectedMetrics=("ex",), showAllRuns=False
         ),
     ),
-    "What it took": (
-        _bar("usage/from_scratch_usd"),
-        _bar("usage/cost_usd"),
-        _bar("usage/calls"),
-        _bar("usage/seconds"),
+    "What it took": tuple(
+        _bar(f"usage/{name}") for name in ("from_scratch_usd", "cost_usd", "calls", "seconds")
     ),
 }
 """The charts that come first, by section."""

@@ -53,9 +53,7 @@ def measures(report: Report, seconds: float | None = None) -> tuple[Measure, ...
     return tuple(
         Measure(name, value, step)
         for name, value, step in values
-        if value is not None
-        and not name.startswith(DETAILS)
-        and (value or not name.startswith(COUNTS_OF_FAULTS))
+        if value is not None and not name.startswith(DETAILS if value else (*DETAILS, *COUNTS_OF_FAULTS))
     )
 
 
@@ -124,8 +122,6 @@ def _dollars(usd: float | None) -> float | None:
     return None if usd is None else float(f"{usd:.6g}")
 
 
-SOURCE = "crosscheck"
-"""What MLflow's column Source shows of a run that goes on."""
 MAX_TAG = 8000
 """MLflow's limit on the length of a tag."""
 
@@ -263,7 +259,7 @@ def _tags(run: RunRecord) -> dict[str, str]:
         "crosscheck_run_id": run.run_id,
         "git_commit": run.git_commit,
         "mlflow.source.git.commit": run.git_commit,
-        "mlflow.source.name": SOURCE,
+        "mlflow.source.name": "crosscheck",  # what the column Source shows while the run goes on
         "mlflow.source.type": "LOCAL",
         "mlflow.user": run.user,
         **dict(run.tags),

@@ -165,8 +165,8 @@ class Store:
     artifacts: Path | None = None  # folder for the artifacts of new experiments; None: the server decides
 
     @property
-    def shown(self) -> str:
-        """The URI as it may be printed: without user and password."""
+    def printable(self) -> str:
+        """The URI without user and password."""
         return str(redact(self.uri))
 
     @property
@@ -203,12 +203,9 @@ def check(store: Store) -> None:
     """
     if store.sqlite_file and is_known(store.sqlite_file):
         return
-    from_environment = store.artifacts is None
-    cure = (
-        "Correct MLFLOW_TRACKING_URI, or unset it to log to a file in the working folder."
-        if from_environment
-        else "Name another working folder with --home, or set MLFLOW_TRACKING_URI."
-    )
+    cure = "Name another working folder with --home, or set MLFLOW_TRACKING_URI."
+    if store.artifacts is None:  # it is named in the environment
+        cure = "Correct MLFLOW_TRACKING_URI, or unset it to log to a file in the working folder."
     try:
         if store.sqlite_file and store.sqlite_file.exists():
             # MLflow would try for a hundred seconds
@@ -221,13 +218,15 @@ def check(store: Store) -> None:
         if store.served and _refuses_login(store.uri):
             cure = "Set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD to what the server accepts."
         elif store.served and DEPLOYED in os.environ:
-            _LOG.warning("MLflow at %s does not answer, so runs are logged later: %s", store.shown, reason)
+            _LOG.warning(
+                "MLflow at %s does not answer, so runs are logged later: %s", store.printable, reason
+            )
             return
         if "out-of-date database schema" in reason:
-            upgrade = shlex.join([*_mlflow(), "db", "upgrade", store.shown])
+            upgrade = shlex.join([*_mlflow(), "db", "upgrade", store.printable])
             cure = f"It was made by another release of MLflow; this command brings it up to date: {upgrade}"
         raise ConfigurationError(
-            f'MLflow\'s tracking store "{store.shown}" cannot be used: {reason} {cure}'
+            f'MLflow\'s tracking store "{store.printable}" cannot be used: {reason} {cure}'
         ) from error
     if store.sqlite_file:
         remember(store.sqlite_file)
@@ -321,7 +320,7 @@ def ui_url(store: Store, experiment_id: str, run_id: str | None = None, view: st
     CROSSCHECK_MLFLOW_UI overrides the server's address in links for users.
     """
     workflow = "workflowType=machine_learning"  # else MLflow shows its menu for traces of agents
-    served = os.environ.get("CROSSCHECK_MLFLOW_UI") or store.shown
+    served = os.environ.get("CROSSCHECK_MLFLOW_UI") or store.printable
     base = served.rstrip("/") if store.served else f"http://127.0.0.1:{PORT}"
     if run_id is not None:
         return f"{base}/#/experiments/{experiment_id}/runs/{run_id}?{workflow}"

@@ -65,7 +65,7 @@ class Tracker:
         self.store = store or find_store(home)
         self._waiting = home.path / "unlogged"
         self._run: RunRecord | None = None
-        self._tracked = Tracked(self.store.shown)
+        self._tracked = Tracked(self.store.printable)
         self._opened = False
         self._made: Callable[[str], None] = lambda run_id: None
 
@@ -84,7 +84,7 @@ class Tracker:
         `made` is called with MLflow's id of the run as soon as it exists.
         """
         self._run, self._opened, self._made = run, False, made
-        self._tracked = Tracked(self.store.shown)
+        self._tracked = Tracked(self.store.printable)
         package = opening(run)
         problem = self._attempt(lambda client: self._open(client, package))
         if problem:
@@ -119,11 +119,11 @@ class Tracker:
         if problem:
             kept = keep(replace(package, tracked=self._tracked), self._waiting)
             self._tracked = Tracked(
-                self.store.shown,
+                self.store.printable,
                 self._tracked.run_id,
                 self._tracked.experiment_id,
                 f"MLflow does not have run {run.run_id}: {problem} Its results are kept in {kept}. The next "
-                f"evaluation logs them, once {self.store.shown} answers.",
+                f"evaluation logs them, once {self.store.printable} answers.",
             )
         else:
             self._log_waiting()
@@ -169,7 +169,11 @@ class Tracker:
     def _log_kept(self, file: Path, client: "MlflowClient") -> None:
         package = fetch(file)
         tracked = package.tracked
-        if tracked is not None and tracked.run_id is not None and tracked.tracking_uri == self.store.shown:
+        if (
+            tracked is not None
+            and tracked.run_id is not None
+            and tracked.tracking_uri == self.store.printable
+        ):
             self._tracked = tracked
         self._send(client, package, "FINISHED")
         drop(file)
@@ -202,7 +206,7 @@ class Tracker:
             run_name=self._run_name(package.run),
             tags=dict(package.tags),
         )
-        self._tracked = Tracked(self.store.shown, created.info.run_id, experiment_id)
+        self._tracked = Tracked(self.store.printable, created.info.run_id, experiment_id)
         self._made(created.info.run_id)
 
     def _run_name(self, run: RunRecord) -> str:

@@ -18,13 +18,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import TypeAdapter
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
 from tasks.core.errors import CrosscheckError, DataError
 from tasks.core.files import atomic_create
 from tasks.core.outcome import Call, StageRecord, Usage
 from tasks.database.sqlite_files import locked_folder
+from tasks.results.run_record import adapter_of
 from tasks.scoring.report import QuestionScore, Verdict
 
 if TYPE_CHECKING:
@@ -159,7 +159,8 @@ def _score(row: Row, candidates: list[Row], stages: list[Row], calls: list[Row])
             if candidate["status"] is not None
         },
     }
-    return _scores().validate_python({**row, **nested})
+    score: QuestionScore = adapter_of(QuestionScore).validate_python({**row, **nested})
+    return score
 
 
 def _stage(row: Row, calls: list[Row]) -> Row:
@@ -173,11 +174,6 @@ def _stage(row: Row, calls: list[Row]) -> Row:
 
 def _with_error(row: Row) -> Row:
     return {**row, "error": row["error"] or ""}
-
-
-@cache
-def _scores() -> TypeAdapter[QuestionScore]:
-    return TypeAdapter(QuestionScore)
 
 
 LAYOUT = 7

@@ -155,16 +155,15 @@ _SCORE = (
     '"MAP(VARCHAR, STRUCT(ex DOUBLE, correct BIGINT, total BIGINT, low DOUBLE, high DOUBLE, rule VARCHAR))"'
 )
 _KEY = '"MAP(VARCHAR, STRUCT(change VARCHAR, golds VARCHAR[], reason VARCHAR, source VARCHAR))"'
-_MONEY = (
-    "cost_usd", "from_scratch_usd", "list_usd", "prompt_cache_usd", "tier_usd", "reply_cache_usd"
-)  # fmt: skip
+MONEY = ("cost_usd", "from_scratch_usd", "list_usd", "prompt_cache_usd", "tier_usd", "reply_cache_usd")
+"""Fields of `Cost` that are amounts."""
 _RIGHT = {"correct": "t.correct[r.rule]", "correct_by_rule": "t.correct"}
 _VIEWS: Mapping[str, View] = {
     "runs": View(
         "one evaluation",
         {
             **{name: _record(f"cost.{name}", "BIGINT") for name in ("calls", "cached_calls", "flex_calls")},
-            **{name: _record(f"cost.{name}", "DOUBLE") for name in _MONEY},
+            **{name: _record(f"cost.{name}", "DOUBLE") for name in MONEY},
             "candidates": _record("metrics.candidates.n", "BIGINT"),
             "candidate_curve": _record("metrics.candidates.curve"),
             "scores": f"from_json(json_extract(t.record, '$.scores'), '{_SCORE}')",

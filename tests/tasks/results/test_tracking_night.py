@@ -28,11 +28,11 @@ from tasks.results.night_baseline import (
     Baselines,
     Pin,
     compared,
-    found_worse,
     named_run,
     paid_before,
     pin_history,
     pins_file,
+    worse_runs,
     write_pin,
 )
 from tasks.results.night_entry import Trend
@@ -137,7 +137,7 @@ def test_a_run_that_was_worse_is_no_baseline_until_somebody_moves_it_there(wareh
     good, bad = two_runs(1, 20, 100)
     red = a_night(warehouse, [good, bad])
     first, second = (run.run_id for run in reversed(warehouse.runs()))
-    worse = found_worse([red], warehouse.runs())
+    worse = worse_runs([red], warehouse.runs())
     assert worse == {second}
     kept = keep(warehouse, [good, bad, bad])[-1]
     entry = compared(entry_of(*kept), Baselines(worse=worse), warehouse, Gate())
@@ -155,7 +155,7 @@ def test_a_run_merged_from_one_that_was_worse_is_no_baseline_either(warehouse: W
     parent = red.entries[0].run_id
     merged = bad.model_copy(update={"tags": {"parent_run_id": str(parent)}})
     keep(warehouse, [good, bad, merged])
-    assert found_worse([red], warehouse.runs()) == {parent, warehouse.runs()[0].run_id}
+    assert worse_runs([red], warehouse.runs()) == {parent, warehouse.runs()[0].run_id}
 
 
 @pytest.mark.slow
@@ -185,7 +185,7 @@ def test_no_attempt_of_a_night_that_was_worse_is_a_baseline(warehouse: Warehouse
     again = a_night(warehouse, runs, name="second")
     assert again.entries[0].verdict == "regression"
     kept = keep(warehouse, [*runs, of("third", bad)])[-1]
-    worse = found_worse([again], warehouse.runs())
+    worse = worse_runs([again], warehouse.runs())
     entry = compared(entry_of(*kept), Baselines(worse=worse), warehouse, Gate())
     assert (entry.baseline, judge(Gate(), [entry])[0].verdict) == ("20261120-013000-000000", "regression")
 
@@ -198,7 +198,7 @@ def test_a_run_that_lacks_too_many_answers_was_worse_where_its_answers_are(
         bad = unanswered(bad, number, "The endpoint did not answer.")
     night = a_night(warehouse, [good, bad])
     assert night.entries[0].verdict == "too many unanswered"
-    assert found_worse([night], warehouse.runs()) == {warehouse.runs()[0].run_id}
+    assert worse_runs([night], warehouse.runs()) == {warehouse.runs()[0].run_id}
     lost = unanswered(unanswered(good, 1, "No answer."), 3, "No answer.")
     night = a_night(warehouse, [good, lost])
     assert night.entries[0].verdict == "too many unanswered" and not night.worse
