@@ -274,8 +274,10 @@ def prepare(
     if has_oracle(settings.pipeline):
         parts = ", ".join(oracles)
         notes.append(f"An analysis, not a score: parts of the gold SQL were given to the pipeline ({parts}).")
-    described = shows_descriptions(settings.pipeline)
-    if generated := generated_descriptions(benchmark, database_ids, home) if described else "":
+    generated = ""
+    if shows_descriptions(settings.pipeline):
+        generated = generated_descriptions(benchmark, database_ids, home)
+    if generated:
         notes.append(
             "Column descriptions in the prompts that `crosscheck benchmarks prepare` had a backbone write: "
             f"{generated}."

@@ -152,7 +152,7 @@ def _remarks(sweep: Sweep) -> Iterator[Block]:
             f"difference to the best may be chance (p is {LEVEL:g} or more). {ALONE}"
         )
     for done in sweep.cells:
-        if failed := sum(done.evaluated.failures.values()) if done.evaluated else 0:
+        if done.evaluated and (failed := sum(done.evaluated.failures.values())):
             questions = counted(failed, "question")
             yield Sentence(f"{done.cell.name}: {questions} without an answer (wrong)", "error")
         if done.problem:

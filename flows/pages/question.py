@@ -140,7 +140,7 @@ def print_text(console: Console, name: str, text: str, most: int | None) -> None
         console.print(f"  [cyan]{literal(name)}[/]")
     for line in lines[:most]:
         console.print(f"    {line}", markup=False)
-    if rest := len(lines[most:]) if most is not None else 0:
+    if most is not None and (rest := len(lines[most:])):
         console.print(f"    [dim]… {counted(rest, 'more line')}[/]")
 
 

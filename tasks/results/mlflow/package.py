@@ -53,7 +53,9 @@ def measures(report: Report, seconds: float | None = None) -> tuple[Measure, ...
     return tuple(
         Measure(name, value, step)
         for name, value, step in values
-        if value is not None and not name.startswith(DETAILS if value else (*DETAILS, *COUNTS_OF_FAULTS))
+        if value is not None
+        and not name.startswith(DETAILS)
+        and (value or not name.startswith(COUNTS_OF_FAULTS))
     )
 
 

@@ -169,11 +169,7 @@ class Tracker:
     def _log_kept(self, file: Path, client: "MlflowClient") -> None:
         package = fetch(file)
         tracked = package.tracked
-        if (
-            tracked is not None
-            and tracked.run_id is not None
-            and tracked.tracking_uri == self.store.printable
-        ):
+        if tracked and tracked.run_id and tracked.tracking_uri == self.store.printable:
             self._tracked = tracked
         self._send(client, package, "FINISHED")
         drop(file)
