@@ -86,11 +86,6 @@ class Night:
     expected: datetime.datetime | None = None
 
     @property
-    def red(self) -> tuple[NightEntry, ...]:
-        """Entries that fail the nightly run."""
-        return tuple(entry for entry in self.entries if entry.colour == "Red")
-
-    @property
     def worst_first(self) -> tuple[tuple[int, NightEntry], ...]:
         """Entries with their places in the matrix, from 1, the worst colour first."""
         numbered = enumerate(self.entries, 1)
