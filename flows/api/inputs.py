@@ -89,12 +89,10 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 def in_thread(work: Callable[[], T], controls: Sequence[Control] = ()) -> T:
-    """Run blocking work in a thread of its own and return its result.
+    """Run blocking work, which may start an event loop, in a thread of its own and return its result.
 
-    Args:
-        work: the work; it may start an event loop.
-        controls: the last one is what Ctrl-C, or the interrupt of a notebook's cell, asks to stop: in order, and at the
-            second time at once. None: the interrupt is raised immediately, and the work ends on its own.
+    Ctrl-C, or the interrupt of a notebook's cell, asks the last control to stop: in order, and at the second time at
+    once. Without one, the interrupt is raised immediately, and the work ends on its own.
     """
     done: Future[T] = Future()
 

@@ -56,10 +56,10 @@ def _names(_context: click.Context, parameter: click.Parameter, begun: str) -> l
     from tasks.settings.load import known_names
 
     try:
-        known = known_names(str(parameter.name))
+        names = known_names(str(parameter.name))
     except CrosscheckError:  # an error message would be taken for a value
-        known = []
-    items = [CompletionItem(name) for name in known if name.startswith(begun)]
+        names = []
+    items = [CompletionItem(name) for name in names if name.startswith(begun)]
     return items or [CompletionItem(begun, type="file")]
 
 
@@ -104,13 +104,10 @@ class More:
     def __init__(
         self, name: str = "", *, group: str = OPTIONS, last: bool = False, **attributes: Any
     ) -> None:
-        """Describe an option.
+        """Describe an option by its name, if it is not the field's own, and further attributes of `click.Option`.
 
-        Args:
-            name: of the option, if it is not the field's own.
-            group: its heading in the help of a command whose options are `grouped`.
-            last: whether the help lists it after the command's own options.
-            attributes: further attributes of `click.Option`.
+        `group` is its heading in the help of a command whose options are `grouped`; `last`: whether the help lists it
+        after the command's own options.
         """
         self.name, self.group, self.last, self.attributes = name, group, last, attributes
 
@@ -132,9 +129,9 @@ class GroupedCommand(click.Command):
         """Write the options by their groups."""
         groups: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
-            shown = None if isinstance(parameter, click.Argument) else parameter.get_help_record(ctx)
-            if shown:
-                groups.setdefault(getattr(parameter, "group", OPTIONS), []).append(shown)
+            record = None if isinstance(parameter, click.Argument) else parameter.get_help_record(ctx)
+            if record:
+                groups.setdefault(getattr(parameter, "group", OPTIONS), []).append(record)
         for title, listed in groups.items():
             with formatter.section(title):
                 formatter.write_dl(listed)
@@ -171,16 +168,10 @@ class Command(Described, BaseModel):
             (base for base in cls.__mro__ if issubclass(base, Command) and base is not Command),
             key=lambda base: base.number,
         )
-        names = [
-            name
-            for base in classes
-            for name in vars(base).get("__annotations__", ())
-            if name in cls.model_fields
-        ]
+        names = dict.fromkeys(name for base in classes for name in vars(base).get("__annotations__", ()))
+        fields = {name: cls.model_fields[name] for name in names if name in cls.model_fields}
         described = field_docstrings(EvaluationNames) | field_docstrings(cls)
-        parameters = [
-            _parameter(name, cls.model_fields[name], described.get(name, "")) for name in dict.fromkeys(names)
-        ]
+        parameters = [_parameter(name, field, described.get(name, "")) for name, field in fields.items()]
         text, examples, epilog = inspect.cleandoc(cls.__doc__ or "").partition("\n\nExample")
         paragraphs = f"Example{epilog}".split("\n\n") if examples else []
         return (GroupedCommand if cls.grouped else click.Command)(
@@ -335,12 +326,9 @@ class Json(Command):
     def emit(
         self, value: Any, text: "str | Document | Callable[[TextIO], None]", *, text_too: bool = False
     ) -> None:
-        """Print the result of a command.
+        """Print the result of a command: with `--json` its value, a record or plain JSON, else its text.
 
-        Args:
-            value: the result, a document or plain JSON, for `--json`.
-            text: the result as text, as a document, or as a function that prints it to a stream.
-            text_too: whether the text is printed to standard error in addition to the JSON.
+        With `text_too` the text is printed to standard error in addition to the JSON.
         """
         if self.as_json:
             emit_json(value)
@@ -403,10 +391,10 @@ class Page(Output):
             click.echo(f"The page is {self.html}.", err=self.as_json)
 
 
-def end_of(name: str | Path, most: int = 60) -> str:
-    """Return the end of a name, which may be the path of a file: for a line of progress."""
+def end_of(name: str | Path) -> str:
+    """Return the last 60 characters of a name, which may be the path of a file: for a line of progress."""
     text = str(name)
-    return text if len(text) <= most else f"…{text[1 - most :]}"
+    return text if len(text) <= 60 else f"…{text[-59:]}"
 
 
 class Benchmark(Command):

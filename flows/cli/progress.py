@@ -25,9 +25,7 @@ SETTLED_S = 2.0
 def open_progress(stream: TextIO, title: str = "") -> "Iterator[Progress]":
     """Show progress on a stream while the block runs: live if it is a terminal, else in lines.
 
-    Args:
-        stream: output stream.
-        title: stands before every step and count; "" for nothing.
+    The title stands before every step and count.
     """
     prefix = f"{title}: " if title else ""
     if not stream.isatty():

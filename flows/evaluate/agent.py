@@ -128,19 +128,18 @@ class AgentDatabase:
             raise TypeError(f"the SQL must be a text, not {type(sql).__name__}")
         if len(self._executed) >= MAX_QUERIES:
             refused: Future[Execution] = Future()
-            refused.set_result(
-                Execution("error", error=f"more than {MAX_QUERIES:,} queries about one question")
-            )
+            why = f"more than {MAX_QUERIES:,} queries about one question"
+            refused.set_result(Execution("error", error=why))
             return refused
         return asyncio.run_coroutine_threadsafe(self._run(sql, rows), self._loop)
 
     async def _run(self, sql: str, rows: int) -> Execution:
-        place = len(self._executed)
+        index = len(self._executed)
         self._executed.append((sql, None))
         execution = await self._workers.execute(
             self._database, sql, rows=max(0, rows), timeout_s=self._timeout_s
         )
-        self._executed[place] = (sql, execution)
+        self._executed[index] = (sql, execution)
         return execution
 
 
@@ -278,11 +277,8 @@ class AgentSettings:
         """Refuse what cannot be meant."""
         for name, least in (("concurrency", 1), ("attempts", 1), ("timeout_s", 0.001)):
             value = getattr(self, name)
-            if (
-                isinstance(value, bool)
-                or not isinstance(value, int | float)
-                or not least <= value <= MAX_NUMBER
-            ):
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not number or not least <= value <= MAX_NUMBER:
                 raise ConfigurationError(
                     f"{name}={value!r}: it must be a number from {least:g} to {MAX_NUMBER:,}."
                 )
@@ -378,12 +374,9 @@ class _AgentRun:
     async def _attempts(self, question: Question, workers: SqlWorkers) -> dict[str, Any]:
         """Run the agent on a question until it returns, and return the line of the file."""
         for attempt in range(1, int(self.settings.attempts) + 1):
-            database = AgentDatabase(
-                self.databases[question.database_id],
-                workers,
-                asyncio.get_running_loop(),
-                self.settings.benchmark.timeout_s,
-            )
+            source = self.databases[question.database_id]
+            timeout_s = self.settings.benchmark.timeout_s
+            database = AgentDatabase(source, workers, asyncio.get_running_loop(), timeout_s)
             head = {"question_id": question.id, "database": question.database_id}
             try:
                 future = self._start(question, database)

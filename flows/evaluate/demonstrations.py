@@ -1,7 +1,7 @@
 """Demonstrations for each question, chosen from the training questions, leaks removed."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from flows.runtime.control import Progress
@@ -109,15 +109,15 @@ class DemonstrationSearch:
         if not self._number:
             return {question.id: QuestionExtras() for question in questions}
         nearest = self._nearest(self._pools[0], questions, self._number)
-        shown = [QuestionExtras(group[: self._retrieval.k]) for group in nearest]
+        extras = [QuestionExtras(group[: self._retrieval.k]) for group in nearest]
         if self._dac:
             grounded = self._grounded(self._pools[0], nearest)
             aligned = self._aligned(self._pools[-1], questions, self._dac.shots)
-            shown = [
+            extras = [
                 QuestionExtras(own.demonstrations, with_schemas, linked)
-                for own, with_schemas, linked in zip(shown, grounded, aligned, strict=True)
+                for own, with_schemas, linked in zip(extras, grounded, aligned, strict=True)
             ]
-        return dict(zip((question.id for question in questions), shown, strict=True))
+        return dict(zip((question.id for question in questions), extras, strict=True))
 
     @property
     def chosen_from(self) -> Mapping[str, Any] | None:
@@ -145,13 +145,10 @@ class DemonstrationSearch:
         if self._evaluated.settings.name == SPIDER:
             return None
         try:
-            benchmark = Folders.of(self._settings).benchmark(settings)
-            pool = self._pool(benchmark)
+            pool = self._pool(Folders.of(self._settings).benchmark(settings))
         except DataError:
             return None
-        return _Pool(
-            benchmark, pool.guarded, f"Entity linking is shown training questions of Spider: {pool.note}"
-        )
+        return replace(pool, note=f"Entity linking is shown training questions of Spider: {pool.note}")
 
     def _nearest(
         self, pool: _Pool, questions: Sequence[Question], count: int
@@ -221,7 +218,5 @@ def with_retriever(settings: EvaluationSettings) -> tuple[EvaluationSettings, st
             f"{INSTALL}"
         )
     update = {"retriever": "embedding", "encoder": encoder} if encoder else {"retriever": "bm25"}
-    demonstrations = retrieval.model_copy(update=update)
-    return settings.model_copy(
-        update={"pipeline": settings.pipeline.model_copy(update={"demonstrations": demonstrations})}
-    ), note
+    demonstrations = {"demonstrations": retrieval.model_copy(update=update)}
+    return settings.model_copy(update={"pipeline": settings.pipeline.model_copy(update=demonstrations)}), note

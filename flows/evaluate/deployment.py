@@ -82,14 +82,12 @@ def named_evaluations(matrix: Matrix) -> dict[tuple[str, str, str], EvaluationFo
     evaluations: dict[tuple[str, str, str], EvaluationForm] = {}
     for form in matrix.evaluations:
         names = names_of(form)
-        if other := evaluations.get(names):
-            pairs = [(getattr(other, kind), getattr(form, kind)) for kind in KINDS]
+        if earlier := evaluations.get(names):
+            pairs = [(getattr(earlier, kind), getattr(form, kind)) for kind in KINDS]
             files = [f"{first} and {second}" for first, second in pairs if first != second]
-            how = (
-                f"Write second name into first of the files ({'; '.join(files)}), as `name: ...`."
-                if files
-                else "Name it once."
-            )
+            how = "Name it once."
+            if files:
+                how = f"Write second name into first of the files ({'; '.join(files)}), as `name: ...`."
             raise ConfigurationError(f'Two evaluations of the matrix are named "{" | ".join(names)}". {how}')
         evaluations[names] = form
     return evaluations

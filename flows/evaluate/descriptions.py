@@ -53,10 +53,8 @@ def prepare_flow(control: Control, preparation: Preparation) -> Any:
         control.progress.questions(len(work), 0, "table")
         async with Resources.open(settings, control) as resources:
             describer = _Describer(resources, prepared)
-            await until_done_or_stopped(
-                [asyncio.create_task(describer.describe(database, table)) for database, table in work],
-                control,
-            )
+            tasks = [asyncio.create_task(describer.describe(database, table)) for database, table in work]
+            await until_done_or_stopped(tasks, control)
             assert resources.task_runs is not None
             await resources.task_runs.finish()
         if control.stop.is_set():
@@ -120,11 +118,11 @@ def _undescribed(table: Table) -> tuple[str, ...]:
     return tuple(column.name for column in table.columns if not column.description)
 
 
-def _keep(home: Path, database: Database, table: str, texts: Mapping[str, str], made_by: str) -> None:
+def _keep(home: Path, database: Database, table: str, texts: Mapping[str, str], backbone: str) -> None:
     if not texts:
         return
     new = (
-        GeneratedColumn(table=table, column=column, description=text, made_by=made_by)
+        GeneratedColumn(table=table, column=column, description=text, made_by=backbone)
         for column, text in texts.items()
     )
     columns = read_generated(home, database.digest) | {column.key: column for column in new}

@@ -21,7 +21,7 @@ from tasks.backbone.protocol import Reply, Request, sent_texts, stored_text
 from tasks.backbone.replies.format import ReplyFormat, ReplyFormats
 from tasks.core.outcome import Usage
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.scoring.cost import Estimate
+from tasks.scoring.cost import Estimate, total
 from tasks.settings.backbone import BackboneSettings
 from tasks.settings.evaluation import EvaluationSettings
 from tasks.stages.question_run import QuestionRun
@@ -133,13 +133,11 @@ def priced(preparation: Preparation, parts: Sequence[Part]) -> Estimate:
     used = [
         (part, backbone) for part, backbone in zip(parts, backbones_of(settings), strict=True) if part.calls
     ]
-    costs = [cost(part.usage, prices_for(backbone), backbone.tier) for part, backbone in used]
-    known = [usd for usd in costs if usd is not None]
-    unknown = len(known) < len(costs) or asks_eliminator(settings)
+    usd = total([cost(part.usage, prices_for(backbone), backbone.tier) for part, backbone in used])
     return Estimate(
         questions,
         sum(part.calls for part in parts),
         sum(part.usage.input or 0 for part in parts),
         sum(part.usage.output or 0 for part in parts),
-        0.0 if is_free(settings) else None if unknown else sum(known),
+        0.0 if is_free(settings) else None if asks_eliminator(settings) else usd,
     )

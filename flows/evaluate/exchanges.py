@@ -123,8 +123,7 @@ def _is_free(settings: EvaluationSettings) -> bool:
         return False
     check_backbone(settings.backbone)
     eliminator, writers = eliminator_settings(settings), writer_settings(settings).writers
-    others = (*writers, *([eliminator] if eliminator else ()))
-    return not any(kind_of(other).paid for other in others)
+    return not any(kind_of(backbone).paid for backbone in (*writers, *([eliminator] if eliminator else ())))
 
 
 async def _ask_again(

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 STAGE = "1_preliminary_sql"
 _VALUES = TypeAdapter(tuple[ColumnValues, ...])
 
-EXPERIMENT = "crosscheck/finetuning"
-
 
 @dataclass(frozen=True, slots=True)
 class TrainingPair:
@@ -162,10 +160,8 @@ async def _add_pairs(
     async with SqlWorkers() as workers:
         for row in rows:
             verdict = row.stages.get(STAGE)
-            sql = next(
-                (candidate.sql for candidate in row.outcome.candidates if candidate.stage == STAGE), None
-            )
-            if verdict is None or not sql:
+            sqls = {candidate.stage: candidate.sql for candidate in row.outcome.candidates}
+            if verdict is None or not (sql := sqls.get(STAGE)):
                 pairs.left_out["without SQL"] += 1
             elif verdict.gold_status != "ok":
                 pairs.left_out["gold fails"] += 1
@@ -178,13 +174,10 @@ async def _add_pairs(
                 prompt = elimination_prompt(row.question, view, sql, execution, rows_shown)
                 right = is_right(verdict, benchmark.settings.rule)
                 response = sql if right else row.gold_sql.strip().rstrip(";").rstrip()
-                messages = (
-                    [{"role": "user", "content": prompt}],
-                    [{"role": "assistant", "content": response}],
-                )
-                pairs.add(
-                    TrainingPair(*messages, right, benchmark.settings.name, database.id, row.question.id)
-                )
+                asked = [{"role": "user", "content": prompt}]
+                answered = [{"role": "assistant", "content": response}]
+                facts = (right, benchmark.settings.name, database.id, row.question.id)
+                pairs.add(TrainingPair(asked, answered, *facts))
 
 
 def _view(row: QuestionScore, schema: Schema, settings: SeaSqlSettings) -> SchemaView:
@@ -271,20 +264,15 @@ def train(pairs: Sequence[TrainingPair], settings: FinetuningSettings, output: P
     # the last file of a checkpoint: one without it was cut off
     states = Path(str(trainer.args.output_dir)).glob("checkpoint-*/trainer_state.json")
     last = max(states, key=lambda state: state.stat().st_mtime_ns, default=None)
-    with logged_by_library(home, EXPERIMENT), redirect_stdout(sys.stderr):
+    with logged_by_library(home, "crosscheck/finetuning"), redirect_stdout(sys.stderr):
         trainer.train(resume_from_checkpoint=str(last.parent) if last else None)
     adapter = output / "adapter"
     adapted: Any = trainer.model
     adapted.save_pretrained(str(adapter), save_embedding_layers=False)
     tokenizer.save_pretrained(str(adapter))
     losses = [float(entry["loss"]) for entry in trainer.state.log_history if "loss" in entry]
-    return Trained(
-        adapter,
-        trainer.state.global_step,
-        len(examples),
-        len(pairs) - len(examples),
-        losses[-1] if losses else None,
-    )
+    loss = losses[-1] if losses else None
+    return Trained(adapter, trainer.state.global_step, len(examples), len(pairs) - len(examples), loss)
 
 
 def _open(name: str) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":

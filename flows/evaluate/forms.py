@@ -57,12 +57,9 @@ def _offer(kind: str, schema: JsonSchemaValue) -> JsonSchemaValue:
     own: dict[str, Any] = {
         name: schema.pop(name) for name in ("default", "description", "title") if name in schema
     }
+    choices = [{"title": "name or file", **schema}, {"title": "list", "enum": offered}]
     either = {"if": {"pattern": "^[/~]"}, "then": {"pattern": f"^{OWN_FILE}$"}, "else": {"enum": offered}}
-    return {
-        **own,
-        "anyOf": [{"title": "name or file", **schema}, {"title": "list", "enum": offered}],
-        **either,
-    }
+    return {**own, "anyOf": choices, **either}
 
 
 class Form(Labels):
@@ -98,7 +95,7 @@ _FIRST = ("benchmark", "benchmarks", "backbone", "backbones", "pipeline", "pipel
 
 
 def _without_null(field: dict[str, Any]) -> dict[str, Any]:
-    types = [each for each in field.get("anyOf", ()) if each != {"type": "null"}]
+    types = [kind for kind in field.get("anyOf", ()) if kind != {"type": "null"}]
     if len(types) != 1 or len(types) == len(field["anyOf"]):
         return field
     rest = {name: value for name, value in field.items() if name not in ("anyOf", "default")}

@@ -81,11 +81,8 @@ class Verified:
     @property
     def unchecked(self) -> dict[str, str]:
         """What could not be checked of golds, by id."""
-        return {
-            name: decision.unchecked
-            for name, decision in (self.decisions or {}).items()
-            if decision.unchecked
-        }
+        decisions = (self.decisions or {}).items()
+        return {name: decision.unchecked for name, decision in decisions if decision.unchecked}
 
     @property
     def counts(self) -> dict[str, int]:
@@ -178,12 +175,12 @@ async def _differing(
             (originals[check.database_id], benchmark.written_gold[check.id]),
             (databases[check.database_id], check.sql),
         )
-        one, other = [
+        original, translated = [
             await workers.execute(database, sql, rows=COMPARED_ROWS, timeout_s=benchmark.settings.timeout_s)
             for database, sql in sqls
         ]
-        whole = all(result.ok and len(result.rows) == result.row_count for result in (one, other))
-        return whole and not strict(one.rows, other.rows, ordered=False)
+        whole = all(result.ok and len(result.rows) == result.row_count for result in (original, translated))
+        return whole and not strict(original.rows, translated.rows, ordered=False)
 
     checks = [check for check in report.finished if check.database_id in originals]
     results = await asyncio.gather(*map(differs, checks))
@@ -281,9 +278,9 @@ def check_key(settings: BenchmarkSettings, item: str, folders: Folders, progress
     progress.step(f"Reading {settings.name}")
     plain = settings.model_copy(update={"answer_keys": (item,)})
     benchmark = folders.benchmark(plain, progress)
-    of = {question.id: question for question in benchmark.questions}
+    questions = {question.id: question for question in benchmark.questions}
     (key,) = benchmark.keys
-    databases = open_databases(benchmark, [of[name].database_id for name in key.entries], progress)
+    databases = open_databases(benchmark, [questions[name].database_id for name in key.entries], progress)
     suites = open_suites(benchmark, databases)
 
     async def run() -> list[CheckedEntry]:
@@ -291,7 +288,7 @@ def check_key(settings: BenchmarkSettings, item: str, folders: Folders, progress
             judge = Judge(workers, (plain.rule,), plain.timeout_s)
 
             async def check(entry: KeyEntry) -> CheckedEntry:
-                question = of[entry.question_id]
+                question = questions[entry.question_id]
                 suite = suites.get(question.database_id, ())
                 return await _check(entry, question, benchmark, suite, judge)
 
@@ -301,23 +298,19 @@ def check_key(settings: BenchmarkSettings, item: str, folders: Folders, progress
 
 
 async def _check(
-    entry: KeyEntry,
-    question: Question,
-    benchmark: Benchmark,
-    suite: Sequence[Database],
-    judge: Judge,
+    entry: KeyEntry, question: Question, benchmark: Benchmark, suite: Sequence[Database], judge: Judge
 ) -> CheckedEntry:
     gold = benchmark.gold.get(entry.question_id)
     golds = (*([gold] if gold else []), *benchmark.further_gold.get(entry.question_id, ()))
     if not suite:
         return CheckedEntry(entry, question, tuple(CheckedSql(sql, None, None) for sql in entry.sql))
 
-    candidates: Mapping[str, str] = {str(place): sql for place, sql in enumerate(entry.sql)}
+    candidates: Mapping[str, str] = {str(position): sql for position, sql in enumerate(entry.sql)}
     verdicts = (await judge_golds(judge, suite, golds, candidates)).all if golds and candidates else {}
     checked = []
-    for place, sql in candidates.items():
+    for position, sql in candidates.items():
         execution = await judge.workers.execute(suite[0], sql, rows=0, timeout_s=judge.timeout_s)
-        verdict = verdicts.get(place)
-        known = execution.ok and verdict is not None and verdict.gold_status == "ok"
-        checked.append(CheckedSql(sql, execution, is_right(verdict, judge.rules[0]) if known else None))
+        verdict = verdicts.get(position)
+        finished = execution.ok and verdict is not None and verdict.gold_status == "ok"
+        checked.append(CheckedSql(sql, execution, is_right(verdict, judge.rules[0]) if finished else None))
     return CheckedEntry(entry, question, tuple(checked))

@@ -15,6 +15,7 @@ from tasks.database.schema import Schema
 from tasks.documents.model import Column, Table
 from tasks.results.run_record import FINISHED, RunRecord
 from tasks.scoring.build_report import by_grade, stage_names
+from tasks.scoring.cost import total
 from tasks.scoring.linking import printed_recall
 from tasks.scoring.report import QuestionScore, Ratio, is_right
 
@@ -101,13 +102,13 @@ def schemas_of(stored: RunRecord, folders: Folders) -> dict[str, Schema]:
     """Return the schemas of a run's databases, as its evaluation had them."""
     benchmark = folders.benchmark_of(stored)
     names = dict.fromkeys(row.question.database_id for row in stored.rows if row.executable)
-    return {
-        name: open_benchmark_database(benchmark, name, 0).schema
-        if benchmark.exists(name)
-        else benchmark.schemas[name]
-        for name in names
-        if benchmark.exists(name) or name in benchmark.schemas
-    }
+    schemas = {}
+    for name in names:
+        if benchmark.exists(name):
+            schemas[name] = open_benchmark_database(benchmark, name, 0).schema
+        elif name in benchmark.schemas:
+            schemas[name] = benchmark.schemas[name]
+    return schemas
 
 
 def paper_tables(runs: Sequence[PaperRun]) -> Iterator[PaperTable]:
@@ -237,8 +238,8 @@ def _costs(run: PaperRun) -> list[Cell]:
         return [None] * 5
 
     def per_question(tokens: Callable[[Call], int | None]) -> float | None:
-        known = [count for call in calls if (count := tokens(call)) is not None]
-        return sum(known) / size if len(known) == len(calls) else None
+        count = total([tokens(call) for call in calls])
+        return None if count is None else count / size
 
     tokens = (per_question(lambda call: call.usage.input), per_question(lambda call: call.usage.output))
     return [len(calls) / size, *tokens, None if usd is None else usd / size, usd]

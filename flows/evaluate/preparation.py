@@ -258,10 +258,8 @@ def prepare(
             "that do."
         )
     progress.step(f"Reading {counted(len(present), 'database')}")
-    databases = {
-        name: open_benchmark_database(benchmark, name, settings.pipeline.prompt.sample_rows, home)
-        for name in present
-    }
+    rows = settings.pipeline.prompt.sample_rows
+    databases = {name: open_benchmark_database(benchmark, name, rows, home) for name in present}
     schema_only = {name: schema_only_database(benchmark, name, home) for name in schemas}
     search = DemonstrationSearch(benchmark, settings, progress)
     notes = [*benchmark.notes, *other_content(benchmark, databases)]
@@ -276,20 +274,20 @@ def prepare(
     if has_oracle(settings.pipeline):
         parts = ", ".join(oracles)
         notes.append(f"An analysis, not a score: parts of the gold SQL were given to the pipeline ({parts}).")
-    generated = (
-        generated_descriptions(benchmark, database_ids, home) if shows_descriptions(settings.pipeline) else ""
-    )
+    generated = ""
+    if shows_descriptions(settings.pipeline):
+        generated = generated_descriptions(benchmark, database_ids, home)
     if generated:
         notes.append(
             "Column descriptions in the prompts that `crosscheck benchmarks prepare` had a backbone write: "
             f"{generated}."
         )
     user_notes = tuple(note for note in notes if note)
-    shown = " ".join(filter(None, (retriever, search.note)))
+    sources = " ".join(filter(None, (retriever, search.note)))
     if choose:
         chosen()
     return Preparation(
-        settings, benchmark, questions, databases, search, chosen, user_notes, shown, generated, schema_only
+        settings, benchmark, questions, databases, search, chosen, user_notes, sources, generated, schema_only
     )
 
 
@@ -301,17 +299,13 @@ def _with_oracles(
     settings: EvaluationSettings,
 ) -> dict[str, QuestionExtras]:
     """Add the parts of the gold SQL that the settings ask for, for analysis only, to the questions that have a gold."""
-    given = {
-        question.id: replace(
-            extras[question.id],
-            oracle=make_oracle(
-                benchmark.gold[question.id], databases[question.database_id].schema, settings.pipeline
-            ),
-        )
-        for question in questions
-        if question.database_id in databases and question.id in benchmark.gold
-    }
-    return {**extras, **given}
+    with_oracles = dict(extras)
+    for question in questions:
+        if question.database_id in databases and question.id in benchmark.gold:
+            schema = databases[question.database_id].schema
+            oracle = make_oracle(benchmark.gold[question.id], schema, settings.pipeline)
+            with_oracles[question.id] = replace(extras[question.id], oracle=oracle)
+    return with_oracles
 
 
 def check_record(settings: EvaluationSettings, questions: Collection[str]) -> None:
@@ -348,13 +342,9 @@ def _is_own(path: Path, settings: EvaluationSettings, questions: Collection[str]
 def selecting_calls(settings: EvaluationSettings) -> int:
     """Return the calls per question, at most, that select among its candidates."""
     candidates = settings.pipeline.candidates
-    most = {
-        "vote": 0,
-        "pairwise": candidates.n * (candidates.n - 1),
-        "tournament": candidates.n - 1,
-        "merge": 1,
-    }
-    return most[candidates.select] if candidates.n > 1 else 0
+    n = candidates.n
+    most = {"vote": 0, "pairwise": n * (n - 1), "tournament": n - 1, "merge": 1}
+    return most[candidates.select] if n > 1 else 0
 
 
 def check_budget(

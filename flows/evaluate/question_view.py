@@ -311,13 +311,13 @@ def differing_rows(predicted: Execution | None, gold: Execution | None, *, sets:
 
 def _not_in(rows: Sequence[Any], others: Sequence[Any], *, sets: bool) -> frozenset[int]:
     left = Counter(others)
-    places = []
-    for place, row in enumerate(rows):
+    positions = []
+    for position, row in enumerate(rows):
         if not left[row]:
-            places.append(place)
+            positions.append(position)
         elif not sets:
             left[row] -= 1
-    return frozenset(places)
+    return frozenset(positions)
 
 
 def _result(
@@ -327,11 +327,10 @@ def _result(
     if execution is None:
         return None
     only_here = only_here or frozenset()
-    places = sorted(range(len(execution.rows)), key=lambda place: place not in only_here)[:rows]
-    first = tuple(execution.rows[place] for place in places)
-    return ResultDocument(
-        **vars(execution) | {"rows": first, "only_here": len(only_here.intersection(places))}
-    )
+    positions = sorted(range(len(execution.rows)), key=lambda position: position not in only_here)[:rows]
+    first = tuple(execution.rows[position] for position in positions)
+    count = len(only_here.intersection(positions))
+    return ResultDocument(**vars(execution) | {"rows": first, "only_here": count})
 
 
 def _call(call: Call, exchanges: Exchanges) -> CallDocument:

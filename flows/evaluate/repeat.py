@@ -25,13 +25,12 @@ from tasks.settings.evaluation import EvaluationSettings
 from tasks.settings.home import Home, find_conf
 
 ROOT = Path(__file__).resolve().parents[2]
-_SEPARATORS = (",", ":")
 
 
 def inputs_digest(parts: Mapping[str, Any]) -> str:
     """Return the sha256 of values, this release's files, the configuration, Python and the installed dependencies."""
     content = {**parts, "code": _code(find_conf()), "versions": _versions()}
-    text = json.dumps(content, default=_plain, ensure_ascii=False, sort_keys=True, separators=_SEPARATORS)
+    text = json.dumps(content, default=_plain, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 

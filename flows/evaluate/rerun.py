@@ -269,25 +269,23 @@ class Merge:
         }
         had_answer = [(old, now) for old, now in pairs if not old.outcome.failure]
         right = [(is_right(old.final, self.rule), is_right(now.final, self.rule)) for old, now in pairs]
+        retryable = {now.question.id for _, now in pairs if now.outcome.retryable}
+        attempts = {id_: score.outcome.attempts for id_, score in new.items()}
         return {
             "selected": len(self.again),
             "restored": len(self.restored),
             "asked": len(asked),
             "rerolled": any(
-                old.question.id in resampled or _answer(old) != _answer(now) for old, now in had_answer
+                old.question.id in resampled or _has_changed(old, now) for old, now in had_answer
             ),
-            "changed": sum(_answer(old) != _answer(now) for old, now in pairs),
+            "changed": sum(_has_changed(old, now) for old, now in pairs),
             "resolved": sum(bool(old.outcome.failure) and not now.outcome.failure for old, now in pairs),
             "fixed": sum(now and not before for before, now in right),
             "broken": sum(before and not now for before, now in right),
             "still_failed": sum(bool(now.outcome.failure) for _, now in pairs),
             "kept": len(self.kept),
-            "no_new_answer": len(
-                self.no_new_answer | {now.question.id for _, now in pairs if now.outcome.retryable}
-            ),
-            "attempts": {
-                now.question.id: now.outcome.attempts for now in new.values() if now.outcome.attempts > 1
-            },
+            "no_new_answer": len(self.no_new_answer | retryable),
+            "attempts": {id_: count for id_, count in attempts.items() if count > 1},
         }
 
 
@@ -307,10 +305,8 @@ def failed_attempt(outcome: Outcome, number: int) -> tuple[StageRecord, ...]:
     Only calls of this attempt: those of stages that it restored are of an earlier run.
     """
     attempted = [record for record in outcome.stages if not record.restored]
-    calls = tuple(
-        replace(call, round=place)
-        for place, call in enumerate(call for record in attempted for call in record.calls)
-    )
+    attempted_calls = (call for record in attempted for call in record.calls)
+    calls = tuple(replace(call, round=number) for number, call in enumerate(attempted_calls))
     if not calls or outcome.failure is None:
         return ()
     seconds, label = sum(record.seconds or 0.0 for record in attempted), f"{FAILED_ATTEMPT} {number}"
@@ -320,8 +316,10 @@ def failed_attempt(outcome: Outcome, number: int) -> tuple[StageRecord, ...]:
     )
 
 
-def _answer(score: QuestionScore) -> tuple[str | None, bool]:
-    return score.outcome.sql, score.outcome.failure is None
+def _has_changed(old: QuestionScore, now: QuestionScore) -> bool:
+    """Return whether the answer is another one."""
+    before, after = old.outcome, now.outcome
+    return before.sql != after.sql or (before.failure is None) != (after.failure is None)
 
 
 def rerun(
@@ -351,16 +349,15 @@ def rerun(
                     f"({before or 'none'}) than those of this run ({prepared.generated or 'none'}): its answers to "
                     "both are merged."
                 )
-            facts = merge.facts()
             facts = {
                 "parent": plan.parent.run_id,
                 "selection": plan.selection,
                 "from": plan.asked_for.from_stage,
                 "fresh": plan.asked_for.fresh,
                 "attempt": plan.attempt,
-                **facts,
-                "rerolled": facts["rerolled"] or REROLLED in plan.tags,
+                **merge.facts(),
             }
+            facts["rerolled"] = facts["rerolled"] or REROLLED in plan.tags
             for line in summary(facts, len(old)):
                 control.progress.note(line)
             tags = {REROLLED: "true"} if facts["rerolled"] else {}

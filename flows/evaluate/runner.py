@@ -11,12 +11,7 @@ from pathlib import Path as File
 from typing import Any
 
 from flows.evaluate.demonstrations import QuestionInputs
-from flows.evaluate.preparation import (
-    check_different,
-    eliminator_name,
-    eliminator_settings,
-    writer_settings,
-)
+from flows.evaluate.preparation import check_different, eliminator_name, eliminator_settings, writer_settings
 from flows.pipelines.candidates import Candidates
 from flows.pipelines.pipeline import Context, Function, PipelineRecord, pipeline_of
 from flows.prefect.flow_runs import wait_until_recorded
@@ -306,9 +301,8 @@ class Resources:
                         backbone = await stack.enter_async_context(open_backbone(writer, resources))
                         opened[writer.name] = backbone
                 writers = tuple(opened[writer.name] for writer in configured.writers)
-                check_different(
-                    configured.writers, writers
-                )  # again, with the response modes that stand for "auto"
+                # again, with the response modes that stand for "auto"
+                check_different(configured.writers, writers)
                 source = own.source
                 yield cls(
                     settings=settings,
@@ -335,9 +329,7 @@ class Resources:
 
     async def recorded(self, task_runs: int) -> int:
         """Wait until Prefect has recorded the flow run's task runs; return how many it has."""
-        if not task_runs:
-            return 0
-        return await wait_until_recorded(task_runs, self.control)
+        return await wait_until_recorded(task_runs, self.control) if task_runs else 0
 
 
 def _observations(settings: EvaluationSettings, *, traced: bool) -> Observations | None:

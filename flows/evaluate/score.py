@@ -73,10 +73,9 @@ def read_rules(text: str | None, headline: str) -> tuple[str, ...]:
     if text is None:
         return rules_beside(headline)
     names = [name.strip() for name in text.split(",") if name.strip()]
-    wrong = [name for name in names if name not in RULES]
-    if wrong or not names:
-        name = wrong[0] if wrong else ""
-        raise ConfigurationError(f'--rules: there is no rule "{name}". {did_you_mean(name, RULES)}')
+    for name in names or [""]:
+        if name not in RULES:
+            raise ConfigurationError(f'--rules: there is no rule "{name}". {did_you_mean(name, RULES)}')
     return tuple(dict.fromkeys(names))
 
 
@@ -180,14 +179,12 @@ def run_score(settings: ScoreSettings, progress: Progress) -> RunRecord:
         for note in about_same_failure(report):
             progress.note(note)
         progress.step("Logging to MLflow")
-        facts = {"predictions": describe_file(selected.predictions.file)}
+        schemas = {name: database.schema for name, database in selected.scorable.databases.items()}
         completion = Completion(
             seconds=time.monotonic() - started,
-            facts=facts,
+            facts={"predictions": describe_file(selected.predictions.file)},
             describe=run_description,
-            pages=pages_with(
-                {name: database.schema for name, database in selected.scorable.databases.items()}
-            ),
+            pages=pages_with(schemas),
         )
         notes = [*selected.predictions.notes, *progress.notes]
         return log_score(settings.folders.home, run, report, completion, notes)
@@ -213,15 +210,10 @@ def _select(settings: ScoreSettings, progress: Progress) -> Selected:
         raise no_database(benchmark, database_ids)
     progress.step(f"Reading {counted(len(present), 'database')}")
     schemas = benchmark.schemas
-    databases = {
-        name: open_database(
-            benchmark.location(name),
-            name,
-            sample_rows=0,
-            foreign_keys=schemas[name].foreign_keys if name in schemas else (),
-        )
-        for name in present
-    }
+    databases = {}
+    for name in present:
+        keys = schemas[name].foreign_keys if name in schemas else ()
+        databases[name] = open_database(benchmark.location(name), name, sample_rows=0, foreign_keys=keys)
     for note in other_content(benchmark, databases):
         progress.note(note)
     links = _links(settings.linking, benchmark, databases) if settings.linking else {}
@@ -257,22 +249,20 @@ async def _score(settings: ScoreSettings, selected: Selected, progress: Progress
     async with SqlWorkers() as workers:
         with VerdictCache(settings.folders.home.verdicts, workers.limits) as cache:
             judge = Judge(workers, settings.rules, settings.benchmark.timeout_s, cache)
-            scorable = selected.scorable
-            await check_keys(scorable, workers, progress)
-            scorer = Scorer(scorable, judge, headline=settings.headline, progress=judging)
+            await check_keys(selected.scorable, workers, progress)
+            scorer = Scorer(selected.scorable, judge, headline=settings.headline, progress=judging)
             await score_all(scorer, selected.outcomes)
         efficiency = await scorer.measure_efficiency(settings.trials) if settings.trials else None
     await store
-    report = scorer.report(efficiency, link_all=settings.linking is not None)
-    return as_reported(report)
+    return as_reported(scorer.report(efficiency, link_all=settings.linking is not None))
 
 
 async def score_all(scorer: Scorer, outcomes: Mapping[Question, Outcome]) -> None:
     """Score the outcome of every question, ordered by database, so that workers keep a database open."""
-    places = asyncio.Semaphore(AT_ONCE)
+    gate = asyncio.Semaphore(AT_ONCE)
 
     async def score(question: Question) -> None:
-        async with places:
+        async with gate:
             await scorer.score(question, outcomes[question])
 
     await asyncio.gather(*map(score, sorted(outcomes, key=lambda question: question.database_id)))

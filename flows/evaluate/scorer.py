@@ -137,13 +137,12 @@ class AnswerTranslation:
     @property
     def note(self) -> str:
         """What was translated, in sentences with counts."""
-        unread = (
-            f" {self._unread:,} could not be translated and were scored as written." if self._unread else ""
-        )
-        return (
+        note = (
             f"{self._translated:,} answers were translated from {self._written} by sqlglot before they were "
-            f"scored; {self._changed:,} have another text than before.{unread}"
+            f"scored; {self._changed:,} have another text than before."
         )
+        unread = f" {self._unread:,} could not be translated and were scored as written."
+        return note + unread if self._unread else note
 
 
 @dataclass(frozen=True)
@@ -247,10 +246,8 @@ class Scorer:
         if database and score.executable:
             score = replace(score, keys=await self._keys.judged(score, self._suite(database)))
             if self._settings.find_undecided and score.gold_sql:
-                decision = await decide(
-                    replace(self._judge, rules=(self._headline,)), database, score.gold_sql
-                )
-                score = replace(score, undecided=decision.kinds)
+                judge = replace(self._judge, rules=(self._headline,))
+                score = replace(score, undecided=(await decide(judge, database, score.gold_sql)).kinds)
         if database and score.executable and self._gold(score.question):
             measured = await measure_results(
                 self._judge.workers,
@@ -329,25 +326,20 @@ class Scorer:
 
         With `link_all` schema links of missing databases are scored too, which needs only their schemas.
         """
-        schemas = self.schemas
-        all_schemas: Mapping[str, Schema] = (
-            {**self._scorable.benchmark.schemas, **schemas} if link_all else schemas
-        )
-        report = build_report(
-            self.scores,
-            rule=self._headline,
-            schemas=all_schemas,
-            benchmark=self._settings.model_dump(mode="json"),
-        )
+        schemas: Mapping[str, Schema] = self.schemas
         if link_all:
-            report = replace(report, links=score_links(report.rows, all_schemas))
+            schemas = {**self._scorable.benchmark.schemas, **schemas}
+        benchmark = self._settings.model_dump(mode="json")
+        report = build_report(self.scores, rule=self._headline, schemas=schemas, benchmark=benchmark)
+        if link_all:
+            report = replace(report, links=score_links(report.rows, schemas))
         sizes = {name: len(databases) for name, databases in self._scorable.suites.items()}
         right = {row.question.id: is_right(row.final, self._headline) for row in report.rows}
         suite_run = SuiteRun(sizes, {**right, **self._first_right}) if self._first_right else None
         others = {"efficiency": efficiency, "test_suite": suite_run, "candidates": candidates}
         run = ScoredRun(
             report,
-            all_schemas,
+            schemas,
             exact_match=self._scorable.benchmark.layout.exact_match,
             link_rows=report.rows if link_all else None,
             measured=self._measured | {name: value for name, value in others.items() if value},

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from statistics import fmean
 from uuid import UUID
 
 from pydantic import TypeAdapter
@@ -23,10 +23,6 @@ from flows.runtime.control import Control, Interrupted
 from tasks.core.errors import ConfigurationError
 from tasks.results.run_record import RunRecord
 from tasks.settings.evaluation import EvaluationSettings, Shard
-
-if TYPE_CHECKING:
-    pass
-
 
 _answers: TypeAdapter[Answers] = TypeAdapter(Answers)
 
@@ -105,13 +101,12 @@ async def answer_in_shards(
     shard_runs: list[_ShardRun] = []
     try:
         for number in range(1, settings.shards + 1):
-            shard_runs.append(
-                await _launch(settings, Shard(run=run.run_id, number=number, of=settings.shards))
-            )
+            shard = Shard(run=run.run_id, number=number, of=settings.shards)
+            shard_runs.append(await _launch(settings, shard))
         return await _wait(shard_runs, settings, results, control)
     except BaseException:
         # Otherwise they and a repetition of the command would ask the same questions.
-        await cancel([shard.flow_run for shard in shard_runs if not shard.ended])
+        await cancel([shard_run.flow_run for shard_run in shard_runs if not shard_run.ended])
         raise
 
 
@@ -203,10 +198,8 @@ async def _again(shard_run: _ShardRun, settings: EvaluationSettings, control: Co
 
 async def _take_back(waiting: Sequence[_ShardRun], control: Control) -> None:
     """Cancel the shards that no worker takes, and leave their questions to the evaluation."""
-    await abandon(
-        [shard_run.flow_run for shard_run in waiting],
-        "No worker began it; the evaluation asks its questions.",
-    )
+    flow_runs = [shard_run.flow_run for shard_run in waiting]
+    await abandon(flow_runs, "No worker began it; the evaluation asks its questions.")
     for shard_run in waiting:
         shard_run.ended = True
     control.progress.note(
@@ -218,9 +211,7 @@ async def _take_back(waiting: Sequence[_ShardRun], control: Control) -> None:
 def _progress(shard_runs: Sequence[_ShardRun]) -> str:
     running = sum(not shard_run.ended and shard_run.state == "RUNNING" for shard_run in shard_runs)
     ended = sum(shard_run.ended for shard_run in shard_runs)
-    percent = sum(100.0 if shard_run.ended else shard_run.percent for shard_run in shard_runs) / len(
-        shard_runs
-    )
+    percent = fmean(100.0 if shard_run.ended else shard_run.percent for shard_run in shard_runs)
     return (
         f"Shards: {ended} of {len(shard_runs)} finished, {running} running; {percent:.0f} % of the questions"
     )

@@ -68,7 +68,7 @@ class Replies(Store):
         except CrosscheckError as error:
             return Holding(self.name, self.path, note=str(error))
         unpriced = sum(model.unpriced for model in stats.models)
-        known = sum(model.cost_usd for model in stats.models if model.cost_usd is not None)
+        cost_usd = sum(model.cost_usd for model in stats.models if model.cost_usd is not None)
         notes = [f"{unpriced:,} replies without a known price."] if 0 < unpriced < stats.entries else []
         if batches:
             first = datetime.datetime.fromtimestamp(batches[0].submitted_at, datetime.UTC)
@@ -84,7 +84,7 @@ class Replies(Store):
             {"replies": stats.entries},
             {"replies": removable},
             stats.bytes * removable // stats.entries if stats.entries else 0,
-            cost_usd=None if unpriced == stats.entries else known,
+            cost_usd=None if unpriced == stats.entries else cost_usd,
             note=" ".join(notes),
             parts=tuple(
                 Holding(
@@ -115,11 +115,11 @@ class Replies(Store):
 
     def _count_removable(self, cache: ReplyCache, stats: CacheStats) -> int:
         """Count the named replies, after checking that there are such models."""
-        known = [ALL, DAMAGED, *(model.model for model in stats.models)]
+        names = [ALL, DAMAGED, *(model.model for model in stats.models)]
         for name in self.named:
-            if name not in known:
+            if name not in names:
                 raise ConfigurationError(
-                    f'--replies {name}: there is no reply of a model "{name}". {did_you_mean(name, known)}'
+                    f'--replies {name}: there is no reply of a model "{name}". {did_you_mean(name, names)}'
                 )
         named = self._removable(stats)
         damaged = len(cache.damaged()) if DAMAGED in self.named and not named else 0
@@ -218,14 +218,10 @@ def _attempted(store: Store, work: Callable[[], None]) -> Sequence[str]:
 
 def not_ours(home: Home) -> list[str]:
     """Return which stores are elsewhere, and are left to their owners."""
-    named = []
-    if find_store(home).served:
-        named.append("MLFLOW_TRACKING_URI")
-    named += [name for name in ("PREFECT_API_URL", "CROSSCHECK_STAGES") if os.environ.get(name)]
-    return named
+    named = ["MLFLOW_TRACKING_URI"] if find_store(home).served else []
+    return named + [name for name in ("PREFECT_API_URL", "CROSSCHECK_STAGES") if os.environ.get(name)]
 
 
-_ONE = {"replies": "reply"}
 NOT_SHRUNK = "Files shrink only while no other process, such as `crosscheck up`, uses the working folder."
 
 
@@ -238,16 +234,14 @@ def print_holdings(folder: Folder, holdings: Sequence[Holding], stream: TextIO) 
     for holding in holdings:
         rows += [(holding.name, holding), *((f"  {visible(part.name)}", part) for part in holding.parts)]
     for name, part in rows:
+        paid = f", paid {money(part.cost_usd)}" if part.counts.get("replies") else ""
         table.add_row(
             literal(name),
             size(part.size),
-            literal(
-                _counts(part.counts)
-                + (f", paid {money(part.cost_usd)}" if part.counts.get("replies") else "")
-            ),
+            literal(f"{_counts(part.counts)}{paid}"),
             _counts({name: count for name, count in part.removable.items() if count}),
             f"about {size(part.frees)}" if part.frees else "",
-            literal(_place(part, folder)) if part in holdings else "",
+            literal(_location(part, folder)) if part in holdings else "",
         )
     total, frees = sum(holding.size for holding in holdings), sum(holding.frees for holding in holdings)
     table.add_section()
@@ -272,12 +266,9 @@ def print_holdings(folder: Folder, holdings: Sequence[Holding], stream: TextIO) 
 
 def in_words(cleaned: Cleaned) -> str:
     """Say what was freed, and what could not be done."""
-    bytes_freed = cleaned.before - cleaned.after
-    freed = (
-        f"Freed {size(bytes_freed)}: {size(cleaned.after)} are left of {size(cleaned.before)}."
-        if bytes_freed > 0
-        else f"Nothing freed ({size(cleaned.after)})."
-    )
+    freed = f"Nothing freed ({size(cleaned.after)})."
+    if (count := cleaned.before - cleaned.after) > 0:
+        freed = f"Freed {size(count)}: {size(cleaned.after)} are left of {size(cleaned.before)}."
     return " ".join((freed, *cleaned.problems, *([] if cleaned.shrunk else [NOT_SHRUNK])))
 
 
@@ -324,11 +315,10 @@ class FolderDocument(JsonDocument):
 
 
 def _counts(counts: Mapping[str, int]) -> str:
-    return ", ".join(
-        f"{count:,} {_ONE.get(name, name[:-1]) if count == 1 else name}" for name, count in counts.items()
-    )
+    singular = {name: "reply" if name == "replies" else name[:-1] for name in counts}
+    return ", ".join(f"{count:,} {singular[name] if count == 1 else name}" for name, count in counts.items())
 
 
-def _place(holding: Holding, folder: Folder) -> str:
+def _location(holding: Holding, folder: Folder) -> str:
     inside = holding.path.is_relative_to(folder.home.path)
     return str(holding.path.relative_to(folder.home.path) if inside else holding.path)

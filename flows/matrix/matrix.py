@@ -14,7 +14,7 @@ from flows.evaluate.rerun import RerunPlan, run_rerun
 from flows.evaluate.run import run_evaluation
 from flows.prefect.server import LocalServer
 from flows.runtime.control import Control, Interrupted, Progress
-from flows.runtime.folder_use import shown_store, watched
+from flows.runtime.folder_use import store_for_links, watched
 from flows.runtime.output import frame
 from flows.runtime.signals import logging_to
 from tasks.backbone.kind import check_backbone, kind_of
@@ -27,7 +27,7 @@ from tasks.database.sandbox.workers import SqlWorkers
 from tasks.results.mlflow.experiment import show_sweep
 from tasks.results.mlflow.store import find_store
 from tasks.results.run_record import JsonDocument, RunRecord, TextOrNull, at
-from tasks.scoring.cost import Estimate
+from tasks.scoring.cost import Estimate, total
 from tasks.scoring.letters import letters_of, pairwise_p_values
 from tasks.scoring.significance import LEVEL, compare_runs
 from tasks.settings.evaluation import EvaluationSettings
@@ -117,10 +117,7 @@ Opened = Callable[[str], AbstractContextManager[Control]]
 
 
 def run_cells(
-    cells: Sequence[Cell],
-    opened: Opened,
-    budget: Budget | None = None,
-    check: Check = lambda preparation: None,
+    cells: Sequence[Cell], opened: Opened, budget: Budget | None, check: Check = lambda preparation: None
 ) -> Generator[RunRecord | Exception]:
     """Evaluate cells of one working folder in order, with one server, within a budget for all.
 
@@ -150,9 +147,9 @@ def plan_sweep(
     settings_of: Callable[[str, str, tuple[str, ...]], EvaluationSettings],
     backbones: Sequence[str],
     pipelines: Sequence[str],
-    grid: Sequence[Sequence[str]] = (),
+    grid: Sequence[Sequence[str]],
     *,
-    sends_requests: bool = True,
+    sends_requests: bool,
 ) -> tuple[Cell, ...]:
     """Read the settings of every cell, pipelines varying fastest but for the grid of settings."""
     for setting in (setting for axis in grid for setting in axis):
@@ -296,7 +293,7 @@ class Sweep:
         costs = [
             0.0 if done.cell.free else done.evaluated.cost.cost_usd for done in self.cells if done.evaluated
         ]
-        return _sum(costs)
+        return total(costs)
 
     @property
     def document(self) -> "SweepDocument":
@@ -338,12 +335,7 @@ class SweepDocument(JsonDocument):
 
 def estimated_usd(estimates: Sequence[Estimate]) -> float | None:
     """Return the estimated cost of all cells; None if that of one is unknown."""
-    return _sum([estimate.cost_usd for estimate in estimates])
-
-
-def _sum(costs: Sequence[float | None]) -> float | None:
-    known = [cost for cost in costs if cost is not None]
-    return sum(known) if len(known) == len(costs) else None
+    return total([estimate.cost_usd for estimate in estimates])
 
 
 Right = Mapping[str, Mapping[str, bool]]
@@ -446,4 +438,4 @@ def run_sweep(
     home = Home(Path(cells[0].settings.home))
     logged = [run_id for done in results if done.evaluated and (run_id := done.evaluated.mlflow_run_id)]
     page = show_sweep(find_store(home), logged[0], sweep_id) if logged else ""
-    return Sweep(sweep_id, tuple(results), budget, standings(results), page, shown_store(home).served)
+    return Sweep(sweep_id, tuple(results), budget, standings(results), page, store_for_links(home).served)

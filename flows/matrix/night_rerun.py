@@ -81,7 +81,7 @@ class NightRerun:
 
 
 def plan_night_rerun(
-    reference: str, chosen: RerunSettings, labels: Mapping[str, str], budget_usd: float | None = None
+    reference: str, chosen: RerunSettings, labels: Mapping[str, str], budget_usd: float | None
 ) -> NightPlan:
     """Find what is left to ask of a nightly run, in the last run of each of its evaluations.
 
@@ -114,13 +114,12 @@ def _evaluation(entry: NightEntry, night: Night, chosen: RerunSettings, labels: 
     return Cell(settings.model_copy(update=folders), tags={**labels, **form.as_tags, NIGHT: night.name})
 
 
-def rerun_night(plan: NightPlan, opened: Opened, budget_usd: float | None = None) -> NightRerun:
+def rerun_night(plan: NightPlan, opened: Opened, budget_usd: float | None) -> NightRerun:
     """Ask what a plan has left, one run after the other; a run that fails does not affect the others."""
     if not plan.cells:
         return NightRerun(plan.night, ())
-    outcomes = run_cells(
-        list(plan.cells.values()), opened, None if budget_usd is None else Budget(budget_usd)
-    )
+    budget = None if budget_usd is None else Budget(budget_usd)
+    outcomes = run_cells(list(plan.cells.values()), opened, budget)
     repeated = []
     for (name, cell), outcome in zip(plan.cells.items(), outcomes, strict=True):
         parent = cell.rerun.parent.run_id if cell.rerun else None

@@ -52,10 +52,10 @@ from tasks.results.night_baseline import (
     check_data,
     compared,
     current_pins,
-    found_worse,
     named_run,
     paid_before,
     pin_history,
+    worse_runs,
 )
 from tasks.results.night_entry import NightEntry
 from tasks.results.run_record import NIGHT
@@ -90,7 +90,6 @@ def night_limits(
     return CellLimits(total, end, [])
 
 
-ARTIFACT = "night"
 DEMO, GATE, KEEP_ALL = Matrix(), Gate(), Cleaning()
 
 
@@ -232,7 +231,7 @@ def _baselines(
     return Baselines(
         {name: named_run(reference, warehouse) for name, reference in references.items()},
         pins,
-        found_worse(before, warehouse.runs()),
+        worse_runs(before, warehouse.runs()),
     )
 
 
@@ -271,7 +270,7 @@ async def _report(night: Night, home: Home, warehouse: Warehouse) -> None:
     file = await asyncio.to_thread(write, night, home)
     page = await asyncio.to_thread(_write_page, night, file.with_suffix(".html"), home)
     document = await asyncio.to_thread(night_document, night, warehouse, page=str(page))
-    await show_markdown(ARTIFACT, markdown(document), night.verdict)
+    await show_markdown("night", markdown(document), night.verdict)
     log = get_run_logger()
     levels = {"Red": log.error, "Amber": log.warning}
     levels.get(night.colour, log.info)("%s The report is %s.", night.verdict, page)

@@ -14,7 +14,6 @@ from tasks.settings.base import Settings
 from tasks.settings.evaluation import Gate, Keep
 from tasks.settings.load import located_name, located_override, read_settings
 
-NAME = "nights.yaml"
 TEMPLATE = """\
 # Nightly runs of Crosscheck. After a change: crosscheck nights deploy
 schedule: "30 1 * * *"       # as cron: minute, hour, day, month, weekday
@@ -65,7 +64,7 @@ class NightsFile(Settings):
 
     @field_validator("timezone")
     @classmethod
-    def _is_known(cls, value: str) -> str:
+    def _is_time_zone(cls, value: str) -> str:
         if value not in available_timezones():
             raise ValueError(f'"{value}" is no time zone such as Europe/Berlin')
         return value
@@ -81,9 +80,9 @@ class NightsFile(Settings):
     @property
     def parameters(self) -> dict[str, Any]:
         """The parameters of the nightly flow."""
-        given = self.model_dump(mode="json", exclude={"schedule", "timezone", "keep"}, exclude_unset=True)
+        fields = self.model_dump(mode="json", exclude={"schedule", "timezone", "keep"}, exclude_unset=True)
         keep = {"keep": self.keep.model_dump(mode="json")} if self.keep else {}
-        return {name: value for name, value in given.items() if value is not None} | keep
+        return {name: value for name, value in fields.items() if value is not None} | keep
 
 
 def read_nights(file: Path) -> NightsFile:

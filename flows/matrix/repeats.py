@@ -35,14 +35,14 @@ class NoisePlan:
 
     parent: RunRecord = field(repr=False)  # the run that is repeated
     settings: EvaluationSettings = field(repr=False)
-    wanted: int  # number of repeats
+    count: int  # number of repeats
     done: tuple[RunHeader, ...]  # repeats that are whole, of any number
 
     @property
     def missing(self) -> tuple[int, ...]:
         """Numbers of the repeats that are still to be made."""
         done = {int(repeat.tags["repeat"]) for repeat in self.done}
-        return tuple(number for number in range(1, self.wanted + 1) if number not in done)
+        return tuple(number for number in range(1, self.count + 1) if number not in done)
 
     @property
     def expected(self) -> RepeatsEstimate:
@@ -56,21 +56,12 @@ class NoisePlan:
         """Return a repeat: the run's settings, with an epoch of its own, so that all replies are new."""
         epoch = f"noise of {self.parent.run_id}, repeat {number}"
         backbone = self.settings.backbone.model_copy(update={"epoch": epoch})
-        return Cell(
-            self.settings.model_copy(update={"backbone": backbone}),
-            (f"repeat {number}",),
-            {**labels, NOISE: self.parent.run_id, REPEAT: str(number)},
-        )
+        tags = {**labels, NOISE: self.parent.run_id, REPEAT: str(number)}
+        return Cell(self.settings.model_copy(update={"backbone": backbone}), (f"repeat {number}",), tags)
 
 
-def plan_noise(
-    reference: str,
-    wanted: int,
-    folders: Folders,
-    *,
-    budget_usd: float | None = None,
-) -> NoisePlan:
-    """Read a run, or the one that a repeat repeats, and find out which of the wanted repeats are missing."""
+def plan_noise(reference: str, count: int, folders: Folders, *, budget_usd: float | None) -> NoisePlan:
+    """Read a run, or the one that a repeat repeats, and find out which of so many repeats are missing."""
     warehouse = Warehouse(folders.home.warehouse)
     runs = warehouse.runs()
     header = repeated_run(reference, runs)
@@ -93,7 +84,7 @@ def plan_noise(
     check_backbone(settings.backbone)
     check_candidates(settings)
     check_budget([settings], budget_usd)
-    return NoisePlan(parent, settings, wanted, repeats_of(header.run_id, runs))
+    return NoisePlan(parent, settings, count, repeats_of(header.run_id, runs))
 
 
 @dataclass(frozen=True)
@@ -115,26 +106,22 @@ class MeasuredDocument(JsonDocument):
     """A measurement as `crosscheck evaluate --repeats --json` prints it."""
 
     run_id: str = at("plan", "parent", "run_id")
-    repeats_wanted: int = at("plan", "wanted")
+    repeats_wanted: int = at("plan", "count")
     estimate: RepeatsEstimate = at("plan", "expected")
     problems: tuple[str, ...]
     noise: Noise | None
 
 
 def make_repeats(
-    plan: NoisePlan,
-    opened: Opened,
-    *,
-    labels: Mapping[str, str] | None = None,
-    budget_usd: float | None = None,
+    plan: NoisePlan, opened: Opened, *, labels: Mapping[str, str], budget_usd: float | None
 ) -> Measured:
     """Make the missing repeats of a plan, and measure the noise of those that are whole."""
     budget = None if budget_usd is None else Budget(budget_usd)
-    problems = _run_missing(plan, opened, labels or {}, budget)
+    problems = _run_missing(plan, opened, labels, budget)
     warehouse, parent = Warehouse(Home(Path(plan.settings.home)).warehouse), plan.parent
-    repeats = repeats_of(parent.run_id, warehouse.runs())[: plan.wanted]
-    if len(repeats) < plan.wanted and not problems:
-        problems.append(f"{len(repeats)} of {plan.wanted} repeats are whole.")
+    repeats = repeats_of(parent.run_id, warehouse.runs())[: plan.count]
+    if len(repeats) < plan.count and not problems:
+        problems.append(f"{len(repeats)} of {plan.count} repeats are whole.")
     runs = [warehouse.read_run(repeat.run_id) for repeat in repeats]
     noise = measure(parent, runs) if len(runs) >= MIN_REPEATS else None
     return Measured(plan, noise, tuple(problems), budget)

@@ -82,38 +82,27 @@ class VerifiedDocument(JsonDocument):
 def gold_document(verified: Verified) -> Document:
     """Return the counts, a limited list of queries of each kind, and the suggested quarantine."""
     report, benchmark = verified.report, verified.benchmark
-    translated: tuple[Sentence, ...] = ()
-    if verified.translated:
-        translated = (Sentence(Span(verified.translated, "strong")),)
-    if verified.differing:
-        ids = shorten(verified.differing, MAX_IDS)
-        are = (
-            f"{counted(len(verified.differing), 'translated gold')} with another result than on SQLite: {ids}"
-        )
-        translated += (Sentence(are, "warning"),)
-    lists = (
+    revision = f", revision {benchmark.revision}"
+    translated = [Sentence(Span(verified.translated, "strong"))] if verified.translated else []
+    if differing := verified.differing:
+        golds, ids = counted(len(differing), "translated gold"), shorten(differing, MAX_IDS)
+        translated.append(Sentence(f"{golds} with another result than on SQLite: {ids}", "warning"))
+    blocks = (
+        Sentence(verified.engine),
+        *translated,
+        _counts(report),
         *_list("Failing, stopped or too large", report.faults),
         *_list("Database cannot be read: run the command again", report.unreadable),
         *_list("Slow", report.slow),
         *_per_database("Empty", report.by_class["empty"]),
         *_per_database("Without a database", report.by_class["missing_database"]),
-    )
-    blocks = (
-        Sentence(verified.engine),
-        *translated,
-        _counts(report),
-        *lists,
         *_quarantine(verified),
         *_undecided(verified),
     )
     return Document(
         f"{counted(len(report.faults), 'gold')} failing, stopped or too large",
         blocks,
-        (
-            Span("Crosscheck · golds of ", "quiet"),
-            Span(benchmark.name, "strong"),
-            f", revision {benchmark.revision}",
-        ),
+        (Span("Crosscheck · golds of ", "quiet"), Span(benchmark.name, "strong"), revision),
         f"{len(report.checks):,} gold queries of {verified.golds.source}",
         "bad" if report.faults else "",
         reading(
@@ -146,7 +135,7 @@ def _undecided(verified: Verified) -> Iterator[Block]:
     rows = tuple(
         (KINDS_IN_WORDS[kind], number(len(those)), shorten(those, MAX_IDS))
         for kind in KINDS
-        if (those := [name for name, each in undecided.items() if kind in each.kinds])
+        if (those := [name for name, decision in undecided.items() if kind in decision.kinds])
     )
     of = f"of {len(verified.decisions):,} golds that run"
     caption = "a gold can have several causes"
@@ -158,8 +147,8 @@ def _undecided(verified: Verified) -> Iterator[Block]:
         blocks.append(Sentence(f"    {' '.join(sqls[name].split())[:200]}", "note"))
         first = decision.findings[0]
         for sql, only in ((first.pair.one, first.only_one), (first.pair.other, first.only_other)):
-            shown = "; ".join(str(row)[:120] for row in only) or "no row of its own"
-            blocks.append(Sentence(f"    {shown}  <- {' '.join(sql.split())[-90:]}"))
+            rows_of_sql = "; ".join(str(row)[:120] for row in only) or "no row of its own"
+            blocks.append(Sentence(f"    {rows_of_sql}  <- {' '.join(sql.split())[-90:]}"))
     if rest := and_more(list(undecided), MAX_LISTED):
         blocks.append(Sentence(f"  {rest}: --json lists all", "note"))
     title = f"Result that the data do not decide: {len(undecided):,} {of}"
@@ -261,6 +250,7 @@ class KeyDocument(JsonDocument):
 def key_document(checked: CheckedKey) -> Document:
     """Return the counts, the questions whose result differs or does not, and everything that is wrong."""
     key, benchmark = checked.key, checked.benchmark
+    revision = f", revision {benchmark.revision} · rule {benchmark.rule}"
     done = ", ".join(f"{count} {action}" for action, count in checked.actions.items())
     listed = (
         (f"Another result than the official gold (rule {benchmark.rule})", checked.differing),
@@ -288,11 +278,7 @@ def key_document(checked: CheckedKey) -> Document:
     return Document(
         f"The key {key.name} changes {counted(len(checked.entries), 'question')}",
         tuple(blocks),
-        (
-            Span("Crosscheck · answer key of ", "quiet"),
-            Span(benchmark.name, "strong"),
-            f", revision {benchmark.revision} · rule {benchmark.rule}",
-        ),
+        (Span("Crosscheck · answer key of ", "quiet"), Span(benchmark.name, "strong"), revision),
         done,
         "bad" if checked.problems else "",
         reading(

@@ -43,8 +43,8 @@ def _print_blocks(table: Table, console: Console) -> None:
 
 def _print_table(table: Table, console: Console) -> None:
     grid = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for place, name in enumerate(table.columns):
-        numbers = all(isinstance(row[place], int | float) for row in table.rows if row[place] is not None)
+    for index, name in enumerate(table.columns):
+        numbers = all(isinstance(row[index], int | float) for row in table.rows if row[index] is not None)
         grid.add_column(
             Text(visible(name)), justify="right" if numbers and table.rows else "left", overflow="fold"
         )
@@ -93,7 +93,6 @@ def _text(value: object) -> str:
 
 def print_answer(answered: Answered, stream: TextIO) -> None:
     """Print the SQL, its result and the remarks."""
-    terminal = stream.isatty()
     console = open_console(stream)
     outcome, execution = answered.outcome, answered.execution
     if answered.remark:
@@ -102,7 +101,7 @@ def print_answer(answered: Answered, stream: TextIO) -> None:
         console.print(f"[red]No answer:[/] {literal(answered.error)}")
         return
     sql = visible(outcome.sql)
-    if terminal:
+    if stream.isatty():
         console.print(Syntax(sql, "sql", background_color="default", word_wrap=True))
     else:
         stream.write(f"{sql}\n")  # Rich would replace its tabs
@@ -115,29 +114,31 @@ def print_answer(answered: Answered, stream: TextIO) -> None:
         console.print(table)
     else:
         _print_records(console, execution)
-    shown, total = len(execution.rows), execution.row_count or 0
-    rows = counted(total, "row")
-    console.print(f"\n[dim]{rows}{f', the first {shown:,} shown' if shown < total else ''}[/]")
+    rows, total = len(execution.rows), execution.row_count or 0
+    first = f", the first {rows:,} shown" if rows < total else ""
+    console.print(f"\n[dim]{counted(total, 'row')}{first}[/]")
 
 
 def _table(execution: Execution) -> RichTable:
-    headers = (Column(Text(_shown(name))) for name in execution.columns)
+    headers = (Column(Text(_on_one_line(name))) for name in execution.columns)
     table = RichTable(*headers, box=None, pad_edge=False, header_style="bold")
     for row in execution.rows:
-        table.add_row(*(Text(_shown(value)) for value in row))
+        table.add_row(*(Text(_on_one_line(value)) for value in row))
     return table
 
 
 def _print_records(console: Console, execution: Execution) -> None:
     """Print a line for each value, because a table wider than the terminal cannot be read."""
-    columns = [_shown(name) for name in execution.columns]
+    columns = [_on_one_line(name) for name in execution.columns]
     width = max(map(len, columns))
     for number, row in enumerate(execution.rows, 1):
         console.print(f"[dim]row {number}[/]")
         for name, value in zip(columns, row, strict=True):
-            console.print(Text.assemble((name.ljust(width), "bold"), "  ", _shown(value)), soft_wrap=True)
+            console.print(
+                Text.assemble((name.ljust(width), "bold"), "  ", _on_one_line(value)), soft_wrap=True
+            )
 
 
-def _shown(value: Any) -> str:
+def _on_one_line(value: Any) -> str:
     """Return the text of a value on one line."""
     return "NULL" if value is None else visible(str(value)).replace("\n", "\\n").replace("\t", "\\t")

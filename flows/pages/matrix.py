@@ -50,8 +50,8 @@ def estimate_document(
             Sentence(f"Selecting among candidates costs more: at most {selecting:,} calls per question.")
         )
     if budget_usd is not None and (total is None or total > budget_usd):
-        known = "is unknown" if total is None else f"is above it ({money(total)})"
-        blocks.append(Sentence(f"The estimate {known}: the sweep stops when ${budget_usd:,.2f} are spent."))
+        how = "is unknown" if total is None else f"is above it ({money(total)})"
+        blocks.append(Sentence(f"The estimate {how}: the sweep stops when ${budget_usd:,.2f} are spent."))
     return Document("", tuple(blocks))
 
 
@@ -60,10 +60,7 @@ def sweep_document(
 ) -> Document:
     """Return every cell with its score and interval, in the order of the matrix.
 
-    Args:
-        sweep: the sweep.
-        file: its page; "" for none.
-        page_of: returns the address of the page of a run, relative to this one; "" for none.
+    `file` is the page of the sweep; `page_of` returns the address of the page of a run, relative to it. "" for none.
     """
     headers = (
         Column("combination", "text"), *((Column("settings", "text", under=True),) if _varied(sweep) else ()),
@@ -73,10 +70,8 @@ def sweep_document(
         Column("versus the best", "text"), Column("forecast"), Column("from scratch"), Column("paid"),
         Column("run", "text"),
     )  # fmt: skip
-    title = f"Sweep {sweep.id}"
-    table = Table(
-        "Combinations", headers, tuple(_row(done, sweep, page_of) for done in sweep.cells), wide=True
-    )
+    rows = tuple(_row(done, sweep, page_of) for done in sweep.cells)
+    table = Table("Combinations", headers, rows, wide=True)
     priced = [
         Priced(
             done.cell.name, Accuracy(record.score.correct, record.score.total), record.cost.from_scratch_usd
@@ -86,25 +81,25 @@ def sweep_document(
     ]
     page = (Sentence(f"The page is {file}.", "note"),) if file else ()
     blocks = (*_matrix(sweep), table, *pareto_blocks(priced), *_remarks(sweep), Only(("terminal",), page))
-    return Document(str(sweep), blocks, ("Crosscheck · ", title))
+    return Document(str(sweep), blocks, f"Crosscheck · Sweep {sweep.id}")
 
 
 def _matrix(sweep: Sweep) -> Iterator[Block]:
     """Yield the scores as a matrix of backbones and pipelines with their settings, if there are several of both."""
     if len(sweep.cells) < MIN_CELLS:
         return
-    cells = {_place(done.cell): done for done in sweep.cells}
-    backbones, others = (list(dict.fromkeys(place[axis] for place in cells)) for axis in (0, 1))
-    if len(backbones) < 2 or len(others) < 2:
+    cells = {_names_in_matrix(done.cell): done for done in sweep.cells}
+    backbones, pipelines = (list(dict.fromkeys(names[axis] for names in cells)) for axis in (0, 1))
+    if len(backbones) < 2 or len(pipelines) < 2:
         return
     rows = tuple(
-        (backbone, *(_score(cells[backbone, other], sweep) for other in others)) for backbone in backbones
+        (name, *(_score(cells[name, pipeline], sweep) for pipeline in pipelines)) for name in backbones
     )
-    headers = (Column("backbone", "text"), *(Column(other) for other in others))
+    headers = (Column("backbone", "text"), *map(Column, pipelines))
     yield Table("Execution accuracy (%)", headers, rows, caption=f"Combinations that {LETTERS}.")
 
 
-def _place(cell: Cell) -> tuple[str, str]:
+def _names_in_matrix(cell: Cell) -> tuple[str, str]:
     return cell.settings.backbone.name, " | ".join((cell.settings.pipeline.name, *cell.varied))
 
 
@@ -157,11 +152,9 @@ def _remarks(sweep: Sweep) -> Iterator[Block]:
             f"difference to the best may be chance (p is {LEVEL:g} or more). {ALONE}"
         )
     for done in sweep.cells:
-        failed = sum(done.evaluated.failures.values()) if done.evaluated else 0
-        if failed:
-            yield Sentence(
-                f"{done.cell.name}: {counted(failed, 'question')} without an answer (wrong)", "error"
-            )
+        if done.evaluated and (failed := sum(done.evaluated.failures.values())):
+            questions = counted(failed, "question")
+            yield Sentence(f"{done.cell.name}: {questions} without an answer (wrong)", "error")
         if done.problem:
             yield Sentence(f"{done.cell.name}: {done.problem}", "error")
     if sweep.budget:
@@ -178,9 +171,9 @@ def repeats_estimate(plan: NoisePlan, budget_usd: float | None) -> Document:
     missing, expected, run = len(plan.missing), plan.expected, plan.parent
     name = f"{run.backbone} | {run.pipeline} on {run.benchmark}, run {run.run_id}"
     if not missing:
-        there = f"All {counted(plan.wanted, 'repeat')} of {name} are there: nothing is requested."
+        there = f"All {counted(plan.count, 'repeat')} of {name} are there: nothing is requested."
         return Document("", (Sentence(there),))
-    there = f"; {plan.wanted - missing} are there already" if missing < plan.wanted else ""
+    there = f"; {plan.count - missing} are there already" if missing < plan.count else ""
     blocks: list[Block] = [
         Sentence(
             (
@@ -201,11 +194,8 @@ def repeats_problems(measured: Measured) -> Document | None:
     """Return what keeps repeats from being whole, and how to go on; None where nothing does."""
     if not measured.problems:
         return None
-    spent = measured.budget
     blocks: list[Block] = [Bullets(measured.problems, "error")]
-    if spent:
-        blocks.append(Sentence(f"Spent {money(spent.spent_usd)} of {money(spent.limit_usd)}."))
-    blocks.append(
-        Sentence("Run the same command again: it sends only what is missing. What was paid for is kept.")
-    )
-    return Document("", tuple(blocks))
+    if budget := measured.budget:
+        blocks.append(Sentence(f"Spent {money(budget.spent_usd)} of {money(budget.limit_usd)}."))
+    again = "Run the same command again: it sends only what is missing. What was paid for is kept."
+    return Document("", (*blocks, Sentence(again)))

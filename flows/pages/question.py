@@ -16,6 +16,7 @@ from tasks.core.records import Execution
 from tasks.core.wording import counted, money, number, seconds
 from tasks.documents.terminal import literal, open_console, print_sql
 from tasks.documents.text import visible
+from tasks.pages.run import cut
 from tasks.pages.run_page import RunView, causes_of
 from tasks.results.predictions import answer_in_words
 from tasks.scoring.report import CHANGES_IN_WORDS, NO_GOLD, QuestionScore, Verdict, is_right
@@ -33,21 +34,9 @@ class Side:
 
 
 def print_results(
-    console: Console,
-    predicted: Execution | None,
-    gold: Execution | None,
-    rows: int,
-    differing: Differing,
+    console: Console, predicted: Execution | None, gold: Execution | None, rows: int, differing: Differing
 ) -> None:
-    """Print the results of prediction and gold side by side.
-
-    Args:
-        console: where they are printed.
-        predicted: result of the prediction.
-        gold: result of the gold.
-        rows: most rows of each.
-        differing: places of the rows of each that only it has: they are marked and come first.
-    """
+    """Print at most so many `rows` of both results side by side: those that differ are marked and come first."""
     sides = (Side("prediction", predicted, differing[0]), Side("gold", gold, differing[1]))
     left = list(_lines(sides[0], rows, (console.width - 3) // 2))
     wide = max(map(cell_len, left))
@@ -72,9 +61,9 @@ def _lines(side: Side, rows: int, width: int) -> Iterator[str]:
     yield _cut(f"{side.name}: {counted(execution.row_count or 0, 'row')}{only}", width)
     margin = "" if side.differs is None else SAME
     yield _cut(margin + _row(execution.columns), width)
-    order = sorted(range(len(execution.rows)), key=lambda place: place not in differs)[:rows]
-    for place in order:
-        yield _cut((MARK if place in differs else margin) + _row(execution.rows[place]), width)
+    order = sorted(range(len(execution.rows)), key=lambda position: position not in differs)[:rows]
+    for position in order:
+        yield _cut((MARK if position in differs else margin) + _row(execution.rows[position]), width)
     if (left := (execution.row_count or 0) - len(order)) > 0:
         yield f"{margin}… {counted(left, 'more row')}"
 
@@ -147,13 +136,12 @@ def print_text(console: Console, name: str, text: str, most: int | None) -> None
     lines = visible(text).strip().splitlines()
     if most is not None:
         lines = [part for line in lines for part in chop_cells(line, console.width - 4) or [""]]
-    shown = lines[:most]
     if name:
         console.print(f"  [cyan]{literal(name)}[/]")
-    for line in shown:
+    for line in lines[:most]:
         console.print(f"    {line}", markup=False)
-    if len(lines) > len(shown):
-        console.print(f"    [dim]… {counted(len(lines) - len(shown), 'more line')}[/]")
+    if most is not None and (rest := len(lines[most:])):
+        console.print(f"    [dim]… {counted(rest, 'more line')}[/]")
 
 
 def _print_call(console: Console, call: ToolCall, *, whole: bool) -> None:
@@ -285,12 +273,12 @@ def _print_stages(console: Console, view: QuestionView) -> None:
     if candidates:
         console.print("\n[bold]SQL by stage[/]")
     before: str | None = None
-    for place, candidate in enumerate(candidates):
+    for position, candidate in enumerate(candidates):
         verdict = view.score.stages.get(candidate.stage)
         state = "not judged" if verdict is None else _mark(right=is_right(verdict, view.record.rule))
         if verdict is not None and verdict.status != "ok":
             state += f", {literal(verdict.status)}" + (f": {literal(verdict.error)}" if verdict.error else "")
-        same = place and candidate.sql == before
+        same = position and candidate.sql == before
         console.print(f"{literal(candidate.stage)}  {state}{', the same SQL' if same else ''}")
         if not same and candidate.sql != view.score.outcome.sql:
             print_sql(console, candidate.sql, before)
@@ -314,7 +302,9 @@ def _print_calls(console: Console, view: QuestionView, *, whole: bool) -> None:
         console.print("\n[bold]Model calls[/]")
     for record in records:
         inline_calls = record.calls if len(record.calls) == 1 and not whole else ()
-        console.print(_record(record), end=" " if inline_calls else "\n")
+        restored = ", restored" if record.restored else ""
+        facts = f"[dim]{counted(len(record.calls), 'call')}, {seconds(record.seconds)}{restored}[/]"
+        console.print(f"[bold]{literal(record.label)}[/]  {facts}", end=" " if inline_calls else "\n")
         for call in inline_calls:
             _print_model_call(console, view, call, whole=whole)
         for note in (record.error, record.skipped and f"skipped: {record.skipped}", *record.notes):
@@ -326,12 +316,6 @@ def _print_calls(console: Console, view: QuestionView, *, whole: bool) -> None:
         console.print(f"[yellow]![/] {literal(view.exchanges.problem)}")
     elif stages and not whole and not view.record.made_elsewhere:
         console.print("[dim]--prompts prints prompts and replies[/]")
-
-
-def _record(record: StageRecord) -> str:
-    restored = ", restored" if record.restored else ""
-    calls = counted(len(record.calls), "call")
-    return f"[bold]{literal(record.label)}[/]  [dim]{calls}, {seconds(record.seconds)}{restored}[/]"
 
 
 def _print_model_call(console: Console, view: QuestionView, call: Call, *, whole: bool) -> None:
@@ -359,8 +343,7 @@ def print_lists(
     console = open_console(stream)
     for kind, rows in listed.items():
         console.print(f"\n[bold]{counted(len(rows), 'question')} {kind}[/] of {view.record.questions:,}")
-        shown = rows[:limit]
-        for line in _question_lines(view, shown, console.width):
+        for line in _question_lines(view, rows[:limit], console.width):
             console.print(line, markup=False)
         if len(rows) > limit:
             console.print(f"[dim]the first {limit:,} of {len(rows):,}; --limit shows more[/]")
@@ -379,8 +362,8 @@ def _question_lines(view: RunView, rows: Sequence[QuestionScore], width: int) ->
     facts = [
         (
             row.question.id,
-            _cut_text(row.question.database_id, max(18, width // 10)),
-            _cut_text(_why(view, row), max(12, width * 3 // 10)),
+            cut(row.question.database_id, max(18, width // 10)),
+            cut(_why(view, row), max(12, width * 3 // 10)),
         )
         for row in rows
     ]
@@ -389,14 +372,10 @@ def _question_lines(view: RunView, rows: Sequence[QuestionScore], width: int) ->
     for row, cells in zip(rows, facts, strict=True):
         head = visible("".join(f"{cell:<{size}}  " for cell, size in zip(cells, widths, strict=True)))
         text = " ".join(visible(row.question.text).split())
-        lines.append((head + _cut_text(text, width - len(head))).rstrip())
+        lines.append((head + cut(text, width - len(head))).rstrip())
     return lines
 
 
 def _why(view: RunView, row: QuestionScore) -> str:
     failure = row.outcome.failure
     return failure.kind if failure else ", ".join(causes_of(view, row)) or row.status
-
-
-def _cut_text(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: max(0, width - 1)] + "…"

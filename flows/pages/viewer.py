@@ -84,13 +84,11 @@ class Viewer:
     def _document(self, parts: Sequence[str]) -> Document:
         match parts:
             case [""]:
-                return _list_of_runs(
-                    "All runs", self._warehouse.runs(), lambda run: address("compare", run.run_id)
-                )
+                runs = self._warehouse.runs()
+                return _list_of_runs("All runs", runs, lambda run: address("compare", run.run_id))
             case ["leaderboard"]:
-                return leaderboard_document(
-                    leaderboard(self._warehouse), lambda run_id: address("runs", run_id)
-                )
+                boards = leaderboard(self._warehouse)
+                return leaderboard_document(boards, lambda run_id: address("runs", run_id))
             case ["runs", run]:
                 return self._run(self._read(run))
             case ["runs", run, question]:
@@ -111,23 +109,21 @@ class Viewer:
             before=compare_with_previous(record, self._warehouse),
         )
         page = run_page(view_run(record, self._folders), (), links)
-        other = Span("compare with another run", link=address("compare", record.run_id))
-        return replace(page, kicker=(*spans(page.kicker), " · ", other))
+        comparison = Span("compare with another run", link=address("compare", record.run_id))
+        return replace(page, kicker=(*spans(page.kicker), " · ", comparison))
 
     def _choice(self, run: RunHeader) -> Document:
         runs = comparable_runs(run, self._warehouse.runs())
         title = f"Compare {run.pipeline} with {run.backbone} on {run.benchmark} with another run"
-        page = _list_of_runs(title, runs, lambda other: address("compare", other.run_id, run.run_id))
+        page = _list_of_runs(title, runs, lambda first: address("compare", first.run_id, run.run_id))
         return replace(page, kicker=("Crosscheck · run ", Span(run.run_id, link=address("runs", run.run_id))))
 
     def _comparison(self, a: RunRecord, b: RunRecord) -> Document:
         page = comparison_document(compare(a, b))
-        sides = [
-            Span(f"{side} {run.run_id}", link=address("runs", run.run_id))
-            for side, run in (("A", a), ("B", b))
-        ]
+        first = Span(f"A {a.run_id}", link=address("runs", a.run_id))
+        second = Span(f"B {b.run_id}", link=address("runs", b.run_id))
         swapped = Span("swap", link=address("compare", b.run_id, a.run_id))
-        return replace(page, kicker=(*spans(page.kicker), " · ", sides[0], " · ", sides[1], " · ", swapped))
+        return replace(page, kicker=(*spans(page.kicker), " · ", first, " · ", second, " · ", swapped))
 
     def _question(self, record: RunRecord, question_id: str) -> Document:
         score = find_question(record, question_id)
@@ -180,13 +176,8 @@ def _list_of_runs(title: str, runs: Sequence[RunHeader], comparison_of: Address)
 
 def _with_links(page: Document) -> Document:
     """Put links to all runs and to the leaderboard above the heading of a page."""
-    pages: list[str | Span] = [
-        Span("All runs", link=address("")),
-        " · ",
-        Span("Leaderboard", link=address("leaderboard")),
-    ]
-    above = (*pages, " · ", *spans(page.kicker)) if page.kicker else tuple(pages)
-    return replace(page, kicker=above)
+    pages = (Span("All runs", link=address("")), " · ", Span("Leaderboard", link=address("leaderboard")))
+    return replace(page, kicker=(*pages, " · ", *spans(page.kicker)) if page.kicker else pages)
 
 
 def problem_page(problem: str) -> str:
@@ -197,9 +188,7 @@ def problem_page(problem: str) -> str:
 def open_server(folders: Folders, port: int) -> ThreadingHTTPServer:
     """Return the server of the pages, which this machine alone can reach; `serve_forever` runs it.
 
-    Args:
-        folders: the working folder that is shown, and the benchmarks' files.
-        port: where it listens; 0: any free one.
+    It listens at the port; 0: any free one.
     """
     viewer = Viewer(folders)
 
@@ -219,10 +208,9 @@ def open_server(folders: Folders, port: int) -> ThreadingHTTPServer:
                 self._answer(status, problem_page(str(error)))
             except Exception as error:
                 log.exception("The page %s cannot be shown", self.path)
-                problem = (
-                    f"internal error ({type(error).__name__}: {error}). The details are in crosscheck.log."
-                )
-                self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, problem_page(problem))
+                problem = f"internal error ({type(error).__name__}: {error})"
+                page = problem_page(f"{problem}. The details are in crosscheck.log.")
+                self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, page)
 
         def _answer(self, status: HTTPStatus, page: str) -> None:
             content = page.encode("utf-8", "replace")
@@ -265,15 +253,10 @@ def write_report(
     only_wrong: bool = False,
     rows: int = 5,
 ) -> WrittenPage:
-    """Write the page of the run that a user names, and log it to MLflow.
+    """Write the page of the run that a user names, with so many `rows` of each result, and log it to MLflow.
 
-    Args:
-        run: names the run.
-        folders: the folders of the command.
-        progress: shows what is done.
-        file: where it is written; None: below `reports/` in the working folder, with the leaderboard beside it.
-        only_wrong: details of the wrong and unanswered questions only.
-        rows: of each result.
+    Without a file it is below `reports/` in the working folder, with the leaderboard beside it. `only_wrong`: details
+    of the wrong and unanswered questions only.
     """
     home = folders.home
     warehouse = Warehouse(home.warehouse)

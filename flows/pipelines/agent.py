@@ -40,19 +40,19 @@ async def agent(question: Question, context: Agent) -> str | None:
 
 async def opened(question: Question, box: Toolbox, context: Agent) -> Conversation:
     """Open the conversation as `pipeline.start` says: with the question alone, the schema, or RSL-SQL's link."""
-    settings, shown, sql = context.settings, None, None
+    settings, view, sql = context.settings, None, None
     if settings.start != "question":
-        shown = await context.view_for(question, descriptions=settings.descriptions)
-    if shown and settings.start == "link":
-        sql, link = await link_both_ways(question, shown, context)
+        view = await context.view_for(question, descriptions=settings.descriptions)
+    if view and settings.start == "link":
+        sql, link = await link_both_ways(question, view, context)
         context.record.sql("preliminary_sql", sql)
-        shown = shown.reduced_to(link)
+        view = view.reduced_to(link)
     opening = prompts.messages(
         TEMPLATE,
         dialect=box.view.dialect_name,
         question=question,
-        parts=shown.render() if shown else None,
-        reduced=shown is not None and shown.schema is not box.schema,
+        parts=view.render() if view else None,
+        reduced=view is not None and view.schema is not box.schema,
         sql=sql,
         rules=settings.prompt.rules,
         tools=offered(box.view.dialect_name) if box.mode == "text" else (),

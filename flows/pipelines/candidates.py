@@ -66,39 +66,39 @@ class Candidates:
         """
         question_run, count = current_question_run(), context.settings.candidates.n
         question_runs = [question_run.for_candidate(number) for number in range(1, count + 1)]
-        contexts = [self.context_of(place, context) for place in range(count)]
+        contexts = [self.context_of(index, context) for index in range(count)]
         answers = await asyncio.gather(
-            *(self._run(question, *each) for each in zip(contexts, question_runs, strict=True)),
+            *(self._run(question, *own) for own in zip(contexts, question_runs, strict=True)),
             return_exceptions=True,
         )
-        for number, (written, one) in enumerate(zip(question_runs, contexts, strict=True), 1):
-            question_run.join(written)
-            context.record.notes += [f"candidate {number}: {note}" for note in one.record.notes]
+        for number, (own_run, own_context) in enumerate(zip(question_runs, contexts, strict=True), 1):
+            question_run.join(own_run)
+            context.record.notes += [f"candidate {number}: {note}" for note in own_context.record.notes]
         context.record.candidates += contexts[0].record.candidates
         context.record.links |= contexts[0].record.links
         return _without_refused(answers, context.record)
 
-    def context_of(self, place: int, context: Context[Any]) -> Context[Any]:
-        """Return the context of a candidate by its place, from 0.
+    def context_of(self, index: int, context: Context[Any]) -> Context[Any]:
+        """Return the context of a candidate by its index, from 0.
 
-        Its index among the candidates of its backbone is part of every request's key, so that more candidates later
+        Its position among the candidates of its backbone is part of every request's key, so that more candidates later
         cost only those that are new, and the first is what the backbone answers without candidates.
         """
         settings: CandidateSettings = context.settings.candidates
-        writer, index = self.writers[place % len(self.writers)], place // (len(settings.backbones) or 1)
+        writer, position = self.writers[index % len(self.writers)], index // (len(settings.backbones) or 1)
         own = replace(
             context,
-            backbone=writer.for_candidate(index),
-            eliminator=context.eliminator and context.eliminator.for_candidate(index),
+            backbone=writer.for_candidate(position),
+            eliminator=context.eliminator and context.eliminator.for_candidate(position),
             record=PipelineRecord(),
         )
-        if place and settings.schema_formats:
-            schema_format = settings.schema_formats[(place - 1) % len(settings.schema_formats)]
+        if index and settings.schema_formats:
+            schema_format = settings.schema_formats[(index - 1) % len(settings.schema_formats)]
             prompt = context.settings.prompt.model_copy(update={"schema_format": schema_format})
             own = replace(own, settings=context.settings.model_copy(update={"prompt": prompt}))
-        if settings.demonstrations == "same" or not place:
+        if settings.demonstrations == "same" or not index:
             return own
-        order = f"{settings.seed} {place}"
+        order = f"{settings.seed} {index}"
         return replace(
             own,
             demonstrations=_shuffled(context.demonstrations, order),
@@ -146,25 +146,27 @@ class Selection:
 
     async def knockout(self, groups: Sequence[Group], view: SchemaView) -> Group:
         """Compare the vote's result with the next one, the better of them with the next, and so on; return the last."""
-        best, *others = groups
-        for other in others:
-            best = await self._better(best, other, view) or best
+        best, *challengers = groups
+        for challenger in challengers:
+            best = await self._better(best, challenger, view) or best
         return best
 
     async def merged(self, groups: Sequence[Group], view: SchemaView) -> str:
         """Return the query that the backbone writes from those with the most frequent results."""
         settings: CandidateSettings = self.context.settings.candidates
-        shown = tuple(CandidateGroup(self._sql(group), len(group)) for group in groups)
-        request = MergeRequest(shown, settings.rows_shown, self.candidates.temperature)
+        candidates = tuple(CandidateGroup(self._sql(group), len(group)) for group in groups)
+        request = MergeRequest(candidates, settings.rows_shown, self.candidates.temperature)
         runner, backbone = self.context.runner, self.context.backbone
         return (await merge_candidates(self.question, view, request, runner, backbone)).sql
 
-    async def _better(self, one: Group, other: Group, view: SchemaView) -> Group | None:
+    async def _better(self, first: Group, second: Group, view: SchemaView) -> Group | None:
         settings: CandidateSettings = self.context.settings.candidates
-        pair = Comparison(self._sql(one), self._sql(other), settings.rows_shown, self.candidates.temperature)
+        pair = Comparison(
+            self._sql(first), self._sql(second), settings.rows_shown, self.candidates.temperature
+        )
         runner, backbone = self.context.runner, self.context.backbone
         comparison = await compare_candidates(self.question, view, pair, runner, backbone)
-        return {"first": one, "second": other}.get(comparison.preferred)
+        return {"first": first, "second": second}.get(comparison.preferred)
 
     async def used_tables(self, groups: Sequence[Group]) -> SchemaView:
         """Return the view of the tables that the candidates use (the union of their schemas in Algorithm 3)."""
@@ -191,9 +193,9 @@ def _without_refused(
         raise broken[0]
     if len(errors) == len(answers):
         raise errors[0]
-    for number, each in enumerate(answers, 1):
-        if isinstance(each, BaseException):
-            record.note(f"candidate {number} was refused: {each}")
+    for number, answer in enumerate(answers, 1):
+        if isinstance(answer, BaseException):
+            record.note(f"candidate {number} was refused: {answer}")
     return tuple(None if isinstance(answer, BaseException) else answer for answer in answers)
 
 
@@ -201,6 +203,6 @@ def _is_refusal(error: BaseException) -> bool:
     return isinstance(error, BackboneError) and not (error.transient or error.fatal)
 
 
-def _shuffled(shown: tuple[T, ...], order: str) -> tuple[T, ...]:
+def _shuffled(demonstrations: tuple[T, ...], order: str) -> tuple[T, ...]:
     # The same order on every machine; nothing here has to be secret.
-    return tuple(random.Random(order).sample(shown, len(shown)))
+    return tuple(random.Random(order).sample(demonstrations, len(demonstrations)))

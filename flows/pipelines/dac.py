@@ -166,9 +166,10 @@ class Decomposition:
                 break
             temperature = settings.warm if round else None
             request = RevisionRequest(sql, feedback, tokens, round, temperature, settings.strict)
-            shown = self._demonstrations(settings.correction_shots)
+            demonstrations = self._demonstrations(settings.correction_shots)
+            runner, backbone = self.context.runner, self.context.backbone
             revision = await dac_correction(
-                self.question, self.view, request, shown, self.context.runner, self.context.backbone
+                self.question, self.view, request, demonstrations, runner, backbone
             )
             sql = revision.sql
             if revision.outcome == "unchanged":
@@ -186,9 +187,8 @@ class Decomposition:
         if not self.settings.entities:
             return Alignment()
         if self.settings.oracle_entities:
-            return Alignment(
-                entities=self._given(self.context.oracle.entities if self.context.oracle else None)
-            )
+            oracle = self.context.oracle
+            return Alignment(entities=self._of_gold(oracle.entities if oracle else None))
         alignment = await entity_linking(
             self._asked,
             self.view,
@@ -205,7 +205,7 @@ class Decomposition:
         if not self.settings.skeleton:
             return ParsedSkeleton(None)
         if self.settings.oracle_skeleton:
-            return self._given(self.context.oracle.skeleton if self.context.oracle else None)
+            return self._of_gold(self.context.oracle.skeleton if self.context.oracle else None)
         parsed = await skeleton_parsing(
             self._asked, self.view.dialect, self._demonstrations(self.settings.shots), self.context.backbone
         )
@@ -226,7 +226,7 @@ class Decomposition:
         if note:
             self.context.record.note(f"{part}: {note}")
 
-    def _given(self, part: T | None) -> T:
+    def _of_gold(self, part: T | None) -> T:
         if part is None:
             raise ConfigurationError(
                 f"dac.oracle is {self.settings.oracle}, but there is nothing from the gold SQL: an oracle is for an "

@@ -87,19 +87,19 @@ class Context(Generic[S_co]):
 
     def with_demonstrations(self, question: Question) -> FewShotQuestion:
         """Return the question with its demonstrations; the settings decide whether they show evidence."""
-        shown = self.demonstrations[: self.settings.demonstrations.k]
+        examples = self.demonstrations[: self.settings.demonstrations.k]
         if not self.settings.demonstrations.evidence:
-            shown = tuple(replace(one, evidence="") for one in shown)
-        return FewShotQuestion(question, shown)
+            examples = tuple(replace(example, evidence="") for example in examples)
+        return FewShotQuestion(question, examples)
 
     def grounded_demonstrations(
         self, count: int, *, aligned: bool = False, evidence: bool = False
     ) -> tuple[GroundedDemonstration, ...]:
         """Return the first demonstrations with their schemas: those for entity linking, or the others."""
-        shown = (self.grounded if self.aligned is None or not aligned else self.aligned)[:count]
-        if not (evidence or self.settings.demonstrations.evidence):
-            shown = tuple(replace(one, evidence="") for one in shown)
-        return shown
+        examples = (self.grounded if self.aligned is None or not aligned else self.aligned)[:count]
+        if evidence or self.settings.demonstrations.evidence:
+            return examples
+        return tuple(replace(example, evidence="") for example in examples)
 
     async def view_for(self, question: Question, *, descriptions: bool) -> SchemaView:
         """Return the full schema as the prompts show it, with retrieved values where the settings ask for them.
@@ -160,9 +160,9 @@ def results(gathered: Sequence[object], /) -> tuple[object, ...]:
     Raises:
         BaseException: that of the first stage, in their order, that failed.
     """
-    for each in gathered:
-        if isinstance(each, BaseException):
-            raise each
+    for result in gathered:
+        if isinstance(result, BaseException):
+            raise result
     return tuple(gathered)
 
 
@@ -191,8 +191,8 @@ def pipeline(settings: type[S], *, name: str | None = None) -> Callable[[Functio
     """
 
     def decorate(function: Function[S]) -> Pipeline[S]:
-        made = Pipeline(function, settings)
-        return PIPELINES.register(name)(made) if name else made
+        pipeline = Pipeline(function, settings)
+        return PIPELINES.register(name)(pipeline) if name else pipeline
 
     return decorate
 

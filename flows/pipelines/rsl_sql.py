@@ -71,8 +71,8 @@ async def link_both_ways(
         earlier = unite(schema, forward, backward) if iteration else None
         named = await forward_link(question, view, most, earlier, context.backbone)
         with_hints = unite(schema, named, hints)
-        shown = {"named": named, "with_hints": with_hints, "none": None}[settings.shown]
-        answer = await preliminary_sql(few_shot, view, shown, context.backbone)
+        marked = {"named": named, "with_hints": with_hints, "none": None}[settings.shown]
+        answer = await preliminary_sql(few_shot, view, marked, context.backbone)
         sql = answer.sql or sql
         forward = unite(schema, forward, with_hints)
         backward = unite(schema, backward, await backward_link(schema, answer.sql, settings.backward))
@@ -80,11 +80,9 @@ async def link_both_ways(
     record.link("backward", backward)
     both = record.link("both", merge(schema, forward, backward))
     links = {"both": both, "forward": forward, "backward": backward, "none": Link()}
-    link = (
-        record.link("gold", gold_link(context))
-        if settings.directions == "gold"
-        else links[settings.directions]
-    )
+    if settings.directions == "gold":
+        links["gold"] = record.link("gold", gold_link(context))
+    link = links[settings.directions]
     return sql, with_join_keys(schema, link) if settings.keep_keys else link
 
 

@@ -22,8 +22,6 @@ log = logging.getLogger(__name__)
 
 OWN_UI = "http://127.0.0.1:4200"
 UPDATE_EVERY_S = 5.0
-PROGRESS_KEY = "questions"
-RESULT_KEY = "evaluation"
 RERUN = "rerun-by-name/rerun"
 """The deployment of re-runs."""
 UNANSWERED = "unanswered"
@@ -47,7 +45,7 @@ async def progress_artifact(what: str, total: int) -> AsyncIterator[Callable[[],
     async def show() -> None:
         try:
             artifact = await acreate_progress_artifact(
-                0.0, key=PROGRESS_KEY, description=f"Questions of {what}"
+                0.0, key="questions", description=f"Questions of {what}"
             )
             while not ended.is_set():
                 with suppress(TimeoutError):
@@ -89,16 +87,10 @@ async def show_result(record: RunRecord) -> None:
     link = f"[Ask the questions without an answer again]({form})\n\n" if form else ""
     commands = f"```\n{chr(10).join(steps)}\n```"
     text = f"# {record.in_words}\n\n{commands}\n\n{link}{markdown(run_document(record))}"
-    await show_markdown(RESULT_KEY, text, f"{record.in_words}, run {record.run_id}")
-    for line in (
-        f"{record.in_words}, run {record.run_id}",
-        cost_sentence(record),
-        *record.notes,
-        *steps,
-        form,
-    ):
-        if line:
-            get_run_logger().info(line)
+    described = f"{record.in_words}, run {record.run_id}"
+    await show_markdown("evaluation", text, described)
+    for line in filter(None, (described, cost_sentence(record), *record.notes, *steps, form)):
+        get_run_logger().info(line)
 
 
 async def _rerun_form(record: RunRecord) -> str:

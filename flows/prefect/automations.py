@@ -29,8 +29,6 @@ WEBHOOK = "CROSSCHECK_NOTIFY"
 """Environment variable with the address to call; it may hold a secret, so it is no parameter of a flow."""
 NAME = "crosscheck: notify about failed, crashed and late nightly runs"
 BLOCK = "crosscheck-notify"
-FLOW = "nightly"
-"""Name of the flow of nightly runs."""
 STATES = ("Failed", "Crashed", "TimedOut", "Late")
 """States of a nightly run for which the server calls the webhook; "Failed" is an error, a red run is "Red"."""
 ONCE_IN = timedelta(days=1)
@@ -78,9 +76,9 @@ async def _create(name: str, action: Any, **trigger: Any) -> None:
     await Automation(name=name, trigger=event, actions=[action]).acreate()
     async with open_client() as client:  # another process may have created one at the same time
         automations = await client.read_automations_by_name(name)
-        for other in sorted(automations, key=lambda automation: automation.id)[1:]:
+        for later in sorted(automations, key=lambda automation: automation.id)[1:]:
             with suppress(ObjectNotFound):
-                await client.delete_automation(other.id)
+                await client.delete_automation(later.id)
 
 
 def find_webhook() -> str:
@@ -141,7 +139,7 @@ async def notify_of_nights() -> None:
         expect={f"prefect.flow-run.{state}" for state in STATES},
         match_related=[
             {"prefect.resource.id": [f"prefect.tag.{TAG}"]},
-            {"prefect.resource.role": ["flow"], "prefect.resource.name": [FLOW]},
+            {"prefect.resource.role": ["flow"], "prefect.resource.name": ["nightly"]},
         ],
         for_each={"prefect.resource.id", "prefect.state-name"},
         posture=Posture.Reactive,

@@ -22,9 +22,8 @@ class PrefectRecords(SqliteStore):
         cutoff = min(retention.cutoff, datetime.datetime.now(datetime.UTC) - _LEAST_AGE)
         with opened(self.path) as connection:
             (count,) = connection.execute("SELECT count(*) FROM flow_run").fetchone()
-            (old,) = connection.execute(
-                f"SELECT count(*) {_OLD}", (f"{cutoff:%Y-%m-%d %H:%M:%S.%f}",)
-            ).fetchone()
+            moment = f"{cutoff:%Y-%m-%d %H:%M:%S.%f}"
+            (old,) = connection.execute(f"SELECT count(*) {_OLD}", (moment,)).fetchone()
         return self.in_proportion({"flow runs": count}, {"flow runs": old})
 
     def remove(self, retention: Retention) -> None:

@@ -212,12 +212,7 @@ async def read_status(pool: str) -> NightsStatus:
             return NightsStatus(deployed=False, workers=await _workers(client, pool))
         schedules = [schedule.schedule for schedule in deployment.schedules if schedule.active]
         crons = [schedule for schedule in schedules if isinstance(schedule, CronSchedule)]
-        runs = await client.read_flow_runs(
-            deployment_filter=DeploymentFilter(id=DeploymentFilterId(any_=[deployment.id])),
-            flow_run_filter=FlowRunFilter(
-                state=FlowRunFilterState(type=FlowRunFilterStateType(any_=UNENDED))
-            ),
-        )
+        runs = await client.read_flow_runs(**_filters(deployment.id, UNENDED))
         waiting = [run for run in runs if run.state_type == StateType.SCHEDULED]
         without_result, problem = await _without_result(client, deployment.id)
         coming = await dates_of(schedules, datetime.datetime.now(datetime.UTC), None, 1)
@@ -236,12 +231,8 @@ async def read_status(pool: str) -> NightsStatus:
 async def _without_result(client: PrefectClient, deployment_id: UUID) -> tuple[str, str]:
     """Return the name and the problem of the last nightly run, if it ended without a result."""
     begun = [state for state in StateType if state not in (StateType.SCHEDULED, StateType.PENDING)]
-    runs = await client.read_flow_runs(
-        deployment_filter=DeploymentFilter(id=DeploymentFilterId(any_=[deployment_id])),
-        flow_run_filter=FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=begun))),
-        sort=FlowRunSort.EXPECTED_START_TIME_DESC,
-        limit=1,
-    )
+    latest = FlowRunSort.EXPECTED_START_TIME_DESC
+    runs = await client.read_flow_runs(**_filters(deployment_id, begun), sort=latest, limit=1)
     if not runs or (state := runs[0].state) is None or not state.is_final():
         return "", ""
     if state.is_completed() or state.name == "Red":
@@ -249,6 +240,13 @@ async def _without_result(client: PrefectClient, deployment_id: UUID) -> tuple[s
     scheduled = runs[0].expected_start_time or state.timestamp
     name = runs[0].parameters.get("night") or name_of(scheduled)
     return name, f"{state.name}. {state.message or ''}".strip()
+
+
+def _filters(deployment_id: UUID, states: Sequence[StateType]) -> dict[str, Any]:
+    """Return the filters of the flow runs of a deployment in some states."""
+    state = FlowRunFilterState(type=FlowRunFilterStateType(any_=list(states)))
+    of_deployment = DeploymentFilter(id=DeploymentFilterId(any_=[deployment_id]))
+    return {"deployment_filter": of_deployment, "flow_run_filter": FlowRunFilter(state=state)}
 
 
 async def _make_pool(client: PrefectClient, pool: str) -> None:
@@ -267,8 +265,8 @@ async def _workers(client: PrefectClient, pool: str) -> tuple[str, ...]:
 
 
 @asynccontextmanager
-async def _client(wanted: str = "to show its deployments") -> AsyncIterator[PrefectClient]:
-    """Open Prefect's client; if the server refuses what is wanted, or does not answer, say so."""
+async def _client(request: str = "to show its deployments") -> AsyncIterator[PrefectClient]:
+    """Open Prefect's client; if the server refuses the request, or does not answer, say so."""
     try:
         async with get_client() as client:
             yield client
@@ -276,14 +274,14 @@ async def _client(wanted: str = "to show its deployments") -> AsyncIterator[Pref
         # Prefect's client wraps a refusal of a deployment into an error that repeats the whole request.
         refused = error if isinstance(error, httpx.HTTPStatusError) else error.__cause__
         if isinstance(refused, httpx.HTTPStatusError):
-            raise CrosscheckError(_refusal(wanted, refused.response)) from None
+            raise CrosscheckError(_refusal(request, refused.response)) from None
         why = " ".join(str(error).split()) or type(error).__name__
         raise CrosscheckError(
             f"Prefect's server does not answer ({why}). `crosscheck up` runs one; PREFECT_API_URL names another."
         ) from None
 
 
-def _refusal(wanted: str, response: httpx.Response) -> str:
+def _refusal(request: str, response: httpx.Response) -> str:
     """Say what a server refused, where and why."""
     try:
         body = response.json()
@@ -298,4 +296,4 @@ def _refusal(wanted: str, response: httpx.Response) -> str:
     server = f"{response.url.scheme}://{response.url.netloc.decode()}"
     login = " Set PREFECT_API_AUTH_STRING (user:password) or PREFECT_API_KEY to what it accepts."
     remedy = login if response.status_code in (401, 403) else ""
-    return f"Prefect's server at {server} refused {wanted} (HTTP {response.status_code}): {message}.{remedy}"
+    return f"Prefect's server at {server} refused {request} (HTTP {response.status_code}): {message}.{remedy}"

@@ -105,10 +105,8 @@ class LocalServer(AbstractContextManager["LocalServer"]):
                 if process is None or not self._was_healthy:
                     continue
                 with suppress(psutil.Error):
-                    if (
-                        process.poll() is None
-                        and psutil.Process(process.pid).status() == psutil.STATUS_STOPPED
-                    ):
+                    status = psutil.Process(process.pid).status() if process.poll() is None else ""
+                    if status == psutil.STATUS_STOPPED:
                         process.kill()
                         process.wait()
                 if process.poll() is None:
@@ -199,11 +197,11 @@ def _check_external(url: str) -> None:
         problem = error
     if problem is not None:
         refused = getattr(getattr(problem, "response", None), "status_code", None) in (401, 403)
-        remedy = (
-            "Set PREFECT_API_AUTH_STRING (user:password) or PREFECT_API_KEY to what the server accepts"
-            if refused
-            else "Correct PREFECT_API_URL (it usually ends in /api)"
-        )
+        remedy = "Correct PREFECT_API_URL (it usually ends in /api)"
+        if refused:
+            remedy = (
+                "Set PREFECT_API_AUTH_STRING (user:password) or PREFECT_API_KEY to what the server accepts"
+            )
         raise ConfigurationError(
             f"Prefect's server at {_without_secrets(url)} (PREFECT_API_URL) cannot be used: "
             f"{_without_secrets(str(problem)) or type(problem).__name__}. {remedy}, or unset "
@@ -240,11 +238,8 @@ async def _without_a_server(scope: Any, receive: Any, send: Any) -> None:
         more = part.get("more_body", False)
     status, answer = HTTPStatus.GONE, b"{}"
     if scope["path"].endswith("/set_state"):
-        accepted = {
-            "status": "ACCEPT",
-            "state": json.loads(body)["state"],
-            "details": {"type": "accept_details"},
-        }
+        details = {"type": "accept_details"}
+        accepted = {"status": "ACCEPT", "state": json.loads(body)["state"], "details": details}
         status, answer = HTTPStatus.CREATED, json.dumps(accepted).encode()
     headers = [(b"content-type", b"application/json")]
     await send({"type": "http.response.start", "status": status.value, "headers": headers})

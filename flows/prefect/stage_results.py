@@ -219,10 +219,8 @@ def is_absence(error: Exception) -> bool:
         return "does not exist" in str(error)
     answer = getattr(error, "response", None)
     code = answer.get("Error", {}).get("Code") if isinstance(answer, Mapping) else None
-    return code in ("NoSuchKey", "404") or 404 in (
-        getattr(error, "code", None),
-        getattr(error, "status_code", None),
-    )
+    statuses = (getattr(error, "code", None), getattr(error, "status_code", None))
+    return code in ("NoSuchKey", "404") or 404 in statuses
 
 
 def _check_folder(folder: Path) -> None:

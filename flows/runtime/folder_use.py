@@ -141,8 +141,8 @@ def exclusive_servers(home: Home, addresses: Addresses) -> Iterator[None]:
     try:
         lock = _lock(home).acquire(blocking=False)
     except Timeout as error:
-        other = find_running_servers(home)
-        where = f": Prefect at {other.prefect}, MLflow at {other.mlflow}" if other else ""
+        running = find_running_servers(home)
+        where = f": Prefect at {running.prefect}, MLflow at {running.mlflow}" if running else ""
         raise ConfigurationError(
             f'"crosscheck up" already runs for {home.path}{where}. Stop it first, or name another working folder '
             "with --home."
@@ -150,8 +150,8 @@ def exclusive_servers(home: Home, addresses: Addresses) -> Iterator[None]:
     with lock:
         use = FolderUse(home)
         record = _record(home)
-        running = replace(addresses, pid=os.getpid())
-        atomic_write_text(record, _RECORD_FORMAT.dump_json(running).decode())
+        content = _RECORD_FORMAT.dump_json(replace(addresses, pid=os.getpid()))
+        atomic_write_text(record, content.decode())
         try:
             yield
         finally:
@@ -175,7 +175,7 @@ def find_running_servers(home: Home) -> Addresses | None:
         return None
 
 
-def shown_store(home: Home) -> Store:
+def store_for_links(home: Home) -> Store:
     """Return MLflow's store as links name it: the server of `crosscheck up` where that shows the working folder's."""
     store = find_store(home)
     running = find_running_servers(home) if store.uri == home.mlflow_uri else None

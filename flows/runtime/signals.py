@@ -114,8 +114,8 @@ def logging_to(home: Home) -> Iterator[None]:
     """Write warnings to the log file, and what is set aside or lost to the terminal as well."""
     terminal = logging.StreamHandler()
     terminal.setFormatter(logging.Formatter("crosscheck: %(message)s"))
-    for shown in (damage.log, lost):
-        shown.addHandler(terminal)
+    for log in (damage.log, lost):
+        log.addHandler(terminal)
     handler = _LogFile(log_file(home), maxBytes=MAX_LOG_BYTES, backupCount=1, encoding="utf-8", delay=True)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     handler.setLevel(logging.WARNING)
@@ -130,6 +130,6 @@ def logging_to(home: Home) -> Iterator[None]:
         logging.raiseExceptions = raise_exceptions
         logging.captureWarnings(False)
         root.removeHandler(handler)
-        for shown in (damage.log, lost):
-            shown.removeHandler(terminal)
+        for log in (damage.log, lost):
+            log.removeHandler(terminal)
         handler.close()

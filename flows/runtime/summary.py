@@ -2,7 +2,7 @@
 
 import shlex
 import time
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 import click
 
@@ -14,17 +14,14 @@ from tasks.pages.run import run_document
 from tasks.results.run_record import RunRecord, Tracked
 from tasks.settings.home import Home
 
-if TYPE_CHECKING:
-    from tasks.results.comparison import Comparison
-
 
 def mlflow_ui(home: Home, tracked: Tracked) -> Ui:
     """Return where MLflow shows a run."""
-    from flows.runtime.folder_use import shown_store
+    from flows.runtime.folder_use import store_for_links
     from tasks.results.mlflow.store import ui_command, ui_url
 
-    store = shown_store(home)
-    command = ui_command(store) or f"MLflow's server answers at {store.shown}"
+    store = store_for_links(home)
+    command = ui_command(store) or f"MLflow's server answers at {store.printable}"
     if not tracked.experiment_id:
         return Ui(command, served=store.served)
     page, runs = ui_url(store, tracked.experiment_id, tracked.run_id), ui_url(store, tracked.experiment_id)
@@ -44,9 +41,12 @@ def print_summary(
 
     `ended` says that it has just ended, and `prefect` where Prefect then shows its flow run.
     """
+    from tasks.results.compare import compare_with_previous
+    from tasks.results.warehouse.runs import Warehouse
+
     logged = details and (ended or record.mlflow.run_id)
     places = _places(mlflow_ui(home, record.mlflow), prefect) if logged else []
-    compared = record.before if ended else _compared(record, home)
+    compared = record.before if ended else compare_with_previous(record, Warehouse(home.warehouse))
     before = compared.a.run_id if compared and compared.same_system else ""
     steps = next_steps(record, before, details=not details)
     more = (Facts(tuple(places)), Section("Next", tuple(Sentence(step, "command") for step in steps)))
@@ -90,13 +90,6 @@ def next_steps(record: RunRecord, before: str = "", *, details: bool = False) ->
     commands = [(f"{command}{_home()}", why) for command, why in steps]
     width = max(len(command) for command, _ in commands)
     return [f"{command:<{width}}  # {why}" for command, why in commands]
-
-
-def _compared(record: RunRecord, home: Home) -> "Comparison | None":
-    from tasks.results.compare import compare_with_previous
-    from tasks.results.warehouse.runs import Warehouse
-
-    return compare_with_previous(record, Warehouse(home.warehouse))
 
 
 def _places(mlflow: Ui, prefect: Ui) -> list[tuple[str, str]]:

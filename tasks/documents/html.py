@@ -44,10 +44,10 @@ class Scale:
         share = (value - self.low) / (self.high - self.low)
         return round(self.left + share * (self.right - self.left), 2)
 
-    def ticks(self, wanted: int = 8) -> list[float]:
-        """Return round values within, not many more than are wanted."""
-        step = next((step for step in _STEPS if (self.high - self.low) / step <= wanted), _STEPS[-1])
-        return [place * step for place in range(ceil(self.low / step), floor(self.high / step) + 1)]
+    def ticks(self, most: int = 8) -> list[float]:
+        """Return round values within, about so many at most."""
+        step = next((step for step in _STEPS if (self.high - self.low) / step <= most), _STEPS[-1])
+        return [multiple * step for multiple in range(ceil(self.low / step), floor(self.high / step) + 1)]
 
 
 def html(document: model.Document) -> str:
@@ -117,12 +117,12 @@ def _cells(
 ) -> Iterator[tuple[model.Column, model.Cell, list[tuple[model.Column, model.Cell]], bool]]:
     """Yield each column that is not under another, its cell, those under it, and whether it names the row."""
     pairs = [pair for pair in zip(table.columns, row, strict=True) if not pair[0].text_only]
-    named = next((place for place, (column, _) in enumerate(pairs) if column.kind == "text"), 0)
-    for place, (column, cell) in enumerate(pairs):
+    named = next((index for index, (column, _) in enumerate(pairs) if column.kind == "text"), 0)
+    for index, (column, cell) in enumerate(pairs):
         if not column.under:
-            below = takewhile(lambda pair: pair[0].under, pairs[place + 1 :])
-            under = [(each, inner) for each, inner in below if inner]
-            yield column, cell, under, place == named
+            below = takewhile(lambda pair: pair[0].under, pairs[index + 1 :])
+            under = [(lower, inner) for lower, inner in below if inner]
+            yield column, cell, under, index == named
 
 
 def _inline(text: model.Inline) -> Markup:

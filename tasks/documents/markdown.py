@@ -24,12 +24,12 @@ def inline(text: model.Inline) -> str:
 
 def table_lines(table: model.Table) -> Iterator[str]:
     """Yield the lines of a table, without its title and caption."""
-    columns = [table.columns[place] for place in table.text_places]
+    columns = table.text_columns.values()
     yield f"| {' | '.join(inline(column.name) for column in columns)} |"
     yield f"|{'|'.join('---' if column.kind == 'text' else '---:' for column in columns)}|"
     for section in table.sections:
         for row in section:
-            yield f"| {' | '.join(_cell(row[place]) for place in table.text_places)} |"
+            yield f"| {' | '.join(_cell(row[position]) for position in table.text_columns)} |"
 
 
 def code(text: str) -> str:
@@ -88,7 +88,7 @@ def _span(span: model.Span) -> str:
     words = _ACTING.sub(r"\\\1", " ".join(visible(span.text).split()))
     if not words:
         return " " if span.text else ""
-    before, after = (" " if span.text[place].isspace() else "" for place in (0, -1))
+    before, after = (" " if span.text[end].isspace() else "" for end in (0, -1))
     mark = _MARKS.get(span.tone, "")
     return f"{before}{mark}{words}{mark}{after}"
 

@@ -79,9 +79,9 @@ class Table:
     search: bool = False  # whether a page offers to show only the rows that hold some words
 
     @property
-    def text_places(self) -> list[int]:
-        """Places of the columns that are not plots."""
-        return [place for place, column in enumerate(self.columns) if column.kind != "plot"]
+    def text_columns(self) -> dict[int, Column]:
+        """The columns that are not plots, by their positions."""
+        return {position: column for position, column in enumerate(self.columns) if column.kind != "plot"}
 
     @property
     def brief(self) -> bool:
@@ -92,8 +92,8 @@ class Table:
     def columns(self) -> tuple[Column, ...]:
         """The columns with their kinds."""
         return tuple(
-            header if isinstance(header, Column) else Column(header, "number" if place else "text")
-            for place, header in enumerate(self.headers)
+            header if isinstance(header, Column) else Column(header, "number" if position else "text")
+            for position, header in enumerate(self.headers)
         )
 
     @property
@@ -217,8 +217,8 @@ class AnswerBlock:
     @property
     def trail(self) -> list[tuple[str, bool]]:
         """The stages with whether their SQL is right; successive stages that are alike are one, `1_a to 3_c`."""
-        alike = (list(group) for _, group in groupby(self.stages.items(), lambda each: each[1]))
-        return [(" to ".join(dict.fromkeys((some[0][0], some[-1][0]))), some[0][1]) for some in alike]
+        alike = (list(group) for _, group in groupby(self.stages.items(), lambda stage: stage[1]))
+        return [(" to ".join(dict.fromkeys((group[0][0], group[-1][0]))), group[0][1]) for group in alike]
 
 
 @dataclass(frozen=True, slots=True)

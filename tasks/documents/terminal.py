@@ -72,8 +72,8 @@ def _print(console: Console, block: model.Block) -> None:
     match block:
         case model.Sentence():
             mark, tone = _LEVELS.get(block.level, ("", ""))
-            one_line = True if block.level == "command" else None
-            console.print(f"{mark}{markup(block.text, tone)}", soft_wrap=one_line)
+            copied = True if block.level == "command" else None
+            console.print(f"{mark}{markup(block.text, tone)}", soft_wrap=copied)
         case model.Bullets():
             for item in block.items:
                 text = item if block.level else (*model.spans("  "), *model.spans(item))
@@ -82,7 +82,10 @@ def _print(console: Console, block: model.Block) -> None:
             for name, value in block.items:
                 console.print(f"[dim]{literal(name)}[/] {markup(value)}")
         case model.Code():
-            _print_code(console, block)
+            if block.language:
+                print_sql(console, block.text)
+            else:  # only the terminal breaks the lines of what is copied
+                console.print(f"  {literal(block.text)}", soft_wrap=True)
         case model.Table():
             show(console, _grid(block), block.keep)
         case model.Section():
@@ -96,18 +99,10 @@ def _print(console: Console, block: model.Block) -> None:
             for question in block.items[: block.first]:
                 _print_question(console, question)
             if block.first is not None and len(block.items) > block.first:
-                shown = f"the first {block.first:,} of {len(block.items):,}"
-                console.print(f"\n[dim]{shown}{literal(block.rest)}[/]")
+                counts = f"the first {block.first:,} of {len(block.items):,}"
+                console.print(f"\n[dim]{counts}{literal(block.rest)}[/]")
         case model.Figure() | model.Legend() | model.Cards():
             pass
-
-
-def _print_code(console: Console, code: model.Code) -> None:
-    """Print a text that is copied, so that only the terminal breaks its lines."""
-    if code.language:
-        print_sql(console, code.text)
-    else:
-        console.print(f"  {literal(code.text)}", soft_wrap=True)
 
 
 def _print_question(console: Console, item: model.QuestionItem) -> None:
@@ -127,16 +122,16 @@ def _styled(text: str, tone: model.Tone) -> str:
 
 
 def _grid(table: model.Table) -> Grid:
-    columns = [table.columns[place] for place in table.text_places]
+    columns = table.text_columns.values()
     texts = [literal(column.name) for column in columns if column.kind == "text"]
     grid = make_grid(literal(table.title), *(literal(column.name) for column in columns), texts=texts)
-    for column, shown in zip(columns, grid.columns, strict=True):
-        shown.no_wrap = shown.no_wrap or column.whole
+    for column, grid_column in zip(columns, grid.columns, strict=True):
+        grid_column.no_wrap = grid_column.no_wrap or column.whole
     for row in table.rows[: table.first]:
         if row is None:
             grid.add_section()
         else:
-            grid.add_row(*(_cell(row[place]) for place in table.text_places))
+            grid.add_row(*(_cell(row[position]) for position in table.text_columns))
     rest = "" if table.first is None else and_more(table.rows, table.first)
     captions = (table.caption, f"{rest}: {table.more}" if rest else "")
     grid.caption = literal("; ".join(filter(None, captions))) or None
@@ -150,14 +145,10 @@ def _cell(cell: model.Cell) -> str:
 def make_grid(title: str, *columns: str, texts: Collection[str] = ()) -> Grid:
     """Return an empty table: the first column and those in `texts` hold texts, the others numbers."""
     grid = Grid(
-        title=title or None,
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        caption_justify="left",
+        title=title or None, box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, caption_justify="left"
     )
-    for place, name in enumerate(columns):
-        if place == 0 or name in texts:
+    for position, name in enumerate(columns):
+        if position == 0 or name in texts:
             grid.add_column(name, overflow="fold")
         else:
             grid.add_column(name, justify="right", no_wrap=True)
@@ -173,12 +164,8 @@ def fits(console: Console, grid: Grid) -> bool:
 def show(console: Console, grid: Grid, keep: int = 2) -> None:
     """Print a table; if it does not fit, with less padding, then without its last columns, which the caption names.
 
-    Rich truncates names in a table that is too wide. Title and caption are as wide as the page.
-
-    Args:
-        console: where it is printed.
-        grid: the table.
-        keep: number of first columns that are printed in any case.
+    Rich truncates names in a table that is too wide. Title and caption are as wide as the page. The first `keep`
+    columns are printed in any case.
     """
     if not fits(console, grid):
         grid.padding = (0, 0)

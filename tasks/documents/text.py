@@ -83,8 +83,8 @@ def _written(tokens: Iterable[tuple[str, bool]]) -> Iterator[Markup]:
 def _changed(tokens: Sequence[str], others: Sequence[str]) -> list[bool]:
     """Return for each token whether the other SQL has none in its place; case and space do not count."""
     nothing = [False] * len(tokens)
-    places = [place for place, token in enumerate(tokens) if not token.isspace()]
-    words = [tokens[place].lower() for place in places]
+    positions = [position for position, token in enumerate(tokens) if not token.isspace()]
+    words = [tokens[position].lower() for position in positions]
     other_words = [token.lower() for token in others if not token.isspace()]
     if max(len(words), len(other_words)) > MAX_TOKENS:
         return nothing
@@ -94,7 +94,7 @@ def _changed(tokens: Sequence[str], others: Sequence[str]) -> list[bool]:
     changed = list(nothing)
     for kind, start, end, _, _ in matcher.get_opcodes():
         if kind in ("replace", "delete"):
-            first, last = places[start], places[end - 1]
+            first, last = positions[start], positions[end - 1]
             changed[first : last + 1] = [True] * (last + 1 - first)
     return changed
 

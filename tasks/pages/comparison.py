@@ -3,11 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 from tasks.core.wording import MINUS, counted, counts, money, number, p_value, percent, points, seconds
-from tasks.documents.charts import Intervals, TwoSided
+from tasks.documents.charts import Intervals, Parts, TwoSided
 from tasks.documents.model import (
     AnswerBlock,
     Block,
-    Bullets,
     Card,
     Cards,
     Code,
@@ -16,6 +15,7 @@ from tasks.documents.model import (
     Document,
     Figure,
     Inline,
+    Legend,
     Medium,
     Only,
     QuestionItem,
@@ -28,7 +28,7 @@ from tasks.documents.model import (
     reading,
 )
 from tasks.documents.text import folded
-from tasks.pages.repeats import SEVERAL_RUNS_TEST, repeated_blocks
+from tasks.pages.repeats import SEVERAL_RUNS_TEST, cautions, repeated_blocks
 from tasks.pages.scores import (
     AXIS,
     RANGE,
@@ -37,7 +37,6 @@ from tasks.pages.scores import (
     difference_figure,
     in_words,
     interval_in_words,
-    parts_figure,
     point,
     score_plot,
 )
@@ -80,14 +79,9 @@ def settings_table(changes: Sequence[SettingChange], names: tuple[str, str]) -> 
 def question_item(
     flip: Flip, names: tuple[str, str], by: str = "", *, fold: bool = False, gold: bool = True
 ) -> QuestionItem:
-    """Return a flipped question with both answers and the gold.
+    """Return a flipped question with both answers and the gold, which a page may `fold`.
 
-    Args:
-        flip: the question.
-        names: of the two runs.
-        by: end of the badge, which begins with what happened.
-        fold: whether a page shows the gold only on demand.
-        gold: whether the gold is shown.
+    `names` are those of the runs; `by` is the end of the badge, which begins with what happened.
     """
 
     def answer(name: str, tone: Tone, own: Answered, other: Answered) -> AnswerBlock:
@@ -141,6 +135,7 @@ def _sides_table(sides: Sequence[Side]) -> Table:
 def _side_card(side: Side) -> Card:
     """Return a run as a card: what it is, its score, and its cost."""
     status = (", ", Span(side.status, "strong")) if side.status != "complete" else ()
+    started = (f", {side.started:%Y-%m-%d %H:%M} UTC", *status)
     cost = "cost unknown: predictions made elsewhere"
     if side.cost.calls is not None:
         scratch, paid = money(side.cost.from_scratch_usd), money(side.cost.cost_usd)
@@ -151,16 +146,7 @@ def _side_card(side: Side) -> Card:
             *(Sentence(label) for label in _labels(side)),
             Sentence(percent(side.ex), "score"),
             Sentence(f"{counts(side.ex)} right, {RANGE} {interval_in_words(side.ex)}"),
-            Sentence(
-                (
-                    "run ",
-                    Span(side.run_id, "code"),
-                    f", {side.started:%Y-%m-%d %H:%M} UTC",
-                    *status,
-                    f"; {cost}",
-                ),
-                "note",
-            ),
+            Sentence(("run ", Span(side.run_id, "code"), *started, f"; {cost}"), "note"),
         ),
     )
 
@@ -187,12 +173,10 @@ def _bill(sides: Sequence[Side]) -> Table | Sentence:
         )
         for side in sides
     )
-    return Table(
-        "Cost of these questions",
-        headers,
-        rows,
-        "tokens: including cached replies; paid: cost of this run; from scratch: cost with an empty cache",
+    remark = (
+        "tokens: including cached replies; paid: cost of this run; from scratch: cost with an empty cache"
     )
+    return Table("Cost of these questions", headers, rows, remark)
 
 
 def _figures(comparison: Comparison, result: PairedTest) -> Iterator[Figure]:
@@ -218,18 +202,20 @@ def _figures(comparison: Comparison, result: PairedTest) -> Iterator[Figure]:
         ("right in both", result.both_right, "both-right"), ("fixed by B", len(result.fixed), "b"),
         ("broken by B", len(result.broken), "a"), ("wrong in both", result.both_wrong, "both-wrong"),
     )  # fmt: skip
-    yield parts_figure(
+    legend = ((kind, (f"{name} ", Span(f"{count:,}", "strong"))) for name, count, kind in parts)
+    same = f"{comparison.same_sql:,} were answered with the same SQL"
+    yield Figure(
         f"All {counted(result.questions, 'question')}; only those that flipped can tell the runs apart",
-        parts,
-        f"{comparison.same_sql:,} were answered with the same SQL",
+        Parts(parts, ", ".join(f"{name}: {count:,}" for name, count, _ in parts)),
         wide=True,
+        legend=Legend((*legend, ("", same))),
     )
 
 
 _TEXT: tuple[Medium, ...] = ("terminal", "markdown")
 
 
-def comparison_document(comparison: Comparison, shown: int | None = None) -> Document:
+def comparison_document(comparison: Comparison, first: int | None = None) -> Document:
     """Return the document; a terminal shows the first questions that differ, None for all."""
     result = comparison.result
     names = f"{comparison.a.name} (A) against {comparison.b.name} (B)"
@@ -240,12 +226,8 @@ def comparison_document(comparison: Comparison, shown: int | None = None) -> Doc
         heading += f" · {counted(result.runs_a, 'run')} of A, {result.runs_b} of B"
     return Document(
         result.headline,
-        tuple(_blocks(comparison, shown)),
-        (
-            Span("Crosscheck · ", "quiet"),
-            Span(comparison.benchmark, "strong"),
-            heading,
-        ),
+        tuple(_blocks(comparison, first)),
+        (Span("Crosscheck · ", "quiet"), Span(comparison.benchmark, "strong"), heading),
         result.reason,
         TONES[result.better],
         reading(*_explanation(comparison)),
@@ -269,24 +251,20 @@ def _explanation(comparison: Comparison) -> Iterator[Sentence]:
     yield Sentence(("Question file sha256 ", Span(comparison.question_sha256, "code"), f"; {engines}."))
 
 
-def _blocks(comparison: Comparison, shown: int | None) -> Iterator[Block]:
+def _blocks(comparison: Comparison, first: int | None) -> Iterator[Block]:
     gate = tuple(_gate(comparison))
     yield Only(("page",), gate)
     result = comparison.result
     if isinstance(result, RepeatedTest):
         if comparison.warnings:
-            yield _notes(comparison.warnings)
-        yield from repeated_blocks(comparison, result, shown)
+            yield cautions(comparison.warnings)
+        yield from repeated_blocks(comparison, result, first)
     else:
-        yield from _paired_blocks(comparison, result, shown)
+        yield from _paired_blocks(comparison, result, first)
     yield Only(_TEXT, gate)  # last, since the log of a CI job is read from its end
 
 
-def _notes(sentences: tuple[str, ...]) -> Section:
-    return Section("Before you trust these numbers", (Bullets(sentences, "warning"),), notes=True)
-
-
-def _paired_blocks(comparison: Comparison, result: PairedTest, shown: int | None) -> Iterator[Block]:
+def _paired_blocks(comparison: Comparison, result: PairedTest, first: int | None) -> Iterator[Block]:
     same_sql = f"{comparison.same_sql:,} answered with the same SQL"
     ways = (
         f"{result.both_right:,} right in both · {len(result.fixed):,} fixed by B · {len(result.broken):,} broken "
@@ -305,8 +283,8 @@ def _paired_blocks(comparison: Comparison, result: PairedTest, shown: int | None
     for variant in comparison.variants.values():
         yield from _variant_sentences(variant)
     if notes := (*comparison.left_out, *comparison.warnings):
-        yield _notes(notes)
-    flipped = _flipped(comparison, shown)
+        yield cautions(notes)
+    flipped = _flipped(comparison, first)
     yield Only(("page",), (flipped,))
     yield from _tables(comparison, result)
     if comparison.flips:
@@ -354,11 +332,11 @@ def _tables(comparison: Comparison, result: PairedTest) -> Iterator[Block]:
         yield Sentence(f"Metrics: {counted(len(comparison.metrics), 'value')} equal in both", "note")
 
 
-def _flipped(comparison: Comparison, shown: int | None) -> Section:
+def _flipped(comparison: Comparison, first: int | None) -> Section:
     questions = Questions(
         tuple(question_item(flip, ("A", "B"), " by B") for flip in comparison.flips),
         FLIP_FILTERS,
-        shown,
+        first,
         " flipped questions; --all prints the others, --html writes a page to search in",
         "Highlighted: differences between the two queries.",
     )
@@ -369,10 +347,8 @@ def _flipped(comparison: Comparison, shown: int | None) -> Section:
 def _glance(comparison: Comparison, result: PairedTest) -> Cards:
     todo = [Code("crosscheck leaderboard  # ranks all runs, p adjusted for the number of their pairs")]
     if result.broken:
-        command = (
-            f"crosscheck show {comparison.b.run_id} {result.broken[0]}  # a broken question, stage by stage"
-        )
-        todo.insert(0, Code(command))
+        show = f"crosscheck show {comparison.b.run_id} {result.broken[0]}"
+        todo.insert(0, Code(f"{show}  # a broken question, stage by stage"))
     return Cards((_side_card(comparison.a), _side_card(comparison.b), Card("Next", tuple(todo), wide=True)))
 
 
@@ -421,13 +397,8 @@ def _contrasts(title: str, contrasts: Sequence[Contrast], result: PairedTest) ->
         for contrast in contrasts
     )
     tested = sum(contrast.p_value is not None for contrast in contrasts)
-    return Table(
-        title,
-        headers,
-        rows,
-        f"p adj.: p adjusted for {counted(tested, 'test')} (Holm)" if tested > 1 else "",
-        keep=5,
-    )
+    caption = f"p adj.: p adjusted for {counted(tested, 'test')} (Holm)" if tested > 1 else ""
+    return Table(title, headers, rows, caption, keep=5)
 
 
 def _flip_plot(contrast: Contrast, reach: int) -> TwoSided | str:

@@ -69,14 +69,14 @@ def scores_table(night: Night) -> Table:
     )  # fmt: skip
     rows = tuple(
         (
-            Span(entry.pipeline, link=f"#evaluation-{place}"), entry.backbone, entry.benchmark, badge(entry),
+            Span(entry.pipeline, link=f"#evaluation-{position}"), entry.backbone, entry.benchmark, badge(entry),
             percent(entry.ex), counts(entry.ex),
             interval(*entry.ex.interval) if entry.ex and entry.ex.interval else "",
             *(in_words(entry.variants.get(name)) for name in titles),
             score_plot(("baseline", entry.before, "before"), ("this run", entry.ex, kind(entry))),
             *_difference(entry, night.gate.level), _trend(entry), entry.baseline or "none",
         )
-        for place, entry in night.worst_first
+        for position, entry in night.worst_first
     )  # fmt: skip
     return Table("Scores", headers, rows, keep=7, wide=True)
 
@@ -178,16 +178,12 @@ _TEXT: tuple[Literal["terminal", "markdown"], ...] = ("terminal", "markdown")
 def night_document(
     night: Night, warehouse: Warehouse | None = None, board: str = "", page: str = ""
 ) -> Document:
-    """Return the document.
+    """Return the document; without a warehouse, which has the runs, it is for a terminal and shows no questions.
 
-    Args:
-        night: the nightly run.
-        warehouse: where its runs are; None for a terminal, which shows no questions.
-        board: address of the leaderboard, relative to the page; "" for none.
-        page: path of the page, which Markdown names; "" for none.
+    `board` is the address of the leaderboard, relative to the page, and `page` the page's path, which Markdown names.
     """
     evaluations = list(details(night.entries, warehouse) if warehouse else map(Detail, night.entries))
-    sections = tuple(evaluation_section(place, evaluations[place - 1]) for place, _ in night.worst_first)
+    sections = tuple(evaluation_section(index, evaluations[index - 1]) for index, _ in night.worst_first)
     where = ("Questions, SQL, stages and causes: ", Span(page, "code"), " on the machine that evaluated, or")
     command = f"crosscheck nights show {shlex.quote(night.name)} --html night.html"
     parts = (
@@ -238,10 +234,10 @@ def _glance(night: Night, board: str) -> Cards:
     """Return what broke, what it cost and what to do; the scores are in their table."""
     broken = [
         Sentence((
-            Span(counted(len(entry.comparison.broken), "question"), link=f"#evaluation-{place}"),
+            Span(counted(len(entry.comparison.broken), "question"), link=f"#evaluation-{position}"),
             f" of {entry.model_and_pipeline}, {number(len(entry.comparison.fixed))} fixed",
         ))
-        for place, entry in night.worst_first
+        for position, entry in night.worst_first
         if entry.comparison and entry.comparison.broken
     ]  # fmt: skip
     if len(broken) > MAX_GLANCE:

@@ -50,10 +50,13 @@ def facts(night: Night) -> Iterator[tuple[str, str]]:
     took = duration((night.finished - night.started).total_seconds())
     yield "when", f"{night.started:%Y-%m-%d %H:%M} to {night.finished:%H:%M} UTC ({took})"
     yield "matrix", _matrix(night)
-    if files := _files(night):
-        yield "files", files
-    if chosen := _chosen(night):
-        yield "questions", chosen
+    kinds = ("benchmarks", "backbones", "pipelines")
+    named = [str(name) for kind in kinds for name in night.matrix.get(kind, ())]
+    if files := [name for name in named if "/" in name]:  # the entries have the names in them
+        yield "files", ", ".join(files)
+    questions, limit = night.matrix.get("questions"), night.matrix.get("limit")
+    if chosen := [*([str(questions)] if questions else []), *([f"the first {limit:,}"] if limit else [])]:
+        yield "questions", ", ".join(chosen)
     if overrides := night.matrix.get("overrides"):
         yield "settings changed", ", ".join(map(str, overrides))
     yield "answers", "new replies were requested" if night.new_replies else "cached replies were reused"
@@ -131,32 +134,19 @@ def todo(night: Night) -> Iterator[tuple[str, str]]:
         todo = f"Answer what is left of {counted(len(left), 'evaluation')}; what was paid for is reused:"
         yield todo, rerun_command(night)
     for entry in sorted(night.entries, key=lambda entry: entry not in left):
+        name = entry.model_and_pipeline
         if len(left) == 1 and entry in left:
-            name = entry.model_and_pipeline
-            todo = (
-                f"Answer the remaining questions of {name}:"
-                if entry.run_id
-                else f"Fix it, then evaluate {name}:"
-            )
-            yield todo, entry.continue_with
+            how = "Answer the remaining questions of" if entry.run_id else "Fix it, then evaluate"
+            yield f"{how} {name}:", entry.continue_with
         elif entry.verdict == "regression":
-            yield f"See what {entry.model_and_pipeline} broke:", compare_command(entry)
+            yield f"See what {name} broke:", compare_command(entry)
             yield "Fix it, or accept the loss:", f"crosscheck nights baseline {entry.run_id} --reason TEXT"
         elif entry.verdict == "possibly worse":
-            yield (
-                f"Not proven for {entry.model_and_pipeline}: the next night is compared with the same baseline.",
-                "",
-            )
+            yield f"Not proven for {name}: the next night is compared with the same baseline.", ""
         elif entry.verdict == "declining":
-            yield (
-                f"See what {entry.model_and_pipeline} has lost:",
-                f"crosscheck compare {entry.trend[0].run_id} {entry.run_id}",
-            )
+            yield f"See what {name} has lost:", f"crosscheck compare {entry.trend[0].run_id} {entry.run_id}"
         elif entry.verdict == "degraded":
-            yield (
-                f"See which stages of {entry.model_and_pipeline} fell back:",
-                f"crosscheck show {entry.run_id}",
-            )
+            yield f"See which stages of {name} fell back:", f"crosscheck show {entry.run_id}"
     if night.colour in ("Green", "No baseline yet"):
         yield "Nothing.", ""
 
@@ -222,20 +212,6 @@ def _matrix(night: Night) -> str:
     }
     sizes = " × ".join(counted(len(names), kind) for kind, names in kinds.items())
     return f"{sizes}: {'; '.join(', '.join(names) for names in kinds.values())}"
-
-
-def _files(night: Night) -> str:
-    """List the files of the user that the matrix names; the entries have the names in them."""
-    named = [
-        str(name) for kind in ("benchmarks", "backbones", "pipelines") for name in night.matrix.get(kind, ())
-    ]
-    return ", ".join(name for name in named if "/" in name)
-
-
-def _chosen(night: Night) -> str:
-    wanted, limit = night.matrix.get("questions"), night.matrix.get("limit")
-    parts = [*([str(wanted)] if wanted else []), *([f"the first {limit:,}"] if limit else [])]
-    return ", ".join(parts)
 
 
 def earlier(night: Night) -> str:
@@ -307,14 +283,9 @@ def trend_in_words(trend: Sequence[Past]) -> str:
 def evaluation_section(number: int, detail: Detail) -> Section:
     """Return everything about one evaluation."""
     entry = detail.entry
-    names = (
-        entry.pipeline,
-        Span(" with ", "quiet"),
-        entry.backbone,
-        Span(" on ", "quiet"),
-        f"{entry.benchmark} ",
-    )
-    return Section((*names, badge(entry)), tuple(_blocks(detail)), f"evaluation-{number}")
+    system = (entry.pipeline, Span(" with ", "quiet"), entry.backbone)
+    title = (*system, Span(" on ", "quiet"), f"{entry.benchmark} ", badge(entry))
+    return Section(title, tuple(_blocks(detail)), f"evaluation-{number}")
 
 
 def _blocks(detail: Detail) -> Iterator[Block]:
@@ -327,11 +298,8 @@ def _blocks(detail: Detail) -> Iterator[Block]:
     elif entry.run_id:
         yield Sentence("There is no earlier complete run of the same questions to compare it with.")
     for score in entry.variants.values():
-        differ = score.differs.in_words()
-        yield Sentence(
-            f"{score.title} {in_words(score)}, official {in_words(entry.ex)}"
-            + (f"; they differ: {differ}." if differ else ".")
-        )
+        differ = f"; they differ: {words}" if (words := score.differs.in_words()) else ""
+        yield Sentence(f"{score.title} {in_words(score)}, official {in_words(entry.ex)}{differ}.")
     yield Sentence(_runs(entry), "note")
     if entry.noise:
         yield Sentence(noise(entry), "note")
@@ -343,7 +311,7 @@ def _blocks(detail: Detail) -> Iterator[Block]:
     about: tuple[Inline, ...] = tuple(
         (warning, Span(" (A: baseline, B: this run)", "quiet")) for warning in warnings
     )
-    yield Bullets((*(Span(each, "strong") for each in entry.degradation), *entry.notes, *about))
+    yield Bullets((*(Span(sentence, "strong") for sentence in entry.degradation), *entry.notes, *about))
     yield Columns(tuple(_panels(detail)))
     if detail.retryable:
         yield _retryable(detail)
@@ -373,8 +341,8 @@ def _panels(detail: Detail) -> Iterator[Block]:
                 counts(stage.now),
                 *(
                     _change(
-                        _count(getattr(stage.before, flip, None)),
-                        _count(getattr(stage.now, flip, None)),
+                        number(getattr(stage.before, flip, None), missing=DASH),
+                        number(getattr(stage.now, flip, None), missing=DASH),
                         both,
                     )
                     for flip in ("fixed", "broken")
@@ -382,24 +350,20 @@ def _panels(detail: Detail) -> Iterator[Block]:
             )
             for stage in detail.stages
         )
-        yield Table(
-            f"What each stage did{arrow}",
-            ("after", "EX", Column("right", under=True), "put right", "made wrong"),
-            rows,
-        )
+        headers = ("after", "EX", Column("right", under=True), "put right", "made wrong")
+        yield Table(f"What each stage did{arrow}", headers, rows)
     if detail.causes:
         causes = tuple(
             (
                 cause.name.replace("_", " "),
-                _change(_count(cause.before), f"{cause.now:,}", cause.before is not None),
+                _change(number(cause.before), number(cause.now), cause.before is not None),
                 signed(cause.now - cause.before) if cause.before not in (None, cause.now) else "",
             )
             for cause in detail.causes
         )
+        columns = ("cause", "questions", "change" if both else "")
         remark = "A wrong answer can have several causes."
-        yield Table(
-            f"Why answers are wrong{arrow}", ("cause", "questions", "change" if both else ""), causes, remark
-        )
+        yield Table(f"Why answers are wrong{arrow}", columns, causes, remark)
     if detail.comparison and detail.comparison.settings:
         yield settings_table(detail.comparison.settings, ("baseline", "this run"))
 
@@ -408,20 +372,16 @@ def _change(before: str, now: str, both: bool) -> Inline:
     return (Span(f"{before} → ", "quiet"), now) if both else now
 
 
-def _count(value: int | None) -> str:
-    return DASH if value is None else f"{value:,}"
-
-
 def _trend_chart(entry: NightEntry) -> Lines:
     trend, shapes = entry.trend, []
-    for place, past in enumerate(trend, 1):
-        last = place == len(trend)
+    for past in trend:
+        last = past is trend[-1]
         shape = kind(entry) if last else "before" if past.run_id == entry.baseline else "past"
         low, high = (100 * end for end in past.ex.interval or (0.0, 1.0))
         tip = f"{past.started:%Y-%m-%d %H:%M} UTC: {percent(past.ex)}, {counts(past.ex)}"
         value = 100 * (past.ex.ex or 0.0)
         shapes.append(LinePoint(past.started.timestamp(), value, low, high, shape, tip, emphasised=last))
-    level = next((each for each in shapes if each.kind == "before"), None)
+    level = next((point for point in shapes if point.kind == "before"), None)
     dense = len(trend) > DENSE
     parts = 6 if dense else 1
     first, whole = trend[0].started, trend[-1].started - trend[0].started

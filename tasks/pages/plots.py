@@ -1,7 +1,7 @@
 """Figures of runs for papers and slides, drawn by matplotlib."""
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -171,12 +171,7 @@ def _shares_of_causes(run: RunRecord) -> dict[str, float]:
     return {cause: 100 * (count or 0) / max(1, run.scored or 0) for cause, count in counts}
 
 
-KINDS: Mapping[str, Callable[[Sequence[RunRecord], Width], "Figure"]] = {
-    "stages": stages,
-    "pareto": pareto,
-    "trend": trend,
-    "causes": causes,
-}
+KINDS = {"stages": stages, "pareto": pareto, "trend": trend, "causes": causes}
 
 
 @contextmanager

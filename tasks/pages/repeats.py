@@ -32,12 +32,17 @@ SEVERAL_RUNS_TEST = Sentence(
 )
 
 
-def repeated_blocks(comparison: Comparison, result: RepeatedTest, shown: int | None) -> Iterator[Block]:
-    """Yield the blocks of a comparison with several runs on a side; `shown`: questions in a terminal, None for all."""
+def cautions(sentences: tuple[str, ...]) -> Section:
+    """Return what a reader must know before the numbers."""
+    return Section("Before you trust these numbers", (Bullets(sentences, "warning"),), notes=True)
+
+
+def repeated_blocks(comparison: Comparison, result: RepeatedTest, first: int | None) -> Iterator[Block]:
+    """Yield the blocks of a comparison with several runs on a side; `first`: questions in a terminal, None for all."""
     figure = difference_figure(result, "bootstrap over questions", 0)
     yield Columns((figure, _sides(comparison, result), _runs(comparison)))
     if comparison.changes:
-        yield _changes(comparison, shown)
+        yield _changes(comparison, first)
 
 
 def _sides(comparison: Comparison, result: RepeatedTest) -> Table:
@@ -73,7 +78,7 @@ def _runs(comparison: Comparison) -> Table:
     return Table("Runs", headers, rows)
 
 
-def _changes(comparison: Comparison, shown: int | None) -> Table:
+def _changes(comparison: Comparison, first: int | None) -> Table:
     runs_a, runs_b = len(comparison.a.runs), len(comparison.b.runs)
     return _questions(
         "Questions that differ",
@@ -83,7 +88,7 @@ def _changes(comparison: Comparison, shown: int | None) -> Table:
             for change in comparison.changes
         ],
         "largest difference first",
-        shown,
+        first,
     )
 
 
@@ -92,7 +97,7 @@ def _questions(
     headers: tuple[Column, ...],
     questions: Sequence[tuple[QuestionChange | Stability, *tuple[str, ...]]],
     caption: str,
-    shown: int | None,
+    first: int | None,
 ) -> Table:
     """Return a table of questions, each with a cell of its own below each header."""
     names = (Column("question", "text"), Column("database", "text"), Column("difficulty", "text"))
@@ -102,17 +107,14 @@ def _questions(
     )
     columns = (*names, *headers, Column("text", "text"))
     more = "--all, --json or --html"
-    return Table(title, columns, rows, caption, wide=True, first=shown, more=more)
+    return Table(title, columns, rows, caption, wide=True, first=first, more=more)
 
 
-UNSTABLE_SHOWN = 10
-
-
-def noise_document(noise: Noise, shown: int | None = UNSTABLE_SHOWN) -> Document:
+def noise_document(noise: Noise, first: int | None = 10) -> Document:
     """Return the document of a measurement; a terminal shows the first unstable questions, None for all."""
     return Document(
         f"{_share(noise.flip_rate)} of the verdicts flip between two identical runs",
-        tuple(_noise_blocks(noise, shown)),
+        tuple(_noise_blocks(noise, first)),
         (
             Span("Crosscheck · noise of ", "quiet"),
             Span(f"{noise.backbone} | {noise.pipeline}", "strong"),
@@ -126,10 +128,12 @@ def noise_document(noise: Noise, shown: int | None = UNSTABLE_SHOWN) -> Document
     )
 
 
-def _noise_blocks(noise: Noise, shown: int | None) -> Iterator[Block]:
+def _noise_blocks(noise: Noise, first: int | None) -> Iterator[Block]:
     if noise.warnings:
-        yield Section("Before you trust these numbers", (Bullets(noise.warnings, "warning"),), notes=True)
-    yield Cards((Card("Next", tuple(_todo(noise)), wide=True),))
+        yield cautions(noise.warnings)
+    compared = f"crosscheck compare {noise.run_id}:repeats RUN:repeats  # with the repeats of another run"
+    more = f"The same command with --repeats {noise.runs + 3} makes 3 more, for narrower figures."
+    yield Cards((Card("Next", (Code(compared), Sentence(more, "note")), wide=True),))
     yield Columns((_figures(noise), _repeats(noise)))
     if noise.left_out:
         yield Sentence(
@@ -143,18 +147,13 @@ def _noise_blocks(noise: Noise, shown: int | None) -> Iterator[Block]:
             (Column("right", brief=True),),
             [(question, f"{question.right} of {noise.runs}") for question in noise.unstable],
             "the least stable first",
-            shown,
+            first,
         )
-
-
-def _todo(noise: Noise) -> Iterator[Sentence | Code]:
-    yield Code(f"crosscheck compare {noise.run_id}:repeats RUN:repeats  # with the repeats of another run")
-    more = noise.runs + 3
-    yield Sentence(f"The same command with --repeats {more} makes 3 more, for narrower figures.", "note")
 
 
 def _figures(noise: Noise) -> Table:
     deviation = f"standard deviation {100 * noise.ex_sd:.2f} points"
+    by_rate, by_mcnemar = (f"{100 * loss:.2f} points" for loss in (noise.by_rate, noise.by_mcnemar))
     parts = (
         ("always right", noise.always_right),
         ("always wrong", noise.always_wrong),
@@ -172,12 +171,8 @@ def _figures(noise: Noise) -> Table:
             (name, _share(count / noise.questions), f"{count:,} of {noise.questions:,}")
             for name, count in parts
         ),
-        (
-            "smallest provable loss",
-            f"{100 * noise.by_rate:.2f} points",
-            "one night, by the measured flip rate",
-        ),
-        ("", f"{100 * noise.by_mcnemar:.2f} points", "one run against one run, by the exact McNemar test"),
+        ("smallest provable loss", by_rate, "one night, by the measured flip rate"),
+        ("", by_mcnemar, "one run against one run, by the exact McNemar test"),
     )
     return Table("Noise", (Column("", "text"), Column(""), Column("", "text")), rows)
 
@@ -185,14 +180,14 @@ def _figures(noise: Noise) -> Table:
 def _repeats(noise: Noise) -> Table:
     rows = tuple(
         (
-            str(place),
+            str(position),
             Span(repeat.run_id, "quiet"),
             percent(repeat.ex),
             counts(repeat.ex),
             number(repeat.calls),
             money(repeat.cost_usd),
         )
-        for place, repeat in enumerate(noise.repeats, 1)
+        for position, repeat in enumerate(noise.repeats, 1)
     )
     headers = (Column("repeat", "text"), Column("run", "text"), "EX", "right", "calls paid", "paid")
     return Table("Runs", headers, rows, "the repeated run is in no figure: it may have been chosen")

@@ -43,16 +43,16 @@ def problems(record: RunRecord) -> tuple[Sentence, ...]:
 def _failures(record: RunRecord) -> Iterator[Sentence]:
     if record.fatal:
         yield Sentence(f"The run ended early: {record.fatal}", "error")
-    ids = [str(each) for each in record.metrics.get("unanswered") or ()]
+    ids = [str(id_) for id_ in record.metrics.get("unanswered") or ()]
     for kind, count in record.failures.items():
         have, are = ("has", "counts") if count == 1 else ("have", "count")
         message = record.failure_messages.get(kind, "").rstrip(".")
-        place = " (more in crosscheck.log in the working folder)" if kind == "internal_error" else ""
+        log = " (more in crosscheck.log in the working folder)" if kind == "internal_error" else ""
         # of several kinds, which question failed in which way is not in the record: `show --unanswered` lists it
         which = f" ({shorten(ids, MAX_IDS)})" if len(ids) == count else ""
         yield Sentence(
             f"{count:,} of {counted(record.scored or 0, 'question')} {have} no answer ({kind}) and {are} as wrong"
-            f"{f': {message}{place}' if message else ''}{which}.",
+            f"{f': {message}{log}' if message else ''}{which}.",
             "error",
         )
     if record.retryable:
@@ -81,13 +81,11 @@ def _not_scored(record: RunRecord) -> Iterator[Sentence]:
     questions = f"{record.questions or 0:,} questions"
     if record.missing_databases:
         missing = ", ".join(f"{name} ({count})" for name, count in record.missing_databases.items())
-        lacking = sum(record.missing_databases.values())
-        yield Sentence(
-            f"{lacking:,} of {questions} are not scored, their database is missing: {missing}", "warning"
-        )
+        unscored = f"{sum(record.missing_databases.values()):,} of {questions} are not scored"
+        yield Sentence(f"{unscored}, their database is missing: {missing}", "warning")
     if record.without_gold:
-        why = "the benchmark's files have no gold for them"
-        yield Sentence(f"{record.without_gold:,} of {questions} are not scored, {why}", "warning")
+        unscored = f"{record.without_gold:,} of {questions} are not scored"
+        yield Sentence(f"{unscored}, the benchmark's files have no gold for them", "warning")
     if record.gold_faults:
         faults = shorten([f"{name} ({status})" for name, status in record.gold_faults.items()], MAX_IDS)
         yield Sentence(
@@ -113,26 +111,21 @@ def _head(record: RunRecord) -> Iterator[Block]:
     labels = labels_in_words(record.tags)
     state = "" if record.status == "complete" else f", {record.status}"
     started = f"run {record.run_id} · started {record.started:%Y-%m-%d %H:%M} UTC"
-    yield Sentence(
-        (
-            started,
-            Span(state, "doubt"),
-            Span(_cut(f", {labels}", LINE - len(started)) if labels else "", "quiet"),
-        )
-    )
-    yield from (Sentence(_cut(text, LINE), "note") for text in _changed(record))
+    described = cut(f", {labels}", LINE - len(started)) if labels else ""
+    yield Sentence((started, Span(state, "doubt"), Span(described, "quiet")))
+    yield from (Sentence(cut(text, LINE), "note") for text in _changed(record))
 
 
 def _score(record: RunRecord) -> Iterator[Block]:
     yield score_sentence(record)
     variants = list(record.variants.values())
     for variant in variants[:MAX_VARIANTS]:
-        yield Sentence(_cut(_variant_in_words(variant), LINE))
+        yield Sentence(cut(_variant_in_words(variant), LINE))
     if rest := and_more(variants, MAX_VARIANTS, noun="score"):
         yield Sentence(rest, "note")
     for translated in record.translations:
-        yield Sentence(_cut(translated, LINE), "score")
-    yield from (Sentence(_cut(text, LINE)) for text in _chosen_metrics(record))
+        yield Sentence(cut(translated, LINE), "score")
+    yield from (Sentence(cut(text, LINE)) for text in _chosen_metrics(record))
 
 
 def _chosen_metrics(record: RunRecord) -> Iterator[str]:
@@ -141,12 +134,9 @@ def _chosen_metrics(record: RunRecord) -> Iterator[str]:
         name = str(setting).rpartition(":")[2]
         data = record.metrics.get(name)
         if isinstance(data, dict) and "value" in data and ("unit" in data or "sum" in data):
-            total = data.get("total")
-            value = (
-                data["value"]
-                if total is None
-                else Ratio(data["correct"] if "correct" in data else data["sum"], total)
-            )
+            value = data["value"]
+            if (total := data.get("total")) is not None:
+                value = Ratio(data["correct"] if "correct" in data else data["sum"], total)
             yield f"{name.replace('_', ' ')}: {metric.in_words(value, data.get('unit', metric.SHARE))}"
 
 
@@ -154,8 +144,8 @@ def _problems(record: RunRecord) -> Iterator[Block]:
     """Yield what is wrong, then what else a reader must know; all of it is in the full document."""
     wrong = problems(record)
     blocks = [*wrong, *(Sentence(f"· {note}") for note in record.notes)]
-    for place, block in enumerate(blocks[:MAX_SENTENCES]):
-        yield Sentence(_cut(plain(block.text), TWO_LINES if place else FOUR_LINES), block.level)
+    for position, block in enumerate(blocks[:MAX_SENTENCES]):
+        yield Sentence(cut(plain(block.text), TWO_LINES if position else FOUR_LINES), block.level)
     if rest := and_more(blocks, MAX_SENTENCES, noun="remark"):
         yield Sentence(f"· {rest}", "note")
     if not wrong and record.scored:
@@ -169,7 +159,7 @@ def _waterfall(record: RunRecord) -> Iterator[Block]:
     if len(record.stages) < 2:
         return
     # successive stages that neither fixed nor broke a question are one group, any other stage is one of its own
-    grouped = groupby(enumerate(record.stages), lambda each: None if _unchanged(each[1]) else each[0])
+    grouped = groupby(enumerate(record.stages), lambda pair: None if _unchanged(pair[1]) else pair[0])
     groups = [[stage for _, stage in group] for _, group in grouped]
     if len(groups) > MAX_ROWS:
         left_out = [stage for group in groups[MAX_ROWS - 1 : -1] for stage in group]
@@ -199,7 +189,7 @@ def _turns(record: RunRecord) -> Iterator[Block]:
     """Yield what stopping an agent earlier would give, and what its tool calls came to."""
     if turns := record.metrics.get("turns"):
         yield Sentence("")
-        yield from (Sentence(_cut(line, TWO_LINES)) for line in (curve_in_words(turns), *turn_lines(turns)))
+        yield from (Sentence(cut(line, TWO_LINES)) for line in (curve_in_words(turns), *turn_lines(turns)))
 
 
 def bar(stage: StageScore) -> tuple[str | Span, ...]:
@@ -226,8 +216,8 @@ def compared_sentences(compared: Comparison | None) -> Iterator[Sentence]:
     named = replace(compared.paired, name_a="the previous run", name_b="this run")
     system = "" if compared.same_system else ", of another system"
     before = f"previous run{system}: {compared.a.run_id} ({compared.a.name}), {percent(compared.a.ex)}"
-    yield Sentence(_cut(before, LINE))
-    verdict = _cut(f"{named.headline[0].upper()}{named.verdict[1:]}", TWO_LINES)
+    yield Sentence(cut(before, LINE))
+    verdict = cut(f"{named.headline[0].upper()}{named.verdict[1:]}", TWO_LINES)
     yield Sentence(Span(verdict, "strong"))
     if compared.warnings:
         listed = counted(len(compared.warnings), "warning")
@@ -259,8 +249,9 @@ def _changed(record: RunRecord) -> Iterator[str]:
         yield f"differs from the defaults: {changed}"
 
 
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"
+def cut(text: str, width: int) -> str:
+    """Return a text of at most so many characters, the last of which says that it goes on."""
+    return text if len(text) <= width else f"{text[: max(0, width - 1)]}…"
 
 
 _LABELS = {"name", "note", "changed"}  # tags that the heading shows
@@ -275,15 +266,10 @@ def run_document(
     seconds: float | None = None,
     brief: bool = False,
 ) -> Document:
-    """Return the document of a run.
+    """Return the document of a run, or only its first screen (`brief`).
 
-    Args:
-        record: the run.
-        compared: the comparison of the previous run (A) with this one (B); None: there is none.
-        tables: further tables, which its metrics made.
-        more: further blocks at the end: where it is shown, and what to do next.
-        seconds: how long the command took; None: it did not make the run.
-        brief: whether it is the first screen only.
+    `compared` is the comparison of the previous run (A) with this one (B), `tables` are further ones that its metrics
+    made, `more` are blocks at the end, and `seconds` is how long the command took that made the run.
     """
     blocks = (
         _first_screen(record, compared, seconds) if brief else _details(record, compared, tables, seconds)
@@ -362,7 +348,5 @@ def _remarks(record: RunRecord) -> Iterator[Block]:
     if record.prefect.task_runs is not None:
         ran, recorded = record.prefect.task_runs, record.prefect.recorded
         written = "all" if recorded == ran else f"{recorded or 0:,}"
-        what = (
-            f"{counted(ran, 'task run')}, {written} recorded" if ran else "not used, every stage was restored"
-        )
-        yield Bullets((f"Prefect: {what}",))
+        used = f"{counted(ran, 'task run')}, {written} recorded"
+        yield Bullets((f"Prefect: {used if ran else 'not used, every stage was restored'}",))

@@ -79,7 +79,7 @@ class RunView:
     def causes(self) -> dict[str, int]:
         """Wrong questions by cause, most frequent first; one question may have several."""
         causes = self.record.metrics.get("errors") or {}
-        return {name: count for name, count in sorted(causes.items(), key=lambda each: -each[1]) if count}
+        return {name: count for name, count in sorted(causes.items(), key=lambda cause: -cause[1]) if count}
 
 
 def causes_of(view: RunView, row: QuestionScore) -> tuple[str, ...]:
@@ -115,7 +115,7 @@ def shared_sections(questions: Any) -> dict[str, int]:
         for part in _SECTION.split(message["content"])
     )
     shared = (part for part, times in count.items() if times > 1 and len(part) > 40)
-    return {part: place for place, part in enumerate(shared)}
+    return {part: position for position, part in enumerate(shared)}
 
 
 def with_sections(question: dict[str, Any], shared: dict[str, int]) -> dict[str, Any]:
@@ -135,8 +135,8 @@ def _visible(value: Any) -> Any:
     if isinstance(value, str):
         return visible(value)
     if isinstance(value, dict):
-        return {key: _visible(each) for key, each in value.items()}
-    return [_visible(each) for each in value] if isinstance(value, list | tuple) else value
+        return {key: _visible(item) for key, item in value.items()}
+    return [_visible(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 MAX_QUESTIONS = 2_000
@@ -177,9 +177,12 @@ def run_page(view: RunView, questions: Sequence[dict[str, Any]] = (), links: Lin
     record, links = view.record, links or Links()
     tables = tuple(run_tables(record))
     wide = tuple(table for table in tables if isinstance(table, Table) and len(table.columns) > MAX_COLUMNS)
-    rows = listed_rows(view)
+    rows, turns = listed_rows(view), turn_chart(record.metrics.get("turns"))
     items, sections = question_items(view, rows, questions, links.question)
     more = "" if questions or links.board else WITH_PROMPTS.format(record.run_id)
+    listed = Questions(items, FILTERS, note=more)
+    tags = Facts(tuple(record.tags.items())) if record.tags else Sentence("Nothing.", "note")
+    labels = Section("Tags, and what differs from the defaults", (tags,))
     causes = f"Causes: {view.problem}" if view.problem else ""
     not_stored = next((question["not_stored"] for question in questions if question["not_stored"]), "")
     what, score = f"{record.pipeline} with {record.backbone} on {record.benchmark}", record.score
@@ -188,12 +191,10 @@ def run_page(view: RunView, questions: Sequence[dict[str, Any]] = (), links: Lin
         *variant_sentences(record),
         _glance(view, links),
         *_notes("Stages that fell back", record.degradation.sentences),
-        *_notes("What is missing on this page", [each for each in (causes, not_stored) if each]),
-        Section(
-            "Questions", (*_left_out(record, len(rows)), Questions(items, FILTERS, note=more)), "questions"
-        ),
-        *_figures(record),
-        Columns((*(table for table in tables if table not in wide), _settings(record))),
+        *_notes("What is missing on this page", tuple(filter(None, (causes, not_stored)))),
+        Section("Questions", (*_left_out(record, len(rows)), listed), "questions"),
+        *([Figure(TURN_CAPTION, turns)] if turns else ()),
+        Columns((*(table for table in tables if table not in wide), labels)),
         *wide,
     ]
     state = () if record.status == "complete" else (" · ", Span(record.status, "strong"))
@@ -221,32 +222,21 @@ def question_items(
 ) -> tuple[tuple[QuestionItem, ...], str]:
     """Return questions of a run as they stand on a page, and the sections that their prompts share.
 
-    Args:
-        view: the run.
-        rows: the questions.
-        questions: those with results, stages, prompts and replies, as in `run_page`.
-        link: returns the address of the page of a question by its id; "": there is none.
+    `questions` are those with results, stages, prompts and replies, as in `run_page`; `link` is as in `Links`.
     """
     objects = {question["question_id"]: with_one_prompt(question) for question in questions}
     shared = shared_sections(objects.values())
     packed = {id_: pack(with_sections(content, shared)) for id_, content in objects.items()}
     variants = find_variants(view.record.settings_of("benchmark"), view.record.rows)
-    items = (
-        replace(
-            _item(view, row, variants), packed=packed.get(row.question.id, ""), link=link(row.question.id)
-        )
-        for row in rows
-    )
-    return tuple(items), pack(list(shared))
+    items = {row.question.id: _item(view, row, variants) for row in rows}
+    linked = (replace(item, packed=packed.get(id_, ""), link=link(id_)) for id_, item in items.items())
+    return tuple(linked), pack(list(shared))
 
 
 def pages_with(schemas: Mapping[str, Schema]) -> Callable[[RunRecord], dict[str, str]]:
     """Return a function that makes the pages of a run that has ended, by the name of MLflow's artifact.
 
     They are the run's, without results, prompts and replies, and its comparison with the previous run, if there is one.
-
-    Args:
-        schemas: schemas of its databases, by their names.
     """
 
     def pages(record: RunRecord) -> dict[str, str]:
@@ -273,11 +263,6 @@ def _left_out(record: RunRecord, listed: int) -> Iterator[Sentence]:
             f"`crosscheck show {record.run_id} QUESTION` shows any other.",
             "note",
         )
-
-
-def _figures(record: RunRecord) -> Iterator[Figure]:
-    if chart := turn_chart(record.metrics.get("turns")):
-        yield Figure(TURN_CAPTION, chart)
 
 
 def _notes(title: str, sentences: Sequence[str]) -> tuple[Section, ...]:
@@ -318,11 +303,6 @@ def _glance(view: RunView, links: Links) -> Cards:
     )
 
 
-def _settings(record: RunRecord) -> Section:
-    facts = Facts(tuple(record.tags.items())) if record.tags else Sentence("Nothing.", "note")
-    return Section("Tags, and what differs from the defaults", (facts,))
-
-
 def _item(view: RunView, row: QuestionScore, variants: Mapping[str, Variant]) -> QuestionItem:
     lost = ((view.record.metrics.get("turns") or {}).get("lost") or {}).get("questions", ())
     rule, question = view.record.rule, row.question
@@ -342,6 +322,7 @@ def _item(view: RunView, row: QuestionScore, variants: Mapping[str, Variant]) ->
     causes = causes_of(view, row) if kind == "wrong" else ()
     about = (question.database_id, question.difficulty, ", ".join(causes).replace("_", " "))
     gold = row.gold_sql or None
+    compared = gold if kind == "wrong" else None
     return QuestionItem(
         question.id,
         Span(kind, TONES[kind], "badge"),
@@ -349,12 +330,7 @@ def _item(view: RunView, row: QuestionScore, variants: Mapping[str, Variant]) ->
         question.text,
         question.evidence,
         (
-            AnswerBlock(
-                answer_in_words(row, rule),
-                row.outcome.sql,
-                gold if kind == "wrong" else None,
-                blocks=_opinion(row),
-            ),
+            AnswerBlock(answer_in_words(row, rule), row.outcome.sql, compared, blocks=_opinion(row)),
             *([AnswerBlock("gold", gold)] if gold else ()),
             *_keys(row),
         ),

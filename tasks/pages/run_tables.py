@@ -20,7 +20,9 @@ def scores_table(record: RunRecord) -> Table:
     """Return the official scores under each rule, with their intervals; rules with equal counts are one row."""
     headline = record.score.correct
     official = [(name, score) for name, score in record.scores.items() if not score.variant]
-    official.sort(key=lambda each: (each[0] != record.rule, each[1].correct != headline, -each[1].correct))
+    official.sort(
+        key=lambda named: (named[0] != record.rule, named[1].correct != headline, -named[1].correct)
+    )
     named = [("", f"{name} (headline)" if name == record.rule else name, score) for name, score in official]
     table = folded(accuracy_table("Scores", named))
     alike = "Rules in one row have equal counts." if len(table.rows) < len(official) else ""
@@ -36,12 +38,12 @@ def variants_table(record: RunRecord) -> Table | None:
     differing = {
         name: title
         for name, title in DIFFERENCES.items()
-        if any(getattr(one.differs, name) for one in scores)
+        if any(getattr(score.differs, name) for score in scores)
     }
     rows = tuple(
         (
             score.title,
-            ", ".join(each.rule for each in (score, *others)),
+            ", ".join(alike.rule for alike in (score, *others)),
             percent(score),
             counts(score),
             interval_in_words(score),
@@ -51,7 +53,7 @@ def variants_table(record: RunRecord) -> Table | None:
             *(number(len(getattr(score.differs, name))) for name in differing),
         )
         for _, (score, *others) in groupby(
-            scores, lambda each: (each.title, each.correct, each.total, each.official)
+            scores, lambda score: (score.title, score.correct, score.total, score.official)
         )
     )
     headers = (
@@ -94,7 +96,7 @@ def run_tables(record: RunRecord) -> Iterator[Table]:
         yield from candidate_tables(candidates)
     causes = record.metrics.get("errors") or {}
     if listed := sorted(
-        ((count, name) for name, count in causes.items() if count), key=lambda each: -each[0]
+        ((count, name) for name, count in causes.items() if count), key=lambda pair: -pair[0]
     ):
         cells = tuple((name, f"{count:,}") for count, name in listed)
         yield Table("Causes of wrong answers", ("cause", "questions"), cells, wrong_in_words(record.score))

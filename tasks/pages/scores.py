@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from math import ceil, floor
 
 from tasks.core.wording import DASH, MINUS, Share, counts, interval, percent, points
-from tasks.documents.charts import Intervals, Parts, Point, Points
-from tasks.documents.model import Column, Figure, Legend, Span, Table, Tone
+from tasks.documents.charts import Intervals, Point, Points
+from tasks.documents.model import Column, Figure, Table, Tone
 from tasks.scoring.repeated import RepeatedTest
 from tasks.scoring.score import CONFIDENCE, Accuracy
 from tasks.scoring.significance import PairedTest
@@ -19,9 +19,9 @@ AXIS = (0.0, 100.0)
 
 def score_plot(*scores: tuple[str, Accuracy | None, str]) -> Points | str:
     """Return scores below each other, each as what it is of, the score, and its kind; "" if none has a question."""
-    known = [(name, ex, kind) for name, ex, kind in scores if ex and ex.total]
-    label = ", ".join(f"{name} {in_words(ex)}".lstrip() for name, ex, _ in known)
-    return Points(tuple(point(ex, kind) for _, ex, kind in known), label) if known else ""
+    counted = [(name, ex, kind) for name, ex, kind in scores if ex and ex.total]
+    label = ", ".join(f"{name} {in_words(ex)}".lstrip() for name, ex, _ in counted)
+    return Points(tuple(point(ex, kind) for _, ex, kind in counted), label) if counted else ""
 
 
 def point(ex: Accuracy, kind: str, label: str = "") -> Point:
@@ -67,12 +67,9 @@ def accuracy_table(title: str, scores: Iterable[tuple[str, str, Accuracy | None]
 
 
 def difference_figure(test: PairedTest | RepeatedTest, how: str, band: float | None) -> Figure:
-    """Return the chart of a difference.
+    """Return the chart of a difference; `how`: how the interval was computed, the end of the caption.
 
-    Args:
-        test: what was found.
-        how: how the interval was computed, the end of the caption.
-        band: differences in points that are not significant, up to this one; None: there is no such band.
+    Differences of up to `band` points are not significant; None: all of them.
     """
     wide = f"{100 * test.confidence:g} % interval"
     value, low, high = points(test.difference), points(test.low), points(test.high)
@@ -86,13 +83,3 @@ def difference_figure(test: PairedTest | RepeatedTest, how: str, band: float | N
             band,
         ),
     )
-
-
-def parts_figure(
-    caption: str, parts: tuple[tuple[str, int, str], ...], *remarks: str, wide: bool = False
-) -> Figure:
-    """Return the chart of what happened to questions: the name, count and kind of each part, with a legend."""
-    legend = ((kind, (f"{name} ", Span(f"{count:,}", "strong"))) for name, count, kind in parts)
-    label = ", ".join(f"{name}: {count:,}" for name, count, _ in parts)
-    explained = Legend((*legend, *(("", remark) for remark in remarks)))
-    return Figure(caption, Parts(parts, label), wide, explained)

@@ -115,15 +115,12 @@ def _git_commit() -> str | None:
 
 
 def record_of(run: RunRecord, report: Report, status: str = "complete", **facts: Any) -> RunRecord:
-    """Return the record of a run with what its report found.
+    """Return the record of a run with what its report found, of the questions that it has so far.
 
-    Args:
-        run: its record until now.
-        report: what it found, of the questions that it has so far.
-        status: how it ended.
-        facts: further fields of the record.
+    `status` is how it ended; `facts` are further fields of the record.
     """
     score = report.score
+    measurements = report.measurements.values()
     messages = _failure_messages(report, facts.get("fatal", ""))
     not_executed = [row.outcome.failure for row in report.rows if not row.executable and row.outcome.failure]
     update: dict[str, Any] = {
@@ -135,12 +132,8 @@ def record_of(run: RunRecord, report: Report, status: str = "complete", **facts:
         "failure_messages": redact(messages, *secrets_of(run.settings_of("backbone"))),
         "not_executable": Counter(failure.stage for failure in not_executed if failure.stage),
         "metrics": {name: detail.data if detail else None for name, detail in report.details.items()},
-        "tables": tuple(
-            table for measurement in report.measurements.values() for table in measurement.tables
-        ),
-        "remarks": tuple(
-            line for measurement in report.measurements.values() for line in measurement.lines or ()
-        ),
+        "tables": tuple(table for measurement in measurements for table in measurement.tables),
+        "remarks": tuple(line for measurement in measurements for line in measurement.lines or ()),
         **({"mlflow_run_id": facts["mlflow"].run_id} if facts.get("mlflow") else {}),
         **facts,
     }

@@ -30,15 +30,15 @@ def common_rule(a: RunRecord, b: RunRecord, chosen: str | None) -> str:
             "Their scores would differ because the data differ. Evaluate both on the same databases: paid replies "
             "are reused."
         )
-    known = [rule for rule in _rules(a) if rule in _rules(b)]
+    common = [rule for rule in _rules(a) if rule in _rules(b)]
     if chosen is not None:
-        if chosen not in known:
+        if chosen not in common:
             raise ConfigurationError(
-                f'The runs were not both judged by the rule "{chosen}". {did_you_mean(chosen, known)}'
+                f'The runs were not both judged by the rule "{chosen}". {did_you_mean(chosen, common)}'
             )
         return chosen
     if a.rule != b.rule:
-        advice = f"Choose one that both were judged by: --rule {' or '.join(known)}." if known else ""
+        advice = f"Choose one that both were judged by: --rule {' or '.join(common)}." if common else ""
         raise ConfigurationError(
             f'The headline rule of {a.run_id} is "{a.rule}", that of {b.run_id} is "{b.rule}": '
             f"their scores do not mean the same. {advice}".rstrip()
@@ -52,17 +52,15 @@ def _check_questions(a: RunRecord, b: RunRecord) -> None:
         ("revision", a.revision, b.revision),
         ("question file's sha256", a.question_sha256, b.question_sha256),
     )
-    differing = [(name, one, other) for name, one, other in facts if one != other]
-    if not differing:
-        return
-    name, one, other = differing[0]
-    raise ConfigurationError(
-        f"These runs cannot be compared: the {name} differs.\n"
-        f"  {a.run_id} ({a.name}): {one}\n"
-        f"  {b.run_id} ({b.name}): {other}\n"
-        "A difference of their scores would be a difference of the questions. Evaluate both on the same benchmark, "
-        'revision and question file; "crosscheck runs" lists what there is.'
-    )
+    for name, of_a, of_b in facts:
+        if of_a != of_b:
+            raise ConfigurationError(
+                f"These runs cannot be compared: the {name} differs.\n"
+                f"  {a.run_id} ({a.name}): {of_a}\n"
+                f"  {b.run_id} ({b.name}): {of_b}\n"
+                "A difference of their scores would be a difference of the questions. Evaluate both on the same "
+                'benchmark, revision and question file; "crosscheck runs" lists what there is.'
+            )
 
 
 def changed_databases(a: RunRecord, b: RunRecord) -> list[str]:
@@ -75,17 +73,12 @@ def _rules(run: RunRecord) -> list[str]:
     return list(dict.fromkeys([run.rule, *judged]))
 
 
-def warnings(
-    a: RunRecord,
-    b: RunRecord,
-    pairs: Sequence[Pair],
-    rule: str,
-) -> tuple[str, ...]:
+def warnings(a: RunRecord, b: RunRecord, pairs: Sequence[Pair], rule: str) -> tuple[str, ...]:
     """Return what a reader must know before trusting the numbers of the compared questions by a rule, in sentences."""
     return (
         *_about_both(a, b, rule),
-        *_about_one("A", a, [pair.a for pair in pairs]),
-        *_about_one("B", b, [pair.b for pair in pairs]),
+        *_about_run("A", a, [pair.a for pair in pairs]),
+        *_about_run("B", b, [pair.b for pair in pairs]),
         *_about_questions(pairs),
     )
 
@@ -133,12 +126,11 @@ def _about_both(a: RunRecord, b: RunRecord, rule: str) -> Iterator[str]:
         )
 
 
-def _about_one(letter: str, run: RunRecord, rows: Sequence[QuestionScore]) -> Iterator[str]:
+def _about_run(letter: str, run: RunRecord, rows: Sequence[QuestionScore]) -> Iterator[str]:
     how_it_ended = {
         "running": "is still running: only what it has scored so far is compared.",
         **dict.fromkeys(
-            get_args(Unfinished),
-            "was stopped before its end: only what it scored until then is compared.",
+            get_args(Unfinished), "was stopped before its end: only what it scored until then is compared."
         ),
         "partial": "is partial: it stopped before its end, and questions that were not sent count as wrong.",
     }
@@ -159,8 +151,7 @@ def _about_one(letter: str, run: RunRecord, rows: Sequence[QuestionScore]) -> It
         yield f"{letter} did not run the whole pipeline as intended. {' '.join(degradation.sentences)}"
     if models := about_models((row.outcome for row in rows), run.settings_of("pipeline")):
         yield f"{letter}: {models}"
-    lost = [row for row in rows if row.outcome.retryable]
-    if lost:
+    if lost := [row for row in rows if row.outcome.retryable]:
         yield (
             f"{letter} has no answer to {_counted(lost)} because of retryable failures; "
             "they count as wrong. Run it again before you rank."
@@ -169,24 +160,20 @@ def _about_one(letter: str, run: RunRecord, rows: Sequence[QuestionScore]) -> It
 
 def _about_questions(pairs: Sequence[Pair]) -> Iterator[str]:
     golds = {pair.a.question.id: (pair.a.final.gold_status, pair.b.final.gold_status) for pair in pairs}
-    faulty = [id_ for id_, (one, other) in golds.items() if one == other != "ok"]
-    if faulty:
+    if faulty := [id_ for id_, (in_a, in_b) in golds.items() if in_a == in_b != "ok"]:
         yield (
             f"The gold of {_counted(faulty)} does not run, a fault of the benchmark; they are wrong in both runs: "
             f"{_named(faulty)}."
         )
-    uneven = [id_ for id_, (one, other) in golds.items() if one != other]
-    if uneven:
+    if uneven := [id_ for id_, (in_a, in_b) in golds.items() if in_a != in_b]:
         yield f"The gold of {_counted(uneven)} had different results in the two runs: {_named(uneven)}."
-    odd = [pair.a.question.id for pair in pairs if pair.change and pair.same_sql]
-    if odd:
+    if odd := [pair.a.question.id for pair in pairs if pair.change and pair.same_sql]:
         yield (
             f"{_counted(odd).capitalize()} flipped although both runs answered with the same SQL (a time-out, "
             f"another database or SQLite): {_named(odd)}."
         )
-    other_gold = [pair.a.question.id for pair in pairs if pair.a.gold_sql != pair.b.gold_sql]
-    if other_gold:
-        yield f"The runs were judged by different golds on {_counted(other_gold)}: {_named(other_gold)}."
+    if differing := [pair.a.question.id for pair in pairs if pair.a.gold_sql != pair.b.gold_sql]:
+        yield f"The runs were judged by different golds on {_counted(differing)}: {_named(differing)}."
 
 
 def _counted(questions: Sequence[object]) -> str:
@@ -200,8 +187,7 @@ def _named(ids: Sequence[str]) -> str:
 def repeat_warnings(a: Sequence[RunRecord], b: Sequence[RunRecord], left_out: int) -> Iterator[str]:
     """Yield what a reader must know before trusting the numbers of several runs, in sentences."""
     for letter, runs in (("A", a), ("B", b)):
-        differing = _differing_settings(runs)
-        if differing:
+        if differing := _differing_settings(runs):
             yield (
                 f"The runs of {letter} are not identical: {shorten(differing, 5)} differ. Its deviation is then not "
                 "that of one system."

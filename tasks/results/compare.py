@@ -61,7 +61,7 @@ def compare(
         raise ConfigurationError(f"A margin of {100 * margin:g} points: write one above 0 and below 100.")
     runs_a, runs_b = ((side,) if isinstance(side, RunRecord) else tuple(side) for side in (a, b))
     first, *others = runs_a + runs_b
-    common, *_ = [common_rule(first, other, rule) for other in others]
+    common, *_ = [common_rule(first, run, rule) for run in others]
     for run in (first, *others):
         if not run.scored_rows:
             raise ConfigurationError(
@@ -100,6 +100,7 @@ def _compare_two(
     ids = [pair.a.question.id for pair in pairs]
     sides = _side("A", (a,), ids, rule, test.only_a), _side("B", (b,), ids, rule, test.only_b)
     why_not, names = why_not_ranked(sides), _names(a, b)
+    variants = _compare_variants(a, b, pairs, rule, confidence, why_not)
     candidates = {
         letter: curves for letter, run in (("a", a), ("b", b)) if (curves := run.metrics.get("candidates"))
     }
@@ -120,9 +121,7 @@ def _compare_two(
         left_out=left_out(sides, len(pairs)),
         warnings=warnings(a, b, pairs, rule),
         noninferiority=None if margin is None else noninferiority(*_differing(pairs), len(pairs), margin),
-        variants={
-            variant.name: variant for variant in _compare_variants(a, b, pairs, rule, confidence, why_not)
-        },
+        variants={variant.name: variant for variant in variants},
         candidates=candidates,
         flips=tuple(_flips(pairs, rule)),
     )
@@ -138,9 +137,8 @@ def _compare_several(
     if not ids:
         raise ConfigurationError("These runs have no scored question in common, so they cannot be compared.")
     rights_a, rights_b = ([run.rights(rule) for run in side] for side in (a, b))
-    counts_a, counts_b = (
-        {id_: sum(run[id_] for run in side) for id_ in ids} for side in (rights_a, rights_b)
-    )
+    counts_a = {id_: sum(rights[id_] for rights in rights_a) for id_ in ids}
+    counts_b = {id_: sum(rights[id_] for rights in rights_b) for id_ in ids}
     sides = _side("A", a, ids, rule), _side("B", b, ids, rule)
     not_ranked = why_not_ranked(sides) or _unanswered("A", a, ids) or _unanswered("B", b, ids)
     counts = (counts_a, len(a), counts_b, len(b))
@@ -220,12 +218,11 @@ def _unanswered(letter: Letter, runs: Sequence[RunRecord], ids: Sequence[str]) -
     """Return which of several runs lacks answers after retryable failures, as a sentence; "" if none does."""
     compared = set(ids)
     for run in runs:
-        run_id = run.run_id
         lost = sum(row.outcome.retryable for row in run.rows if row.question.id in compared)
         if lost:
             return (
-                f"{run_id} in {letter} has no answer to {counted(lost, 'question')} because of retryable failures, so "
-                f'no side wins. "crosscheck rerun {run_id}" answers them.'
+                f"{run.run_id} in {letter} has no answer to {counted(lost, 'question')} because of retryable "
+                f'failures, so no side wins. "crosscheck rerun {run.run_id}" answers them.'
             )
     return ""
 
@@ -253,10 +250,9 @@ def by_difficulty(pairs: Sequence[Pair]) -> tuple[Contrast, ...]:
     groups = _grouped(pairs, lambda pair: pair.a.question.difficulty or UNGRADED)
     if set(groups) == {UNGRADED}:
         return ()
-    known = [grade for grade in DIFFICULTIES if grade in groups]
-    others = sorted(grade for grade in groups if grade not in known and grade != UNGRADED)
-    last = [UNGRADED] if UNGRADED in groups else []
-    return _adjusted([_contrast(grade, groups[grade]) for grade in (*known, *others, *last)])
+    others = sorted(groups.keys() - {*DIFFICULTIES, UNGRADED})
+    grades = [grade for grade in (*DIFFICULTIES, *others, UNGRADED) if grade in groups]
+    return _adjusted([_contrast(grade, groups[grade]) for grade in grades])
 
 
 def by_stage(pairs: Sequence[Pair], rule: str) -> tuple[Contrast, ...]:
@@ -285,10 +281,8 @@ def by_stage(pairs: Sequence[Pair], rule: str) -> tuple[Contrast, ...]:
 def _contrast(name: str, rights: Sequence[tuple[bool, bool]]) -> Contrast:
     a, b = ([right[side] for right in rights] for side in (0, 1))
     fixed, broken = flips(a, b)
-    total = len(rights)
-    return Contrast(
-        name, Accuracy(sum(a), total), Accuracy(sum(b), total), fixed, broken, mcnemar(fixed, broken)
-    )
+    score_a, score_b = (Accuracy(sum(side), len(rights)) for side in (a, b))
+    return Contrast(name, score_a, score_b, fixed, broken, mcnemar(fixed, broken))
 
 
 def _adjusted(contrasts: Sequence[Contrast]) -> tuple[Contrast, ...]:
@@ -311,12 +305,7 @@ def _stage_order(stage: str) -> tuple[int, str]:
 
 
 def _compare_variants(
-    a: RunRecord,
-    b: RunRecord,
-    pairs: Sequence[Pair],
-    rule: str,
-    confidence: float,
-    why_not: str,
+    a: RunRecord, b: RunRecord, pairs: Sequence[Pair], rule: str, confidence: float, why_not: str
 ) -> Iterator[VariantContrast]:
     """Compare two runs by each variant that one of them has, on questions that both scored.
 
@@ -343,11 +332,8 @@ def _compare_variants(
                 "are reused."
             )
         else:
-            test = compare_runs(
-                {id_: rights_a[id_] for id_ in rights_a if id_ in common},
-                {id_: rights_b[id_] for id_ in rights_b if id_ in common},
-                confidence=confidence,
-            )
+            both = ({id_: rights[id_] for id_ in rights if id_ in common} for rights in (rights_a, rights_b))
+            test = compare_runs(*both, confidence=confidence)
             result = _ranked(test, why_not, [pair for pair in pairs if pair.a.question.id in common])
         yield VariantContrast(
             name,
@@ -366,9 +352,8 @@ def _rights(variant: Variant, rows: Sequence[QuestionScore], rule: str) -> dict[
 
 def _differing(pairs: Sequence[Pair]) -> tuple[int, int]:
     """Count fixed and broken questions. One that A could not answer for a retryable reason counts as right in A."""
-    return flips(
-        [pair.right_a or pair.a.outcome.retryable for pair in pairs], [pair.right_b for pair in pairs]
-    )
+    rights_a = [pair.right_a or pair.a.outcome.retryable for pair in pairs]
+    return flips(rights_a, [pair.right_b for pair in pairs])
 
 
 def _flips(pairs: Sequence[Pair], rule: str) -> Iterator[Flip]:

@@ -55,13 +55,11 @@ class MetricRow:
     def cells(self) -> tuple[str, ...]:
         """The row as text: what, A, B, B minus A, which way is better."""
         change = DASH
-        if self.difference is not None:
+        if self.difference is not None and self.is_share:
+            change = points(self.difference)
+        elif self.difference is not None:
             integers = isinstance(self.a, int) and isinstance(self.b, int)
-            change = (
-                points(self.difference)
-                if self.is_share
-                else signed(self.difference, "d" if integers else ".2f")
-            )
+            change = signed(self.difference, "d" if integers else ".2f")
         named = f"{self.title}: {self.words}" if self.part else self.title
         return named, self._text(self.a), self._text(self.b), change, self.better or ""
 
@@ -108,16 +106,10 @@ def metric_rows(a: RunRecord, b: RunRecord) -> tuple[MetricRow, ...]:
 
 
 def as_table(rows: Sequence[MetricRow], *, equal: bool = True) -> Table:
-    """Return the rows as a table.
-
-    Args:
-        rows: the rows.
-        equal: whether those without a difference are in it; otherwise the caption counts them.
-    """
+    """Return the rows as a table; those without a difference are in it if `equal`, else the caption counts them."""
     listed = [row for row in rows if equal or row.difference != 0]
-    left_out = (
-        f"; {counted(len(rows) - len(listed), 'value')} equal in both" if len(listed) < len(rows) else ""
-    )
+    same = len(rows) - len(listed)
+    left_out = f"; {counted(same, 'value')} equal in both" if same else ""
     header = ("", "A", "B", f"B\N{NO-BREAK SPACE}{MINUS}\N{NO-BREAK SPACE}A", "better")
     return Table("Metrics", header, tuple(row.cells for row in listed), f"{CAPTION}{left_out}", keep=4)
 
@@ -132,8 +124,7 @@ def _metrics(a: RunRecord, b: RunRecord) -> dict[str, Metric | None]:
     registered = sorted(map(METRICS.get, METRICS.names()), key=lambda metric: metric.order)
     metrics: dict[str, Metric | None] = {metric.name: metric for metric in registered}
     for run in (a, b):
-        names = run.settings_of("benchmark").get("metrics") or ()
-        for name in names:
+        for name in run.settings_of("benchmark").get("metrics") or ():
             metrics.setdefault(str(name).rpartition(":")[2], None)
     return metrics
 
@@ -413,11 +404,9 @@ def gated(comparison: Comparison) -> Comparison:
     least = next(n for n in itertools.count(1) if needed_net(n, test.level) is not None)
     differing = f"{counted(test.differing, 'answer')} {'differs' if test.differing == 1 else 'differ'}"
     name = "exact McNemar test" if isinstance(test, PairedTest) else "sign-flip test"
-    basis = (
-        f"{differing}; at least {least} must for p < {test.level:g}"
-        if test.differing < least
-        else f"{name}, level {test.level:g}"
-    )
+    basis = f"{name}, level {test.level:g}"
+    if test.differing < least:
+        basis = f"{differing}; at least {least} must for p < {test.level:g}"
     left_out = [
         f"{counted(len(side.left_out), 'question')} that only {side.letter} scored left out"
         for side in (comparison.a, comparison.b)

@@ -59,17 +59,13 @@ def pareto_blocks(systems: Sequence[Priced]) -> Iterator[Block]:
         *(Line((_point(system, "past"),), "past") for system in others),
         Line(tuple(_front_points(front)), "now", dashed=True),
     )
+    label = f"Execution accuracy against cost; not beaten in both: {'; '.join(named)}"
     most = max(system.usd for system in scored)
     ticks = tuple((most * n / TICKS, f"${most * n / TICKS:,.2g}") for n in range(TICKS + 1))
     figure = Figure(
         "Execution accuracy against cost from scratch, with 95 % intervals; the line joins the systems that no other "
         "one beats in both",
-        Lines(
-            lines,
-            f"Execution accuracy against cost; not beaten in both: {'; '.join(named)}",
-            ticks,
-            "US dollars from scratch",
-        ),
+        Lines(lines, label, ticks, "US dollars from scratch"),
     )
     words = Section("No other system is as cheap and better, or as good and cheaper", (Bullets(named),))
     yield Section("Score against cost from scratch", (Columns((figure, words)),))
@@ -137,7 +133,7 @@ def _round_steps(most: float) -> tuple[float, ...]:
     """
     decades = (digit * 10.0**power for power in range(-9, 12) for digit in (1, 2, 5))
     step = next(step for step in decades if most / step <= 5)
-    return tuple(float(f"{place * step:.6g}") for place in range(floor(most / step) + 1))
+    return tuple(float(f"{multiple * step:.6g}") for multiple in range(floor(most / step) + 1))
 
 
 CAPTION = (
@@ -154,9 +150,7 @@ def turn_chart(data: Mapping[str, Any] | None) -> Lines | None:
     first, last = curve[0], curve[-1]
     start, end = (f"{100 * point['value']:.1f} % after turn {point['turn']}" for point in (first, last))
     label = f"{CAPTION}: {start}, {end}"
-    ticks = tuple(
-        (float(shown_point["turn"]), str(shown_point["turn"])) for shown_point in shown_points(data)
-    )
+    ticks = tuple((float(point["turn"]), str(point["turn"])) for point in shown_points(data))
     return Lines((line,), label, ticks, "turn", dense=len(curve) > max(TABLE_TURNS))
 
 

@@ -2,7 +2,6 @@
 
 import datetime
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,6 +15,8 @@ from tasks.core.wording import counted, shorten, storable
 from tasks.documents.text import visible
 from tasks.results.night_entry import INCOMPLETE, WORSE, Colour, NightEntry, NightVerdict
 from tasks.results.run_record import adapter_of, json_of
+from tasks.results.warehouse.run_names import LATEST, MAX_LISTED
+from tasks.results.warehouse.views import MONEY
 from tasks.scoring.cost import Cost, total
 from tasks.scoring.significance import holm_of_known
 from tasks.settings.evaluation import Gate, Keep
@@ -25,8 +26,6 @@ BRIEF_FIELDS = {
     "name", "colour", "verdict", "started", "finished", "missed", "expected", "paid_usd", "paid_least_usd"
 }  # fmt: skip
 """Fields of a night in a list of nights."""
-_MONEY = ("cost_usd", "from_scratch_usd", "list_usd", "prompt_cache_usd", "tier_usd", "reply_cache_usd")
-"""Fields of `Cost` that are amounts."""
 MAX_MISSED = 7
 MAX_PROBLEMS = 2
 MAX_PROBLEM = 200
@@ -87,14 +86,10 @@ class Night:
     expected: datetime.datetime | None = None
 
     @property
-    def red(self) -> tuple[NightEntry, ...]:
-        """Entries that fail the nightly run."""
-        return tuple(entry for entry in self.entries if entry.colour == "Red")
-
-    @property
     def worst_first(self) -> tuple[tuple[int, NightEntry], ...]:
         """Entries with their places in the matrix, from 1, the worst colour first."""
-        return tuple(sorted(enumerate(self.entries, 1), key=lambda each: _WORST_FIRST.index(each[1].colour)))
+        numbered = enumerate(self.entries, 1)
+        return tuple(sorted(numbered, key=lambda pair: _WORST_FIRST.index(pair[1].colour)))
 
     @property
     def worse(self) -> frozenset[str]:
@@ -116,7 +111,7 @@ class Night:
         return Cost(
             sum(cost.calls or 0 for cost in costs),
             sum(cost.cached_calls or 0 for cost in costs),
-            **{name: total([getattr(cost, name) for cost in costs]) for name in _MONEY},
+            **{name: total([getattr(cost, name) for cost in costs]) for name in MONEY},
         )
 
     @computed_field
@@ -188,11 +183,8 @@ class Night:
         """Count the entries without a verdict."""
         without = sum(entry.verdict == "no baseline" for entry in self.entries)
         unranked = sum(entry.verdict == "not ranked" for entry in self.entries)
-        counts = [
-            *([f"{without} {'has' if without == 1 else 'have'} no baseline yet"] if without else []),
-            *([f"{unranked} {'is' if unranked == 1 else 'are'} not ranked"] if unranked else []),
-        ]
-        return "".join(f"; {count}" for count in counts)
+        rest = f"; {without} {'has' if without == 1 else 'have'} no baseline yet" if without else ""
+        return rest + (f"; {unranked} {'is' if unranked == 1 else 'are'} not ranked" if unranked else "")
 
 
 def judge(gate: Gate, entries: Sequence[NightEntry]) -> tuple[NightEntry, ...]:
@@ -230,11 +222,7 @@ def _verdict(entry: NightEntry, gate: Gate) -> NightVerdict:
     return "no worse" if comparison else "no baseline"
 
 
-_LATEST = re.compile(r"latest(?:~(\d+))?")
-_SHOWN = 5
-
-
-def place(home: Home, name: str) -> Path:
+def file_of(home: Home, name: str) -> Path:
     """Return the file of a nightly run; characters that not every file system accepts are replaced."""
     safe = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)
     return home.nights / f"{safe}.json"
@@ -242,7 +230,7 @@ def place(home: Home, name: str) -> Path:
 
 def write(night: Night, home: Home) -> Path:
     """Write the file of a nightly run and return its path."""
-    file = place(home, night.name)
+    file = file_of(home, night.name)
     atomic_write_text(file, storable(json.dumps(json_of(night), ensure_ascii=False, indent=1)))
     return file
 
@@ -267,15 +255,13 @@ def all_nights(home: Home) -> tuple[Night, ...]:
 
 
 def find_night(reference: str, nights: Sequence[Night]) -> Night:
-    """Return the nightly run that a user refers to.
+    """Return the nightly run that a user refers to, of all in `nights`, the latest first.
 
-    Args:
-        reference: its name or the beginning of it, as it is or as its file has it; or "latest", "latest~1", ...
-        nights: all nightly runs, the latest first.
+    The reference is its name or the beginning of it, as it is or as its file has it; or "latest", "latest~1", ...
     """
     if not nights:
         raise DataError(f'There is no nightly run "{reference}": none has finished in this folder yet.')
-    if latest := _LATEST.fullmatch(reference):
+    if latest := LATEST.fullmatch(reference):
         back = int(latest[1] or 0)
         if back >= len(nights):
             raise DataError(f'There is no nightly run "{reference}": there are {len(nights)} so far.')
@@ -286,7 +272,7 @@ def find_night(reference: str, nights: Sequence[Night]) -> Night:
     if len(meant) == 1:
         return meant[0]
     if meant:
-        some = shorten([night.name for night in meant], _SHOWN)
+        some = shorten([night.name for night in meant], MAX_LISTED)
         raise DataError(
             f'"{reference}" is the beginning of {len(meant)} nightly runs: {some}. Write more of it.'
         )
@@ -296,4 +282,4 @@ def find_night(reference: str, nights: Sequence[Night]) -> Night:
 
 
 def _names(night: Night) -> tuple[str, str]:
-    return night.name, place(Home(Path()), night.name).stem
+    return night.name, file_of(Home(Path()), night.name).stem

@@ -96,7 +96,6 @@ def current_pins(history: Iterable[Pin]) -> dict[str, Pin]:
 TREND = 100
 """How many scores a trend shows at most."""
 MAX_DATABASES = 5
-GATE = Gate()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +109,7 @@ class Baselines:
     worse: frozenset[str] = frozenset()
 
 
-def found_worse(nights: Iterable[Night], runs: Sequence[RunHeader]) -> frozenset[str]:
+def worse_runs(nights: Iterable[Night], runs: Sequence[RunHeader]) -> frozenset[str]:
     """Return the runs whose answers nights found worse, their earlier attempts, and the runs merged from them.
 
     A night that is started again under its name has several runs of one combination; its file names the last of them.
@@ -202,11 +201,7 @@ def _latest(names: tuple[str, str, str], night: str, warehouse: Warehouse) -> Ru
 
 
 def find_baseline(
-    current: RunHeader,
-    runs: Sequence[RunHeader],
-    warehouse: Warehouse,
-    worse: frozenset[str] = frozenset(),
-    gate: Gate = GATE,
+    current: RunHeader, runs: Sequence[RunHeader], warehouse: Warehouse, worse: frozenset[str], gate: Gate
 ) -> RunRecord | None:
     """Return the latest complete run before this one of the same questions that was not worse; None without one.
 
@@ -231,10 +226,8 @@ def paid_before(night: str, entries: Sequence[NightEntry], warehouse: Warehouse)
     earlier = [run for run in warehouse.runs() if run.tags.get(NIGHT) == night and run.run_id not in ours]
     records = [warehouse.record_of(run.run_id) for run in earlier]
     paid = [record.cost.cost_usd if record and record.is_finished else None for record in records]
-    least = (
-        warehouse.least_paid(run.run_id) if usd is None else usd
-        for run, usd in zip(earlier, paid, strict=True)
-    )
+    costs = zip(earlier, paid, strict=True)
+    least = (warehouse.least_paid(run.run_id) if usd is None else usd for run, usd in costs)
     return Earlier(total(paid), sum(least, 0.0))
 
 
@@ -317,11 +310,7 @@ def _trend(current: RunHeader, runs: Sequence[RunHeader]) -> tuple[Past, ...]:
             ranked.setdefault(run.tags.get(NIGHT, run.run_id), run)
     alike = [current, *ranked.values()]
     return tuple(
-        Past(
-            run.run_id,
-            run.started.replace(microsecond=0),
-            Accuracy(run.correct, run.total),
-        )
+        Past(run.run_id, run.started.replace(microsecond=0), Accuracy(run.correct, run.total))
         for run in reversed(alike[:TREND])
         if run.correct is not None and run.total
     )
@@ -405,9 +394,8 @@ def _stages(before: RunRecord | None, current: RunRecord) -> tuple[StageChange, 
 
 def _causes(before: RunRecord | None, current: RunRecord) -> tuple[CauseChange, ...]:
     causes_before, causes_now = (run.metrics.get("errors") or {} if run else {} for run in (before, current))
-    known = before is not None and bool(causes_before)
     changes = [
-        CauseChange(name, causes_before.get(name, 0) if known else None, causes_now.get(name, 0))
+        CauseChange(name, causes_before.get(name, 0) if causes_before else None, causes_now.get(name, 0))
         for name in dict.fromkeys([*causes_now, *causes_before])
         if causes_before.get(name) or causes_now.get(name)
     ]

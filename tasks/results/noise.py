@@ -28,12 +28,8 @@ MIN_REPEATS = 2
 MIN_MEASURED = 3
 """Repeats that a measurement needs for nightly runs to be judged by it."""
 _OTHER = (
-    "backbone.epoch",
-    "backbone.prices",
-    "backbone.description",
-    "pipeline.description",
-    "pipeline.source",
-)
+    "backbone.epoch", "backbone.prices", "backbone.description", "pipeline.description", "pipeline.source"
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,8 +121,8 @@ def measure(parent: RunRecord, repeats: Sequence[RunRecord]) -> Noise:
     if not right:
         raise DataError(f"The repeats of {parent.run_id} have no answered question in common.")
     counts = list(right.values())
-    made = tuple(_repeat(repeat, rule, right) for repeat in repeats)
-    shares = [repeat.ex.correct / repeat.ex.total for repeat in made]
+    measured = tuple(_repeat(repeat, rule, right) for repeat in repeats)
+    shares = [repeat.ex.correct / repeat.ex.total for repeat in measured]
     return Noise(
         **asdict(measured_rate(parent.run_id, counts, runs, Gate().level)),
         benchmark=parent.benchmark,
@@ -134,7 +130,7 @@ def measure(parent: RunRecord, repeats: Sequence[RunRecord]) -> Noise:
         backbone=parent.backbone,
         pipeline=parent.pipeline,
         rule=rule,
-        repeats=made,
+        repeats=measured,
         left_out=tuple(id_ for id_ in repeats[0].scored_rows if id_ not in right),
         ex_mean=mean(shares),
         ex_sd=stdev(shares),
@@ -222,9 +218,7 @@ def repeats_of(run_id: str, runs: Sequence[RunHeader]) -> tuple[RunHeader, ...]:
 def read_side(names: str, warehouse: Warehouse) -> tuple[RunRecord, ...]:
     """Return the runs that a user names on one side of a comparison.
 
-    Args:
-        names: a run; several, separated by commas; or "RUN:repeats", the repeats that `--repeats` made of a run.
-        warehouse: where they are.
+    `names`: a run; several, separated by commas; or "RUN:repeats", the repeats that `--repeats` made of a run.
     """
     runs, run_ids = warehouse.runs(), list[str]()
     for name in (part.strip() for part in names.split(",")):
@@ -268,8 +262,5 @@ def measured_noise(
 
 def _relevant(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that can influence an answer or its verdict, by their keys."""
-    return {
-        key: value
-        for key, value in flatten(dict(settings)).items()
-        if not key.startswith((*_OTHER, *HARMLESS))
-    }
+    flat = flatten(dict(settings))
+    return {key: value for key, value in flat.items() if not key.startswith((*_OTHER, *HARMLESS))}

@@ -40,15 +40,13 @@ def redact(value: Any, *secrets: str) -> Any:
     ['postgresql://reader@host/shop', 'postgresql://***@host/shop']
     """
     if isinstance(value, Mapping):
-        return {
-            key: HIDDEN
-            if isinstance(item, str) and item and _SECRET_NAME.search(str(key))
+        redacted = {}
+        for key, item in value.items():
+            hidden = isinstance(item, str) and item and _SECRET_NAME.search(str(key))
             # Of headers, settings hold the names of variables.
-            else item
-            if key == "headers_env"
-            else redact(item, *secrets)
-            for key, item in value.items()
-        }
+            plain = item if key == "headers_env" else redact(item, *secrets)
+            redacted[key] = HIDDEN if hidden else plain
+        return redacted
     if isinstance(value, list | tuple):
         return [redact(item, *secrets) for item in value]
     if isinstance(value, str):

@@ -58,8 +58,8 @@ def table(report: Report, benchmark: Mapping[str, Any] = NO_SETTINGS) -> str:
     with a table that is already there.
     """
     variants = find_variants(benchmark, report.rows)
-    known = tuple(RULES)
-    rules = sorted(report.rules, key=lambda rule: (known.index(rule) if rule in known else len(known), rule))
+    order = {rule: position for position, rule in enumerate(RULES)}
+    rules = sorted(report.rules, key=lambda rule: (order.get(rule, len(order)), rule))
     metrics = (name for name, measurement in report.measurements.items() if measurement.by_question)
     stages = (f"{stage.name}{part}" for stage in report.stages for part in ("/sql", "/correct"))
     names = (
@@ -171,14 +171,12 @@ def submission_text(predictions: Sequence[Prediction], form: Form) -> str:
 
 def changed_literals(predictions: Iterable[Prediction]) -> tuple[str, ...]:
     """Return the ids of questions whose SQL has a line break or tab in a literal: Spider's form cannot hold it."""
-    return tuple(
-        prediction.question_id
-        for prediction in predictions
-        if any(
-            match.lastgroup == "quoted" and _BREAKS.search(match.group())
-            for match in _PIECES.finditer(prediction.sql or "")
-        )
-    )
+
+    def has_break(sql: str) -> bool:
+        quoted = (match.group() for match in _PIECES.finditer(sql) if match.lastgroup == "quoted")
+        return any(map(_BREAKS.search, quoted))
+
+    return tuple(prediction.question_id for prediction in predictions if has_break(prediction.sql or ""))
 
 
 def one_line(sql: str) -> str:

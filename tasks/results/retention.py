@@ -292,9 +292,6 @@ def _removable(retention: Retention) -> str:
     return json.dumps(sorted(retention.removable))
 
 
-_DRAFT = ".rewriting"
-
-
 class WarehouseRows(Store):
     """Runs and their questions in the DuckDB file."""
 
@@ -331,7 +328,7 @@ class WarehouseRows(Store):
         The lock on the old file is held meanwhile; a process that opens the old file at that moment finds it replaced
         (`WarehouseFile`).
         """
-        draft = self.path.with_name(self.path.name + _DRAFT)
+        draft = self.path.with_name(f"{self.path.name}.rewriting")
         for left in (draft, draft.with_name(f"{draft.name}.wal")):  # by a process that was killed
             left.unlink(missing_ok=True)
         if not self.path.exists():

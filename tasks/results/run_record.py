@@ -308,11 +308,8 @@ class RunRecord(RunHeader):
 
     def answered_rights(self, rule: str) -> dict[str, bool]:
         """Return whether each scored question is right, without those that a retryable failure left unanswered."""
-        return {
-            id_: is_right(row.final, rule)
-            for id_, row in self.scored_rows.items()
-            if not row.outcome.retryable
-        }
+        answered = {id_: row for id_, row in self.scored_rows.items() if not row.outcome.retryable}
+        return {id_: is_right(row.final, rule) for id_, row in answered.items()}
 
     def settings_of(self, kind: Kind) -> dict[str, Any]:
         """Return the settings of benchmark, backbone or pipeline; {} if they are unknown."""

@@ -58,12 +58,12 @@ class Init(options.Json):
         from tasks.benchmarks.rows import plain_name
 
         names = (plain_name(self.sql_column),) if self.sql_column else SQL_NAMES
-        made = make_benchmark(NewBenchmark(self.questions, self.database, self.output, self.rule, names))
-        file = shlex.quote(str(made.file))
-        questions, databases = counted(made.questions, "question"), counted(made.databases, "database")
+        new = make_benchmark(NewBenchmark(self.questions, self.database, self.output, self.rule, names))
+        file = shlex.quote(str(new.file))
+        questions, databases = counted(new.questions, "question"), counted(new.databases, "database")
         self.emit(
-            {"benchmark": str(made.file), "questions": made.questions, "databases": made.databases},
-            f"{made.file.parent} has {questions} on {databases}.\n"
+            {"benchmark": str(new.file), "questions": new.questions, "databases": new.databases},
+            f"{new.file.parent} has {questions} on {databases}.\n"
             f"Check the SQL:  crosscheck benchmarks verify --benchmark {file}\n"
             f"Evaluate:       crosscheck evaluate --benchmark {file}",
         )

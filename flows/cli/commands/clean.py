@@ -115,7 +115,7 @@ def _cost_of_replies(folder: "Folder") -> str:
     from flows.evaluate.working_folder import Replies
     from tasks.core.wording import counted, money
 
-    store = next(each for each in folder.stores if isinstance(each, Replies))
+    store = next(store for store in folder.stores if isinstance(store, Replies))
     paid, unpriced = store.cost_of_removable()
     unknown = f" and {counted(unpriced, 'reply')} without a known price" if unpriced else ""
     return f"The replies have cost {money(paid)}{unknown}, and are paid for again when they are needed."

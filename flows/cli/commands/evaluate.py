@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from flows.runtime.control import Control, Progress
     from tasks.settings.evaluation import EvaluationSettings
 
-MAX_REPEATS = 100
-
 
 class Evaluate(options.Evaluation, options.Pipeline, options.Labels, options.Details):
     """Evaluate a pipeline on a benchmark.
@@ -59,7 +57,7 @@ class Evaluate(options.Evaluation, options.Pipeline, options.Labels, options.Det
     """Write the run as a page, as `crosscheck show` does, and open it in a browser."""
     again: bool = False
     """Evaluate even if a finished run has the same settings, questions, golds, databases and code."""
-    repeats: Annotated[int | None, Ge(2), Le(MAX_REPEATS)] = None
+    repeats: Annotated[int | None, Ge(2), Le(100)] = None
     """Then repeat the run N times with new replies, and measure how much identical runs differ."""
     budget: Annotated[float | None, options.Metavar("USD"), Gt(0)] = None
     """With --repeats: stop when the calls of the repeats have cost this amount."""
@@ -84,8 +82,8 @@ class Evaluate(options.Evaluation, options.Pipeline, options.Labels, options.Det
                 from flows.evaluate.preparation import check_budget
 
                 check_budget([settings], self.budget)
-            known, preparation = (None, None) if self.again else find_known(settings, control)
-            if known is None:
+            repeated, preparation = (None, None) if self.again else find_known(settings, control)
+            if repeated is None:
                 evaluated = run_evaluation(settings, control, preparation=preparation)
 
         from flows.runtime.summary import print_repeated, print_summary
@@ -93,10 +91,10 @@ class Evaluate(options.Evaluation, options.Pipeline, options.Labels, options.Det
         def show(stream: TextIO) -> None:
             if evaluated:
                 print_summary(evaluated, self.folder, stream, details=self.details, prefect=control.prefect)
-            elif known:
-                print_repeated(known, self.folder, stream, details=self.details)
+            elif repeated:
+                print_repeated(repeated, self.folder, stream, details=self.details)
 
-        record = evaluated or known
+        record = evaluated or repeated
         assert record is not None
         code = evaluated.exit_code if evaluated else ExitCode.DONE
         repeats = None if code else self.repeats

@@ -130,15 +130,11 @@ class List(options.Json):
         from tasks.settings.load import available, offered
 
         conf = find_conf()
-        names = {
-            kind: {
-                **dict.fromkeys(offered(kind.removesuffix("s")), "from an installed package"),
-                **{
-                    name: _description(path) for name, path in available(conf, kind.removesuffix("s")).items()
-                },
-            }
-            for kind in self.kinds or get_args(Kind)
-        }
+        names: dict[str, dict[str, str]] = {}
+        for kinds in self.kinds or get_args(Kind):
+            kind = kinds.removesuffix("s")
+            files = {name: _description(path) for name, path in available(conf, kind).items()}
+            names[kinds] = dict.fromkeys(offered(kind), "from an installed package") | files
 
         def show(stream: TextIO) -> None:
             width = max((len(name) for entries in names.values() for name in entries), default=0)

@@ -57,10 +57,8 @@ class Init(options.Output):
             raise ConfigurationError(f"{self.file} exists. Name another file, or edit it.") from None
         except OSError as error:
             raise ConfigurationError(f"{self.file} cannot be written: {error.strerror}.") from None
-        self.emit(
-            {"file": str(self.file)},
-            f"Written to {self.file}. Edit it, then: crosscheck nights deploy",
-        )
+        text = f"Written to {self.file}. Edit it, then: crosscheck nights deploy"
+        self.emit({"file": str(self.file)}, text)
 
 
 class Deploy(options.Output):
@@ -186,10 +184,10 @@ def _use_server(arguments: options.Output) -> bool:
 
 def _pages(night: "Night", arguments: options.Output) -> NightPages:
     """Return the pages of a nightly run; of an evaluation that MLflow does not have, none."""
-    from flows.runtime.folder_use import shown_store
+    from flows.runtime.folder_use import store_for_links
     from tasks.results.mlflow.store import ui_url
 
-    store, views, runs = shown_store(arguments.read_folder), [], {}
+    store, views, runs = store_for_links(arguments.read_folder), [], {}
     for entry in night.entries:
         record = arguments.warehouse.record_of(entry.run_id) if entry.run_id else None
         if record and record.mlflow and record.mlflow.experiment_id:
@@ -214,16 +212,8 @@ def _show(
     result: dict[str, Any] | None = None
     if last:
         result = {"name": last.name, "colour": last.colour, "mlflow": served.runs if served else {}}
-    arguments.emit(
-        to_jsonable_python(asdict(status) | {"last": result}),
-        _document(status, last, served, deployed),
-    )
-
-
-def _before_continuing(problem: str) -> str:
-    if problem.startswith("Failed"):
-        return f"Correct that (after a change of {NAME}: crosscheck nights deploy), then continue it"
-    return "Continue it"
+    value = to_jsonable_python(asdict(status) | {"last": result})
+    arguments.emit(value, _document(status, last, served, deployed))
 
 
 def _document(
@@ -243,18 +233,19 @@ def _document(
     if last is not None:
         facts.append(("last", f"{last.name}: {last.colour}. {last.verdict}"))
     if pages:
-        shown = list(pages.runs.items())[:RUNS_SHOWN]
-        facts += [("its runs", f"{name}: {page}") for name, page in shown]
+        facts += [("its runs", f"{name}: {page}") for name, page in [*pages.runs.items()][:RUNS_SHOWN]]
         facts += [("all nights", page) for page in pages.nights]
     blocks: list[Block] = [*([Sentence(deployed)] if deployed else []), Facts(tuple(facts))]
     if not status.workers:
         blocks.append(Sentence("No worker is online, so no nightly run starts: crosscheck up", "error"))
     if status.without_result:
+        correct = f"Correct that (after a change of {NAME}: crosscheck nights deploy), then continue it"
+        how = correct if status.problem.startswith("Failed") else "Continue it"
         blocks += [
             Sentence(
                 f"The nightly run {status.without_result} ended without a result: {status.problem}", "error"
             ),
-            Sentence(f"{_before_continuing(status.problem)} under its name; what was paid for is reused:"),
+            Sentence(f"{how} under its name; what was paid for is reused:"),
             Code(f"crosscheck nights run {status.without_result}"),
         ]
     if status.late:

@@ -36,11 +36,8 @@ class Runs(options.Output):
 
         tags = [tag.partition("=")[::2] for tag in self.tag]
         runs = self.warehouse.runs()
-        if (
-            self.benchmark
-            and (benchmarks := {run.benchmark for run in runs})
-            and self.benchmark not in benchmarks
-        ):
+        benchmarks = {run.benchmark for run in runs}
+        if self.benchmark and benchmarks and self.benchmark not in benchmarks:
             raise DataError(
                 f'There is no run of "{self.benchmark}". {did_you_mean(self.benchmark, sorted(benchmarks))}'
             )
@@ -208,20 +205,12 @@ class Show(options.Details, options.Files):
             written = write_report(
                 self.run, self.folders, progress, file, only_wrong=self.wrong, rows=self.rows
             )
-        in_mlflow = (
-            f"It is not in MLflow: {written.problem}"
-            if written.problem
-            else "In MLflow it is the run's artifact report.html."
-        )
-        self.emit(
-            {
-                "run_id": written.run_id,
-                "page": str(written.path),
-                "bytes": written.size,
-                "mlflow": written.problem or "logged",
-            },
-            f"The page is {written.path}.\n{in_mlflow}",
-        )
+        in_mlflow = "In MLflow it is the run's artifact report.html."
+        if written.problem:
+            in_mlflow = f"It is not in MLflow: {written.problem}"
+        mlflow = written.problem or "logged"
+        page = {"page": str(written.path), "bytes": written.size, "mlflow": mlflow}
+        self.emit({"run_id": written.run_id, **page}, f"The page is {written.path}.\n{in_mlflow}")
         if self.open:
             click.launch(written.path.as_uri())
 
@@ -263,9 +252,6 @@ class View(options.Files):
                 click.launch(url)
             with stopped_by_signals(lambda: Thread(target=server.shutdown).start()):
                 server.serve_forever()
-
-
-MAX_FLIPS = 10
 
 
 class Compare(options.Page):
@@ -315,7 +301,7 @@ class Compare(options.Page):
         comparison = compare(a, b, rule=self.rule, margin=margin)
         if self.fail_if:
             comparison = gated(comparison)
-        document = comparison_document(comparison, None if self.everything else MAX_FLIPS)
+        document = comparison_document(comparison, None if self.everything else 10)
         self.write_page(lambda: document)
         self.emit(comparison, document)
         return ExitCode.NEGATIVE if comparison.gate and comparison.gate.failed else ExitCode.DONE

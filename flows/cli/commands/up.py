@@ -40,9 +40,7 @@ class Up(options.Output):
 
         addresses = Addresses(self.prefect_port, self.mlflow_port)
         exports = "\n".join(f"  export {name}={value}" for name, value in addresses.environment.items())
-        ports = " ".join(
-            f"-L {port}:127.0.0.1:{port}" for port in (addresses.prefect_port, addresses.mlflow_port)
-        )
+        ports = " ".join(f"-L {port}:127.0.0.1:{port}" for port in (self.prefect_port, self.mlflow_port))
         greeting = (
             f"\nPrefect  {addresses.prefect}\n"
             f"MLflow   {addresses.mlflow}\n"

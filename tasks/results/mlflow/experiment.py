@@ -37,7 +37,6 @@ _WIDTHS = {"attributes.`Run Name`": 230, **COLUMNS}
 
 TREND = "ex_by_night"
 """Metric with a value per night: the scores of the same combination up to the run's own, at the nights' times."""
-_SHOWN_RUNS = "FIRST_20_RUNS"
 _COLLAPSED = ("ex_by_difficulty", "stage_ex", "questions", "usage", "Model metrics")
 """Sections that MLflow makes of metrics' names and that a reader may open first; the others follow them."""
 
@@ -56,11 +55,8 @@ def view(
 ) -> str:
     """Return a view as its tag holds it.
 
-    Args:
-        name: shown under "Views".
-        search: which runs it shows, in MLflow's search syntax; "" for all.
-        order: by what the runs are ordered, from the highest to the lowest.
-        cards: the charts that come first, by section; None: the usual ones.
+    It shows the runs that `search` finds, in MLflow's syntax, ordered from the highest to the lowest; `cards` are the
+    charts that come first, by section.
     """
     sections = _CARDS if cards is None else cards
     table = {"orderByKey": order, "orderByAsc": False, "selectedColumns": tuple(COLUMNS)}
@@ -68,7 +64,7 @@ def view(
         "searchFilter": search,
         "columnOrder": list(_WIDTHS),
         "columnWidths": _WIDTHS,
-        "runsHiddenMode": _SHOWN_RUNS,
+        "runsHiddenMode": "FIRST_20_RUNS",
         "hideEmptyCharts": True,
         "isAccordionReordered": True,
         "compareRunSections": [_section(name, display=True) for name in sections]
@@ -135,11 +131,8 @@ _CARDS = {
             "PARALLEL", selectedParams=("Backbone", "Pipeline"), selectedMetrics=("ex",), showAllRuns=False
         ),
     ),
-    "What it took": (
-        _bar("usage/from_scratch_usd"),
-        _bar("usage/cost_usd"),
-        _bar("usage/calls"),
-        _bar("usage/seconds"),
+    "What it took": tuple(
+        _bar(f"usage/{name}") for name in ("from_scratch_usd", "cost_usd", "calls", "seconds")
     ),
 }
 """The charts that come first, by section."""

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, PlainSerializer, TypeAdapter
+from pydantic import BeforeValidator, PlainSerializer
 
 from tasks.core.files import atomic_write_text
 from tasks.core.wording import money, number
 from tasks.results.mlflow.standing import SCORE, score_in_words
 from tasks.results.parameters import flatten
 from tasks.results.predictions import FILE, submission, table
-from tasks.results.run_record import RunRecord, TaskRunCounts, Tracked, json_of
+from tasks.results.run_record import RunRecord, TaskRunCounts, Tracked, adapter_of, json_of
 from tasks.scoring.report import Ratio, Report, Value
 from tasks.scoring.score import Accuracy
 
@@ -124,8 +124,6 @@ def _dollars(usd: float | None) -> float | None:
     return None if usd is None else float(f"{usd:.6g}")
 
 
-SOURCE = "crosscheck"
-"""What MLflow's column Source shows of a run that goes on."""
 MAX_TAG = 8000
 """MLflow's limit on the length of a tag."""
 
@@ -200,14 +198,8 @@ def closing(record: RunRecord, report: Report, completion: Completion) -> Packag
         "mlflow.loggedArtifacts": json.dumps([{"path": FILE, "type": "table"}]),
         **({"mlflow.runType": "genai_evaluate"} if completion.genai_evaluation else {}),
     }
-    return Package(
-        record,
-        _dataset(record),
-        _params(record),
-        tags,
-        measures(report, completion.seconds),
-        files,
-    )
+    metrics = measures(report, completion.seconds)
+    return Package(record, _dataset(record), _params(record), tags, metrics, files)
 
 
 def in_short(record: RunRecord, verdict: str = "") -> str:
@@ -221,13 +213,14 @@ def in_short(record: RunRecord, verdict: str = "") -> str:
 def keep(package: Package, folder: Path) -> Path:
     """Write a package to `<folder>/<run id>.json`, to be sent later. Returns the file."""
     file = folder / f"{package.run.run_id}.json"
-    atomic_write_text(file, json.dumps(TypeAdapter(Package).dump_python(package, mode="json")))
+    atomic_write_text(file, json.dumps(json_of(package)))
     return file
 
 
 def fetch(file: Path) -> Package:
     """Read a package that was kept."""
-    return TypeAdapter(Package).validate_python(json.loads(file.read_text(encoding="utf-8")))
+    package: Package = adapter_of(Package).validate_python(json.loads(file.read_text(encoding="utf-8")))
+    return package
 
 
 def address_of_page(record: RunRecord, page: Path) -> str:
@@ -268,7 +261,7 @@ def _tags(run: RunRecord) -> dict[str, str]:
         "crosscheck_run_id": run.run_id,
         "git_commit": run.git_commit,
         "mlflow.source.git.commit": run.git_commit,
-        "mlflow.source.name": SOURCE,
+        "mlflow.source.name": "crosscheck",  # what the column Source shows while the run goes on
         "mlflow.source.type": "LOCAL",
         "mlflow.user": run.user,
         **dict(run.tags),

@@ -74,14 +74,14 @@ def http_limits(retries: int, seconds: int) -> Iterator[None]:
 
     With its own settings it takes minutes to give up an unreachable server.
     """
-    wanted = {
+    limits = {
         "MLFLOW_HTTP_REQUEST_MAX_RETRIES": str(retries),
         "MLFLOW_HTTP_REQUEST_TIMEOUT": str(seconds),
         "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
     }
     ours = {
         name: value
-        for name, value in wanted.items()
+        for name, value in limits.items()
         if os.environ.get(name) in (None, _own_limits.get(name))  # else it is the user's
     }
     _set_limits(ours)
@@ -165,8 +165,8 @@ class Store:
     artifacts: Path | None = None  # folder for the artifacts of new experiments; None: the server decides
 
     @property
-    def shown(self) -> str:
-        """The URI as it may be printed: without user and password."""
+    def printable(self) -> str:
+        """The URI without user and password."""
         return str(redact(self.uri))
 
     @property
@@ -203,17 +203,13 @@ def check(store: Store) -> None:
     """
     if store.sqlite_file and is_known(store.sqlite_file):
         return
-    from_environment = store.artifacts is None
-    cure = (
-        "Correct MLFLOW_TRACKING_URI, or unset it to log to a file in the working folder."
-        if from_environment
-        else "Name another working folder with --home, or set MLFLOW_TRACKING_URI."
-    )
+    cure = "Name another working folder with --home, or set MLFLOW_TRACKING_URI."
+    if store.artifacts is None:  # it is named in the environment
+        cure = "Correct MLFLOW_TRACKING_URI, or unset it to log to a file in the working folder."
     try:
         if store.sqlite_file and store.sqlite_file.exists():
-            with closing(
-                sqlite3.connect(store.sqlite_file)
-            ) as file:  # MLflow would try for a hundred seconds
+            # MLflow would try for a hundred seconds
+            with closing(sqlite3.connect(store.sqlite_file)) as file:
                 file.execute("SELECT count(*) FROM sqlite_master")
         with http_limits(retries=1, seconds=10):
             store.client().search_experiments(max_results=1)
@@ -222,13 +218,15 @@ def check(store: Store) -> None:
         if store.served and _refuses_login(store.uri):
             cure = "Set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD to what the server accepts."
         elif store.served and DEPLOYED in os.environ:
-            _LOG.warning("MLflow at %s does not answer, so runs are logged later: %s", store.shown, reason)
+            _LOG.warning(
+                "MLflow at %s does not answer, so runs are logged later: %s", store.printable, reason
+            )
             return
         if "out-of-date database schema" in reason:
-            upgrade = shlex.join([*_mlflow(), "db", "upgrade", store.shown])
+            upgrade = shlex.join([*_mlflow(), "db", "upgrade", store.printable])
             cure = f"It was made by another release of MLflow; this command brings it up to date: {upgrade}"
         raise ConfigurationError(
-            f'MLflow\'s tracking store "{store.shown}" cannot be used: {reason} {cure}'
+            f'MLflow\'s tracking store "{store.printable}" cannot be used: {reason} {cure}'
         ) from error
     if store.sqlite_file:
         remember(store.sqlite_file)
@@ -310,14 +308,10 @@ def server_words(store: Store, port: int) -> list[str]:
 
 def server_options(store: Store, port: int) -> list[str]:
     """Return the words behind the program in `server_words`."""
-    # Artifacts are written to the folder itself, so that runs of the store are logged with and without the server.
-    artifacts = (
-        ["--default-artifact-root", store.artifacts.as_uri(), "--no-serve-artifacts"]
-        if store.artifacts
-        else []
-    )
-    options = ["--backend-store-uri", store.uri, *artifacts, "--workers", "1", "--port", str(port)]
-    return ["server", *options]
+    options = ["server", "--backend-store-uri", store.uri]
+    if store.artifacts:  # written to the folder itself, so that runs are logged with and without the server
+        options += ["--default-artifact-root", store.artifacts.as_uri(), "--no-serve-artifacts"]
+    return [*options, "--workers", "1", "--port", str(port)]
 
 
 def ui_url(store: Store, experiment_id: str, run_id: str | None = None, view: str = VIEW) -> str:
@@ -326,7 +320,7 @@ def ui_url(store: Store, experiment_id: str, run_id: str | None = None, view: st
     CROSSCHECK_MLFLOW_UI overrides the server's address in links for users.
     """
     workflow = "workflowType=machine_learning"  # else MLflow shows its menu for traces of agents
-    served = os.environ.get("CROSSCHECK_MLFLOW_UI") or store.shown
+    served = os.environ.get("CROSSCHECK_MLFLOW_UI") or store.printable
     base = served.rstrip("/") if store.served else f"http://127.0.0.1:{PORT}"
     if run_id is not None:
         return f"{base}/#/experiments/{experiment_id}/runs/{run_id}?{workflow}"

@@ -65,7 +65,7 @@ class Tracker:
         self.store = store or find_store(home)
         self._waiting = home.path / "unlogged"
         self._run: RunRecord | None = None
-        self._tracked = Tracked(self.store.shown)
+        self._tracked = Tracked(self.store.printable)
         self._opened = False
         self._made: Callable[[str], None] = lambda run_id: None
 
@@ -84,7 +84,7 @@ class Tracker:
         `made` is called with MLflow's id of the run as soon as it exists.
         """
         self._run, self._opened, self._made = run, False, made
-        self._tracked = Tracked(self.store.shown)
+        self._tracked = Tracked(self.store.printable)
         package = opening(run)
         problem = self._attempt(lambda client: self._open(client, package))
         if problem:
@@ -119,11 +119,11 @@ class Tracker:
         if problem:
             kept = keep(replace(package, tracked=self._tracked), self._waiting)
             self._tracked = Tracked(
-                self.store.shown,
+                self.store.printable,
                 self._tracked.run_id,
                 self._tracked.experiment_id,
                 f"MLflow does not have run {run.run_id}: {problem} Its results are kept in {kept}. The next "
-                f"evaluation logs them, once {self.store.shown} answers.",
+                f"evaluation logs them, once {self.store.printable} answers.",
             )
         else:
             self._log_waiting()
@@ -168,9 +168,9 @@ class Tracker:
 
     def _log_kept(self, file: Path, client: "MlflowClient") -> None:
         package = fetch(file)
-        made = package.tracked
-        if made is not None and made.run_id is not None and made.tracking_uri == self.store.shown:
-            self._tracked = made
+        tracked = package.tracked
+        if tracked and tracked.run_id and tracked.tracking_uri == self.store.printable:
+            self._tracked = tracked
         self._send(client, package, "FINISHED")
         drop(file)
 
@@ -202,18 +202,17 @@ class Tracker:
             run_name=self._run_name(package.run),
             tags=dict(package.tags),
         )
-        self._tracked = Tracked(self.store.shown, created.info.run_id, experiment_id)
+        self._tracked = Tracked(self.store.printable, created.info.run_id, experiment_id)
         self._made(created.info.run_id)
 
     def _run_name(self, run: RunRecord) -> str:
         """Return the name of a run in MLflow; with its time if a run of that day, in the working folder, has it."""
         try:
-            others = [other for other in Warehouse(self._home.warehouse).runs() if other.run_id != run.run_id]
+            runs = Warehouse(self._home.warehouse).runs()
         except CrosscheckError:  # the run itself reports a warehouse that cannot be read
-            others = []
-        same = any(
-            other.label == run.label and other.started.date() == run.started.date() for other in others
-        )
+            runs = ()
+        labels = {(other.label, other.started.date()) for other in runs if other.run_id != run.run_id}
+        same = (run.label, run.started.date()) in labels
         return f"{run.label}, {run.started:%H:%M:%S}" if same else run.label
 
     def _send(self, client: "MlflowClient", package: Package, ending: Ending) -> None:
@@ -298,11 +297,7 @@ def log_night(
 ) -> str:
     """Add a night's verdict to its run, and the scores of the nights up to it as a series; return why not, or "".
 
-    Args:
-        store: MLflow's store.
-        record: the run.
-        verdict: the night's verdict on it.
-        scores: start and execution accuracy of the runs of the same combination, the oldest first.
+    `scores`: start and execution accuracy of the runs of the same combination, the oldest first.
     """
     if record.mlflow_run_id is None:
         return "MLflow does not have the run."
@@ -316,6 +311,6 @@ def log_night(
             for night, (moment, score) in enumerate(scores, 1)
         ]
         tags = {VERDICT: verdict, "mlflow.source.name": in_short(record, verdict)}
-        client.log_batch(run_id, metrics=series, tags=[RunTag(*each) for each in tags.items()])
+        client.log_batch(run_id, metrics=series, tags=[RunTag(*tag) for tag in tags.items()])
 
     return attempt(store, log, seconds=30)

@@ -7,27 +7,23 @@ from tasks.core.errors import DataError, did_you_mean
 from tasks.core.wording import percent_and_counts
 from tasks.results.run_record import RunHeader
 
-_LATEST = re.compile(r"latest(?:~(\d+))?")
-_SHOWN = 5
+LATEST = re.compile(r"latest(?:~(\d+))?")
+MAX_LISTED = 5
 
 
 def find_run(reference: str, runs: Sequence[RunHeader]) -> RunHeader:
-    """Return the run that a person means.
+    """Return the run that a person means, of those that there are, newest first.
 
-    Args:
-        reference: Crosscheck's id of a run or MLflow's, or the beginning of either; or "latest", "latest~1", ...:
-            the last run that was finished, the one before it, ...
-        runs: the runs there are, newest first.
+    The reference is Crosscheck's id of a run or MLflow's, or the beginning of either; or "latest", "latest~1", ...: the
+    last run that was finished, the one before it, ...
     """
     if not runs:
         raise DataError(
             f'There is no run "{reference}": no run has been recorded yet. Run "crosscheck evaluate".'
         )
-    latest = _LATEST.fullmatch(reference)
-    if latest:
+    if latest := LATEST.fullmatch(reference):
         return _latest(int(latest[1] or 0), reference, runs)
-    exact = [run for run in runs if reference in (run.run_id, run.mlflow_run_id)]
-    if exact:
+    if exact := [run for run in runs if reference in (run.run_id, run.mlflow_run_id)]:
         return exact[0]
     meant = [
         run
@@ -58,12 +54,8 @@ def previous_run(this: RunHeader, runs: Sequence[RunHeader]) -> str:
     ids = [run.run_id for run in runs]
     earlier = runs[ids.index(this.run_id) + 1 :] if this.run_id in ids else runs
     comparable = comparable_runs(this, earlier)
-    comparable.sort(
-        key=lambda run: (
-            run.run_id != this.tags.get("parent_run_id"),
-            run.combination != this.combination,
-        )
-    )
+    parent = this.tags.get("parent_run_id")
+    comparable.sort(key=lambda run: (run.run_id != parent, run.combination != this.combination))
     return comparable[0].run_id if comparable else ""
 
 
@@ -82,9 +74,7 @@ def comparable_runs(this: RunHeader, runs: Sequence[RunHeader]) -> list[RunHeade
 
 def run_line(run: RunHeader) -> str:
     """Describe a run in one line: its id, what it evaluated, how it ended and what it scored."""
-    score = ""
-    if run.accuracy:
-        score = f", EX {percent_and_counts(run.accuracy)}"
+    score = f", EX {percent_and_counts(run.accuracy)}" if run.accuracy else ""
     status = "" if run.status == "complete" else f", {run.status}"
     return f"{run.run_id}  {run.benchmark}: {run.backbone} | {run.pipeline}{score}{status}"
 
@@ -99,5 +89,5 @@ def _latest(back: int, reference: str, runs: Sequence[RunHeader]) -> RunHeader:
 
 
 def _listed(runs: Sequence[RunHeader]) -> str:
-    lines = "".join(f"\n  {run_line(run)}" for run in runs[:_SHOWN])
-    return lines + (f"\n  and {len(runs) - _SHOWN} more" if len(runs) > _SHOWN else "")
+    lines = "".join(f"\n  {run_line(run)}" for run in runs[:MAX_LISTED])
+    return lines + (f"\n  and {len(runs) - MAX_LISTED} more" if len(runs) > MAX_LISTED else "")

@@ -65,12 +65,7 @@ QUESTIONS_AT_A_TIME = 250
 
 
 class Warehouse:
-    """Reads and writes the results of runs. Every write is one transaction.
-
-    Args:
-        path: the DuckDB file; made by the first write.
-        wait_s: seconds to try while another process has it.
-    """
+    """Reads and writes the results of runs in a `WarehouseFile`. Every write is one transaction."""
 
     def __init__(self, path: Path, wait_s: float = 30.0) -> None:
         self._file = WarehouseFile(path, wait_s)
@@ -223,8 +218,8 @@ class Warehouse:
         )
         answers = {row.question.id: row.outcome.sql for row in rows}
         for run_id, *content in runs:
-            other = _record(*content)
-            if all(getattr(run, name) == getattr(other, name) for name in ASKED_ALIKE):
+            earlier = _record(*content)
+            if all(getattr(run, name) == getattr(earlier, name) for name in ASKED_ALIKE):
                 theirs = self._rows("SELECT question_id, sql FROM questions WHERE run_id = ?", run_id)
                 if dict(theirs) == answers:
                     return str(run_id)
@@ -245,8 +240,8 @@ class Warehouse:
 
     def with_inputs(self, digest: str) -> tuple[RunRecord, ...]:
         """Read the finished runs of these inputs (`RunRecord.inputs`), without their questions, newest first."""
-        found = f"status IN {FINISHED} AND rows_removed IS NULL AND json_extract_string(run, '$.inputs') = ?"
-        return self._without_questions(found, digest)
+        alike = f"status IN {FINISHED} AND rows_removed IS NULL AND json_extract_string(run, '$.inputs') = ?"
+        return self._without_questions(alike, digest)
 
     def last_sampled(self, like: RunRecord) -> RunRecord | None:
         """Read the finished run with the highest sampling (`attempt`) of the same benchmark, backbone and pipeline.
@@ -266,16 +261,15 @@ class Warehouse:
         if not path.exists():
             raise DataError(f'There is no run "{run_id}": {path} has not been written yet.')
         with self._file.reading() as connection:
-            found = connection.execute(
-                "SELECT run, record, rows_removed FROM runs WHERE run_id = ?", [run_id]
-            ).fetchone()
-            if found is None:
-                known = [row[0] for row in connection.execute("SELECT run_id FROM runs").fetchall()]
-                raise DataError(f'There is no run "{run_id}" in {path}. {did_you_mean(run_id, known)}')
+            query = "SELECT run, record, rows_removed FROM runs WHERE run_id = ?"
+            row = connection.execute(query, [run_id]).fetchone()
+            if row is None:
+                ids = [other for (other,) in connection.execute("SELECT run_id FROM runs").fetchall()]
+                raise DataError(f'There is no run "{run_id}" in {path}. {did_you_mean(run_id, ids)}')
             rows = read_questions(connection, run_id, question_id)
             if question_id is not None and not rows["questions"]:
                 rows = read_questions(connection, run_id)
-        run, record, removed = found
+        run, record, removed = row
         if removed:
             raise DataError(
                 f'The questions of run "{run_id}" were removed by "crosscheck clean --rows" on {removed:%Y-%m-%d}. Its '

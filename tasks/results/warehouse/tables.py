@@ -12,19 +12,19 @@ import re
 import threading
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import TypeAdapter
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
 from tasks.core.errors import CrosscheckError, DataError
 from tasks.core.files import atomic_create
 from tasks.core.outcome import Call, StageRecord, Usage
 from tasks.database.sqlite_files import locked_folder
+from tasks.results.run_record import adapter_of
 from tasks.scoring.report import QuestionScore, Verdict
 
 if TYPE_CHECKING:
@@ -51,12 +51,12 @@ def to_rows(
         key = {"run_id": run_id, "question_id": score.question.id}
         rows["questions"].append(_question_row(score) | key | {"position": positions.get(score.question.id)})
         rows["candidates"].extend(row | key for row in _candidate_rows(score))
-        for place, stage in enumerate(score.outcome.stages):
+        for stage_position, stage in enumerate(score.outcome.stages):
             value = json.dumps(stage.value)
-            rows["stages"].append(_row(stage) | key | {"position": place, "value": value})
+            rows["stages"].append(_row(stage) | key | {"position": stage_position, "value": value})
             rows["calls"].extend(
-                _call_row(stage, call) | key | {"stage_position": place, "position": number}
-                for number, call in enumerate(stage.calls)
+                _call_row(stage, call) | key | {"stage_position": stage_position, "position": position}
+                for position, call in enumerate(stage.calls)
             )
     return rows
 
@@ -89,12 +89,12 @@ def _question_row(score: QuestionScore) -> dict[str, Any]:
 
 def _candidate_rows(score: QuestionScore) -> Iterator[dict[str, Any]]:
     candidates = {candidate.stage: candidate for candidate in score.outcome.candidates}
-    for place, stage in enumerate(dict.fromkeys([*candidates, *score.stages])):
+    for position, stage in enumerate(dict.fromkeys([*candidates, *score.stages])):
         candidate, verdict = candidates.get(stage), score.stages.get(stage)
         yield {
             **(_row(candidate) if candidate else {}),
             **(_verdict_row(verdict) if verdict else {}),
-            "position": place,
+            "position": position,
             "stage": stage,
             "reached": candidate is not None,
         }
@@ -147,7 +147,7 @@ def _score(row: Row, candidates: list[Row], stages: list[Row], calls: list[Row])
         "stages": [_stage(stage, calls) for stage in stages],
         "failure": json.loads(row["failure"]) if row["failure"] else None,
     }
-    found = {
+    nested = {
         "question": {**row, **names},
         "outcome": {**row, **outcome},
         "final": _with_error(row),
@@ -159,7 +159,8 @@ def _score(row: Row, candidates: list[Row], stages: list[Row], calls: list[Row])
             if candidate["status"] is not None
         },
     }
-    return _scores().validate_python({**row, **found})
+    score: QuestionScore = adapter_of(QuestionScore).validate_python({**row, **nested})
+    return score
 
 
 def _stage(row: Row, calls: list[Row]) -> Row:
@@ -173,11 +174,6 @@ def _stage(row: Row, calls: list[Row]) -> Row:
 
 def _with_error(row: Row) -> Row:
     return {**row, "error": row["error"] or ""}
-
-
-@cache
-def _scores() -> TypeAdapter[QuestionScore]:
-    return TypeAdapter(QuestionScore)
 
 
 LAYOUT = 7
@@ -274,11 +270,9 @@ class WarehouseFile:
     path: Path  # the file; made by the first write
     wait_s: float = 30.0  # seconds to try while another process has it
 
-    @contextmanager
-    def reading(self) -> "Iterator[DuckDBPyConnection]":
+    def reading(self) -> "AbstractContextManager[DuckDBPyConnection]":
         """Open an existing file for reading."""
-        with self._open(read_only=True) as connection:
-            yield connection
+        return self._open(read_only=True)
 
     @contextmanager
     def writing(self) -> "Iterator[DuckDBPyConnection]":
@@ -288,11 +282,9 @@ class WarehouseFile:
             yield connection
             connection.commit()
 
-    @contextmanager
-    def exclusive(self) -> "Iterator[DuckDBPyConnection]":
+    def exclusive(self) -> "AbstractContextManager[DuckDBPyConnection]":
         """Open the file so that no other process can, without a transaction."""
-        with self._open(read_only=False) as connection:
-            yield connection
+        return self._open(read_only=False)
 
     @contextmanager
     def _open(self, *, read_only: bool) -> "Iterator[DuckDBPyConnection]":

@@ -156,16 +156,15 @@ _SCORE = (
     '"MAP(VARCHAR, STRUCT(ex DOUBLE, correct BIGINT, total BIGINT, low DOUBLE, high DOUBLE, rule VARCHAR))"'
 )
 _KEY = '"MAP(VARCHAR, STRUCT(change VARCHAR, golds VARCHAR[], reason VARCHAR, source VARCHAR))"'
-_MONEY = (
-    "cost_usd", "from_scratch_usd", "list_usd", "prompt_cache_usd", "tier_usd", "reply_cache_usd"
-)  # fmt: skip
+MONEY = ("cost_usd", "from_scratch_usd", "list_usd", "prompt_cache_usd", "tier_usd", "reply_cache_usd")
+"""Fields of `Cost` that are amounts."""
 _RIGHT = {"correct": "t.correct[r.rule]", "correct_by_rule": "t.correct"}
 _VIEWS: Mapping[str, View] = {
     "runs": View(
         "one evaluation",
         {
             **{name: _record(f"cost.{name}", "BIGINT") for name in ("calls", "cached_calls", "flex_calls")},
-            **{name: _record(f"cost.{name}", "DOUBLE") for name in _MONEY},
+            **{name: _record(f"cost.{name}", "DOUBLE") for name in MONEY},
             "candidates": _record("metrics.candidates.n", "BIGINT"),
             "candidate_curve": _record("metrics.candidates.curve"),
             "scores": f"from_json(json_extract(t.record, '$.scores'), '{_SCORE}')",
@@ -214,9 +213,9 @@ def views() -> Mapping[str, View]:
 
 
 def _columns(name: str, view: View) -> dict[str, str]:
-    known = view.columns
     others = (column for column in columns_of(name) if column not in view.hidden)
-    return {column: known.get(column, f"t.{column}") for column in dict.fromkeys((*MEANINGS[name], *others))}
+    columns = dict.fromkeys((*MEANINGS[name], *others))
+    return {column: view.columns.get(column, f"t.{column}") for column in columns}
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,11 +292,10 @@ def export(warehouse: Path, folder: Path, *, overwrite: bool = False) -> dict[st
                 draft = file.with_suffix(".part")
                 quoted = str(draft).replace("'", "''")
                 order = ", ".join(views()[name].order)
-                made = connection.execute(
-                    f"COPY (SELECT * FROM {name} ORDER BY {order}) TO '{quoted}' (FORMAT parquet)"
-                ).fetchall()
+                copy = f"COPY (SELECT * FROM {name} ORDER BY {order}) TO '{quoted}' (FORMAT parquet)"
+                ((count,),) = connection.execute(copy).fetchall()
                 draft.replace(file)
-                rows[name] = int(made[0][0])
+                rows[name] = int(count)
         except (OSError, duckdb.IOException) as error:
             raise ConfigurationError(f"The folder {folder} cannot be written: {error}") from None
     return rows

@@ -18,9 +18,9 @@ from tasks.results.night import (
     Earlier,
     Night,
     all_nights,
+    file_of,
     find_night,
     judge,
-    place,
     read,
     write,
 )
@@ -28,11 +28,11 @@ from tasks.results.night_baseline import (
     Baselines,
     Pin,
     compared,
-    found_worse,
     named_run,
     paid_before,
     pin_history,
     pins_file,
+    worse_runs,
     write_pin,
 )
 from tasks.results.night_entry import Trend
@@ -72,8 +72,8 @@ def test_a_night_on_other_databases_is_compared_with_nothing_and_says_so(warehou
 
 def test_a_regression_below_the_threshold_or_the_level_is_green(warehouse: Warehouse) -> None:
     runs = two_runs(1, 20, 100)
-    assert not a_night(warehouse, runs, Gate(threshold=20)).red
-    assert not a_night(warehouse, runs, Gate(level=1e-9)).red
+    assert a_night(warehouse, runs, Gate(threshold=20)).colour != "Red"
+    assert a_night(warehouse, runs, Gate(level=1e-9)).colour != "Red"
 
 
 def test_many_comparisons_are_many_chances_to_be_unlucky(warehouse: Warehouse) -> None:
@@ -88,7 +88,7 @@ def test_a_loss_that_is_not_proven_is_amber_and_no_failure(warehouse: Warehouse)
     night = a_night(warehouse, two_runs(2, 10, 100))
     (judged,) = night.entries
     assert judged.adjusted_p is not None and 0.01 < judged.adjusted_p < 0.05
-    assert (night.colour, judged.verdict, night.red) == ("Amber", "possibly worse", ())
+    assert (night.colour, judged.verdict) == ("Amber", "possibly worse")
     assert "1 of 1 evaluation is worse than its baseline, which is not proven" in night.verdict
     assert json_of(night)["colour"] == "Amber"
     for gate in (Gate(doubt_level=0.03), Gate(threshold=8.1)):
@@ -137,7 +137,7 @@ def test_a_run_that_was_worse_is_no_baseline_until_somebody_moves_it_there(wareh
     good, bad = two_runs(1, 20, 100)
     red = a_night(warehouse, [good, bad])
     first, second = (run.run_id for run in reversed(warehouse.runs()))
-    worse = found_worse([red], warehouse.runs())
+    worse = worse_runs([red], warehouse.runs())
     assert worse == {second}
     kept = keep(warehouse, [good, bad, bad])[-1]
     entry = compared(entry_of(*kept), Baselines(worse=worse), warehouse, Gate())
@@ -155,7 +155,7 @@ def test_a_run_merged_from_one_that_was_worse_is_no_baseline_either(warehouse: W
     parent = red.entries[0].run_id
     merged = bad.model_copy(update={"tags": {"parent_run_id": str(parent)}})
     keep(warehouse, [good, bad, merged])
-    assert found_worse([red], warehouse.runs()) == {parent, warehouse.runs()[0].run_id}
+    assert worse_runs([red], warehouse.runs()) == {parent, warehouse.runs()[0].run_id}
 
 
 @pytest.mark.slow
@@ -185,7 +185,7 @@ def test_no_attempt_of_a_night_that_was_worse_is_a_baseline(warehouse: Warehouse
     again = a_night(warehouse, runs, name="second")
     assert again.entries[0].verdict == "regression"
     kept = keep(warehouse, [*runs, of("third", bad)])[-1]
-    worse = found_worse([again], warehouse.runs())
+    worse = worse_runs([again], warehouse.runs())
     entry = compared(entry_of(*kept), Baselines(worse=worse), warehouse, Gate())
     assert (entry.baseline, judge(Gate(), [entry])[0].verdict) == ("20261120-013000-000000", "regression")
 
@@ -198,7 +198,7 @@ def test_a_run_that_lacks_too_many_answers_was_worse_where_its_answers_are(
         bad = unanswered(bad, number, "The endpoint did not answer.")
     night = a_night(warehouse, [good, bad])
     assert night.entries[0].verdict == "too many unanswered"
-    assert found_worse([night], warehouse.runs()) == {warehouse.runs()[0].run_id}
+    assert worse_runs([night], warehouse.runs()) == {warehouse.runs()[0].run_id}
     lost = unanswered(unanswered(good, 1, "No answer."), 3, "No answer.")
     night = a_night(warehouse, [good, lost])
     assert night.entries[0].verdict == "too many unanswered" and not night.worse
@@ -393,7 +393,7 @@ def test_the_leaderboard_on_a_full_disk_leaves_no_half_page(disk: Disk) -> None:
 
 
 def test_the_name_of_a_night_cannot_leave_its_folder(tmp_path: Path) -> None:
-    assert place(Home(tmp_path), "../../etc/x y").parent == tmp_path / "nights"
+    assert file_of(Home(tmp_path), "../../etc/x y").parent == tmp_path / "nights"
 
 
 def test_the_artifact_has_the_verdict_the_numbers_and_the_commands(warehouse: Warehouse) -> None:

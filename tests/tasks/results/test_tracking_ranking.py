@@ -15,6 +15,7 @@ from tasks.results.run_record import RunRecord, json_of
 from tasks.results.warehouse.run_names import find_run
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.significance import PairedTest
+from tasks.settings.evaluation import Gate
 from tests.tasks.results.comparison_samples import FINAL, two_runs, with_benchmark, with_status
 from tests.tasks.results.night_samples import unanswered
 from tests.tasks.results.samples import make_run, report_of
@@ -119,7 +120,7 @@ def keep(warehouse: Warehouse, runs: Sequence[RunRecord]) -> list[str]:
 
 def baseline_of(warehouse: Warehouse, run_id: str) -> str | None:
     runs = warehouse.runs()
-    found = find_baseline(find_run(run_id, runs), runs, warehouse)
+    found = find_baseline(find_run(run_id, runs), runs, warehouse, frozenset(), Gate())
     return found and found.run_id
 
 
