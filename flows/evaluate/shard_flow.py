@@ -41,9 +41,8 @@ async def _attend(settings: EvaluationSettings, shard: Shard) -> State[Any]:
         answers = await _answer(_here(settings, home), shard, control)
     if not answers.outcomes:
         return Completed(message="Every question is answered.")
-    return Completed(
-        name=UNANSWERED, message=f"{counted(len(answers.outcomes), 'question')} without an answer."
-    )
+    left = counted(len(answers.outcomes), "question")
+    return Completed(name=UNANSWERED, message=f"{left} without an answer.")
 
 
 def _here(settings: EvaluationSettings, home: Home) -> EvaluationSettings:
@@ -51,14 +50,8 @@ def _here(settings: EvaluationSettings, home: Home) -> EvaluationSettings:
     backbone = settings.backbone
     share = max(1, backbone.concurrency // settings.shards)
     data = str(find_data()) if os.environ.get("CROSSCHECK_DATA") else settings.data
-    return settings.model_copy(
-        update={
-            "backbone": backbone.model_copy(update={"concurrency": share}),
-            "home": str(home.path),
-            "data": data,
-            "shards": 1,
-        }
-    )
+    own = backbone.model_copy(update={"concurrency": share})
+    return settings.model_copy(update={"backbone": own, "home": str(home.path), "data": data, "shards": 1})
 
 
 async def _answer(settings: EvaluationSettings, shard: Shard, control: Control) -> Answers:

@@ -228,11 +228,8 @@ def _baselines(
         if name in names and name not in matrix.baselines
     }
     references = {name: str(pin.run_id) for name, pin in pins.items()} | matrix.baselines
-    return Baselines(
-        {name: named_run(reference, warehouse) for name, reference in references.items()},
-        pins,
-        worse_runs(before, warehouse.runs()),
-    )
+    named = {name: named_run(reference, warehouse) for name, reference in references.items()}
+    return Baselines(named, pins, worse_runs(before, warehouse.runs()))
 
 
 async def _evaluate(

@@ -103,19 +103,13 @@ class Decomposition:
         samples = [
             Sample(index, self.settings.warm if index else None) for index in range(self.settings.consistency)
         ]
-        gathered = await asyncio.gather(
-            *(
-                initial_sql(self.question, view, demonstrations, sample, self.context.backbone)
-                for sample in samples
-            ),
-            return_exceptions=True,
-        )
-        answers = results(gathered)
+        backbone = self.context.backbone
+        writing = (initial_sql(self.question, view, demonstrations, sample, backbone) for sample in samples)
+        answers = results(await asyncio.gather(*writing, return_exceptions=True))
         if len(answers) == 1:
             return answers[0].sql
-        return await consistent_sql(
-            tuple(answer.sql for answer in answers if answer.sql), self.context.runner
-        )
+        sqls = tuple(answer.sql for answer in answers if answer.sql)
+        return await consistent_sql(sqls, self.context.runner)
 
     async def correct(self, sql: str | None) -> str | None:
         """Section 3.4: feed an execution error back first, then missing entities, then another skeleton."""

@@ -206,7 +206,6 @@ def repeat_warnings(a: Sequence[RunRecord], b: Sequence[RunRecord], left_out: in
 
 def _differing_settings(runs: Sequence[RunRecord]) -> tuple[str, ...]:
     """Return the settings in which runs of one side differ, other than the epoch."""
-    settings = [flatten(dict(run.settings)) for run in runs]
-    names = dict.fromkeys(name for run_settings in settings for name in run_settings)
-    differing = (name for name in names if len({run_settings.get(name) for run_settings in settings}) > 1)
-    return tuple(name for name in differing if name != "backbone.epoch")
+    of_runs = [flatten(dict(run.settings)) for run in runs]
+    names = dict.fromkeys(name for settings in of_runs for name in settings if name != "backbone.epoch")
+    return tuple(name for name in names if len({settings.get(name) for settings in of_runs}) > 1)

@@ -29,7 +29,7 @@ from tasks.results.predictions import answer_in_words
 from tasks.results.run_record import GENERATED_DESCRIPTIONS, RunRecord
 from tasks.results.warehouse.run_names import previous_run
 from tasks.results.warehouse.runs import Warehouse
-from tasks.scoring.build_report import DIFFICULTIES
+from tasks.scoring.build_report import grades_in_order
 from tasks.scoring.candidates import is_candidate
 from tasks.scoring.cost import reported_cost, total, total_cost
 from tasks.scoring.repeated import compare_repeated, noninferiority_of_repeated
@@ -250,9 +250,7 @@ def by_difficulty(pairs: Sequence[Pair]) -> tuple[Contrast, ...]:
     groups = _grouped(pairs, lambda pair: pair.a.question.difficulty or UNGRADED)
     if set(groups) == {UNGRADED}:
         return ()
-    others = sorted(groups.keys() - {*DIFFICULTIES, UNGRADED})
-    grades = [grade for grade in (*DIFFICULTIES, *others, UNGRADED) if grade in groups]
-    return _adjusted([_contrast(grade, groups[grade]) for grade in grades])
+    return _adjusted([_contrast(grade, groups[grade]) for grade in grades_in_order(groups)])
 
 
 def by_stage(pairs: Sequence[Pair], rule: str) -> tuple[Contrast, ...]:

@@ -1,7 +1,7 @@
 """From the scores of single questions to the report of an evaluation, and to groups by difficulty."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -118,6 +118,14 @@ def by_grade(scored: Sequence[QuestionScore]) -> dict[str, list[QuestionScore]]:
         groups[score.question.difficulty or UNGRADED].append(score)
     if set(groups) == {UNGRADED}:
         return {}
-    others = (grade for grade in groups if grade != UNGRADED)
-    order = dict.fromkeys((*DIFFICULTIES, *others, UNGRADED))
-    return {grade: groups[grade] for grade in order if grade in groups}
+    return {grade: groups[grade] for grade in grades_in_order(groups)}
+
+
+def grades_in_order(grades: Collection[str]) -> list[str]:
+    """Return grades of difficulty, easiest first: those of BIRD and Spider, a benchmark's own by name, no grade.
+
+    >>> grades_in_order({UNGRADED, "level 2", "simple", "challenging", "level 1"})
+    ['simple', 'challenging', 'level 1', 'level 2', 'ungraded']
+    """
+    own = sorted(set(grades) - {*DIFFICULTIES, UNGRADED})
+    return [grade for grade in (*DIFFICULTIES, *own, UNGRADED) if grade in grades]

@@ -90,11 +90,8 @@ class Rerun(options.Labels, options.Details, options.Files):
             name = plan.parent.run_id
             counts = dict.fromkeys(("selected", "restored", "asked", "changed"), 0)
             facts = {"parent": name, "selection": plan.selection, **counts}
-            self.emit(
-                plan.parent.model_copy(update={"rerun": facts}),
-                f"Run {name} has no question to repeat ({plan.selection}).",
-                text_too=True,
-            )
+            text = f"Run {name} has no question to repeat ({plan.selection})."
+            self.emit(plan.parent.model_copy(update={"rerun": facts}), text, text_too=True)
             return 0
         self.emit(
             evaluated,

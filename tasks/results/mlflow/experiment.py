@@ -79,14 +79,8 @@ def view(
 
 
 def _section(name: str, *, display: bool) -> dict[str, Any]:
-    return {
-        "uuid": f"crosscheck-{name}",
-        "name": name,
-        "display": display,
-        "isReordered": True,
-        "deleted": False,
-        "isGenerated": False,
-    }
+    flags = {"display": display, "isReordered": True, "deleted": False, "isGenerated": False}
+    return {"uuid": f"crosscheck-{name}", "name": name, **flags}
 
 
 def _card(kind: str, **content: Any) -> dict[str, Any]:
