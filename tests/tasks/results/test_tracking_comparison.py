@@ -12,7 +12,7 @@ from tasks.core.outcome import Failure
 from tasks.results.compare import compare
 from tasks.results.predictions import answer_in_words
 from tasks.results.run_record import json_of
-from tasks.scoring.report import Verdict
+from tasks.scoring.report import QuestionScore, Verdict
 from tasks.scoring.score import Accuracy
 from tests.tasks.results.comparison_samples import (
     score,
@@ -66,18 +66,18 @@ def test_parts_are_tested_by_themselves_and_adjusted_for_their_number() -> None:
     assert [part.name for part in found.by_database] == ["db0", "db1", "db2", "db3"]
 
 
-def test_questions_without_a_grade_are_compared_by_no_grade() -> None:
-    ungraded = [
-        run.model_copy(
-            update={
-                "rows": tuple(
-                    replace(row, question=replace(row.question, difficulty=None)) for row in run.rows
-                )
-            }
-        )
-        for run in two_runs(2, 0, 6)
-    ]
-    assert compare(*ungraded).by_difficulty == ()
+@pytest.mark.parametrize("grades", [(None, None, None), ("level 2", None, "level 1")])
+def test_grades_of_a_benchmarks_own_are_compared_by_name_and_no_grade_last(
+    grades: tuple[str | None, ...],
+) -> None:
+    own = dict(zip(("simple", "moderate", "challenging"), grades, strict=True))
+
+    def regraded(row: QuestionScore) -> QuestionScore:
+        return replace(row, question=replace(row.question, difficulty=own[str(row.question.difficulty)]))
+
+    runs = [run.model_copy(update={"rows": tuple(map(regraded, run.rows))}) for run in two_runs(2, 0, 6)]
+    named = [part.name for part in compare(*runs).by_difficulty]
+    assert named == (["level 1", "level 2", "ungraded"] if any(grades) else [])
 
 
 def test_runs_on_other_questions_are_compared_on_what_they_share() -> None:

@@ -105,6 +105,8 @@ def test_difficulties_come_easiest_first() -> None:
             score("1", "", difficulty="simple"),
             score("2", ALL, difficulty="simple"),
             score("3", ALL, difficulty=None),
+            score("4", ALL, difficulty="level 2"),
+            score("5", "", difficulty="level 1"),
         ],
         rule="bird",
         schemas={},
@@ -112,6 +114,8 @@ def test_difficulties_come_easiest_first() -> None:
     assert list(report.by_difficulty.items()) == [
         ("simple", Accuracy(1, 2)),
         ("challenging", Accuracy(1, 1)),
+        ("level 1", Accuracy(0, 1)),
+        ("level 2", Accuracy(1, 1)),
         ("ungraded", Accuracy(1, 1)),
     ]
     assert build_report([score("0", ALL)], rule="bird", schemas={}).by_difficulty == {}
