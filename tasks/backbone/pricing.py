@@ -63,17 +63,17 @@ def prices_for(settings: BackboneSettings) -> Prices | None:
     return None if why_unpriced(settings) else settings.prices
 
 
-def why_unpriced(settings: BackboneSettings, day: datetime.date | None = None) -> str:
-    """Return why the cost of the model's calls on a day is unknown; "" if the settings have its prices."""
+def why_unpriced(settings: BackboneSettings) -> str:
+    """Return why the cost of the model's calls of today is unknown; "" if the settings have its prices."""
     prices = settings.prices
-    day = day or datetime.datetime.now(datetime.UTC).date()
+    today = datetime.datetime.now(datetime.UTC).date()
     if prices is None:
         return "it has no prices"
     if prices.model is not None and prices.model != settings.model:
         return f"its prices are those of {prices.model}, not of {settings.model}"
-    if prices.valid_from and day < prices.valid_from:
+    if prices.valid_from and today < prices.valid_from:
         return f"its prices hold from {prices.valid_from}"
-    if prices.valid_until and day > prices.valid_until:
+    if prices.valid_until and today > prices.valid_until:
         return f"its prices held until {prices.valid_until}"
     if prices.rates(settings.tier) is None:
         return f"it has no prices of the tier {settings.tier}"

@@ -109,9 +109,9 @@ class AnswerKey:
         )
 
 
-def same_sql(one: Sequence[str], other: Sequence[str], dialect: str) -> bool:
+def same_sql(first: Sequence[str], second: Sequence[str], dialect: str) -> bool:
     """Return whether two lists of SQL are the same queries, in the same order."""
-    return [query_key(sql, dialect) for sql in one] == [query_key(sql, dialect) for sql in other]
+    return [query_key(sql, dialect) for sql in first] == [query_key(sql, dialect) for sql in second]
 
 
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson")

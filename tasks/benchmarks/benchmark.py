@@ -15,7 +15,7 @@ from tasks.benchmarks.answer_keys import AnswerKey, read_keys
 from tasks.benchmarks.descriptions import Key, read_published
 from tasks.benchmarks.expected_files import demand_files, notes_on_descriptions, notes_on_revision, where_from
 from tasks.benchmarks.layouts import GoldResults, Layout, SearchPaths, layout_of
-from tasks.benchmarks.rows import parquet_lookup
+from tasks.benchmarks.rows import parquet_schemas
 from tasks.benchmarks.schemas import names_in_schema, schema_from_ddl
 from tasks.core.errors import ConfigurationError, DataError
 from tasks.core.records import Demonstration, Question
@@ -110,7 +110,7 @@ class Benchmark:
     @cached_property
     def _training_ddl(self) -> Mapping[str, str]:
         files = [path for path in self.train_files if path.suffix.lower() == ".parquet" and path.is_file()]
-        return {name: ddl for path in files for name, ddl in parquet_lookup(path, "db_id", "schema").items()}
+        return {name: ddl for path in files for name, ddl in parquet_schemas(path).items()}
 
     @cached_property
     def published_descriptions(self) -> Mapping[str, Mapping[Key, ColumnDescription]]:

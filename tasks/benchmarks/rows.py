@@ -174,11 +174,11 @@ def parquet_columns(path: Path) -> tuple[str, ...]:
     return _query(path, "SELECT * FROM read_parquet(?) LIMIT 0")[0]
 
 
-def parquet_lookup(path: Path, key: str, value: str) -> dict[str, str]:
-    """Return one `value` for each distinct `key` of a Parquet file, both columns of texts; {} where it lacks one."""
-    if not {key, value} <= set(parquet_columns(path)):
+def parquet_schemas(path: Path) -> dict[str, str]:
+    """Return the text under `schema` for each `db_id` of a Parquet file; {} where it lacks one of these columns."""
+    if not {"db_id", "schema"} <= set(parquet_columns(path)):
         return {}
-    rows = _query(path, f'SELECT "{key}", min("{value}") FROM read_parquet(?) GROUP BY 1 ORDER BY 1')[1]
+    rows = _query(path, 'SELECT db_id, min("schema") FROM read_parquet(?) GROUP BY 1 ORDER BY 1')[1]
     return {str(row[0]): str(row[1]) for row in rows if None not in row}
 
 

@@ -179,8 +179,8 @@ def extension_place(error: BaseException) -> str:
         module = str(frame.f_globals.get("__name__", ""))
         if module.partition(".")[0] in (USER_FILES, *_PACKAGES):
             file = Path(frame.f_code.co_filename)
-            shown = file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
-            place = f"{shown}:{line}, in {frame.f_code.co_name}"
+            path = file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
+            place = f"{path}:{line}, in {frame.f_code.co_name}"
     return place
 
 

@@ -14,6 +14,7 @@ Every name is spelled as in the database. Views are marked as such. Values and d
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar
 
 from tasks.core.records import ColumnValues, Link
@@ -89,10 +90,7 @@ class SchemaView:
                 sampled,
             )
         if style == "values":
-
-            def in_quotes(name: str) -> str:
-                return quoted(name, schema.dialect)
-
+            in_quotes = partial(quoted, dialect=schema.dialect)
             return PromptParts(
                 _lines(_values_line(table, rows, schema.dialect, longest) for table in schema.tables),
                 foreign_keys=_lines(_equations(key, in_quotes, " = ") for key in keys),
@@ -258,9 +256,7 @@ class _OmniSqlDdl(_Ddl):
 
 
 def _m_schema(schema: Schema, keys: Sequence[ForeignKey], *, descriptions: bool) -> Iterator[str]:
-    def name(text: str) -> str:
-        return quoted_if_needed(text, schema.dialect)
-
+    name = partial(quoted_if_needed, dialect=schema.dialect)
     yield f"【DB_ID】 {schema.database_id}"
     yield "【Schema】"
     for table in schema.tables:

@@ -59,13 +59,13 @@ def family_in_words(tests: int) -> str:
     )
 
 
-def letters_overlap(one: str, other: str) -> bool:
+def letters_overlap(first: str, second: str) -> bool:
     """Return whether two systems share a letter.
 
     >>> letters_overlap("bc", "ab"), letters_overlap("a", "a1")
     (True, False)
     """
-    return not set(_LETTER.findall(one)).isdisjoint(_LETTER.findall(other))
+    return not set(_LETTER.findall(first)).isdisjoint(_LETTER.findall(second))
 
 
 def compact_letters(names: Sequence[str], different: Collection[frozenset[str]]) -> dict[str, str]:

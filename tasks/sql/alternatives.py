@@ -162,14 +162,14 @@ def _without_alias(key: exp.Expr, select: exp.Select) -> exp.Expr:
     return key
 
 
-def cast(tree: exp.Expr, wanted: Sequence[bool], *, inside: bool) -> None:
-    """Cast the results of MIN and MAX of the wanted sort keys to numbers; `inside`: also the keys themselves."""
+def cast(tree: exp.Expr, text_numbers: Sequence[bool], *, inside: bool) -> None:
+    """Cast MIN and MAX of sort keys with numbers in texts to numbers; `inside`: also the keys themselves."""
 
     def number(node: exp.Expr) -> exp.Expr:
         return exp.Cast(this=node.copy(), to=exp.DataType.build("DOUBLE"))
 
-    for key, is_wanted in zip(sort_keys(tree), wanted, strict=True):
-        if not is_wanted:
+    for key, is_text_number in zip(sort_keys(tree), text_numbers, strict=True):
+        if not is_text_number:
             continue
         select, parent = key.find_ancestor(exp.Select), key.parent
         assert select is not None

@@ -141,7 +141,7 @@ def _parse_here(sql: str, dialect: str) -> Parsed:
         return Parsed(None, "no statement")
     if isinstance(statements[0], exp.Command):
         return Parsed(None, f"not a query: {statements[0].name.upper()}")
-    if _deeper_than(statements[0], MAX_TREE_LEVELS):
+    if _is_too_deep(statements[0]):
         return Parsed(None, f"an expression of more than {MAX_TREE_LEVELS} levels")
     return Parsed(statements[0])
 
@@ -209,9 +209,9 @@ def _is_unconditional(read: "Sequence[Token]", join: int) -> bool:
     return before >= 0 and read[before].token_type.name in _UNCONDITIONAL
 
 
-def _deeper_than(tree: "exp.Expression", levels: int) -> bool:
+def _is_too_deep(tree: "exp.Expression") -> bool:
     level: list[exp.Expr] = [tree]
-    for _ in range(levels):
+    for _ in range(MAX_TREE_LEVELS):
         level = [child for node in level for child in node.iter_expressions()]
         if not level:
             return False

@@ -382,18 +382,18 @@ def _compared(query: SpiderQuery, schema: Schema) -> SpiderQuery:
     return merged
 
 
-def _same(one: SpiderQuery, other: SpiderQuery) -> bool:
+def _same(predicted: SpiderQuery, gold: SpiderQuery) -> bool:
     return (
-        Counter(one.select) == Counter(other.select)
-        and Counter(one.tables) == Counter(other.tables)
-        and Counter(one.where[::2]) == Counter(other.where[::2])
-        and set(one.where[1::2]) == set(other.where[1::2])
-        and _groups(one) == _groups(other)
-        and one.order == other.order
-        and _keywords(one) == _keywords(other)
+        Counter(predicted.select) == Counter(gold.select)
+        and Counter(predicted.tables) == Counter(gold.tables)
+        and Counter(predicted.where[::2]) == Counter(gold.where[::2])
+        and set(predicted.where[1::2]) == set(gold.where[1::2])
+        and _groups(predicted) == _groups(gold)
+        and predicted.order == gold.order
+        and _keywords(predicted) == _keywords(gold)
         and (
-            one.operation is None
-            or (other.operation is not None and _same(one.operation.query, other.operation.query))
+            predicted.operation is None
+            or (gold.operation is not None and _same(predicted.operation.query, gold.operation.query))
         )
     )
 

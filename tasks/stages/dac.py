@@ -132,8 +132,8 @@ async def dac_correction(
 
 def _longer(sql: str, before: str | None, dialect: str) -> bool:
     """Whether a SQL's skeleton is longer than another's; False where one of them has none."""
-    own, other = (skeleton(text, dialect) if text else None for text in (sql, before))
-    return own is not None and other is not None and skeleton_length(own) > skeleton_length(other)
+    own, earlier = (skeleton(text, dialect) if text else None for text in (sql, before))
+    return own is not None and earlier is not None and skeleton_length(own) > skeleton_length(earlier)
 
 
 def annotations(tokens: Sequence[AlignedToken], dialect: str) -> Iterator[str]:
@@ -236,9 +236,9 @@ async def consistent_sql(candidates: tuple[str, ...], runner: DatabaseRunner) ->
 
 async def _agreeing(sql: str, votes: dict[str, int], runner: DatabaseRunner) -> str | None:
     """Return the earlier SQL with the same rows, else the SQL itself; None where it fails to execute."""
-    for other in votes:
-        if await runner.agree(other, sql):
-            return other
+    for earlier in votes:
+        if await runner.agree(earlier, sql):
+            return earlier
     return sql if (await runner.run(sql, 0)).ok else None
 
 

@@ -113,8 +113,8 @@ def _objects(path: Path) -> Iterator[_Object]:
         if begins.endswith((b"{", b"[", b",", b":")) or (begins[:1] == b"[" and begins[-1:] != b"]"):
             yield from _parsed(path, number, b"".join((first, *file)))
             return
-        for place, line in chain([(number, first)], lines):
-            yield from _parsed(path, place, line)
+        for line_number, line in chain([(number, first)], lines):
+            yield from _parsed(path, line_number, line)
 
 
 def _parsed(path: Path, number: int, content: bytes) -> Iterator[_Object]:
@@ -122,12 +122,12 @@ def _parsed(path: Path, number: int, content: bytes) -> Iterator[_Object]:
     try:
         value = parse_json(content.decode())
     except UnicodeDecodeError as error:
-        place = number + content[: error.start].count(b"\n")
-        raise DataError(f"{path}, line {place}: not UTF-8. Save the file as UTF-8.") from None
+        line = number + content[: error.start].count(b"\n")
+        raise DataError(f"{path}, line {line}: not UTF-8. Save the file as UTF-8.") from None
     except json.JSONDecodeError as error:
-        place = number + error.lineno - 1
+        line = number + error.lineno - 1
         raise DataError(
-            f"{path}, line {place}: not JSON ({error.msg} in column {error.colno}). {_VALID}"
+            f"{path}, line {line}: not JSON ({error.msg} in column {error.colno}). {_VALID}"
         ) from None
     listed = isinstance(value, list)
     for position, item in enumerate(value if listed else [value]):

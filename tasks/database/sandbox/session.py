@@ -309,7 +309,6 @@ class Session:
             columns=cursor.columns,
             rows=rows,
             row_count=count,
-            error="",
             seconds=seconds,
             executing=executing,
             steps=steps,

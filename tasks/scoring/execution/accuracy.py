@@ -144,9 +144,9 @@ async def _grouped(sqls: Sequence[str], rule: str, runner: DatabaseRunner) -> li
     return grouped
 
 
-async def _equal(one: str, other: str, rule: str, runner: DatabaseRunner) -> bool:
+async def _equal(first: str, second: str, rule: str, runner: DatabaseRunner) -> bool:
     try:
-        return (await _group([one, other], rule, runner))[1].leader == 0
+        return (await _group([first, second], rule, runner))[1].leader == 0
     except WorkerLost:
         return False
 

@@ -16,11 +16,8 @@ from tasks.sql.rewriting import Ordering
 if TYPE_CHECKING:
     from tasks.database.sandbox.session import Result, Session
 
-
 MAX_COMPARED_ROWS = 100_000
 """Rows of a wrong result up to which it is found out how it differs from the gold's."""
-
-
 COMPARING_S = 15.0
 """Seconds beyond those of its queries that a worker may take to compare; a million rows take a few."""
 
@@ -185,14 +182,14 @@ def group_results(
     return grouped
 
 
-def _same(name: str, one: _Results, other: _Results) -> bool:
+def _same(name: str, first: _Results, second: _Results) -> bool:
     """Return whether either is right with the other in the gold's place; DISTINCT stays where one fails without it."""
     matches = RULES[name].matches
-    if one.plain and other.plain:
-        rows, others = one.plain.rows, other.plain.rows
+    if first.plain and second.plain:
+        rows, others = first.plain.rows, second.plain.rows
     else:
-        rows, others = one.result.rows, other.result.rows
-    return matches(rows, others, one.order) and matches(others, rows, other.order)
+        rows, others = first.result.rows, second.result.rows
+    return matches(rows, others, first.order) and matches(others, rows, second.order)
 
 
 VOTING = 3

@@ -132,13 +132,13 @@ def vectors_match(gold: Sequence[Any], predicted: Sequence[Any], *, ignore_order
         return False
     gold, predicted = [[0 if v is None or v != v else v for v in column] for column in (gold, predicted)]
     if not ignore_order:
-        return all(_same(one, other) for one, other in zip(gold, predicted, strict=True))
+        return all(_same(expected, actual) for expected, actual in zip(gold, predicted, strict=True))
     numbers, others = _split(gold)
     predicted_numbers, predicted_others = _split(predicted)
     if len(numbers) != len(predicted_numbers) or Counter(others) != Counter(predicted_others):
         return False
     pairs = zip(sorted(numbers), sorted(predicted_numbers), strict=True)
-    return all(_same(one, other) for one, other in pairs)
+    return all(_same(expected, actual) for expected, actual in pairs)
 
 
 def _contains(result: AcceptedResult, predicted: Sequence[Row], ignore_order: bool) -> bool:
@@ -150,10 +150,10 @@ def _contains(result: AcceptedResult, predicted: Sequence[Row], ignore_order: bo
     return all(any(vectors_match(g, p, ignore_order=ignore_order) for p in columns) for g in needed)
 
 
-def _same(one: Any, other: Any) -> bool:
-    if _is_number(one) and _is_number(other):
-        return one == other or math.isclose(one, other, rel_tol=1e-9, abs_tol=TOLERANCE)
-    return comparable(one) == comparable(other)
+def _same(gold: Any, predicted: Any) -> bool:
+    if _is_number(gold) and _is_number(predicted):
+        return gold == predicted or math.isclose(gold, predicted, rel_tol=1e-9, abs_tol=TOLERANCE)
+    return comparable(gold) == comparable(predicted)
 
 
 def _split(values: Sequence[Any]) -> tuple[list[Any], list[Hashable]]:
@@ -205,8 +205,8 @@ def strict(gold: Sequence[Row], predicted: Sequence[Row], *, ordered: bool) -> b
     """
     if len(gold) != len(predicted):
         return False
-    one, other = comparable_rows(gold), comparable_rows(predicted)
-    return one == other if ordered else Counter(one) == Counter(other)
+    expected, actual = comparable_rows(gold), comparable_rows(predicted)
+    return expected == actual if ordered else Counter(expected) == Counter(actual)
 
 
 def spider(gold: Sequence[Row], predicted: Sequence[Row], *, ordered: bool) -> bool:
@@ -225,11 +225,11 @@ def spider(gold: Sequence[Row], predicted: Sequence[Row], *, ordered: bool) -> b
         return True
     if len(gold[0]) != len(predicted[0]):
         return False
-    one, other = comparable_rows(gold), comparable_rows(predicted)
-    columns, others = list(zip(*one, strict=False)), list(zip(*other, strict=False))
+    expected, actual = comparable_rows(gold), comparable_rows(predicted)
+    columns, others = list(zip(*expected, strict=False)), list(zip(*actual, strict=False))
     if ordered:
         return Counter(columns) == Counter(others)
-    if Counter(one) == Counter(other):
+    if Counter(expected) == Counter(actual):
         return True
     return _permutable(columns, others, [0] * len(columns), [0] * len(others))
 

@@ -126,11 +126,11 @@ async def _with_rows(judge: Judge, database: Database, pair: Pair, rows: int) ->
     return Finding(pair, one.columns, only_one[:rows], only_other[:rows])
 
 
-def _less(one: Execution, other: Execution) -> tuple[tuple[Any, ...], ...]:
+def _less(result: Execution, alternative: Execution) -> tuple[tuple[Any, ...], ...]:
     """Return the rows of one result that another does not have, a row as often as it is missing."""
-    unmatched = Counter(map(repr, other.rows))
+    unmatched = Counter(map(repr, alternative.rows))
     lacking = []
-    for row in one.rows:
+    for row in result.rows:
         if unmatched[repr(row)]:
             unmatched[repr(row)] -= 1
         else:

@@ -102,10 +102,10 @@ def _any_of(count: int) -> Polynomial:
     return tuple(comb(count, size) for size in range(count + 1))
 
 
-def _times(one: Polynomial, other: Polynomial) -> Polynomial:
-    product = [0] * (len(one) + len(other) - 1)
-    for size, count in enumerate(one):
-        for more, others in enumerate(other):
+def _times(first: Polynomial, second: Polynomial) -> Polynomial:
+    product = [0] * (len(first) + len(second) - 1)
+    for size, count in enumerate(first):
+        for more, others in enumerate(second):
             product[size + more] += count * others
     return tuple(product)
 
