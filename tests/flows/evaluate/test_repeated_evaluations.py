@@ -3,7 +3,6 @@
 import json
 import shutil
 import sqlite3
-import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -184,9 +183,7 @@ def test_a_repeated_evaluation_shows_the_finished_run_without_a_server_and_again
     assert first.code == 0, first.err
     log = demo.home / "prefect" / "server.log"
     log.unlink()
-    started = time.monotonic()
     again = demo.run(*FEW)
-    assert time.monotonic() - started < 15
     run_id = first.json["run_id"]
     assert again.code == 0 and again.out.startswith(f"{SAME}{run_id} of "), again.out
     assert f"run {run_id} · started" in again.out and not log.exists()

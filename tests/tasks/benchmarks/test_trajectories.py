@@ -289,10 +289,10 @@ def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path: Path) -
     file = tmp_path / "huge.jsonl"
     with file.open("wb") as opened:
         opened.truncate(2**30 + 1)  # a sparse file
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises(DataError, match="1,024 MiB, and at most 1,024 are read"):
         read_trajectories(file)
-    assert time.monotonic() - started < 1
+    assert time.process_time() - started < 1
 
 
 def test_long_texts_are_cut_and_turns_beyond_the_limit_count_for_the_answer_only(write: Write) -> None:
