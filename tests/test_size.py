@@ -19,7 +19,7 @@ BUDGETS = {
     "flows/pipelines": 940,
     "flows/prefect": 2_645,
     "flows/runtime": 852,
-    "tasks/backbone": 7_778,
+    "tasks/backbone": 7_774,
     "tasks/benchmarks": 3_810,
     "tasks/core": 1_361,
     "tasks/database": 5_660,

@@ -5,7 +5,6 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, Self
 
 from tasks.backbone.endpoint import connection
@@ -118,21 +117,18 @@ class EndpointBackbone:
         self._queue = Queue(settings.timeout_s)
 
     async def __aenter__(self) -> Self:
+        # One more than requests, for the probe.
+        connect_s = min(self._settings.timeout_s, CONNECT_S)
+        self._connections = Connections(
+            self._access, self._settings.concurrency + 1, connect_s, self._format.sdk
+        )
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """Close the connections. Requests in flight fail."""
         self.wind_down()
         self._probe.close()
-        if "_connections" in vars(self):
-            await self._connections.close()
-
-    @cached_property
-    def _connections(self) -> Connections:
-        """Made for the first request: a run of which every reply is known does not import the SDK."""
-        connect_s = min(self._settings.timeout_s, CONNECT_S)
-        # One more than requests, for the probe.
-        return Connections(self._access, self._settings.concurrency + 1, connect_s, self._format.sdk)
+        await self._connections.close()
 
     def wind_down(self) -> None:
         """Send no further requests: those in flight may finish, those that wait fail."""

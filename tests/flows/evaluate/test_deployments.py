@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from flows.prefect.up import POOL, WORKER
+from tasks.core.described import field_docstrings
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.evaluation import EvaluationNames
 from tasks.settings.home import Home
@@ -110,7 +111,7 @@ def test_the_forms_offer_names_ranges_and_explanations(deployed: dict) -> None:
     assert sorted(evaluation["backbone"]["else"]["enum"]) == sorted(
         path.stem for path in (ROOT / "conf" / "backbones").glob("*.yaml")
     )
-    assert evaluation["benchmark"]["description"] == EvaluationNames.model_fields["benchmark"].description
+    assert evaluation["benchmark"]["description"] == field_docstrings(EvaluationNames)["benchmark"]
     gate = deployed["nightly"]["parameter_openapi_schema"]["definitions"]["Gate"]["properties"]
     assert (gate["threshold"]["minimum"], gate["threshold"]["maximum"]) == (0, 100)
 
