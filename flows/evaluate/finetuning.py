@@ -174,10 +174,13 @@ async def _add_pairs(
                 prompt = elimination_prompt(row.question, view, sql, execution, rows_shown)
                 right = is_right(verdict, benchmark.settings.rule)
                 response = sql if right else row.gold_sql.strip().rstrip(";").rstrip()
-                asked = [{"role": "user", "content": prompt}]
-                answered = [{"role": "assistant", "content": response}]
-                facts = (right, benchmark.settings.name, database.id, row.question.id)
-                pairs.add(TrainingPair(asked, answered, *facts))
+                messages = (
+                    [{"role": "user", "content": prompt}],
+                    [{"role": "assistant", "content": response}],
+                )
+                pairs.add(
+                    TrainingPair(*messages, right, benchmark.settings.name, database.id, row.question.id)
+                )
 
 
 def _view(row: QuestionScore, schema: Schema, settings: SeaSqlSettings) -> SchemaView:

@@ -306,7 +306,7 @@ def failed_attempt(outcome: Outcome, number: int) -> tuple[StageRecord, ...]:
     """
     attempted = [record for record in outcome.stages if not record.restored]
     attempted_calls = (call for record in attempted for call in record.calls)
-    calls = tuple(replace(call, round=number) for number, call in enumerate(attempted_calls))
+    calls = tuple(replace(call, round=index) for index, call in enumerate(attempted_calls))
     if not calls or outcome.failure is None:
         return ()
     seconds, label = sum(record.seconds or 0.0 for record in attempted), f"{FAILED_ATTEMPT} {number}"

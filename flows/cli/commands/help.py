@@ -101,7 +101,7 @@ def _record_fields() -> str:
 
     def lines(names: list[str]) -> str:
         descriptions = field_docstrings(RunRecord)
-        rows = (f"| `{name}` | {' '.join(descriptions[name].split())} |" for name in names)
+        rows = (f"| `{name}` | {' '.join(descriptions.get(name, '').split())} |" for name in names)
         return "\n".join(("| field | meaning |", "|--|--|", *rows))
 
     header = list(RunHeader.model_fields)

@@ -254,6 +254,10 @@ class View(options.Files):
                 server.serve_forever()
 
 
+MAX_FLIPS = 10
+"""Questions that a comparison lists without --all."""
+
+
 class Compare(options.Page):
     """Test whether the second run is better than the first, and list the questions on which they differ.
 
@@ -301,7 +305,7 @@ class Compare(options.Page):
         comparison = compare(a, b, rule=self.rule, margin=margin)
         if self.fail_if:
             comparison = gated(comparison)
-        document = comparison_document(comparison, None if self.everything else 10)
+        document = comparison_document(comparison, None if self.everything else MAX_FLIPS)
         self.write_page(lambda: document)
         self.emit(comparison, document)
         return ExitCode.NEGATIVE if comparison.gate and comparison.gate.failed else ExitCode.DONE
