@@ -69,7 +69,7 @@ def accuracy_table(title: str, scores: Iterable[tuple[str, str, Accuracy | None]
 def difference_figure(test: PairedTest | RepeatedTest, how: str, band: float | None) -> Figure:
     """Return the chart of a difference; `how`: how the interval was computed, the end of the caption.
 
-    Differences of up to `band` points are not significant; None: all of them.
+    Differences of up to `band` points are not significant; None: no such limit is known.
     """
     wide = f"{100 * test.confidence:g} % interval"
     value, low, high = points(test.difference), points(test.low), points(test.high)
