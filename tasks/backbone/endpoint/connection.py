@@ -201,29 +201,31 @@ those in which what the endpoint sent meanwhile is received."""
 
 
 class Deadline:
-    """Time limit of a block: it ends with TimeoutError so many seconds after it began, or after it was last renewed."""
+    """Time limit of a block: it ends with TimeoutError so many seconds after it began, or after it was last renewed.
+
+    A renewal sets no timer: requests in flight are renewed with every answer. A timer that ends too early is set again.
+    """
 
     def __init__(self, limit: asyncio.Timeout, seconds: float) -> None:
         self._limit = limit
         self._seconds = seconds
-        self._alarm: asyncio.TimerHandle | None = None
-        self.renew()
+        self._loop = asyncio.get_running_loop()
+        self.renew(self._loop.time())
+        self._alarm = self._loop.call_at(self._due, self._end)
 
-    def renew(self) -> None:
-        """Let the time count from now."""
-        self.cancel()
-        loop = asyncio.get_running_loop()
-        self._due = loop.time() + self._seconds
-        self._alarm = loop.call_at(self._due, self._end)
+    def renew(self, now: float) -> None:
+        """Let the time count from now, in the time of the event loop."""
+        self._due = now + self._seconds
 
     def cancel(self) -> None:
         """Lift the limit."""
-        if self._alarm:
-            self._alarm.cancel()
+        self._alarm.cancel()
 
     def _end(self) -> None:
-        if self._limit.when() is None:
-            now = asyncio.get_running_loop().time()
+        now = self._loop.time()
+        if now < self._due:
+            self._alarm = self._loop.call_at(self._due, self._end)
+        elif self._limit.when() is None:
             self._limit.reschedule(now + HELD_UP_S if now > self._due + HELD_UP_S else now)
 
 

@@ -113,8 +113,9 @@ class Queue:
             self._limits.append(limit)
             try:
                 yield
+                answered = asyncio.get_running_loop().time()
                 for later in self._limits[self._limits.index(limit) + 1 :]:
-                    later.renew()
+                    later.renew(answered)
             finally:
                 self._limits.remove(limit)
 

@@ -1,10 +1,11 @@
 """The number of requests in flight follows the endpoint."""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
-from tasks.backbone.endpoint.limiter import AdaptiveLimit
+from tasks.backbone.endpoint.limiter import AdaptiveLimit, Queue
 
 
 async def hold(limit: AdaptiveLimit, order: list[str], name: str, *, ahead: bool = False) -> None:
@@ -60,3 +61,35 @@ async def test_a_cancelled_wait_takes_no_place(granted: bool) -> None:
     assert (order, limit._in_flight) == ([], 0)
     await asyncio.wait_for(hold(limit, order, "b"), 30)
     assert order == ["b"]
+
+
+async def test_the_time_of_a_request_counts_from_the_last_answer_to_one_that_was_sent_before() -> None:
+    queue, ended = Queue(0.2), []
+
+    async def request(name: str, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with queue.turn():
+                await asyncio.sleep(seconds)
+                ended.append(name)
+
+    await asyncio.gather(request("first", 0.15), request("second", 0.3), request("silent", 9.0))
+    assert ended == ["first", "second"]
+
+
+async def test_an_answer_sets_no_timer_for_the_requests_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, timers = asyncio.get_running_loop(), []
+    monkeypatch.setattr(
+        loop, "call_at", lambda *timer: timers.append(timer) or type(loop).call_at(loop, *timer)
+    )
+    queue, answers = Queue(60.0), [asyncio.Event() for _ in range(100)]
+
+    async def request(answer: asyncio.Event) -> None:
+        async with queue.turn():
+            await answer.wait()
+
+    requests = [asyncio.create_task(request(answer)) for answer in answers]
+    await asyncio.sleep(0)
+    for answer in answers:
+        answer.set()
+    await asyncio.gather(*requests)
+    assert len(timers) <= 2 * len(requests)
