@@ -116,7 +116,7 @@ class Tracing:
             report,
             failed=settings.failed_traces,
             sample=settings.sample_traces,
-            brief=len(report.rows) if settings.genai_evaluation else settings.brief_traces,
+            every=settings.genai_evaluation,
             flipped={row.question.id for row in report.rows if self._flipped(row)},
             unchanged={row.question.id for row in report.rows if self._unchanged(row)},
         )

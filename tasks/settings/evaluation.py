@@ -25,8 +25,8 @@ RESERVED_TAGS = frozenset(
 HARMLESS = (
     "backbone.api_key_command", "backbone.api_key_env", "backbone.batch_poll_s", "backbone.batch_quiet_s",
     "backbone.concurrency", "backbone.finish_by", "backbone.flex_wait_s", "backbone.headers_env", "backbone.max_wait_s",
-    "backbone.retries", "backbone.tier", "backbone.timeout_s", "tracking.brief_traces", "tracking.failed_traces",
-    "tracking.genai_evaluation", "tracking.sample_traces",
+    "backbone.retries", "backbone.tier", "backbone.timeout_s", "tracking.failed_traces", "tracking.genai_evaluation",
+    "tracking.sample_traces",
 )  # fmt: skip
 """Settings that a re-run or a repeat may change: they influence whether an answer arrives, but not its content."""
 Only = Literal["errors", "wrong", "empty", "timeouts"]
@@ -96,8 +96,6 @@ class TrackingSettings(Settings):
     those with a wrong answer; 0: none."""
     sample_traces: int = Field(20, ge=0, le=1_000_000)
     """Number of sampled questions that are traced independent of their outcome, the same in every run; 0: none."""
-    brief_traces: int = Field(200, ge=0, le=1_000_000)
-    """Number of other sampled questions that have a trace without stages, prompts and replies; 0: none."""
     genai_evaluation: bool = False
     """Give every other scored question a trace as well, without its stages, and list the run among MLflow's
     evaluation runs."""

@@ -55,7 +55,7 @@ def choose(
     *,
     failed: int,
     sample: int,
-    brief: int = 0,
+    every: bool = False,
     flipped: Collection[str] = (),
     unchanged: Collection[str] = (),
 ) -> TraceChoice:
@@ -67,7 +67,7 @@ def choose(
         report: the scored run.
         failed: most questions that are traced because of their outcome.
         sample: how many questions are traced whatever their outcome.
-        brief: how many of the others are traced without their stages.
+        every: whether all others are traced as well, without their stages.
         flipped: ids of the questions with another verdict than in the previous run.
         unchanged: ids of the questions that are traced without their stages instead of with them.
     """
@@ -80,7 +80,7 @@ def choose(
         traced |= sample_of(set(kind) - traced, max(failed - len(traced), 0))
     chosen = sample_of(names, sample) | traced
     whole = chosen - set(unchanged)
-    others = (chosen - whole) | sample_of(set(names) - chosen, brief)
+    others = set(names if every else chosen) - whole
     causes = report.measurements.get("errors")
     return TraceChoice(
         whole=tuple(row for row in rows if row.question.id in whole),

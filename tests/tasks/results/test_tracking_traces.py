@@ -112,14 +112,12 @@ def test_failed_questions_come_before_wrong_ones_and_small_benchmarks_are_traced
     assert not whole.is_sample and str(whole) == "traces: 30 of 30 scored questions with their stages"
 
 
-def test_flipped_questions_are_traced_after_failed_and_before_wrong_ones_and_others_briefly(
-    report: Report,
-) -> None:
+def test_flipped_questions_are_traced_after_failed_and_before_wrong_ones(report: Report) -> None:
     right = [row.question.id for row in report.rows if not failed(row)]
     without = [row.question.id for row in report.rows if row.outcome.sql is None or row.final.status != "ok"]
-    choice = choose(report, failed=len(without) + 1, sample=0, brief=5, flipped={right[0]})
+    choice = choose(report, failed=len(without) + 1, sample=0, flipped={right[0]})
     assert {row.question.id for row in choice.whole} == {*without, right[0]}
-    assert len(choice.brief) == 5 and not [row for row in choice.brief if row in choice.whole]
+    assert choice.brief == ()
 
 
 def test_unchanged_verdicts_are_traced_without_their_stages_right_or_wrong(
@@ -151,7 +149,7 @@ def test_no_more_failed_questions_are_traced_than_asked_for_and_none_with_zero(r
 
 def test_a_question_without_a_database_is_no_failure_to_look_into(report: Report) -> None:
     row = replace(report.rows[10], executable=False)
-    choice = choose(report_of((row,)), failed=10, sample=10, brief=10)
+    choice = choose(report_of((row,)), failed=10, sample=10, every=True)
     assert (choice.whole, choice.brief) == ((), ())
 
 
@@ -269,7 +267,7 @@ def test_no_text_keeps_the_traces_of_a_run_out_of_postgresql(
 
 
 def test_an_evaluation_run_has_every_scored_question_and_stays_flat(store: Store, report: Report) -> None:
-    choice = choose(report, failed=0, sample=3, brief=30)
+    choice = choose(report, failed=0, sample=3, every=True)
     run_id = trace(store, report, choice)
     client = store.client()
     run = client.get_run(run_id)
