@@ -24,7 +24,7 @@ from flows.prefect.settings import DEPLOYED_HOME
 from flows.runtime.control import Control
 from tasks.backbone.pricing import prices_for
 from tasks.core.outcome import Outcome
-from tasks.core.wording import money, number
+from tasks.core.wording import counted, money, number
 from tasks.results.run_record import RunRecord
 from tasks.scoring.cost import Estimate
 from tasks.settings.evaluation import EvaluationSettings
@@ -173,7 +173,7 @@ def _note(session: Session, answers: Answers) -> dict[str, Any]:
         )
     if served:
         restored = (
-            f"; {answers.restored:,} questions were restored from an earlier replay"
+            f"; {counted(answers.restored, 'question', 'was')} restored from an earlier replay"
             if answers.restored
             else ""
         )
@@ -189,8 +189,8 @@ def _note(session: Session, answers: Answers) -> dict[str, Any]:
         ended = Counter(failure.stage for failure in failures if failure.kind == "missing_database")
         stages = "; ".join(f"{stage} was not executable on {count:,}" for stage, count in ended.items())
         progress.note(
-            f"{len(by_schema):,} of {len(prepared.answerable):,} questions were run with only their schema, because "
-            "their database is missing: linking counts them, execution accuracy does not"
+            f"Run with only the schema, because the database is missing: {len(by_schema):,} of "
+            f"{counted(len(prepared.answerable), 'question')}. Linking counts them, execution accuracy does not"
             f"{f' ({stages})' if stages else ''}."
         )
     return facts

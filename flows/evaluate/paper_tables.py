@@ -10,7 +10,7 @@ from flows.runtime.folders import Folders
 from tasks.benchmarks.databases import open_benchmark_database
 from tasks.core.errors import CrosscheckError, DataError
 from tasks.core.outcome import Call
-from tasks.core.wording import UNKNOWN, percent_and_counts, points
+from tasks.core.wording import UNKNOWN, counted, percent_and_counts, points
 from tasks.database.schema import Schema
 from tasks.documents.model import Column, Table
 from tasks.results.run_record import FINISHED, RunRecord
@@ -64,7 +64,7 @@ class PaperRun:
         """Backbone, pipeline, changed settings, benchmark and id."""
         run = self.record
         changed = f", {run.tags['changed']}" if run.tags.get("changed") else ""
-        return f"{run.name}{changed} on {run.benchmark} ({len(self.rows):,} questions), run {run.run_id}"
+        return f"{run.name}{changed} on {run.benchmark} ({counted(len(self.rows), 'question')}), run {run.run_id}"
 
     @property
     def rows(self) -> tuple[QuestionScore, ...]:

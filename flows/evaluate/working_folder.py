@@ -69,13 +69,15 @@ class Replies(Store):
             return Holding(self.name, self.path, note=str(error))
         unpriced = sum(model.unpriced for model in stats.models)
         cost_usd = sum(model.cost_usd for model in stats.models if model.cost_usd is not None)
-        notes = [f"{unpriced:,} replies without a known price."] if 0 < unpriced < stats.entries else []
+        notes = (
+            [f"{counted(unpriced, 'reply')} without a known price."] if 0 < unpriced < stats.entries else []
+        )
         if batches:
             first = datetime.datetime.fromtimestamp(batches[0].submitted_at, datetime.UTC)
             requests = counted(sum(batch.requests for batch in batches), "request")
             notes.append(
-                f"{len(batches):,} {'batch' if len(batches) == 1 else 'batches'} under way ({requests}), the first "
-                f"since {first:%Y-%m-%d %H:%M} UTC: the command that submitted one collects its answers."
+                f"{counted(len(batches), 'batch')} under way ({requests}), the first since "
+                f"{first:%Y-%m-%d %H:%M} UTC: the command that submitted one collects its answers."
             )
         return Holding(
             self.name,

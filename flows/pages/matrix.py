@@ -47,7 +47,9 @@ def estimate_document(
     ]
     if selecting := max(selecting_calls(cell.settings) for cell in cells):
         blocks.append(
-            Sentence(f"Selecting among candidates costs more: at most {selecting:,} calls per question.")
+            Sentence(
+                f"Selecting among candidates costs more: at most {counted(selecting, 'call')} per question."
+            )
         )
     if budget_usd is not None and (total is None or total > budget_usd):
         how = "is unknown" if total is None else f"is above it ({money(total)})"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tasks.core.errors import CrosscheckError, ExitCode
+from tasks.core.wording import agreeing, counted
 
 if TYPE_CHECKING:  # a display is opened before the rest is imported
     from tasks.backbone.pricing import Budget
@@ -44,7 +45,7 @@ class Interrupted(CrosscheckError):  # noqa: N818 - a signal, not an error
         count = self._control.given_up if self._control else 0
         if not count:
             return text
-        calls = "1 call in flight was" if count == 1 else f"{count:,} calls in flight were"
+        calls = f"{counted(count, 'call')} in flight {agreeing('was', count)}"
         return f"{text} {calls} given up, and may have to be paid for again."
 
 

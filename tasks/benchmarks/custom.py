@@ -13,6 +13,7 @@ import yaml
 from tasks.benchmarks.rows import DATABASE_NAMES, ID_NAMES, Row, files_digest, read_objects
 from tasks.core.errors import ConfigurationError, DataError
 from tasks.core.files import atomic_write_text
+from tasks.core.wording import counted
 from tasks.database.database import database_name, locate
 from tasks.database.engine import engine_of
 from tasks.database.location import Location
@@ -65,7 +66,7 @@ def make_benchmark(source: NewBenchmark) -> MadeBenchmark:
         shutil.copyfile(location.path, target)
     atomic_write_text(folder / "dev.json", json.dumps(questions, ensure_ascii=False, indent=1) + "\n")
     settings = {
-        "description": f"{len(questions)} questions of {source.questions.name}",
+        "description": f"{counted(len(questions), 'question')} of {source.questions.name}",
         "layout": "bird",
         "folder": "./",
         "tables": "",

@@ -25,6 +25,7 @@ from tasks.benchmarks.schemas import read_schemas
 from tasks.core.errors import DataError
 from tasks.core.files import shown_files
 from tasks.core.records import Demonstration, Question
+from tasks.core.wording import counted
 from tasks.database.schema import Schema
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.kinds import LAYOUTS
@@ -146,7 +147,7 @@ class Layout:
         if not questions:
             raise DataError(f"{path} holds no question.")
         notes = (
-            f"{len(repeated)} questions of {path.name} are repeated word for word; they are counted each time, the "
+            f"{counted(len(repeated), 'question')} of {path.name} repeated word for word: counted each time, the "
             f"second time as {', '.join(repeated)}.",
         )
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -332,8 +333,8 @@ class Spider2Layout(Layout):
             questions[name] = Question(name, row.text(["question"]), row.folder_name("db"), evidence)
         results = _accepted_results(folder / settings.results, folder / settings.evaluation, questions)
         about_missing = (
-            f"{len(missing):,} questions need a document of external knowledge that is missing. Without it are sent: "
-            f"{', '.join(missing)}. The first would be {next(iter(missing.values()), None)}."
+            f"{counted(len(missing), 'question', 'needs')} a document of external knowledge that is missing. Without "
+            f"it are sent: {', '.join(missing)}. The first would be {next(iter(missing.values()), None)}."
         )
         notes = (about_missing,) if missing else ()
         return Split(tuple(questions.values()), {}, files_digest(files), results, notes)

@@ -90,13 +90,31 @@ def number(value: int | None, *, missing: str = UNKNOWN) -> str:
     return missing if value is None else f"{value:,}"
 
 
-def counted(value: int, noun: str) -> str:
-    """Write how many there are of something, with a noun whose plural ends in s.
+_PLURAL_VERBS = {"is": "are", "was": "were", "has": "have", "does": "do"}
 
-    >>> counted(1, "question"), counted(1200, "question")
-    ('1 question', '1,200 questions')
+
+def counted(value: float, noun: str, verb: str = "") -> str:
+    """Write how many there are of something, with a noun of regular plural, and a verb that agrees with it.
+
+    >>> counted(1, "question"), counted(1200, "reply"), counted(2, "batch", "is")
+    ('1 question', '1,200 replies', '2 batches are')
     """
-    return f"{value:,} {noun}{'' if value == 1 else 's'}"
+    return f"{value:,} {noun if value == 1 else _plural(noun)} {agreeing(verb, value)}".rstrip()
+
+
+def agreeing(verb: str, value: float) -> str:
+    """Return a verb, written in the singular, in the form that agrees with a number.
+
+    >>> agreeing("has", 1), agreeing("has", 2), agreeing("counts", 0)
+    ('has', 'have', 'count')
+    """
+    return verb if value == 1 else _PLURAL_VERBS.get(verb, verb.removesuffix("s"))
+
+
+def _plural(noun: str) -> str:
+    if noun.endswith("y") and noun[-2] not in "aeiou":
+        return f"{noun[:-1]}ies"
+    return f"{noun}{'es' if noun.endswith(('s', 'x', 'ch', 'sh')) else 's'}"
 
 
 def money(usd: float | None) -> str:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from tasks.core.wording import (
+    agreeing,
     and_more,
     counted,
     counts,
@@ -45,7 +46,7 @@ def _failures(record: RunRecord) -> Iterator[Sentence]:
         yield Sentence(f"The run ended early: {record.fatal}", "error")
     ids = [str(id_) for id_ in record.metrics.get("unanswered") or ()]
     for kind, count in record.failures.items():
-        have, are = ("has", "counts") if count == 1 else ("have", "count")
+        have, are = agreeing("has", count), agreeing("counts", count)
         message = record.failure_messages.get(kind, "").rstrip(".")
         log = " (more in crosscheck.log in the working folder)" if kind == "internal_error" else ""
         # of several kinds, which question failed in which way is not in the record: `show --unanswered` lists it
@@ -56,7 +57,7 @@ def _failures(record: RunRecord) -> Iterator[Sentence]:
             "error",
         )
     if record.retryable:
-        failures = "1 failure looks" if record.retryable == 1 else f"{record.retryable:,} failures look"
+        failures = counted(record.retryable, "failure", "looks")
         yield Sentence(f"{failures} temporary: crosscheck rerun {record.run_id} retries only those.", "error")
 
 
@@ -78,14 +79,15 @@ def _unmeasured(record: RunRecord) -> Iterator[Sentence]:
 
 
 def _not_scored(record: RunRecord) -> Iterator[Sentence]:
-    questions = f"{record.questions or 0:,} questions"
+    questions = counted(record.questions or 0, "question")
     if record.missing_databases:
         missing = ", ".join(f"{name} ({count})" for name, count in record.missing_databases.items())
-        unscored = f"{sum(record.missing_databases.values()):,} of {questions} are not scored"
-        yield Sentence(f"{unscored}, their database is missing: {missing}", "warning")
+        count = sum(record.missing_databases.values())
+        unscored = f"{count:,} of {questions} {agreeing('is', count)} not scored"
+        yield Sentence(f"{unscored}, the database is missing: {missing}", "warning")
     if record.without_gold:
-        unscored = f"{record.without_gold:,} of {questions} are not scored"
-        yield Sentence(f"{unscored}, the benchmark's files have no gold for them", "warning")
+        unscored = f"{record.without_gold:,} of {questions} {agreeing('is', record.without_gold)} not scored"
+        yield Sentence(f"{unscored}, the benchmark's files have no gold", "warning")
     if record.gold_faults:
         faults = shorten([f"{name} ({status})" for name, status in record.gold_faults.items()], MAX_IDS)
         yield Sentence(

@@ -259,7 +259,7 @@ def listed_rows(view: RunView) -> tuple[QuestionScore, ...]:
 def _left_out(record: RunRecord, listed: int) -> Iterator[Sentence]:
     if listed < len(record.rows):
         yield Sentence(
-            f"{listed:,} of {len(record.rows):,} questions are on this page, the wrong ones first. "
+            f"This page has {listed:,} of {len(record.rows):,} questions, the wrong ones first. "
             f"`crosscheck show {record.run_id} QUESTION` shows any other.",
             "note",
         )

@@ -89,13 +89,13 @@ def left_out(sides: Sequence[Side], compared: int) -> tuple[str, ...]:
     for side in sides:
         if side.left_out:
             sentences.append(
-                f"{len(side.left_out):,} questions that only {side.letter} scored are left out: the comparison is on "
-                f"the {compared:,} that both scored."
+                f"Left out: {counted(len(side.left_out), 'question')} that only {side.letter} scored. The comparison "
+                f"is on the {compared:,} that both scored."
             )
         if side.not_executable:
             sentences.append(
-                f"{side.not_executable:,} questions of {side.letter} could not be scored, their database was missing "
-                "or they have no gold."
+                f"{counted(side.not_executable, 'question')} of {side.letter} could not be scored: no database or no "
+                "gold."
             )
     return tuple(sentences)
 
@@ -121,8 +121,8 @@ def _about_both(a: RunRecord, b: RunRecord, rule: str) -> Iterator[str]:
     lists = [set(run.settings_of("benchmark").get("quarantine") or ()) for run in (a, b)]
     if lists[0] != lists[1]:
         yield (
-            f"The runs have different quarantine lists ({len(lists[0])} questions in A, {len(lists[1])} in B); "
-            "what is on either is treated as quarantined."
+            f"The runs have different quarantine lists ({counted(len(lists[0]), 'question')} in A, {len(lists[1]):,} "
+            "in B); what is on either is treated as quarantined."
         )
 
 

@@ -402,7 +402,7 @@ def gated(comparison: Comparison) -> Comparison:
     if margin is not None:
         return replace(comparison, gate=GateResult(not margin.proven, margin.verdict))
     least = next(n for n in itertools.count(1) if needed_net(n, test.level) is not None)
-    differing = f"{counted(test.differing, 'answer')} {'differs' if test.differing == 1 else 'differ'}"
+    differing = counted(test.differing, "answer", "differs")
     name = "exact McNemar test" if isinstance(test, PairedTest) else "sign-flip test"
     basis = f"{name}, level {test.level:g}"
     if test.differing < least:

@@ -6,7 +6,7 @@ from itertools import groupby
 from math import floor
 from typing import Any
 
-from tasks.core.wording import money, percent
+from tasks.core.wording import counted, money, percent
 from tasks.documents.charts import Line, LinePoint, Lines
 from tasks.documents.model import Block, Bullets, Columns, Figure, Section
 from tasks.scoring.candidates import UNITS
@@ -158,7 +158,7 @@ def _turn_point(turn: Mapping[str, Any]) -> LinePoint:
     low, high = turn["interval"]
     tip = (
         f"stopped after turn {turn['turn']}: {100 * turn['value']:.2f} % ({100 * low:.1f} to {100 * high:.1f} %), "
-        f"{turn['running']:,} questions still running, {cost_in_words(turn)} per question"
+        f"{counted(turn['running'], 'question')} still running, {cost_in_words(turn)} per question"
     )
     return LinePoint(
         float(turn["turn"]), 100 * turn["value"], 100 * low, 100 * high, "b", tip, str(turn["turn"])

@@ -88,7 +88,7 @@ class Board:
         if not any(left_out):
             return ""
         some = " to ".join(f"{number:,}" for number in dict.fromkeys((left_out[0], left_out[-1])))
-        return f"{some} of {self.questions:,} questions are not scored: their database or gold is missing"
+        return f"Not scored, since the database or gold is missing: {some} of {counted(self.questions, 'question')}"
 
 
 def leaderboard(warehouse: Warehouse, benchmark: str | None = None, by: str = "") -> tuple[Board, ...]:

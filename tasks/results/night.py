@@ -11,7 +11,7 @@ from pydantic import ValidationError, computed_field
 
 from tasks.core.errors import DataError, did_you_mean, first_problem
 from tasks.core.files import atomic_write_text
-from tasks.core.wording import counted, shorten, storable
+from tasks.core.wording import agreeing, counted, shorten, storable
 from tasks.documents.text import visible
 from tasks.results.night_entry import INCOMPLETE, WORSE, Colour, NightEntry, NightVerdict
 from tasks.results.run_record import adapter_of, json_of
@@ -169,10 +169,10 @@ class Night:
     def _missed(self) -> str:
         if not self.missed:
             return ""
-        nights = "nightly run was" if len(self.missed) == 1 else "nightly runs were"
+        nights = counted(len(self.missed), "nightly run", "was")
         times = ", ".join(f"{start:%Y-%m-%d %H:%M}" for start in self.missed[-MAX_MISSED:])
         first = "the last of them " if len(self.missed) > MAX_MISSED else ""
-        return f"{len(self.missed)} {nights} missed since the one before: {first}{times} UTC."
+        return f"{nights} missed since the one before: {first}{times} UTC."
 
     @property
     def _counted(self) -> str:
@@ -183,8 +183,8 @@ class Night:
         """Count the entries without a verdict."""
         without = sum(entry.verdict == "no baseline" for entry in self.entries)
         unranked = sum(entry.verdict == "not ranked" for entry in self.entries)
-        rest = f"; {without} {'has' if without == 1 else 'have'} no baseline yet" if without else ""
-        return rest + (f"; {unranked} {'is' if unranked == 1 else 'are'} not ranked" if unranked else "")
+        rest = f"; {without} {agreeing('has', without)} no baseline yet" if without else ""
+        return rest + (f"; {unranked} {agreeing('is', unranked)} not ranked" if unranked else "")
 
 
 def judge(gate: Gate, entries: Sequence[NightEntry]) -> tuple[NightEntry, ...]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from tasks.core.errors import ConfigurationError, CrosscheckError, DataError
-from tasks.core.wording import counted, shorten, storable
+from tasks.core.wording import agreeing, counted, shorten, storable
 from tasks.database.database import Database, digests_of, product_of
 from tasks.results.comparability import common_rule
 from tasks.results.compare import compare
@@ -266,10 +266,9 @@ def _too_many_failures(stored: RunRecord, gate: Gate) -> str:
     share = unanswered / max(1, len(stored.rows))
     if share <= gate.tolerated_failures:
         return ""
-    have = "has" if unanswered == 1 else "have"
     return (
-        f"{unanswered:,} of {counted(len(stored.rows), 'question')} {have} no answer ({100 * share:.1f} %; "
-        f"{100 * gate.tolerated_failures:g} % are tolerated)."
+        f"{unanswered:,} of {counted(len(stored.rows), 'question')} {agreeing('has', unanswered)} no answer "
+        f"({100 * share:.1f} %; {100 * gate.tolerated_failures:g} % are tolerated)."
     )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tasks.benchmarks.benchmark import question_fingerprint, sql_fingerprint
 from tasks.core.records import Demonstration, Question
+from tasks.core.wording import counted
 from tasks.retrieval.encoder_files import Encoder, Progress
 from tasks.settings.pipeline import DemonstrationSettings
 
@@ -236,7 +237,7 @@ class GuardedPool:
         if not self.removed:
             return f"{CHECKED} ({total:,} checked)."
         return (
-            f"{self.removed:,} of {total:,} demonstrations come from the evaluated questions and are not used: "
+            f"{self.removed:,} of {counted(total, 'demonstration')} not used, from the evaluated questions: "
             f"{self.by_question:,} by their question, {self.by_sql:,} by their SQL alone."
         )
 

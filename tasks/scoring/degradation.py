@@ -42,8 +42,9 @@ class DegradedStage:
         parts = []
         if self.unreadable:
             instead = f": {self.instead}" if self.instead else ""
-            replies = "reply" if self.replies == 1 else "replies"
-            parts.append(f"{self.unreadable:,} of {self.replies:,} {replies} could not be read{instead}")
+            parts.append(
+                f"{self.unreadable:,} of {counted(self.replies, 'reply')} could not be read{instead}"
+            )
         if self.fallbacks:
             parts.append(f"{self.reason} for {self.fallbacks:,} of {counted(self.questions, 'question')}")
         if self.skipped:

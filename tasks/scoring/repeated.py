@@ -12,7 +12,7 @@ from statistics import NormalDist
 
 from pydantic import computed_field
 
-from tasks.core.wording import p_value, points
+from tasks.core.wording import counted, p_value, points
 from tasks.scoring.score import CONFIDENCE
 from tasks.scoring.significance import LEVEL, Conclusion, NonInferiority, bootstrap_interval
 
@@ -51,8 +51,8 @@ class RepeatedTest(Conclusion):
         """Interval, questions on which the sides differ, and p."""
         return (
             f"{points(self.difference)} points ({100 * self.confidence:g} % interval {points(self.low)} to "
-            f"{points(self.high)}), {self.better_on:,} questions more often right in B and {self.worse_on:,} less "
-            f"often, of {self.questions:,}; p = {p_value(self.p_value)} (sign-flip test over questions)."
+            f"{points(self.high)}), {counted(self.better_on, 'question')} more often right in B and {self.worse_on:,} "
+            f"less often, of {self.questions:,}; p = {p_value(self.p_value)} (sign-flip test over questions)."
         )
 
 

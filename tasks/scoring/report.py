@@ -82,8 +82,8 @@ class Verdict:
             "": "",
             "missing_columns": "columns of the gold are missing",
             "extra_columns": "columns that the gold does not have",
-            "missing_rows": f"{rows:,} of the gold's {gold:,} rows",
-            "extra_rows": f"the gold's {gold:,} rows, and {rows - gold:,} more",
+            "missing_rows": f"{rows:,} of the gold's {counted(gold, 'row')}",
+            "extra_rows": f"the gold's {counted(gold, 'row')}, and {rows - gold:,} more",
             "row_order": "the gold's rows in another order",
             "other_rows": f"other rows than the gold's ({counted(rows, 'row')}, gold {gold:,})",
         }[self.difference]

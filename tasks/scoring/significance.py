@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import computed_field
 
 from tasks.core.errors import ConfigurationError
-from tasks.core.wording import p_value, points
+from tasks.core.wording import counted, p_value, points
 from tasks.scoring.score import CONFIDENCE
 
 if TYPE_CHECKING:
@@ -148,10 +148,10 @@ class PairedTest(Conclusion):
         if not self.differing:
             return (
                 f"both runs are right on the same {self.both_right:,} and wrong on the same {self.both_wrong:,} of "
-                f"{self.questions:,} questions."
+                f"{counted(self.questions, 'question')}."
             )
         counts = (
-            f"{len(self.fixed):,} fixed and {len(self.broken):,} broken of {self.questions:,} questions, "
+            f"{len(self.fixed):,} fixed and {len(self.broken):,} broken of {counted(self.questions, 'question')}, "
             f"p = {p_value(self.p_value)}."
         )
         if self.better:

@@ -114,12 +114,12 @@ class Export(options.Files):
         export = export_submission(run, target, self.folders, form)
 
         lines = [
-            f"{export.answered:,} predictions of run {run.run_id} are in {export.file}. Questions without an answer, "
-            f"which count as wrong: {export.questions - export.answered:,} of {export.questions:,}."
+            f"{counted(export.answered, 'prediction')} of run {run.run_id} written to {export.file}. Questions without "
+            f"an answer, which count as wrong: {export.questions - export.answered:,} of {export.questions:,}."
         ]
         if export.changed:
             lines.append(
-                f"{len(export.changed):,} SQLs have a line break or tab inside a literal; this form cannot hold it, "
-                f"and it became a space: {', '.join(export.changed[:10])}"
+                f"{counted(len(export.changed), 'SQL', 'has')} a line break or tab inside a literal; this form cannot "
+                f"hold it, and it became a space: {', '.join(export.changed[:10])}"
             )
         self.emit({"run_id": run.run_id, **asdict(export)}, "\n".join(lines))

@@ -82,7 +82,8 @@ class Train(options.Output):
         settings = finetuning_settings(self.overrides)
         trained = train_adapter(read_pairs(self.pairs), settings, self.output, self.folder)
 
-        text = f"{trained.steps:,} steps on {counted(trained.pairs, 'pair')}; the adapter is in {trained.adapter}"
+        steps, pairs = counted(trained.steps, "step"), counted(trained.pairs, "pair")
+        text = f"{steps} on {pairs}; the adapter is in {trained.adapter}"
         if trained.too_long:
             left_out = counted(trained.too_long, "pair")
             text += f"\n{left_out} left out: more than {settings.max_tokens:,} tokens."

@@ -155,9 +155,9 @@ def _by_position(file: PredictionFile, benchmark: Benchmark) -> _Pairs:
         raise DataError(f"{file.path}, {named[0].place}: with --by-position, a key is a number from 0.")
     if not (in_order := _in_order(file, benchmark)):
         raise DataError(
-            f"{file.path} has {len(file.entries):,} predictions, but {benchmark.settings.name} has {len(questions):,} "
-            "questions: by position, there must be one for each, from 0 on, also where only some questions are scored. "
-            "To hand in a part, give each prediction its question_id."
+            f"{file.path} has {counted(len(file.entries), 'prediction')}, but {benchmark.settings.name} has "
+            f"{counted(len(questions), 'question')}: by position, there must be one for each, from 0 on, also where "
+            "only some questions are scored. To hand in a part, give each prediction its question_id."
         )
     return list(zip(questions, in_order, strict=True))
 
@@ -213,7 +213,8 @@ def _by_line(file: PredictionFile, benchmark: Benchmark) -> _Pairs:
     if len(entries) != len(questions):
         files = ", ".join(path.name for path in benchmark.question_files)
         raise DataError(
-            f"{file.path} has {len(entries):,} lines, but {benchmark.settings.name} has {len(questions):,} questions. "
+            f"{file.path} has {counted(len(entries), 'line')}, but {benchmark.settings.name} has "
+            f"{counted(len(questions), 'question')}. "
             f"Its lines have no ids, so line N must be question N of {files}, also where only "
             "some questions are scored (leave a line blank where there is no SQL). To hand in a part, use CSV or "
             "JSON lines with a question_id."
@@ -311,7 +312,8 @@ def read_links(path: Path, benchmark: Benchmark) -> Mapping[str, LinkNames]:
     questions = [question.id for question in benchmark.questions]
     if not with_id and len(rows) != len(questions):
         raise DataError(
-            f"{path} has {len(rows):,} objects, but {benchmark.settings.name} has {len(questions):,} questions. They "
+            f"{path} has {counted(len(rows), 'object')}, but {benchmark.settings.name} has "
+            f"{counted(len(questions), 'question')}. They "
             'have no ids, so object N must be about question N; or give each a "question_id".'
         )
     ids = [str(row.content["question_id"]) for row in rows] if with_id else questions

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from tasks.core.errors import DataError, did_you_mean
-from tasks.core.wording import percent_and_counts
+from tasks.core.wording import counted, percent_and_counts
 from tasks.results.run_record import RunHeader
 
 LATEST = re.compile(r"latest(?:~(\d+))?")
@@ -84,8 +84,10 @@ def _latest(back: int, reference: str, runs: Sequence[RunHeader]) -> RunHeader:
     if back < len(finished):
         return finished[back]
     last = f', so "latest~{len(finished) - 1}" is the oldest' if finished else ""
-    count = f"{len(finished)} run{'' if len(finished) == 1 else 's'} finished"
-    raise DataError(f'There is no run "{reference}": {count} so far{last}. "crosscheck runs" lists all runs.')
+    count = counted(len(finished), "run")
+    raise DataError(
+        f'There is no run "{reference}": {count} finished so far{last}. "crosscheck runs" lists all runs.'
+    )
 
 
 def _listed(runs: Sequence[RunHeader]) -> str:

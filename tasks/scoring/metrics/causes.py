@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Literal, get_args
 
 from tasks.core.outcome import Failure
+from tasks.core.wording import agreeing, counted
 from tasks.database.schema import Schema
 from tasks.documents.model import Table
 from tasks.scoring.metric import ScoredRun, metric
@@ -146,7 +147,8 @@ def causes(run: ScoredRun) -> dict[str, tuple[ErrorClass, ...]]:
 def wrong_in_words(score: Accuracy) -> str:
     """Return how many scored questions are wrong, as a remark on their causes, which add up to more."""
     wrong = score.total - score.correct
-    return f"{wrong:,} of {score.total:,} questions are wrong; one may have several causes"
+    questions = counted(int(score.total), "question")
+    return f"{wrong:,} of {questions} {agreeing('is', wrong)} wrong; one may have several causes"
 
 
 def is_unanswered(row: QuestionScore) -> bool:

@@ -5,7 +5,7 @@ from math import sqrt
 from statistics import fmean, median, pstdev
 from typing import Any
 
-from tasks.core.wording import UNKNOWN
+from tasks.core.wording import UNKNOWN, counted
 from tasks.scoring.build_report import by_grade
 from tasks.scoring.execution.run_times import Measured, Timings, Trials
 from tasks.scoring.metric import ScoredRun, metric
@@ -96,8 +96,8 @@ def _lines(score: Mapping[str, Any], load: float | None) -> Iterator[str]:
         return
     steps = UNKNOWN if score["ves_steps"] is None else f"{score['ves_steps']:.2f}"
     yield (
-        f"Efficiency over {score['questions']:,} questions, {score['measured']:,} timed: VES {_range(score['ves'])}, "
-        f"R-VES {_range(score['r_ves'])}; of median times VES {score['ves_median']:.2f}, "
+        f"Efficiency over {counted(score['questions'], 'question')}, {score['measured']:,} timed: "
+        f"VES {_range(score['ves'])}, R-VES {_range(score['r_ves'])}; of median times VES {score['ves_median']:.2f}, "
         f"R-VES {score['r_ves_median']:.2f}; ves_steps {steps} (this one repeats exactly)"
     )
     yield (

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from functools import lru_cache
 from typing import NamedTuple
 
-from tasks.core.wording import counts, percent, shorten
+from tasks.core.wording import counted, counts, percent, shorten
 from tasks.database.schema import Schema
 from tasks.documents.model import Table
 from tasks.scoring.metric import ScoredRun, metric
@@ -59,7 +59,7 @@ def exact_match_official(run: ScoredRun) -> Measurement | None:
     there_only = [name for name, match in compared.items() if match.officially and not match.by_meaning]
     total = Ratio(sum(bool(match.officially) for match in compared.values()), len(run.scored))
     apart = "".join(
-        f"; {len(ids):,} match{'' if len(ids) == 1 else 'es'} {why}: {shorten(ids, MAX_IDS)}"
+        f"; {counted(len(ids), 'match')} {why}: {shorten(ids, MAX_IDS)}"
         for ids, why in (
             (unread, f"here only, its parser does not read {'it' if len(unread) == 1 else 'them'}"),
             (here_only, "here only, it compares nested queries as they are written"),

@@ -133,8 +133,8 @@ def test_suite(run: ScoredRun) -> Measurement | None:
     alone = Ratio(sum(suite.first_right.get(row.question.id, False) for row in run.scored), len(run.scored))
     size = f"{sizes[0]:,}" if sizes[0] == sizes[-1] else f"{sizes[0]:,} to {sizes[-1]:,}"
     line = (
-        f"Test suite: {sum(sizes):,} databases for {len(sizes):,} database ids ({size} each); all must agree. On the "
-        f"first database alone {percent(alone)} ({counts(alone)}) would be right"
+        f"Test suite: {counted(sum(sizes), 'database')} for {counted(len(sizes), 'database id')} ({size} each); all "
+        f"must agree. On the first database alone {percent(alone)} ({counts(alone)}) would be right"
     )
     return Measurement(
         further={"test_suite/databases": sum(sizes), "test_suite/first_database_alone": alone},

@@ -150,7 +150,7 @@ def test_answers_are_translated_where_that_is_asked_for_and_counted(
     translated = run(*given, "--set", "benchmark.transpile_predictions=sqlite")
     assert translated.json["correct"] == 1
     assert len(translated.json["translations"]) == 2
-    assert "1 answers were translated from sqlite by sqlglot" in translated.err
+    assert "1 answer was translated from sqlite by sqlglot" in translated.err
     assert "answers translated by sqlglot before they were scored" in translated.err
     assert translated.json["engine"].startswith("DuckDB ")
 

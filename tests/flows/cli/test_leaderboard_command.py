@@ -199,16 +199,16 @@ def test_questions_that_are_not_scored_are_said(home: Home) -> None:
 
     warehouse, remark = (
         Warehouse(home.warehouse),
-        "questions are not scored: their database or gold is missing",
+        "Not scored, since the database or gold is missing:",
     )
     keep(warehouse, [a_run("dac", 9)])
-    assert "not scored" not in run("leaderboard").out + Page(rendered(leaderboard(warehouse))).text
+    assert "Not scored" not in run("leaderboard").out + Page(rendered(leaderboard(warehouse))).text
     keep(warehouse, [without(a_run("dac", 9), 3)])
     for text in (run("leaderboard").out, Page(rendered(leaderboard(warehouse))).text):
-        assert f"3 of 10 {remark}" in text
+        assert f"{remark} 3 of 10 questions." in text
     keep(warehouse, [without(a_run("dac", 9), 3), without(a_run("few-shot", 9), 2)])
     for text in (run("leaderboard").out, Page(rendered(leaderboard(warehouse))).text):
-        assert f"2 to 3 of 10 {remark}" in text
+        assert f"{remark} 2 to 3 of 10 questions." in text
     assert run("leaderboard", "--json").json["boards"][0]["ranked"][0]["ex"]["total"] == 8
 
 

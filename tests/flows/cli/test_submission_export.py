@@ -62,6 +62,6 @@ def test_what_the_form_cannot_hold_is_named(home: Home, tmp_path: Path) -> None:
     given.write_text('{"question_id": 0, "sql": "SELECT \'a\\nb\'"}', encoding="utf-8")
     assert run("score", "--predictions", str(given), "--limit", "1").code == 0
     spider = run("export", "latest", "--submission", str(tmp_path / "a.txt"), "--format", "spider")
-    assert "1 SQLs have a line break or tab inside a literal" in spider.out
+    assert "1 SQL has a line break or tab inside a literal" in spider.out
     wrong = run("export", "results", "--format", "spider")
     assert wrong.code == 2 and "--submission" in wrong.err

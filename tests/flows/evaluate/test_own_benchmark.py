@@ -56,7 +56,7 @@ def test_a_missing_database_is_counted_and_named_and_the_rest_is_scored_under_th
     before = contents(own_benchmark.folder)
     ran = crosscheck.run("evaluate", *benchmark_of(own_benchmark))
     assert ran.code == 0, ran.err
-    assert "6 of 12 questions are not scored, their database is missing: film_festival (6)" in ran.out
+    assert "6 of 12 questions are not scored, the database is missing: film_festival (6)" in ran.out
     assert " of 6, rule strict," in ran.out
     assert contents(own_benchmark.folder) == before
     assert "\x1b" not in ran.out + ran.err

@@ -164,7 +164,7 @@ def test_a_page_of_many_questions_has_the_wrong_ones_and_says_how_many_it_leaves
     assert run_here("show", "latest", "--html", str(file)).code == 0
     page = file.read_text(encoding="utf-8")
     assert re.findall('<li class="flip"[^>]*data-status="([a-z]+)"', page) == ["wrong", "wrong"]
-    assert "2 of 3 questions are on this page, the wrong ones first." in page
+    assert "This page has 2 of 3 questions, the wrong ones first." in page
     assert "33.33 %" in page and "1 of 3" in page
 
 

@@ -52,7 +52,7 @@ def test_all_databases_of_a_folder_must_agree_and_the_report_counts_them(
         "first_database_alone": {"correct": 2, "total": 2, "value": 1.0},
         "databases": {"shop": 3},
     }
-    assert "Test suite: 3 databases for 1 database ids (3 each); all must agree" in " ".join(ran.err.split())
+    assert "Test suite: 3 databases for 1 database id (3 each); all must agree" in " ".join(ran.err.split())
     alone = run(*score, "--set", "benchmark.test_suite=false")
     assert alone.json["correct"] == 2 and alone.json["metrics"]["test_suite"] is None
 

@@ -69,12 +69,12 @@ def test_every_count_and_reason_is_of_the_questions_that_it_speaks_of(scored: li
     lines = ran.out.splitlines()
     assert f"✗ 3 of {SCORED} questions have no answer (no_answer) and count as wrong" in ran.out
     assert f"execution accuracy 57.14 % (4 of {SCORED}" in ran.out
-    assert "! 1 of 10 questions are not scored, their database is missing: gone (1)" in lines
-    assert "! 2 of 10 questions are not scored, the benchmark's files have no gold for them" in lines
+    assert "! 1 of 10 questions is not scored, the database is missing: gone (1)" in lines
+    assert "! 2 of 10 questions are not scored, the benchmark's files have no gold" in lines
 
     shown = run("show", "latest").out.splitlines()
-    assert "! 1 of 10 questions are not scored, their database is missing: gone (1)" in shown
-    assert "! 2 of 10 questions are not scored, the benchmark's files have no gold for them" in shown
+    assert "! 1 of 10 questions is not scored, the database is missing: gone (1)" in shown
+    assert "! 2 of 10 questions are not scored, the benchmark's files have no gold" in shown
 
     reasons = {name: run("show", "latest", name).out for name in (*WITHOUT_DATABASE, *WITHOUT_GOLD)}
     assert "not scored: the database was missing" in reasons["10"]

@@ -41,7 +41,7 @@ def test_json_lines_with_ids_may_leave_questions_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (json.dumps([LINK]), "has 1 objects, but shop-dev has 2 questions"),
+        (json.dumps([LINK]), "has 1 object, but shop-dev has 2 questions"),
         (json.dumps([{"question_id": 7, **LINK}, LINK]), "1 of its 2 objects"),
         (json.dumps([{"question_id": 9, **LINK}]), "9 is no question id of shop-dev"),
         (json.dumps([{"question_id": 7, **LINK}] * 2), "question 7 has a link already"),

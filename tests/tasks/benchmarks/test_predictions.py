@@ -69,7 +69,7 @@ def test_by_position_a_list_without_ids_is_paired_in_its_order(paired: Callable[
         "7": "SELECT 1",
         "9": "SELECT 2",
     }
-    with pytest.raises(DataError, match=r"1 predictions, but own has 2 questions.*hand in a part"):
+    with pytest.raises(DataError, match=r"1 prediction, but own has 2 questions.*hand in a part"):
         paired("p.json", rows[:1], sql_column="answer", by_position=True)
     assert paired("p.json", {"1": "SELECT 2", "0": "SELECT 1"}, by_position=True).sqls["9"] == "SELECT 2"
 

@@ -62,7 +62,7 @@ def test_sqlite_tasks_are_read_with_their_documents_as_evidence(files: Files) ->
     assert (first.id, first.database_id, first.text) == ("local1", "shop", "Who?")
     assert first.evidence == "A customer is a row."
     assert (second.id, second.evidence) == ("local3", "")
-    assert any("1 questions need a document" in note and "lost.md" in note for note in benchmark.notes)
+    assert any("1 question needs a document" in note and "lost.md" in note for note in benchmark.notes)
 
 
 def test_several_results_are_accepted_each_with_its_columns(files: Files) -> None:
