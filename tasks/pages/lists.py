@@ -26,9 +26,10 @@ from tasks.documents.model import (
 from tasks.pages.scores import AXIS, RANGE, axis_around, in_words, interval_in_words, score_plot
 from tasks.results.curves import Priced, pareto_blocks
 from tasks.results.leaderboard import Board, BoardRow
-from tasks.results.run_record import DATABASES_CHANGED, ORACLE, REROLLED, TRANSLATED, RunHeader
+from tasks.results.run_record import DATABASES_CHANGED, ORACLE, REROLLED, TRANSLATED, RunHeader, RunRecord
 from tasks.scoring.cost import Cost
 from tasks.scoring.letters import ALONE, LETTERS, family_in_words, letters_overlap
+from tasks.scoring.report import Ratio
 from tasks.settings.evaluation import labels_in_words
 from tasks.settings.home import Home
 
@@ -80,7 +81,8 @@ def _first(board: Board) -> str:
     also = f" and {counted(len(best) - 1, 'other')}" if len(best) > 1 else ""
     close = sum(letters_overlap(best[0].letters, row.letters) for row in board.ranked[len(best) :])
     tied = f", not significantly better than {counted(close, 'other')}" if close else ""
-    return f"{board.benchmark}: {best[0].backbone} | {best[0].pipeline}{also} with {percent(best[0].ranked_by)}{tied}"
+    first = f"{best[0].run.backbone} | {best[0].run.pipeline}"
+    return f"{board.benchmark}: {first}{also} with {percent(best[0].ranked_by)}{tied}"
 
 
 def _board(board: Board, page_of: Callable[[str], str]) -> Iterator[Block]:
@@ -91,15 +93,15 @@ def _board(board: Board, page_of: Callable[[str], str]) -> Iterator[Block]:
         yield Cards((Card("Next", tuple(_todo(board)), wide=True),))
         yield from pareto_blocks(
             [
-                Priced(row.name, row.ranked_by, row.cost.from_scratch_usd)
+                Priced(row.name, row.ranked_by, row.run.cost.from_scratch_usd)
                 for row in board.ranked
-                if row.ranked_by and row.cost.from_scratch_usd is not None
+                if row.ranked_by and row.run.cost.from_scratch_usd is not None
             ]
         )
     else:
         yield Sentence("No run of these questions is ranked.")
     if board.not_ranked:
-        lines = tuple(_unranked(row, page_of(row.run_id)) for row in board.not_ranked)
+        lines = tuple(_unranked(row, page_of(row.run.run_id)) for row in board.not_ranked)
         yield Section("Not ranked", (Bullets(lines),))
 
 
@@ -107,7 +109,7 @@ def _todo(board: Board) -> Iterator[Code]:
     if len(board.ranked) > 1:
         first, second = board.ranked[:2]
         yield Code(
-            f"crosscheck compare {second.run_id} {first.run_id}  # the first two, question by question"
+            f"crosscheck compare {second.run.run_id} {first.run.run_id}  # the first two, question by question"
         )
     yield Code("crosscheck sweep --help  # evaluates others")
 
@@ -115,11 +117,14 @@ def _todo(board: Board) -> Iterator[Code]:
 def _ranked(board: Board, page_of: Callable[[str], str]) -> Table:
     axis = axis_around(row.ranked_by for row in board.ranked)
     titles = {
-        name: score.title for row in board.ranked for name, score in row.variants.items() if name != board.by
+        name: score.title
+        for row in board.ranked
+        for name, score in row.run.variants.items()
+        if name != board.by
     }
-    passed = any(row.pass_at_k for row in board.ranked)
+    passed = any(_pass_at_k(row.run) for row in board.ranked)
     tested = sum(bool(row.letters) for row in board.ranked)
-    known = any(row.cost.calls is not None for row in board.ranked)
+    known = any(row.run.cost.calls is not None for row in board.ranked)
     ranks = Counter(row.rank for row in board.ranked)
     headers = (
         Column("rank"), Column("pipeline", "text"), Column("backbone", "text", under=True),
@@ -135,17 +140,16 @@ def _ranked(board: Board, page_of: Callable[[str], str]) -> Table:
     rows = tuple(
         (
             Span(f"{row.rank}{' =' if ranks[row.rank] > 1 else ''}", "strong"),
-            Span(row.pipeline, link=page_of(row.run_id)),
-            row.backbone,
-            " · ".join(filter(None, (row.changed, row.label))), percent(row.ranked_by), counts(row.ranked_by),
-            interval_in_words(row.ranked_by), *((in_words(row.ex),) if board.by else ()),
-            *(in_words(row.variants.get(name)) for name in titles),
-            *((f"{in_words(row.pass_at_k)}, k = {row.candidates}" if row.pass_at_k else "",) if passed else ()),
+            Span(run.pipeline, link=page_of(run.run_id)), run.backbone, row.details,
+            percent(row.ranked_by), counts(row.ranked_by), interval_in_words(row.ranked_by),
+            *((in_words(row.ex),) if board.by else ()),
+            *(in_words(run.variants.get(name)) for name in titles),
+            *((_pass_at_k(run),) if passed else ()),
             score_plot(("", row.ranked_by, "b")),
-            *((row.letters,) if tested else ()), *(_costs(row.cost) if known else ()),
-            Span(row.run_id, "code"), f"{row.started:%Y-%m-%d %H:%M} UTC",
+            *((row.letters,) if tested else ()), *(_costs(run.cost) if known else ()),
+            Span(run.run_id, "code"), f"{run.started:%Y-%m-%d %H:%M} UTC",
         )
-        for row in board.ranked
+        for row, run in ((row, row.run) for row in board.ranked)
     )  # fmt: skip
     remark = f"Runs that {LETTERS}: {family_in_words(comb(tested, 2))}. {ALONE}" if tested else ""
     return Table("", headers, rows, remark, keep=7, wide=True)
@@ -165,11 +169,19 @@ def _costs(cost: Cost) -> tuple[str, ...]:
     return money(cost.from_scratch_usd), money(cost.cost_usd), *map(number, numbers)
 
 
+def _pass_at_k(run: RunRecord) -> str:
+    """Return the share of questions of which one of the k candidates is right; "" without candidates."""
+    candidates = run.metrics.get("candidates") or {}
+    passed = candidates.get(f"pass@{candidates.get('n')}") or {}
+    ratio = Ratio(passed["correct"], passed["total"]) if passed.get("total") else None
+    return f"{in_words(ratio)}, k = {candidates['n']}" if ratio else ""
+
+
 def _unranked(row: BoardRow, page: str) -> Inline:
     changed = f" ({row.changed})" if row.changed else ""
     scored = in_words(row.ex, DASH)
-    about = f" with {row.backbone}{changed}: {scored}, {row.why_unranked} "
-    return Span(row.pipeline, link=page), about, Span(row.run_id, "code")
+    about = f" with {row.run.backbone}{changed}: {scored}, {row.why_unranked} "
+    return Span(row.run.pipeline, link=page), about, Span(row.run.run_id, "code")
 
 
 Address = Callable[[RunHeader], str]

@@ -1,18 +1,15 @@
 """The latest run of each backbone and pipeline, ranked by its score among runs of the same questions."""
 
-import datetime
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
 from tasks.core.wording import counted, shorten
 from tasks.results.run_record import NOISE, RunRecord
 from tasks.results.warehouse.runs import Warehouse
-from tasks.scoring.cost import Cost
 from tasks.scoring.letters import letters_of, pairwise_p_values
-from tasks.scoring.report import Ratio
 from tasks.scoring.score import Accuracy, Score
 
 MAX_IDS = 3
@@ -20,27 +17,19 @@ MAX_IDS = 3
 
 @dataclass(frozen=True, slots=True)
 class BoardRow:
-    """One run on a board."""
+    """A run with its place on a board."""
 
-    run_id: str
-    backbone: str
-    pipeline: str
-    # settings that differ from the defaults of these names, `key=value, ...`, or the file of predictions that were
-    # made elsewhere; "" for none
-    changed: str
-    label: str  # what the user wrote on the run, "" for nothing
-    started: datetime.datetime  # when, with time zone
-    ex: Accuracy | None  # its execution accuracy; None where nothing was scored
-    cost: Cost  # calls, tokens and money of the run; None for what is unknown
-    variants: Mapping[str, Score] = field(default_factory=dict)  # its scores by score variants, by name
-    candidates: int | None = None  # candidates per question; None without
-    # for all of them, the share of questions of which one candidate is right; None without
-    pass_at_k: Ratio | None = None
+    run: RunRecord
+    by: Score | None = None  # the score that the board ranks by, where it is not execution accuracy
     rank: int | None = None  # 1 for the highest score, the same for equal scores; None where it is not ranked
     why_unranked: str = ""  # why it is not, as a clause without its subject; "" where it is
     # runs of the board that share a letter do not differ significantly; "" where it is not tested
     letters: str = ""
-    by: Score | None = None  # the score that the board ranks by, where it is not execution accuracy
+
+    @property
+    def ex(self) -> Accuracy | None:
+        """Its execution accuracy; None if nothing was scored."""
+        return self.run.accuracy if self.run.total else None
 
     @property
     def ranked_by(self) -> Accuracy | None:
@@ -48,9 +37,19 @@ class BoardRow:
         return self.by or self.ex
 
     @property
+    def changed(self) -> str:
+        """Settings that differ from the defaults, or the file of predictions that were made elsewhere; "" for none."""
+        return _file(self.run) if self.run.made_elsewhere else self.run.tags.get("changed", "")
+
+    @property
+    def details(self) -> str:
+        """What distinguishes it from others of its pipeline and backbone."""
+        return " · ".join(filter(None, (self.changed, self.run.tags.get("name"))))
+
+    @property
     def name(self) -> str:
-        """Pipeline, backbone, and what distinguishes it from others with both."""
-        return " · ".join(filter(None, (self.pipeline, self.backbone, self.changed, self.label)))
+        """Pipeline, backbone and details."""
+        return " · ".join(filter(None, (self.run.pipeline, self.run.backbone, self.details)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +140,12 @@ def _distinguished(boards: Sequence[tuple[Board, RunRecord]], warehouse: Warehou
 
 
 def _board(newest_first: Sequence[RunRecord], warehouse: Warehouse, by: str) -> Board:
-    rows = _of_one_basis([(_row(run, by), _basis(run, by)) for run in newest_first])
+    rows = _of_one_basis(
+        [
+            (BoardRow(run, run.scores.get(by), why_unranked=_why_unranked(run, by)), _basis(run, by))
+            for run in newest_first
+        ]
+    )
     ranked = sorted(_latest(row for row in rows if not row.why_unranked), key=_order)
     scores = [_score(row) for row in ranked]
     run = newest_first[0]
@@ -153,7 +157,7 @@ def _board(newest_first: Sequence[RunRecord], warehouse: Warehouse, by: str) -> 
         questions=newest_first[0].questions or 0,
         of=run.questions_in_benchmark,
         ranked=tuple(
-            replace(row, rank=1 + scores.index(_score(row)), letters=letters.get(row.run_id, ""))
+            replace(row, rank=1 + scores.index(_score(row)), letters=letters.get(row.run.run_id, ""))
             for row in ranked
         ),
         not_ranked=tuple(_latest(row for row in rows if row.why_unranked)),
@@ -184,7 +188,7 @@ def _letters(ranked: Sequence[BoardRow], rule: str, by: str, warehouse: Warehous
     """Return the letters of runs by id; none of fewer than two, or where verdicts are not kept by question."""
     if len(ranked) < 2:
         return {}
-    run_ids, score = [row.run_id for row in ranked], ranked[0].by
+    run_ids, score = [row.run.run_id for row in ranked], ranked[0].by
     if score is None or not score.variant:
         right = warehouse.right_answers(run_ids, by or rule)
     elif score.variant == by:
@@ -198,38 +202,18 @@ def _latest(newest_first: Iterable[BoardRow]) -> list[BoardRow]:
     """Return the first of each backbone, pipeline, and changed settings or file of predictions."""
     latest: dict[tuple[str, str, str], BoardRow] = {}
     for row in newest_first:
-        latest.setdefault((row.backbone, row.pipeline, row.changed), row)
+        latest.setdefault((row.run.backbone, row.run.pipeline, row.changed), row)
     return list(latest.values())
 
 
 def _order(row: BoardRow) -> tuple[float, float]:
     """Return the order on a board: by score, and of equal scores the cheapest from scratch first."""
-    usd = row.cost.from_scratch_usd
+    usd = row.run.cost.from_scratch_usd
     return -_score(row), float("inf") if usd is None else usd
 
 
 def _score(row: BoardRow) -> float:
     return (row.ranked_by.ex or 0.0) if row.ranked_by else 0.0
-
-
-def _row(run: RunRecord, by: str) -> BoardRow:
-    candidates = run.metrics.get("candidates") or {}
-    passed = candidates.get(f"pass@{candidates.get('n')}")
-    return BoardRow(
-        run_id=run.run_id,
-        backbone=run.backbone,
-        pipeline=run.pipeline,
-        changed=_file(run) if run.made_elsewhere else run.tags.get("changed", ""),
-        label=run.tags.get("name", ""),
-        started=run.started,
-        ex=run.accuracy if run.total else None,
-        cost=run.cost,
-        variants=run.variants,
-        candidates=candidates.get("n"),
-        pass_at_k=Ratio(passed["correct"], passed["total"]) if passed and passed.get("total") else None,
-        why_unranked=_why_unranked(run, by),
-        by=run.scores.get(by),
-    )
 
 
 def _file(run: RunRecord) -> str:

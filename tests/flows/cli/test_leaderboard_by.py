@@ -46,11 +46,11 @@ def test_a_board_by_a_key_ranks_by_its_score_and_says_who_has_none(tmp_path: Pat
     words = ("leaderboard", "--benchmark", "demo", "--by", "turned", "--html", str(page))
     (board,) = run(*words, "--json").json["boards"]
     assert [
-        (row["backbone"], row["rank"], row["by"]["correct"], row["by"]["total"], row["ex"]["correct"])
+        (row["run"]["backbone"], row["rank"], row["by"]["correct"], row["by"]["total"], row["run"]["correct"])
         for row in board["ranked"]
     ] == [("second", 1, 9, 9, 8), ("first", 2, 6, 9, 9)]
     assert [row["letters"] for row in board["ranked"]] == ["a", "a"]
-    assert {row["backbone"]: row["why_unranked"] for row in board["not_ranked"]} == {
+    assert {row["run"]["backbone"]: row["why_unranked"] for row in board["not_ranked"]} == {
         "first": "has no score turned",
         "other-key": "was scored by another answer key of this name, or on other questions",
     }

@@ -58,16 +58,17 @@ def test_the_latest_ranked_run_of_each_is_ranked_and_the_others_are_listed_with_
     keep(Warehouse(home.warehouse), of_seven())
     (board,) = leaderboard(Warehouse(home.warehouse))
     assert (board.benchmark, board.questions) == ("demo", 10)
-    assert [(each.rank, each.pipeline, each.ex and each.ex.correct) for each in board.ranked] == [
+    assert [(each.rank, each.run.pipeline, each.ex and each.ex.correct) for each in board.ranked] == [
         (1, "few-shot", 8), (2, "dac", 7), (2, "rsl-sql", 7), (4, "few-shot", 5),
     ]  # fmt: skip
-    assert [(each.pipeline, each.why_unranked) for each in board.not_ranked] == [
+    assert [(each.run.pipeline, each.why_unranked) for each in board.not_ranked] == [
         ("dac", "has 1 question without an answer that a re-run can give"),
         ("rsl-sql", "saw parts of the gold SQL (an oracle analysis)"),
     ]
     first = board.ranked[0]
-    assert (first.cost.calls, first.cost.cached_calls, first.cost.cost_usd) == (10, 0, 2.5)
-    assert (first.cost.input_tokens, first.cost.output_tokens) == (1000, 100)
+    cost = first.run.cost
+    assert (cost.calls, cost.cached_calls, cost.cost_usd) == (10, 0, 2.5)
+    assert (cost.input_tokens, cost.output_tokens) == (1000, 100)
     assert first.ex and first.ex.interval and first.ex.interval[0] < 0.8 < first.ex.interval[1]
 
 
@@ -155,7 +156,8 @@ def test_text_json_and_page_have_the_same_numbers(home: Home, tmp_path: Path) ->
     ran = run("leaderboard", "--benchmark", "demo", "--json", "--html", str(file))
     (board,) = ran.json["boards"]
     best = board["ranked"][0]
-    assert (best["rank"], best["ex"]["correct"], best["ex"]["total"], best["cost"]["cost_usd"]) == (
+    best_run = best["run"]
+    assert (best["rank"], best_run["correct"], best_run["total"], best_run["cost"]["cost_usd"]) == (
         1,
         8,
         10,
@@ -163,7 +165,15 @@ def test_text_json_and_page_have_the_same_numbers(home: Home, tmp_path: Path) ->
     )
     assert board["not_ranked"][1]["why_unranked"].startswith("saw parts")
     text = Page(file.read_text(encoding="utf-8")).text
-    for part in ("80.00 %", "8 of 10", "49.0 to 94.3 %", "$2.5000", "1,000", "output 100", best["run_id"]):
+    for part in (
+        "80.00 %",
+        "8 of 10",
+        "49.0 to 94.3 %",
+        "$2.5000",
+        "1,000",
+        "output 100",
+        best_run["run_id"],
+    ):
         assert part in text
 
 
@@ -185,9 +195,9 @@ def test_the_score_on_corrected_golds_and_pass_at_k_stand_beside_the_score_where
     lines = run("leaderboard").out
     assert "77.78 % (7 of 9)" in lines and "85.00 % (8.5 of 10)" in lines and "corrected golds" in lines
     file = tmp_path / "board.html"
-    best = run("leaderboard", "--json", "--html", str(file)).json["boards"][0]["ranked"][0]
-    assert best["variants"]["corrected"]["total"] == 9
-    assert (best["candidates"], best["pass_at_k"]["correct"]) == (3, 8.5)
+    best = run("leaderboard", "--json", "--html", str(file)).json["boards"][0]["ranked"][0]["run"]
+    assert best["scores"]["corrected"]["total"] == 9
+    assert best["metrics"]["candidates"]["n"] == 3
     text = Page(file.read_text(encoding="utf-8")).text
     assert "On corrected golds 77.78 % (7 of 9)" in text and "pass@k 85.00 % (8.5 of 10), k = 3" in text
 
@@ -209,7 +219,7 @@ def test_questions_that_are_not_scored_are_said(home: Home) -> None:
     keep(warehouse, [without(a_run("dac", 9), 3), without(a_run("few-shot", 9), 2)])
     for text in (run("leaderboard").out, Page(rendered(leaderboard(warehouse))).text):
         assert f"{remark} 2 to 3 of 10 questions." in text
-    assert run("leaderboard", "--json").json["boards"][0]["ranked"][0]["ex"]["total"] == 8
+    assert run("leaderboard", "--json").json["boards"][0]["ranked"][0]["run"]["total"] == 8
 
 
 def test_the_page_links_to_the_pages_of_runs_that_there_are(home: Home) -> None:
@@ -246,7 +256,7 @@ def test_the_page_and_a_comparison_say_why_they_differ(home: Home) -> None:
     (found,) = leaderboard(Warehouse(home.warehouse))
     first, last = found.ranked[0], found.ranked[-1]
     assert set(first.letters) & set(last.letters)
-    compared = run("compare", last.run_id, first.run_id).out
+    compared = run("compare", last.run.run_id, first.run.run_id).out
     assert "dac beats rsl-sql" in compared
     assert "The leaderboard and sweeps adjust p for all pairs of their runs (Holm)" in " ".join(
         compared.split()

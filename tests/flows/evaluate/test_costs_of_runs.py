@@ -34,7 +34,7 @@ def test_a_run_from_the_cache_shows_what_it_costs_from_scratch_and_mlflow_has_th
     assert again["cost"]["from_scratch_usd"] == pytest.approx(paid)
 
     board = json.loads(demo.run("leaderboard", "--json").out)["boards"][0]
-    assert [each["cost"]["from_scratch_usd"] for each in board["ranked"]] == [pytest.approx(paid)] * 2
+    assert [row["run"]["cost"]["from_scratch_usd"] for row in board["ranked"]] == [pytest.approx(paid)] * 2
     assert "from scratch" in demo.run("leaderboard").out
     assert f"${paid:,.4f} from scratch" in demo.run("show", "latest").out
 

@@ -69,7 +69,7 @@ def test_repeats_are_new_samples_and_the_figures_are_theirs(
     assert noisy.calls - paid == 4 * QUESTIONS
     # Repeats are on no board, and are compared as one side.
     (board,) = demo.run("leaderboard", "--json").json["boards"]
-    assert [row["run_id"] for row in board["ranked"]] == [run_id]
+    assert [row["run"]["run_id"] for row in board["ranked"]] == [run_id]
     ran = demo.run("compare", f"{run_id}:repeats", run_id, "--json")
     assert ran.code == 0, ran.err
     assert (ran.json["result"]["runs_a"], ran.json["result"]["runs_b"]) == (4, 1)

@@ -148,7 +148,7 @@ def test_a_run_without_repeats_is_named(tmp_path: Path) -> None:
 def test_repeats_are_on_no_board(tmp_path: Path) -> None:
     parent = run_of(0, lambda name: name % 2 == 0)
     (board,) = leaderboard(keep(tmp_path, [parent, *repeats([4], parent.run_id)]))
-    assert [row.run_id for row in (*board.ranked, *board.not_ranked)] == [parent.run_id]
+    assert [row.run.run_id for row in (*board.ranked, *board.not_ranked)] == [parent.run_id]
 
 
 def side(rates: np.ndarray, random: np.random.Generator, runs: int, first: int) -> list[RunRecord]:
