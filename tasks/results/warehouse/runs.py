@@ -228,7 +228,7 @@ class Warehouse:
     def verdicts_before(self, run: RunRecord) -> dict[str, bool]:
         """Return whether each answer was right in the last finished run of the same kind, by question id; {} of none.
 
-        It has the same benchmark, revision, backbone, pipeline and rule.
+        It has the same benchmark, revision, backbone, pipeline and rule; the set of its questions may be another.
         """
         rows = self._rows(
             "SELECT question_id, correct[?] FROM questions WHERE run_id = (SELECT run_id FROM runs "
