@@ -12,7 +12,7 @@ from flows.runtime.folders import Folders
 from tasks.backbone.kind import check_backbone, kind_of
 from tasks.backbone.pricing import Budget
 from tasks.core.errors import BackboneError, ConfigurationError, DataError, ExitCode
-from tasks.core.wording import counted
+from tasks.core.wording import agreeing, counted
 from tasks.results.noise import MIN_REPEATS, Noise, measure, repeated_run, repeats_of
 from tasks.results.run_record import NOISE, REPEAT, JsonDocument, RunHeader, RunRecord, at
 from tasks.results.warehouse.runs import Warehouse
@@ -121,7 +121,7 @@ def make_repeats(
     warehouse, parent = Warehouse(Home(Path(plan.settings.home)).warehouse), plan.parent
     repeats = repeats_of(parent.run_id, warehouse.runs())[: plan.count]
     if len(repeats) < plan.count and not problems:
-        problems.append(f"{len(repeats)} of {plan.count} repeats are whole.")
+        problems.append(f"{len(repeats)} of {plan.count} repeats {agreeing('is', len(repeats))} whole.")
     runs = [warehouse.read_run(repeat.run_id) for repeat in repeats]
     noise = measure(parent, runs) if len(runs) >= MIN_REPEATS else None
     return Measured(plan, noise, tuple(problems), budget)

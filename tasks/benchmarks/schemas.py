@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.benchmarks.rows import Row, json_rows
 from tasks.core.errors import DataError
+from tasks.core.wording import counted
 from tasks.database.dialects import SQLITE
 from tasks.database.schema import Column, ColumnDescription, ForeignKey, Schema, Table, united
 
@@ -41,8 +42,9 @@ def _descriptions(row: Row) -> dict[tuple[str, str], ColumnDescription]:
     if not (texts and isinstance(texts, list) and isinstance(columns, list) and isinstance(tables, list)):
         return {}
     if len(texts) != len(columns):
+        columns_there = counted(len(columns), "column")
         raise DataError(
-            f"{len(texts)} column_descriptions, but {len(columns)} columns. Give every column a text."
+            f"{columns_there}, but column_descriptions has {len(texts):,}. Give every column a text."
         )
     descriptions = {}
     for text, (table, name) in zip(texts, columns, strict=True):

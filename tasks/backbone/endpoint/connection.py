@@ -216,6 +216,9 @@ class Deadline:
     def renew(self, now: float) -> None:
         """Let the time count from now, in the time of the event loop."""
         self._due = now + self._seconds
+        if self._limit.when() is not None and not self._limit.expired():  # about to end
+            self._limit.reschedule(None)
+            self._alarm = self._loop.call_at(self._due, self._end)
 
     def cancel(self) -> None:
         """Lift the limit."""

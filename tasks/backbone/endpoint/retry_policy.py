@@ -98,10 +98,8 @@ class RetryPolicy:
             unread = f"{counted(len(self._garbled), 'answer')} in a row could not be read, and none before."
             return Decision(None, f"{unread} {refusal.advice} {KEPT}", fatal=True)
         if refusal.retry_after_s is not None and refusal.retry_after_s > MAX_RETRY_AFTER_S:
-            minutes = f"{refusal.retry_after_s / 60:.0f}"
-            return Decision(
-                None, f"It asks to wait {minutes} minutes: run the same command again then.", fatal=True
-            )
+            wait = counted(round(refusal.retry_after_s / 60), "minute")
+            return Decision(None, f"It asks to wait {wait}: run the same command again then.", fatal=True)
         if not refusal.transient:
             return Decision(None, refusal.advice)
         over = requests > self._retries

@@ -158,7 +158,7 @@ def read_accepted(results: GoldResults) -> SubsetGold:
         width = min((len(row) for row in rows), default=max(columns, default=0) + 1)
         if columns and max(columns) >= width:
             raise DataError(
-                f"{path} has {width} columns, but column {max(columns)} (from 0) is asked for in condition_cols."
+                f"{path} has {counted(width, 'column')}, but condition_cols names column {max(columns)} (from 0)."
             )
         accepted.append(AcceptedResult(rows, columns))
     return SubsetGold(tuple(accepted), results.ignore_order)

@@ -1,10 +1,12 @@
 """The number of requests in flight follows the endpoint."""
 
 import asyncio
+import time
 from contextlib import suppress
 
 import pytest
 
+from tasks.backbone.endpoint.connection import HELD_UP_S
 from tasks.backbone.endpoint.limiter import AdaptiveLimit, Queue
 
 
@@ -74,6 +76,27 @@ async def test_the_time_of_a_request_counts_from_the_last_answer_to_one_that_was
 
     await asyncio.gather(request("first", 0.15), request("second", 0.3), request("silent", 9.0))
     assert ended == ["first", "second"]
+
+
+async def test_after_the_process_stood_still_the_time_counts_from_the_answer_that_had_come_meanwhile() -> (
+    None
+):
+    queue, ended, answered = Queue(1.0), [], asyncio.Event()
+
+    async def first() -> None:
+        async with queue.turn():
+            await asyncio.sleep(0.9)
+        answered.set()
+
+    async def second() -> None:
+        async with queue.turn():
+            await answered.wait()
+            await asyncio.sleep(2.5 * HELD_UP_S)
+            ended.append("second")
+
+    asyncio.get_running_loop().call_later(0.1, time.sleep, 1.0 + 3 * HELD_UP_S)
+    await asyncio.gather(first(), second())
+    assert ended == ["second"]
 
 
 async def test_an_answer_sets_no_timer_for_the_requests_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,7 +105,7 @@ def test_without_results_nothing_has_gold_and_without_standards_results_are_refu
 def test_a_result_with_too_few_columns_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "local1.csv"
     path.write_text("name\nAda\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r"local1.csv has 1 columns, but column 2"):
+    with pytest.raises(DataError, match=r"local1.csv has 1 column, but condition_cols names column 2"):
         read_accepted(GoldResults((path,), ((2,),), ignore_order=True))
 
 
