@@ -24,7 +24,7 @@ from tasks.benchmarks.databases import open_benchmark_database
 from tasks.core.errors import ConfigurationError, CrosscheckError
 from tasks.core.outcome import Outcome
 from tasks.core.records import Question
-from tasks.core.wording import agreeing, counted
+from tasks.core.wording import counted
 from tasks.results.run_record import RunRecord
 from tasks.scoring.report import QuestionScore
 from tasks.settings.evaluation import EvaluationSettings, TrackingSettings
@@ -79,10 +79,9 @@ def read_exchanges(run: RunRecord, scores: Sequence[QuestionScore], folders: Fol
     if not missing:
         return Exchanges(entries)
     ids = shlex.quote(",".join(score.question.id for score in lacking)) if len(lacking) < 20 else "IDS"
-    replies = f"{missing:,} of {counted(len(requests), 'reply')} {agreeing('is', missing)}"
     return Exchanges(
         entries,
-        f"{replies} not stored, with the prompt: {why}. "
+        f"The prompts and replies of {missing:,} of {counted(len(requests), 'request')} are not stored: {why}. "
         f'"crosscheck rerun {run.run_id} --questions {ids} --fresh" sends their requests again.',
     )
 
@@ -167,11 +166,13 @@ def record(
     count = write_recording(
         path, replies, lambda sha256: note({"recorded": {"file": str(path), "sha256": sha256}})
     )
-    message = f"{counted(count, 'reply')} to {counted(len(answered), 'question')} recorded in {path}."
+    message = (
+        f"{counted(count, 'reply', 'was')} recorded in {path}, for {counted(len(answered), 'question')}."
+    )
     if lost:
         message += (
-            f" {counted(len(lost), 'reply', 'is')} missing, the first at {lost[0]}: the stage was restored, and the "
-            "reply cache does not have the reply any more, or a damaged one."
+            f" {counted(len(lost), 'reply', 'is')} missing, the first at {lost[0]}: replies of restored stages that "
+            "the reply cache no longer has, or that are damaged there."
         )
     return message
 

@@ -20,7 +20,6 @@ from tasks.benchmarks.databases import open_benchmark_database
 from tasks.core.errors import ConfigurationError, DataError, did_you_mean, first_problem
 from tasks.core.files import atomic_write, require_file
 from tasks.core.records import ColumnValues, Demonstration
-from tasks.core.wording import counted
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.schema import Schema
 from tasks.database.schema_text import SchemaView
@@ -261,7 +260,7 @@ def train(pairs: Sequence[TrainingPair], settings: FinetuningSettings, output: P
     examples = [pair for pair in pairs if length(pair) <= settings.max_tokens]
     if not examples:
         raise DataError(
-            f"Each of {counted(len(pairs), 'training pair')} has more than {settings.max_tokens:,} tokens. Allow more: "
+            f"Every training pair ({len(pairs):,} in total) has more than {settings.max_tokens:,} tokens. Allow more: "
             '"--set max_tokens=8192".'
         )
     trainer = _trainer(model, tokenizer, examples, settings, output)

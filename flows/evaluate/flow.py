@@ -24,7 +24,7 @@ from flows.prefect.settings import DEPLOYED_HOME
 from flows.runtime.control import Control
 from tasks.backbone.pricing import prices_for
 from tasks.core.outcome import Outcome
-from tasks.core.wording import counted, money, number
+from tasks.core.wording import agreeing, counted, money, number
 from tasks.results.run_record import RunRecord
 from tasks.scoring.cost import Estimate
 from tasks.settings.evaluation import EvaluationSettings
@@ -188,9 +188,10 @@ def _note(session: Session, answers: Answers) -> dict[str, Any]:
         failures = [outcome.failure for outcome in by_schema if outcome.failure]
         ended = Counter(failure.stage for failure in failures if failure.kind == "missing_database")
         stages = "; ".join(f"{stage} was not executable on {count:,}" for stage, count in ended.items())
+        questions = counted(len(prepared.answerable), "question")
         progress.note(
-            f"Run with only the schema, because the database is missing: {len(by_schema):,} of "
-            f"{counted(len(prepared.answerable), 'question')}. Linking counts them, execution accuracy does not"
+            f"{len(by_schema):,} of {questions} {agreeing('was', len(by_schema))} run with only the schema, because "
+            "the database is missing: linking counts them, execution accuracy does not"
             f"{f' ({stages})' if stages else ''}."
         )
     return facts

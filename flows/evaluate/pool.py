@@ -11,7 +11,7 @@ from flows.prefect.flow_runs import RecorderBackpressure
 from flows.runtime.control import Control, Interrupted, Progress, until_done_or_stopped, waiting_for
 from tasks.core.outcome import Failure, Outcome
 from tasks.core.records import Question
-from tasks.core.wording import counted
+from tasks.core.wording import agreeing, counted
 from tasks.stages.question_run import Stopped
 
 DEAD_AFTER = 3
@@ -93,9 +93,10 @@ async def answer_all(
             await task_runs.finish()
             answers.task_runs += task_runs.begun
     if control.stop.is_set():
+        answered = len(answers.outcomes)
         raise Interrupted(
-            f"stopped. Answered: {len(answers.outcomes):,} of {counted(len(questions), 'question')}. Every reply that "
-            "came is kept: run the same command again to continue.",
+            f"stopped. {answered:,} of {counted(len(questions), 'question')} {agreeing('is', answered)} answered, and "
+            "every reply that came is kept: run the same command again to continue.",
             control,
         )
     return answers

@@ -9,7 +9,7 @@ from tasks.benchmarks.benchmark import Benchmark
 from tasks.core.errors import ConfigurationError, DatabaseUnavailableError
 from tasks.core.outcome import Failure, Outcome
 from tasks.core.records import Execution, Question
-from tasks.core.wording import counted
+from tasks.core.wording import agreeing, counted
 from tasks.database.database import Database, dialect_named
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.schema import Schema
@@ -139,10 +139,10 @@ class AnswerTranslation:
     def note(self) -> str:
         """What was translated, in sentences with counts."""
         note = (
-            f"{counted(self._translated, 'answer', 'was')} translated from {self._written} by sqlglot before scoring; "
-            f"the text of {self._changed:,} changed."
+            f"{counted(self._translated, 'answer', 'was')} translated from {self._written} by sqlglot before scoring, "
+            f"which changed the text of {self._changed:,}."
         )
-        unread = f" {self._unread:,} could not be translated; scored as written."
+        unread = f" {self._unread:,} could not be translated and {agreeing('was', self._unread)} scored as written."
         return note + unread if self._unread else note
 
 

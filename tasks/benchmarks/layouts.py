@@ -147,8 +147,8 @@ class Layout:
         if not questions:
             raise DataError(f"{path} holds no question.")
         notes = (
-            f"{counted(len(repeated), 'question')} of {path.name} repeated word for word: counted each time, the "
-            f"second time as {', '.join(repeated)}.",
+            f"{counted(len(repeated), 'question', 'is')} repeated word for word in {path.name}. Each repetition "
+            f"counts, under the id {', '.join(repeated)}.",
         )
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         return Split(tuple(questions), gold, digest, notes=notes if repeated else (), further_gold=further)

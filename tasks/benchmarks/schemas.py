@@ -42,9 +42,9 @@ def _descriptions(row: Row) -> dict[tuple[str, str], ColumnDescription]:
     if not (texts and isinstance(texts, list) and isinstance(columns, list) and isinstance(tables, list)):
         return {}
     if len(texts) != len(columns):
-        columns_there = counted(len(columns), "column")
         raise DataError(
-            f"{columns_there}, but column_descriptions has {len(texts):,}. Give every column a text."
+            f"column_descriptions has {counted(len(texts), 'text')}, and column_names_original has {len(columns):,}. "
+            "Give every column a text."
         )
     descriptions = {}
     for text, (table, name) in zip(texts, columns, strict=True):

@@ -116,15 +116,11 @@ def _todo(board: Board) -> Iterator[Code]:
 
 def _ranked(board: Board, page_of: Callable[[str], str]) -> Table:
     axis = axis_around(row.ranked_by for row in board.ranked)
-    titles = {
-        name: score.title
-        for row in board.ranked
-        for name, score in row.run.variants.items()
-        if name != board.by
-    }
-    passed = any(_pass_at_k(row.run) for row in board.ranked)
+    runs = [row.run for row in board.ranked]
+    titles = {name: score.title for run in runs for name, score in run.variants.items() if name != board.by}
+    passed = any(map(_pass_at_k, runs))
     tested = sum(bool(row.letters) for row in board.ranked)
-    known = any(row.run.cost.calls is not None for row in board.ranked)
+    known = any(run.cost.calls is not None for run in runs)
     ranks = Counter(row.rank for row in board.ranked)
     headers = (
         Column("rank"), Column("pipeline", "text"), Column("backbone", "text", under=True),
@@ -149,7 +145,7 @@ def _ranked(board: Board, page_of: Callable[[str], str]) -> Table:
             *((row.letters,) if tested else ()), *(_costs(run.cost) if known else ()),
             Span(run.run_id, "code"), f"{run.started:%Y-%m-%d %H:%M} UTC",
         )
-        for row, run in ((row, row.run) for row in board.ranked)
+        for row, run in zip(board.ranked, runs, strict=True)
     )  # fmt: skip
     remark = f"Runs that {LETTERS}: {family_in_words(comb(tested, 2))}. {ALONE}" if tested else ""
     return Table("", headers, rows, remark, keep=7, wide=True)

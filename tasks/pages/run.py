@@ -80,14 +80,13 @@ def _unmeasured(record: RunRecord) -> Iterator[Sentence]:
 
 def _not_scored(record: RunRecord) -> Iterator[Sentence]:
     questions = counted(record.questions or 0, "question")
-    if record.missing_databases:
-        missing = ", ".join(f"{name} ({count})" for name, count in record.missing_databases.items())
-        count = sum(record.missing_databases.values())
-        unscored = f"{count:,} of {questions} {agreeing('is', count)} not scored"
-        yield Sentence(f"{unscored}, the database is missing: {missing}", "warning")
-    if record.without_gold:
-        unscored = f"{record.without_gold:,} of {questions} {agreeing('is', record.without_gold)} not scored"
-        yield Sentence(f"{unscored}, the benchmark's files have no gold", "warning")
+    missing = ", ".join(f"{name} ({count})" for name, count in record.missing_databases.items())
+    for count, why in (
+        (sum(record.missing_databases.values()), f"the database is missing: {missing}"),
+        (record.without_gold, "the benchmark's files have no gold"),
+    ):
+        if count:
+            yield Sentence(f"{count:,} of {questions} {agreeing('is', count)} not scored, {why}", "warning")
     if record.gold_faults:
         faults = shorten([f"{name} ({status})" for name, status in record.gold_faults.items()], MAX_IDS)
         yield Sentence(

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import get_args
 
 from tasks.core.errors import ConfigurationError, did_you_mean
-from tasks.core.wording import counted, shorten
+from tasks.core.wording import agreeing, counted, shorten
 from tasks.results.comparison import Pair, Side
 from tasks.results.parameters import flatten
 from tasks.results.run_record import DATABASES_CHANGED, REROLLED, RunRecord, Unfinished
@@ -89,13 +89,14 @@ def left_out(sides: Sequence[Side], compared: int) -> tuple[str, ...]:
     for side in sides:
         if side.left_out:
             sentences.append(
-                f"Left out: {counted(len(side.left_out), 'question')} that only {side.letter} scored. The comparison "
-                f"is on the {compared:,} that both scored."
+                f"{counted(len(side.left_out), 'question')} that only {side.letter} scored "
+                f"{agreeing('is', len(side.left_out))} left out: the comparison is on the {compared:,} that both "
+                "scored."
             )
         if side.not_executable:
             sentences.append(
-                f"{counted(side.not_executable, 'question')} of {side.letter} could not be scored: no database or no "
-                "gold."
+                f"{counted(side.not_executable, 'question')} of {side.letter} could not be scored, because the "
+                "database or the gold is missing."
             )
     return tuple(sentences)
 

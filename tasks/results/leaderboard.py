@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
-from tasks.core.wording import counted, shorten
+from tasks.core.wording import agreeing, counted, shorten
 from tasks.results.run_record import NOISE, RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.letters import letters_of, pairwise_p_values
@@ -87,7 +87,8 @@ class Board:
         if not any(left_out):
             return ""
         some = " to ".join(f"{number:,}" for number in dict.fromkeys((left_out[0], left_out[-1])))
-        return f"Not scored, since the database or gold is missing: {some} of {counted(self.questions, 'question')}"
+        questions = counted(self.questions, "question")
+        return f"{some} of {questions} {agreeing('is', left_out[-1])} not scored: the database or gold is missing"
 
 
 def leaderboard(warehouse: Warehouse, benchmark: str | None = None, by: str = "") -> tuple[Board, ...]:
@@ -140,12 +141,8 @@ def _distinguished(boards: Sequence[tuple[Board, RunRecord]], warehouse: Warehou
 
 
 def _board(newest_first: Sequence[RunRecord], warehouse: Warehouse, by: str) -> Board:
-    rows = _of_one_basis(
-        [
-            (BoardRow(run, run.scores.get(by), why_unranked=_why_unranked(run, by)), _basis(run, by))
-            for run in newest_first
-        ]
-    )
+    placed = [BoardRow(run, run.scores.get(by), why_unranked=_why_unranked(run, by)) for run in newest_first]
+    rows = _of_one_basis(placed, by)
     ranked = sorted(_latest(row for row in rows if not row.why_unranked), key=_order)
     scores = [_score(row) for row in ranked]
     run = newest_first[0]
@@ -174,13 +171,13 @@ def _basis(run: RunRecord, by: str) -> object:
     return run.keys.get(score.variant), *map(tuple, left_out)
 
 
-def _of_one_basis(rows: Sequence[tuple[BoardRow, object]]) -> list[BoardRow]:
+def _of_one_basis(rows: Sequence[BoardRow], by: str) -> list[BoardRow]:
     """Leave out of the ranking the runs whose score has another basis than that of the newest ranked run."""
-    newest = next((basis for row, basis in rows if not row.why_unranked), None)
+    newest = next((_basis(row.run, by) for row in rows if not row.why_unranked), None)
     other = "was scored by another answer key of this name, or on other questions"
     return [
-        row if row.why_unranked or basis == newest else replace(row, why_unranked=other)
-        for row, basis in rows
+        row if row.why_unranked or _basis(row.run, by) == newest else replace(row, why_unranked=other)
+        for row in rows
     ]
 
 

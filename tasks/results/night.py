@@ -34,23 +34,14 @@ _WORST_FIRST: tuple[Colour, ...] = ("Red", "Amber", "No baseline yet", "Green")
 
 
 _CLAUSES: Mapping[NightVerdict, tuple[str, str]] = {
-    "regression": (
-        "is significantly worse than its baseline",
-        "are significantly worse than their baselines",
-    ),
-    "infrastructure": ("was not completed", "were not completed"),
-    "too many unanswered": (
-        "has too many questions without an answer",
-        "have too many questions without an answer",
-    ),
-    "possibly worse": (
-        "is worse than its baseline, which is not proven",
-        "are worse than their baselines, which is not proven",
-    ),
-    "declining": ("is declining over the last nights", "are declining over the last nights"),
-    "degraded": ("had stages that fell back", "had stages that fell back"),
+    "regression": ("is", "significantly worse than the baseline"),
+    "infrastructure": ("was", "not completed"),
+    "too many unanswered": ("has", "too many questions without an answer"),
+    "possibly worse": ("is", "worse than the baseline, which is not proven"),
+    "declining": ("is", "declining over the last nights"),
+    "degraded": ("has", "stages that fell back"),
 }
-"""What is said of one evaluation with a verdict, and of several."""
+"""What is said of evaluations with a verdict: a verb in the singular, and the rest of the clause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +136,9 @@ class Night:
     def verdict(self) -> str:
         """What was found, in one or two sentences."""
         clauses = [
-            f"{len(names)} of {self._counted} {clause[len(names) > 1]}: {', '.join(names)}"
+            f"{len(names)} of {self._counted} {agreeing(verb, len(names))} {clause}: {', '.join(names)}"
             + (self._problems(verdict) if verdict in INCOMPLETE else "")
-            for verdict, clause in _CLAUSES.items()
+            for verdict, (verb, clause) in _CLAUSES.items()
             if (names := [entry.named for entry in self.entries if entry.verdict == verdict])
         ]
         if clauses:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tasks.benchmarks.benchmark import question_fingerprint, sql_fingerprint
 from tasks.core.records import Demonstration, Question
-from tasks.core.wording import counted
+from tasks.core.wording import agreeing, counted
 from tasks.retrieval.encoder_files import Encoder, Progress
 from tasks.settings.pipeline import DemonstrationSettings
 
@@ -237,7 +237,8 @@ class GuardedPool:
         if not self.removed:
             return f"{CHECKED} ({total:,} checked)."
         return (
-            f"{self.removed:,} of {counted(total, 'demonstration')} not used, from the evaluated questions: "
+            f"{self.removed:,} of {counted(total, 'demonstration')} {agreeing('comes', self.removed)} from the "
+            f"evaluated questions and {agreeing('is', self.removed)} not used: "
             f"{self.by_question:,} by their question, {self.by_sql:,} by their SQL alone."
         )
 

@@ -114,7 +114,7 @@ class Export(options.Files):
         export = export_submission(run, target, self.folders, form)
 
         lines = [
-            f"{counted(export.answered, 'prediction')} of run {run.run_id} written to {export.file}. Questions without "
+            f"{counted(export.answered, 'prediction', 'is')} in {export.file}, of run {run.run_id}. Questions without "
             f"an answer, which count as wrong: {export.questions - export.answered:,} of {export.questions:,}."
         ]
         if export.changed:

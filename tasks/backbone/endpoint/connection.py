@@ -228,7 +228,7 @@ class Deadline:
         now = self._loop.time()
         if now < self._due:
             self._alarm = self._loop.call_at(self._due, self._end)
-        elif self._limit.when() is None:
+        else:
             self._limit.reschedule(now + HELD_UP_S if now > self._due + HELD_UP_S else now)
 
 

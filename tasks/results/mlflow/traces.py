@@ -61,15 +61,9 @@ def choose(
 ) -> TraceChoice:
     """Choose failed, flipped and wrong questions up to a limit, in this order, and samples by the ids alone.
 
-    Runs of the same questions so show the same sample.
-
-    Args:
-        report: the scored run.
-        failed: most questions that are traced because of their outcome.
-        sample: how many questions are traced whatever their outcome.
-        every: whether all others are traced as well, without their stages.
-        flipped: ids of the questions with another verdict than in the previous run.
-        unchanged: ids of the questions that are traced without their stages instead of with them.
+    Runs of the same questions so show the same sample. At most `failed` questions are traced because of their outcome,
+    and `sample` ones whatever it is; those in `unchanged` without their stages, and with `every` all others as well.
+    `flipped` are the questions with another verdict than in the previous run.
     """
     rows = [row for row in report.rows if row.executable]
     names = [row.question.id for row in rows]

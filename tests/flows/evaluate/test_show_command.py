@@ -191,14 +191,15 @@ def test_replies_of_models_come_from_the_cache_and_their_absence_is_said(
     assert "Which member?" in ran.out and "SELECT 1" in ran.out
     assert "Which member?" not in run_here("show", "latest", score.question.id).out
     assert "prompt and reply are not stored" in ran.out
-    assert "1 of 2 replies is not stored, with the prompt:" in ran.out
+    assert "The prompts and replies of 1 of 2 requests are not stored" in ran.out
     assert f'"crosscheck rerun {run_id} --questions {score.question.id} --fresh"' in ran.out
     with closing(sqlite3.connect(home.replies)) as connection, connection:
         connection.execute("UPDATE reply SET request = x'00'")
     ran = run_here("show", "latest", score.question.id)
     assert ran.code == 0
     assert (
-        "2 of 2 replies are not stored, with the prompt:" in ran.out and "they are damaged there" in ran.out
+        "The prompts and replies of 2 of 2 requests are not stored" in ran.out
+        and "they are damaged there" in ran.out
     )
 
 

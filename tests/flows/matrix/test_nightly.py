@@ -147,7 +147,7 @@ async def test_a_night_whose_stages_fell_back_is_amber_and_names_them(nights: Ni
     state, night = await nights("degraded", pipelines=["rsl-sql"], limit=4, overrides=overrides)
     (entry,) = night["entries"]
     assert (entry["verdict"], entry["degraded"]) == ("degraded", 1.0)
-    assert state.name == "Amber" and "had stages that fell back" in state.message
+    assert state.name == "Amber" and "has stages that fell back" in state.message
     sentence = "forward_link: 4 of 4 replies could not be read: nothing was linked."
     assert sentence in entry["degradation"]
     assert sentence in nights.page("degraded").read_text(encoding="utf-8")

@@ -205,7 +205,7 @@ class TestUp:
     def test_the_server_calls_the_webhook_once_for_a_night_that_could_not_do_so_itself(
         self, up: Up, api: str
     ) -> None:
-        verdict = '1 of 3 evaluations is significantly worse than its baseline: demo | "weak" | rsl-sql.'
+        verdict = '1 of 3 evaluations is significantly worse than the baseline: demo | "weak" | rsl-sql.'
         for type_, name, message in (
             ("COMPLETED", "Completed", "All is well."),
             ("FAILED", "Failed", verdict),

@@ -87,8 +87,8 @@ def test_runs_on_other_questions_are_compared_on_what_they_share() -> None:
     assert found.result.questions == 5
     assert (found.a.ex, found.b.ex) == (Accuracy(5, 5), Accuracy(2, 5))
     assert (found.a.left_out, len(found.b.left_out)) == (("0", "1", "2"), 7)
-    assert [line.partition(".")[0] for line in found.left_out] == [
-        "Left out: 3 questions that only A scored", "Left out: 7 questions that only B scored",
+    assert [line.partition(" are left out")[0] for line in found.left_out] == [
+        "3 questions that only A scored", "7 questions that only B scored",
     ]  # fmt: skip
 
 
@@ -97,7 +97,9 @@ def test_a_question_whose_database_is_missing_is_counted_apart() -> None:
     found = compare(with_row(a, 4, executable=False), with_row(b, 4, executable=False))
     assert found.result.questions == 9
     assert (found.a.not_executable, found.b.not_executable) == (1, 1)
-    assert "1 question of A could not be scored: no database or no gold." in found.left_out
+    assert (
+        "1 question of A could not be scored, because the database or the gold is missing." in found.left_out
+    )
 
 
 @pytest.mark.parametrize(("change", "message"), [

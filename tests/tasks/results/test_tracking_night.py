@@ -53,7 +53,7 @@ def test_a_seeded_regression_is_red_and_noise_is_green(warehouse: Warehouse) -> 
     red = a_night(warehouse, two_runs(1, 20, 100))
     assert (red.colour, red.entries[0].verdict) == ("Red", "regression")
     assert (
-        "1 of 1 evaluation is significantly worse than its baseline: bird-dev | weak-1 | rsl-sql"
+        "1 of 1 evaluation is significantly worse than the baseline: bird-dev | weak-1 | rsl-sql"
         in red.verdict
     )
     green = a_night(warehouse, two_runs(4, 7, 100))
@@ -89,7 +89,7 @@ def test_a_loss_that_is_not_proven_is_amber_and_no_failure(warehouse: Warehouse)
     (judged,) = night.entries
     assert judged.adjusted_p is not None and 0.01 < judged.adjusted_p < 0.05
     assert (night.colour, judged.verdict) == ("Amber", "possibly worse")
-    assert "1 of 1 evaluation is worse than its baseline, which is not proven" in night.verdict
+    assert "1 of 1 evaluation is worse than the baseline, which is not proven" in night.verdict
     assert json_of(night)["colour"] == "Amber"
     for gate in (Gate(doubt_level=0.03), Gate(threshold=8.1)):
         assert judge(gate, [judged])[0].colour == "Green"
@@ -254,6 +254,8 @@ def test_failed_infrastructure_is_red_whatever_else_is_well(warehouse: Warehouse
     night = a_night(warehouse, two_runs(4, 7, 100), others=[REFUSED])
     assert [each.verdict for each in night.entries] == ["no worse", "infrastructure"]
     assert "1 of 2 evaluations was not completed: demo | closed | zero-shot" in night.verdict
+    night = a_night(warehouse, two_runs(4, 7, 100), others=[REFUSED, REFUSED])
+    assert "2 of 3 evaluations were not completed: " in night.verdict
 
 
 def test_what_nobody_answered_is_no_regression_but_too_much_of_it_is_red(warehouse: Warehouse) -> None:

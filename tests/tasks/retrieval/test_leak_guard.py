@@ -59,7 +59,7 @@ def test_removals_are_counted_once_and_said():
     guarded = without_leaks(pool, EVALUATED, GOLD)
     assert (guarded.by_question, guarded.by_sql, guarded.removed, len(guarded.pool)) == (1, 1, 2, 1000)
     assert guarded.sentence == (
-        "2 of 1,002 demonstrations not used, from the evaluated questions: "
+        "2 of 1,002 demonstrations come from the evaluated questions and are not used: "
         "1 by their question, 1 by their SQL alone."
     )
 
