@@ -58,9 +58,10 @@ def check_backbone(settings: BackboneSettings, *, sends_requests: bool = True) -
             raise ConfigurationError(
                 f'backbone.reply_by_stage: there is no stage "{stage}". {did_you_mean(stage, STAGES)}'
             )
-    if settings.tier != STANDARD and "flex" not in kind_of(settings).tiers:
+    tiers = (STANDARD, *sorted(kind_of(settings).tiers))
+    if settings.tier not in tiers:
         raise ConfigurationError(
-            f"backbone.tier={settings.tier}: the kind {settings.kind} has the standard tier only. Set it to {STANDARD}."
+            f"backbone.tier={settings.tier}: the kind {settings.kind} has no such tier. Set it to {' or '.join(tiers)}."
         )
     if sends_requests or not kind_of(settings).paid:
         kind_of(settings).check(settings)

@@ -17,7 +17,7 @@ from tasks.backbone.tiers import Pace
 from tasks.core.errors import BackboneError, ConfigurationError
 from tasks.core.outcome import StageRecord
 from tasks.scoring.cost import total_cost
-from tasks.settings.backbone import BackboneSettings, Prices, Rates
+from tasks.settings.backbone import BackboneSettings, MessagesSettings, Prices, Rates
 from tests.support.fake_openai import Behaviour, FakeOpenAI, error, no_capacity
 from tests.tasks.backbone.conftest import make_settings
 
@@ -167,8 +167,10 @@ def test_a_time_to_finish_is_checked(changes: dict[str, Any], message: str) -> N
 
 
 def test_a_kind_without_the_tier_is_refused_before_anything_is_sent() -> None:
-    for kind in ("anthropic", "offline"):
-        with pytest.raises(ConfigurationError, match="has the standard tier only"):
+    for kind, valid in (("anthropic", "standard or batch"), ("offline", "standard")):
+        with pytest.raises(ConfigurationError, match=rf"has no such tier\. Set it to {valid}\."):
             check_backbone(
                 BackboneSettings(name="m", model="m", kind=kind, tier="flex"), sends_requests=False
             )
+    batch = MessagesSettings(name="m", model="m", tier="batch")
+    check_backbone(batch, sends_requests=False)
