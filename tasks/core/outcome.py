@@ -1,11 +1,7 @@
-"""Records of what happened to a question: model calls, stages, the failure, the outcome. No I/O.
+"""Records of what happened to a question: model calls, stages, turns of an agent, the failure, the outcome. No I/O.
 
-Gold SQL of the evaluated split is in none of them: only `tasks.scoring` reads it.
-
-Turns of an agent: a model that calls tools until it submits a query. No I/O.
-
-A trajectory is the sequence of an agent's turns about one question. A turn is a stage: its record's value is a `Turn`,
-and its model calls are those of the record.
+Gold SQL of the evaluated split is in none of them: only `tasks.scoring` reads it. A turn of an agent is a stage: its
+record's value is a `Turn`, and its model calls are those of the record.
 """
 
 import re
@@ -48,9 +44,8 @@ class Call:
     cost_source: Literal["prices", "endpoint"] = "prices"
     # what a cached call cost when it was paid; None for other calls, and when unknown
     from_scratch_usd: float | None = None
-    tier: str = (
-        STANDARD  # service tier in which it was answered: "standard", "flex", or as the endpoint reports it
-    )
+    # service tier in which it was answered: "standard", "flex", or as the endpoint reports it
+    tier: str = STANDARD
     # its price in the standard tier with every input token at the full price; None when cached or unknown
     list_usd: float | None = None
     # what the provider's prompt cache saved of it, negative if writing to the cache cost more than was saved; None when

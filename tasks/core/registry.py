@@ -39,28 +39,18 @@ USER_FILES = "crosscheck_user_files"
 
 
 class Registry(Generic[T]):
-    """Named implementations of one kind, imported when they are first looked up.
-
-    Args:
-        kind: what the implementations are, for messages: "pipeline".
-        package: module, or package of modules, that registers the built-in ones when it is imported.
-        group: group of entry points under which installed packages offer theirs.
-    """
+    """Named implementations of one kind, imported when they are first looked up."""
 
     def __init__(self, kind: str, *, package: str, group: str) -> None:
-        self.kind = kind
-        self._package = package
-        self._group = group
+        self.kind = kind  # what the implementations are, for messages: "pipeline"
+        self._package = package  # module, or package of modules, that registers the built-in ones
+        self._group = group  # group of entry points under which installed packages offer theirs
         self._found: dict[str, T] = {}
         self._imported = False
         self._lock = threading.RLock()
 
     def register(self, name: str) -> Callable[[U], U]:
-        """Return a decorator that registers an implementation under a name.
-
-        Raises:
-            ValueError: another implementation has that name.
-        """
+        """Return a decorator that registers an implementation under a name that no other one has."""
 
         def decorate(implementation: U) -> U:
             other = self._found.get(name)
