@@ -1,7 +1,4 @@
-"""The `evaluate` flow: one benchmark, one backbone, one pipeline.
-
-Its body runs without Prefect, too, where every stage can be restored.
-"""
+"""The `evaluate` flow: one benchmark, one backbone, one pipeline."""
 
 import asyncio
 from collections import Counter
@@ -13,17 +10,15 @@ from typing import Any
 
 from flows.evaluate.estimate import is_free, measure, priced
 from flows.evaluate.exchanges import record
-from flows.evaluate.pool import Answers, restore_everything
+from flows.evaluate.pool import Answers
 from flows.evaluate.preparation import Preparation, prepare
 from flows.evaluate.repeat import inputs_of
-from flows.evaluate.runner import Resources
 from flows.evaluate.session import NO_SHARDS, Session
 from flows.evaluate.shards import answer_in_shards
 from flows.prefect.flow_runs import as_flow, final_state, flow_run_id, result_of
 from flows.prefect.settings import DEPLOYED_HOME
 from flows.runtime.control import Control
 from tasks.backbone.pricing import prices_for
-from tasks.core.outcome import Outcome
 from tasks.core.wording import agreeing, counted, money, number
 from tasks.results.run_record import RunRecord
 from tasks.scoring.cost import Estimate
@@ -44,15 +39,22 @@ def _as_flow(body: Callable[[EvaluationSettings], Coroutine[Any, Any, Any]]) -> 
 
 
 async def evaluate_early(
-    preparation: Preparation, control: Control, connect: Callable[[], None]
+    preparation: Preparation, control: Control, connect: Callable[[], None], *, similar: bool
 ) -> RunRecord:
     """Evaluate, and answer questions while `connect` waits for Prefect's server: the flow run continues from there.
 
-    If Prefect fails, requests in flight are awaited, and their replies are kept.
+    If Prefect fails, requests in flight are awaited, and their replies are kept. After a `similar` run every stage may
+    have a persisted result: then there is no flow run.
     """
     async with AsyncExitStack() as opened:
         session = await opened.enter_async_context(_session(preparation, control))
         forecast = await _forecast(session)
+        if similar:
+            control.progress.step("Restoring the results of earlier runs")
+            if restored := await session.restore_everything():
+                return await _finish(
+                    session, await session.answer(preparation.answerable, restored=restored), forecast
+                )
         answering = asyncio.ensure_future(session.answer(preparation.answerable))
 
         async def evaluate(settings: EvaluationSettings) -> Any:
@@ -76,52 +78,36 @@ async def evaluate_early(
                 await asyncio.wait({answering})
 
 
-async def restored_outcomes(preparation: Preparation, control: Control) -> dict[str, Outcome] | None:
-    """Return the outcomes of all questions if every stage has a persisted result; None if one would have to run."""
-    async with Resources.open(preparation.settings, control, in_prefect=False) as resources:
-        return await restore_everything(preparation.answerable, resources.runner(preparation.inputs))
-
-
 def evaluation(
-    control: Control,
-    preparation: Preparation | None = None,
-    restored: Mapping[str, Outcome] | None = None,
+    control: Control, preparation: Preparation | None = None
 ) -> Callable[[EvaluationSettings], Coroutine[Any, Any, Any]]:
     """Return a function that takes the settings of an evaluation: the body of the flow.
 
-    Prefect could not store these arguments as parameters. Without a preparation the function prepares the settings;
-    with the restored outcomes of all questions no flow has to be running.
+    Prefect could not store these arguments as parameters. Without a preparation the function prepares the settings.
     """
 
     async def evaluate(settings: EvaluationSettings) -> Any:
         """Take every question through the pipeline, score each stage, and log the run to MLflow."""
-        in_prefect = restored is None
-        if in_prefect:
-            control.begin_flow_run(str(flow_run_id()))
+        control.begin_flow_run(str(flow_run_id()))
         prepared = preparation or prepare(settings, control.progress)
         if settings.shards > 1:
             from flows.prefect.schedule import require_workers  # imports Prefect
 
             await require_workers({DEPLOYED_HOME: settings.home})
-        async with _session(prepared, control, in_prefect=in_prefect) as session:
+        async with _session(prepared, control) as session:
             forecast, shards = await _forecast(session), NO_SHARDS
             if settings.shards > 1:
                 results = session.resources.results
                 assert results is not None
                 shards = await answer_in_shards(session.preparation.settings, session.run, results, control)
-            answers = await session.answer(prepared.answerable, given=shards, restored=restored)
-            result = await _finish(session, answers, forecast, shards)
-            return final_state(result) if in_prefect else result
+            answers = await session.answer(prepared.answerable, given=shards)
+            return final_state(await _finish(session, answers, forecast, shards))
 
     return evaluate
 
 
-def _session(
-    prepared: Preparation, control: Control, *, in_prefect: bool = True
-) -> AbstractAsyncContextManager[Session]:
-    return Session.open(
-        prepared, control, control.tags, inputs=inputs_of(prepared, control.tags), in_prefect=in_prefect
-    )
+def _session(prepared: Preparation, control: Control) -> AbstractAsyncContextManager[Session]:
+    return Session.open(prepared, control, control.tags, inputs=inputs_of(prepared, control.tags))
 
 
 async def _finish(

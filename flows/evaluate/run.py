@@ -50,18 +50,23 @@ def launched(
     preparation: "Preparation | None" = None,
     *,
     early: bool = False,
+    later: bool = False,
 ) -> Iterator[Launched]:
     """Prepare an evaluation, and provide Prefect for as long as the block lasts: a server given, or one of its own.
 
     The server starts in the background, while files are read and checked. It takes longest, so what it does not need is
-    imported after its start; with `early`, the block connects to it. Modules with flows are imported inside of the
-    block, since Prefect reads its settings when it is imported.
+    imported after its start; with `early`, the block connects to it, and with `later`, it starts only then. Modules
+    with flows are imported inside of the block, since Prefect reads its settings when it is imported.
     """
     home = Home(Path(settings.home))
     check_shards(settings)
     check_backbone(settings.backbone)  # the most frequent mistake, a missing key, before a server starts
     apply(CLIENT)
-    with watched(home), logging_to(home), nullcontext(server) if server else LocalServer(home) as prefect:
+    with (
+        watched(home),
+        logging_to(home),
+        nullcontext(server) if server else LocalServer(home, later=later) as prefect,
+    ):
         from flows.evaluate.preparation import prepare
 
         preparation = preparation or prepare(settings, control.progress)
@@ -116,11 +121,13 @@ def find_known(
     """Return the record of a finished run that is exactly an evaluation, and what was prepared to find out."""
     if not was_evaluated(settings):
         return None, None
+    from flows.evaluate.preparation import prepare
     from flows.evaluate.repeat import find_repeated, may_repeat
 
     if not may_repeat(settings):
         return None, None
-    preparation = _prepare(settings, control, choose=False)
+    with logging_to(Home(Path(settings.home))):
+        preparation = prepare(settings, control.progress, choose=False)
     control.progress.step("Looking for a finished run of the same settings, questions and code")
     known = find_repeated(preparation, control.tags)
     if known is None:
@@ -138,16 +145,14 @@ def run_evaluation(
 
     Prefect's server is started only where a stage has to run, or one runs already.
     """
-    if server is None and _may_be_restored(settings, similar=preparation is not None):
-        preparation = preparation or _prepare(settings, control)
-        if restored := _evaluate_restored(preparation, control):
-            return restored
     early = _may_begin_early(settings)
-    with launched(settings, control, server, preparation, early=early) as prefect:
+    replays = settings.record is not None or kind_of(settings.backbone).replays
+    similar = early and not replays and (preparation is not None or was_evaluated(settings))
+    with launched(settings, control, server, preparation, early=early, later=similar) as prefect:
         from flows.evaluate.flow import evaluate_early, evaluation_flow
 
         if early:
-            evaluating = evaluate_early(prefect.preparation, control, prefect.connect)
+            evaluating = evaluate_early(prefect.preparation, control, prefect.connect, similar=similar)
             control.result = prefect.loop.run(evaluating)
         else:
             flow = evaluation_flow(control, prefect.preparation)
@@ -155,22 +160,6 @@ def run_evaluation(
             control.result = prefect.loop.run(result_of(state))
     assert control.result is not None
     return control.result
-
-
-def _prepare(settings: EvaluationSettings, control: Control, *, choose: bool = True) -> "Preparation":
-    from flows.evaluate.preparation import prepare
-
-    with logging_to(Home(Path(settings.home))):
-        return prepare(settings, control.progress, choose=choose)
-
-
-def _may_be_restored(settings: EvaluationSettings, *, similar: bool) -> bool:
-    """Return whether it is worth looking for the results of all stages before a server is started.
-
-    `similar` says that `was_evaluated` is known to hold.
-    """
-    replays = settings.record is not None or kind_of(settings.backbone).replays
-    return not replays and _may_begin_early(settings) and (similar or was_evaluated(settings))
 
 
 def _may_begin_early(settings: EvaluationSettings) -> bool:
@@ -211,18 +200,3 @@ def was_evaluated(settings: EvaluationSettings) -> bool:
         return {key: value for key, value in flat.items() if key not in ignored}
 
     return deciding(requested) in (deciding(flatten(run)) for run in earlier)
-
-
-def _evaluate_restored(preparation: "Preparation", control: Control) -> RunRecord | None:
-    """Evaluate without Prefect if every stage can be restored; None if one has to run."""
-    from flows.evaluate.flow import evaluation, restored_outcomes
-
-    home = Home(Path(preparation.settings.home))
-    with watched(home), logging_to(home), asyncio.Runner() as loop:
-        control.progress.step("Restoring the results of earlier runs")
-        outcomes = loop.run(restored_outcomes(preparation, control))
-        if outcomes is None:
-            return None
-        with stopping_on_signals(control, loop.get_loop()), registered(home, control):
-            record: RunRecord = loop.run(evaluation(control, preparation, outcomes)(preparation.settings))
-            return record

@@ -254,17 +254,16 @@ class Resources:
         control: Control,
         *,
         persistent: bool = True,
-        in_prefect: bool = True,
         traced: bool = False,
     ) -> "AsyncIterator[Resources]":
         """Open the resources of one run, and close them in reverse order, calls in flight first.
 
-        `persistent` stages run as Prefect tasks, whose results are persisted and restored; without Prefect
-        (`in_prefect`) they can only be restored. Their task runs begin when `task_runs.begin` is called, unless the
-        control has a flow run already. `traced` says whether MLflow gets traces of the questions.
+        `persistent` stages run as Prefect tasks, whose results are persisted and restored. Their task runs begin when
+        `task_runs.begin` is called, unless the control has a flow run already. `traced` says whether MLflow gets traces
+        of the questions.
         """
         prompts.check()
-        home, in_flow_run = Home(Path(settings.home)), in_prefect and bool(control.flow_run)
+        home, in_flow_run = Home(Path(settings.home)), bool(control.flow_run)
         results = open_results(home, in_prefect=in_flow_run) if persistent else None
         with (
             closing(results) if results else nullcontext(),
@@ -311,7 +310,7 @@ class Resources:
                     replies=replies,
                     verdicts=verdicts,
                     results=results,
-                    task_runs=TaskRuns(results, early=not in_flow_run) if results and in_prefect else None,
+                    task_runs=TaskRuns(results, early=not in_flow_run) if results else None,
                     observed=observations,
                     served=source.served if isinstance(source, RecordedBackbone) else None,
                 )

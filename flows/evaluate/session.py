@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from flows.evaluate.exchanges import cached_exchange
-from flows.evaluate.pool import Answers, Score, answer_all
+from flows.evaluate.pool import Answers, Score, answer_all, restore_everything
 from flows.evaluate.preparation import Preparation
 from flows.evaluate.runner import RerunSpec, Resources
 from flows.evaluate.scorer import Scorable, Scorer, check_keys
@@ -167,14 +167,13 @@ class Session:
         tags: Mapping[str, str],
         *,
         inputs: str = "",
-        in_prefect: bool = True,
     ) -> "AsyncIterator[Session]":
         """Start a run with further tags; if the block raises, its records contain the status and the reason.
 
-        `inputs` is as in `RunRecord`, `in_prefect` as in `Resources.open`.
+        `inputs` is as in `RunRecord`.
         """
         settings = preparation.settings
-        async with Resources.open(settings, control, in_prefect=in_prefect, traced=True) as resources:
+        async with Resources.open(settings, control, traced=True) as resources:
             preparation = replace(preparation, settings=resources.settings)
             benchmark, databases = preparation.benchmark, preparation.databases
             suites = open_suites(benchmark, databases)
@@ -218,6 +217,11 @@ class Session:
             self.resources.control.register(mlflow_run=mlflow_run, tracking_uri=self._tracker.store.uri)
 
         await asyncio.to_thread(self._tracker.start, self.run, register)
+
+    def restore_everything(self) -> Awaitable[dict[str, Outcome] | None]:
+        """Restore all questions if every stage has a persisted result; None if one would have to run."""
+        runner = self.resources.runner(self.preparation.inputs, run=self.run.run_id)
+        return restore_everything(self.preparation.answerable, runner)
 
     def answer(
         self,

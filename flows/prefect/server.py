@@ -47,7 +47,8 @@ class LocalServer(AbstractContextManager["LocalServer"]):
     because two servers cannot share one SQLite file.
     """
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: Home, *, later: bool = False) -> None:
+        """Start the server, or leave that to `wait` with `later`."""
         self.log = home.prefect / "server.log"
         self._database = home.prefect / "prefect.db"
         self._process: subprocess.Popen[bytes] | None = None
@@ -62,7 +63,7 @@ class LocalServer(AbstractContextManager["LocalServer"]):
             apply({"PREFECT_API_URL": running.prefect_api})
         self.url = os.environ.get("PREFECT_API_URL", "")
         self.external = bool(self.url)
-        if not self.external:
+        if not (self.external or later):
             self._start()
 
     def _start(self) -> None:
@@ -128,6 +129,8 @@ class LocalServer(AbstractContextManager["LocalServer"]):
         if self.external:
             _check_external(self.url)
         else:
+            if self._process is None:
+                self._start()
             self._wait_until_healthy(stopped)
             os.environ["PREFECT_API_URL"] = self.url
             apply({})
