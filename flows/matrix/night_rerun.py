@@ -12,8 +12,7 @@ from flows.matrix.matrix import Cell, Opened, run_cells
 from tasks.backbone.pricing import Budget
 from tasks.core.errors import ExitCode
 from tasks.core.wording import counted
-from tasks.results.night import Night, all_nights, find_night
-from tasks.results.night_entry import NightEntry
+from tasks.results.night import Night, NightEntry, all_nights, find_night
 from tasks.results.run_record import NIGHT, RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.evaluation import RerunSettings

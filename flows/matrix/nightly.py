@@ -46,7 +46,7 @@ from tasks.pages.night import night_document
 from tasks.results.leaderboard import leaderboard
 from tasks.results.mlflow.store import find_store
 from tasks.results.mlflow.tracker import log_night
-from tasks.results.night import Night, all_nights, judge, write
+from tasks.results.night import Night, NightEntry, all_nights, judge, write
 from tasks.results.night_baseline import (
     Baselines,
     check_data,
@@ -57,7 +57,6 @@ from tasks.results.night_baseline import (
     pin_history,
     worse_runs,
 )
-from tasks.results.night_entry import NightEntry
 from tasks.results.run_record import NIGHT
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.evaluation import EvaluationSettings, Gate, Keep

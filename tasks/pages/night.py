@@ -45,9 +45,8 @@ from tasks.pages import night_evaluation as words
 from tasks.pages.comparison import question_item
 from tasks.pages.night_evaluation import badge, evaluation_section, kind, trend_in_words
 from tasks.pages.scores import RANGE, axis_around, in_words, score_plot
-from tasks.results.night import Night
+from tasks.results.night import Colour, Night, NightEntry
 from tasks.results.night_baseline import Detail, details
-from tasks.results.night_entry import Colour, NightEntry
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.score import CONFIDENCE
 

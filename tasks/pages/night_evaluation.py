@@ -35,9 +35,8 @@ from tasks.documents.model import (
 )
 from tasks.pages.comparison import FLIP_FILTERS, question_item, settings_table
 from tasks.pages.scores import in_words
-from tasks.results.night import Night
+from tasks.results.night import INCOMPLETE, WORSE, Night, NightEntry, NightVerdict, Past
 from tasks.results.night_baseline import Detail
-from tasks.results.night_entry import INCOMPLETE, WORSE, NightEntry, NightVerdict, Past
 from tasks.scoring.cost import Cost
 from tasks.scoring.repeated import POWER
 from tasks.scoring.score import CONFIDENCE

@@ -14,8 +14,7 @@ from tasks.database.database import Database, digests_of, product_of
 from tasks.results.comparability import common_rule
 from tasks.results.compare import compare
 from tasks.results.comparison import Comparison, Flip
-from tasks.results.night import Earlier, Night
-from tasks.results.night_entry import NightEntry, Past, Trend, trend_of
+from tasks.results.night import Earlier, Night, NightEntry, Past, Trend, trend_of
 from tasks.results.noise import measured_noise
 from tasks.results.run_record import (
     DATABASES_CHANGED,

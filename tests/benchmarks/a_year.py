@@ -35,9 +35,8 @@ from flows.prefect.stage_results import StageDatabase
 from tasks.results.mlflow.package import Completion
 from tasks.results.mlflow.traces import choose
 from tasks.results.mlflow.tracker import Tracker
-from tasks.results.night import Night, all_nights, judge, write
+from tasks.results.night import Night, NightEntry, all_nights, judge, write
 from tasks.results.night_baseline import Baselines, compared
-from tasks.results.night_entry import NightEntry
 from tasks.results.run_record import RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.execution.verdict_cache import VerdictCache, VerdictKey

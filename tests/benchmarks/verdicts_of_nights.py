@@ -27,8 +27,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tasks.results.night import judge
-from tasks.results.night_entry import AMBER, WORSE, NightEntry, trend_of
+from tasks.results.night import AMBER, WORSE, NightEntry, judge, trend_of
 from tasks.results.noise import MeasuredNoise, measured_rate
 from tasks.scoring.significance import compare_runs
 from tasks.settings.evaluation import Gate

@@ -25,18 +25,6 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 
-def remove_questions(connection: "DuckDBPyConnection", run_id: str, ids: Sequence[str]) -> None:
-    """Remove some questions of a run."""
-    import pyarrow
-
-    connection.register("ids", pyarrow.table({"id": pyarrow.array(ids, pyarrow.string())}))
-    for table in TABLES_OF_A_RUN:
-        connection.execute(
-            f"DELETE FROM {table} WHERE run_id = ? AND question_id IN (SELECT id FROM ids)", [run_id]
-        )
-    connection.unregister("ids")
-
-
 def read_questions(
     connection: "DuckDBPyConnection", run_id: str, question_id: str | None = None
 ) -> dict[str, list[dict[str, Any]]]:
@@ -78,8 +66,13 @@ class Warehouse:
     def append_questions(self, run: RunRecord, scores: Iterable[QuestionScore]) -> None:
         """Write questions while the run goes on; those that are there already are replaced."""
         new = tuple(scores)
+        ids = [score.question.id for score in new]
         with self._file.writing() as connection:
-            remove_questions(connection, run.run_id, [score.question.id for score in new])
+            for table in TABLES_OF_A_RUN:
+                connection.execute(
+                    f"DELETE FROM {table} WHERE run_id = ? AND question_id IN (SELECT unnest(?::VARCHAR[]))",
+                    [run.run_id, ids],
+                )
             _insert(connection, run, new, {}, {})
 
     def finish(self, record: RunRecord) -> None:
@@ -103,8 +96,9 @@ class Warehouse:
                     "UPDATE questions SET opinion = ? WHERE run_id = ? AND question_id = ?",
                     [json.dumps(asdict(opinion)), run_id, question_id],
                 )
-            # a merge alone would keep what only the earlier facts name
-            _update(connection, run_id, {"judge": None})
+            _update(
+                connection, run_id, {"judge": None}
+            )  # a merge alone would keep what only the earlier facts name
             _update(connection, run_id, {"judge": dict(facts)})
 
     def note(self, run_id: str, facts: Mapping[str, Any]) -> None:

@@ -10,8 +10,7 @@ import pytest
 from tasks.documents.html import html
 from tasks.pages.night import night_document
 from tasks.pages.night_evaluation import overdue
-from tasks.results.night import Night, all_nights, write
-from tasks.results.night_entry import NightEntry
+from tasks.results.night import Night, NightEntry, all_nights, write
 from tasks.results.run_record import json_of
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.home import Home

@@ -24,9 +24,8 @@ from flows.prefect.automations import WEBHOOK
 from tasks.backbone.pricing import Budget
 from tasks.core.errors import CrosscheckError
 from tasks.results.mlflow.store import find_store
-from tasks.results.night import judge
+from tasks.results.night import NightEntry, judge
 from tasks.results.night_baseline import Baselines, compared
-from tasks.results.night_entry import NightEntry
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.assemble import evaluation_settings
 from tasks.settings.evaluation import EvaluationChoice, Gate

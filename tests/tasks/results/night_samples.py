@@ -7,9 +7,8 @@ from typing import Any
 
 from tasks.core.outcome import Failure
 from tasks.results.build_record import record_of
-from tasks.results.night import Night, judge
+from tasks.results.night import Night, NightEntry, judge
 from tasks.results.night_baseline import Baselines, compared
-from tasks.results.night_entry import NightEntry
 from tasks.results.run_record import RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.build_report import build_report

@@ -17,6 +17,7 @@ from tasks.pages.night_evaluation import decline, earlier, facts, paid
 from tasks.results.night import (
     Earlier,
     Night,
+    Trend,
     all_nights,
     file_of,
     find_night,
@@ -35,7 +36,6 @@ from tasks.results.night_baseline import (
     worse_runs,
     write_pin,
 )
-from tasks.results.night_entry import Trend
 from tasks.results.retention import Retention, WarehouseRows
 from tasks.results.run_record import NIGHT, RunRecord, json_of
 from tasks.results.warehouse.runs import Warehouse

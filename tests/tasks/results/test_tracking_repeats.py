@@ -20,9 +20,8 @@ from tasks.results.build_record import record_of
 from tasks.results.compare import compare
 from tasks.results.comparison import gated
 from tasks.results.leaderboard import leaderboard
-from tasks.results.night import judge
+from tasks.results.night import NightEntry, judge
 from tasks.results.night_baseline import Baselines, compared
-from tasks.results.night_entry import NightEntry
 from tasks.results.noise import measure, read_side, repeated_run, repeats_of
 from tasks.results.run_record import NOISE, ORACLE, REPEAT, RunRecord, json_of
 from tasks.results.warehouse.runs import Warehouse

@@ -5,7 +5,7 @@ import random
 import pytest
 from scipy.stats import kendalltau, theilslopes
 
-from tasks.results.night_entry import MIN_SCORES, trend_of
+from tasks.results.night import MIN_SCORES, trend_of
 
 STEADY = [0.6] * 14
 

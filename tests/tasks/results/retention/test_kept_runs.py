@@ -4,9 +4,8 @@ import datetime
 
 import pytest
 
-from tasks.results.night import Night
+from tasks.results.night import Night, NightEntry
 from tasks.results.night_baseline import Pin
-from tasks.results.night_entry import NightEntry
 from tasks.results.retention import Retention, retention
 from tasks.results.run_record import RunHeader
 from tasks.settings.evaluation import Gate, Keep, age
