@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from tasks.benchmarks.layouts import Submission as Form
-from tasks.benchmarks.layouts import layout_of
 from tasks.benchmarks.predictions.formats import BIRD_MARK, NO_ANSWER
 from tasks.core.wording import counted, storable
 from tasks.scoring.build_report import NO_SETTINGS
@@ -111,8 +110,6 @@ def answer_in_words(score: QuestionScore, rule: str) -> str:
     return f"{status}: {why}" if why else status
 
 
-ENDINGS: Mapping[Form, str] = {"bird": "json", "lines": "txt"}
-
 _PIECES = re.compile(
     r"""(?P<quoted>(?:'(?:[^']|'')*+' | "(?:[^"]|"")*+" | `[^`]*+` | \[[^\]]*+\]) | ['"`\[].*)
       | (?P<gap>(?> --[^\n]* | /\*.*?(?:\*/|\Z) | [ \t\r\n\f]++ )++)""",
@@ -122,35 +119,12 @@ _BREAKS = re.compile(r"[\t\r\n\f\v]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Submission:
-    """A submission file: its name below the run's artifacts, and its text."""
-
-    file_name: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class Prediction:
     """One line of a submission: the SQL of a question, None where there is none."""
 
     question_id: str
     database_id: str
     sql: str | None
-
-
-def submission(report: Report, layout: str, questions_in_benchmark: int | None = None) -> Submission:
-    """Return the submission of a run, questions in benchmark order.
-
-    A run over a part of the benchmark has "partial" in the file name, since line numbers of Spider's format then no
-    longer are question ids.
-    """
-    part = questions_in_benchmark is not None and len(report.rows) < questions_in_benchmark
-    stem = "submission/predict.partial" if part else "submission/predict"
-    form = layout_of(layout).submission
-    predictions = [
-        Prediction(row.question.id, row.question.database_id, row.outcome.sql) for row in report.rows
-    ]
-    return Submission(f"{stem}.{ENDINGS[form]}", submission_text(predictions, form))
 
 
 def submission_text(predictions: Sequence[Prediction], form: Form) -> str:

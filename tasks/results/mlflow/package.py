@@ -15,7 +15,7 @@ from tasks.core.files import atomic_write_text
 from tasks.core.wording import money, number
 from tasks.results.mlflow.standing import SCORE, score_in_words
 from tasks.results.parameters import flatten
-from tasks.results.predictions import FILE, submission, table
+from tasks.results.predictions import FILE, table
 from tasks.results.run_record import RunRecord, TaskRunCounts, Tracked, adapter_of, json_of
 from tasks.scoring.report import Ratio, Report, Value
 from tasks.scoring.score import Accuracy
@@ -176,7 +176,6 @@ def closing(record: RunRecord, report: Report, completion: Completion) -> Packag
     """Return what is known at the end; the record becomes `summary.json`."""
     import yaml
 
-    answers = submission(report, record.layout, record.questions_in_benchmark)
     pages: Mapping[str, str] = {}
     try:
         pages = completion.pages(record.model_copy(update={"rows": report.rows}))
@@ -185,7 +184,6 @@ def closing(record: RunRecord, report: Report, completion: Completion) -> Packag
     files = {
         "config.yaml": yaml.safe_dump(record.settings, sort_keys=False, allow_unicode=True).encode(),
         "summary.json": json.dumps(json_of(record), indent=2, ensure_ascii=False).encode("utf-8", "replace"),
-        answers.file_name: answers.text.encode("utf-8", "replace"),
         **{path: page.encode("utf-8", "replace") for path, page in pages.items()},
         FILE: table(report, record.settings_of("benchmark")).encode("utf-8", "replace"),
     }

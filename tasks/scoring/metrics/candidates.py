@@ -183,7 +183,6 @@ def candidates(run: ScoredRun) -> Measurement | None:
         },
         data=data,
         lines=_lines(data, passed, voted[-1]),
-        tables=candidate_tables(data),
     )
 
 

@@ -137,7 +137,6 @@ def test_artifacts_are_complete(finished: Tracked, reader: MlflowClient) -> None
     facts = json.loads(artifact(reader, finished, "summary.json"))
     assert facts["mlflow"]["run_id"] == finished.run_id
     assert facts["seconds"] == 12.5
-    assert len(json.loads(artifact(reader, finished, "submission/predict.json"))) == 30
     assert "the home/mlartifacts" in reader.download_artifacts(str(finished.run_id), "")
 
 

@@ -1,14 +1,23 @@
 """Submission files: what the official evaluators read."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tasks.results.predictions import NO_ANSWER, one_line, submission
+from tasks.benchmarks.layouts import Submission
+from tasks.results.predictions import NO_ANSWER, Prediction, one_line, submission_text
+from tasks.scoring.report import QuestionScore
 from tests.support.pairs import Pair, read_pairs
-from tests.tasks.results.samples import make_report, report_of
+from tests.tasks.results.samples import make_report
+
+
+def submission(rows: Sequence[QuestionScore], form: Submission) -> str:
+    predictions = [Prediction(row.question.id, row.question.database_id, row.outcome.sql) for row in rows]
+    return submission_text(predictions, form)
+
 
 CASES = read_pairs(Path(__file__).parent / "fixtures" / "one_line.txt")
 
@@ -21,7 +30,7 @@ def test_sql_fits_on_one_line(pair: Pair) -> None:
 
 def test_bird_keeps_every_id_with_its_database() -> None:
     report = make_report(12)
-    answers = json.loads(submission(report, "bird").text)
+    answers = json.loads(submission(report.rows, "bird"))
     assert list(answers) == [str(number) for number in range(12)]
     assert answers["3"] == f"{report.rows[3].outcome.sql}\t----- bird -----\tcard games"
     assert answers["10"] == f"{NO_ANSWER}\t----- bird -----\tsuperhero"
@@ -32,7 +41,7 @@ def test_bird_reads_like_the_published_baseline(shared_data: Path) -> None:
         (shared_data / "predictions/bird-dev-gpt-3.5-turbo-knowledge.json").read_text(encoding="utf-8")
     )
     rows = make_report(3).rows
-    ours = json.loads(submission(report_of(rows), "bird").text)
+    ours = json.loads(submission(rows, "bird"))
     separator = "\t----- bird -----\t"
     assert [len(line.split(separator)) for line in ours.values()] == [2, 2, 2]
     assert published["0"].count(separator) == 1
@@ -40,9 +49,7 @@ def test_bird_reads_like_the_published_baseline(shared_data: Path) -> None:
 
 def test_spider_keeps_every_line() -> None:
     report = make_report(12)
-    written = submission(report, "spider")
-    lines = written.text.split("\n")
-    assert written.file_name == "submission/predict.txt"
+    lines = submission(report.rows, "lines").split("\n")
     assert len(lines) == 13
     assert lines[12] == ""
     assert lines[10] == NO_ANSWER
@@ -52,12 +59,7 @@ def test_spider_keeps_every_line() -> None:
 def test_an_answer_of_comments_only_still_has_its_line() -> None:
     row = make_report(1).rows[0]
     silent = replace(row, outcome=replace(row.outcome, sql="-- I cannot say"))
-    assert submission(report_of((silent,)), "spider").text == f"{NO_ANSWER}\n"
-
-
-def test_a_run_over_a_part_says_so_in_the_file_name() -> None:
-    assert submission(make_report(5), "bird", 30).file_name == "submission/predict.partial.json"
-    assert submission(make_report(30), "bird", 30).file_name == "submission/predict.json"
+    assert submission((silent,), "lines") == f"{NO_ANSWER}\n"
 
 
 def test_the_placeholder_fails_where_an_empty_statement_would_pass_for_an_empty_result() -> None:

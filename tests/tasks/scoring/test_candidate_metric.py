@@ -14,7 +14,7 @@ from tasks.scoring.build_report import build_report
 from tasks.scoring.candidates import bills_of, step_of
 from tasks.scoring.execution.judge_job import Ballot
 from tasks.scoring.metric import ScoredRun
-from tasks.scoring.metrics.candidates import candidates
+from tasks.scoring.metrics.candidates import candidate_tables, candidates
 from tasks.scoring.report import QuestionScore, Ratio
 from tasks.settings.pipeline import CandidateSettings
 from tests.tasks.scoring.samples import score
@@ -95,7 +95,7 @@ def test_selection_is_counted_where_candidates_disagree_and_its_gain_has_a_price
     assert gain["extra_usd_per_1000"] == pytest.approx(1000 * N * 0.0006)
     assert gain["usd_per_1000_and_point"] == pytest.approx(gain["extra_usd_per_1000"] / gain["points"])
     assert found.lines[0].startswith(f"Candidates: {N} per question; means over 25 questions: pass@1 ")
-    assert found.tables[0].caption == "means over 25 questions"
+    assert candidate_tables(found.data)[0].caption == "means over 25 questions"
     by_grade = found.data["by_difficulty"]
     assert {each["difficulty"]: each["questions"] for each in by_grade} == {"simple": 13, "challenging": 12}
     assert sum(each["selected"]["correct"] for each in by_grade) == sum(selected)
