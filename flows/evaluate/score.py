@@ -30,6 +30,7 @@ from tasks.pages.run import run_description
 from tasks.pages.run_page import pages_with
 from tasks.results.build_record import describe
 from tasks.results.mlflow.package import Completion
+from tasks.results.mlflow.standing import log_standing
 from tasks.results.mlflow.tracker import Tracker
 from tasks.results.run_record import COPIES_GOLD, PREDICTIONS, RunRecord
 from tasks.results.warehouse.runs import Warehouse
@@ -107,9 +108,12 @@ def log_score(
     record = tracker.finish(report, completion)
     notes = [*notes, record.mlflow.problem]
     try:
-        Warehouse(home.warehouse).finish(record.with_notes(notes))
+        warehouse = Warehouse(home.warehouse)
+        warehouse.finish(record.with_notes(notes))
     except CrosscheckError as error:
         notes.append(f"The warehouse does not have this run: {error}")
+    else:
+        log_standing(tracker.store, warehouse, record)
     return record.with_notes(notes)
 
 

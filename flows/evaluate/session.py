@@ -35,6 +35,7 @@ from tasks.pages.run import run_description
 from tasks.pages.run_page import pages_with
 from tasks.results.build_record import describe
 from tasks.results.mlflow.package import Completion
+from tasks.results.mlflow.standing import log_standing
 from tasks.results.mlflow.traces import choose, is_failed, sample_of
 from tasks.results.mlflow.tracker import Tracker
 from tasks.results.parameters import redact
@@ -314,6 +315,8 @@ class Session:
             await asyncio.to_thread(self._warehouse.finish, record.with_notes(notes))
         except CrosscheckError as error:
             notes.append(f"The warehouse does not have this run: {error}")
+        else:
+            await asyncio.to_thread(log_standing, self._tracker.store, self._warehouse, record)
         notes.append(await asyncio.to_thread(self._too_large))
         return record.with_notes(notes)
 

@@ -12,7 +12,8 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, PlainSerializer
 
 from tasks.core.files import atomic_write_text
-from tasks.core.wording import counts, interval, money, number, percent
+from tasks.core.wording import money, number
+from tasks.results.mlflow.standing import SCORE, score_in_words
 from tasks.results.parameters import flatten
 from tasks.results.predictions import FILE, table
 from tasks.results.run_record import RunRecord, TaskRunCounts, Tracked, adapter_of, json_of
@@ -188,12 +189,10 @@ def closing(record: RunRecord, report: Report, completion: Completion) -> Packag
     }
     remarks = "".join(f"- {remark}\n" for remark in completion.remarks)
     described = completion.describe(record) + remarks
-    score = record.score
-    range_ = f", {interval(*score.interval)}" if score.interval else ""
     tags = _tags(record) | {
         "mlflow.note.content": described[:MAX_TAG],
         "mlflow.source.name": in_short(record),
-        "score": f"{percent(score)} ({counts(score)}){range_}",
+        SCORE: score_in_words(record),
         "mlflow.loggedArtifacts": json.dumps([{"path": FILE, "type": "table"}]),
         **({"mlflow.runType": "genai_evaluate"} if completion.genai_evaluation else {}),
     }

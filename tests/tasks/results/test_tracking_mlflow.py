@@ -7,7 +7,6 @@ import threading
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 import yaml
@@ -18,10 +17,9 @@ from tasks.pages.run import run_description
 from tasks.results.mlflow.package import Completion
 from tasks.results.mlflow.store import Store, find_store
 from tasks.results.mlflow.tracker import Tracker, log_night
-from tasks.results.run_record import RunRecord, Tracked
-from tasks.results.warehouse.runs import Warehouse
+from tasks.results.run_record import Tracked
 from tasks.settings.home import Home
-from tests.tasks.results.samples import STAGES, make_report, make_run, report_of, verdict
+from tests.tasks.results.samples import STAGES, make_report, make_run, report_of
 
 CLOSED = Store("http://127.0.0.1:9")
 """Nobody answers on the discard port."""
@@ -149,7 +147,7 @@ def test_a_benchmark_has_one_experiment_that_shows_ex_first(store: Store, client
     assert first.experiment_id is not None
     tags = client.get_experiment(first.experiment_id).tags
     view = json.loads(tags["mlflow.sharedViewState.crosscheck"])
-    assert json.loads(view["state"])["selectedColumns"][0] == "tags.`score`"
+    assert json.loads(view["state"])["selectedColumns"][:2] == ["tags.`score`", "tags.`vs_best`"]
     assert tags["mlflow.experiment.primaryMetric.name"] == "ex"
     best = client.search_runs([first.experiment_id], order_by=["metrics.ex DESC"])
     assert len(best) == 2
@@ -305,57 +303,3 @@ def test_a_store_that_another_process_locks_for_a_while_gets_the_run_all_the_sam
         unlocking.join()
     assert tracked.problem == "" and tracked.run_id is not None
     assert client.get_run(tracked.run_id).info.status == "FINISHED"
-
-
-class Runs:
-    """Runs of twenty questions that are logged and in the warehouse."""
-
-    def __init__(self, store: Store) -> None:
-        self.store, self.client = store, store.client()
-        self.completion = Completion()
-
-    def add(self, run_id: str, right: int, **changes: object) -> RunRecord:
-        """Log a run whose first questions are right."""
-        rows = tuple(replace(row, final=verdict(n < right)) for n, row in enumerate(make_report(20).rows))
-        home = home_of(self.store)
-        tracker = Tracker(home, self.store)
-        tracker.start(make_run(run_id=run_id, tags={}, **changes))
-        record = tracker.finish(report_of(rows), self.completion)
-        Warehouse(home.warehouse).finish(record)
-        return record
-
-
-@pytest.fixture
-def runs(store: Store) -> Runs:
-    return Runs(store)
-
-
-def test_the_score_of_a_run_is_a_tag_with_its_counts_and_interval(runs: Runs) -> None:
-    run = runs.client.get_run(str(runs.add("r1", 8).mlflow_run_id))
-    assert run.data.tags["score"] == "40.00 % (8 of 20), 21.9 to 61.3 %"
-
-
-def test_runs_of_one_day_have_names_of_their_own(runs: Runs) -> None:
-    def name(record: RunRecord) -> str | None:
-        name: str | None = runs.client.get_run(str(record.mlflow_run_id)).info.run_name
-        return name
-
-    first, second, third = runs.add("r1", 5), runs.add("r2", 5), runs.add("r3", 5, pipeline="dac")
-    assert name(first) == first.name and name(third) == third.name
-    assert name(second) == f"{second.name}, {second.started:%H:%M:%S}"
-    later = second.started + datetime.timedelta(days=1)
-    assert name(runs.add("r4", 5, started=later)) == first.name
-
-
-def test_a_comparison_or_page_that_fails_costs_no_run(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def fail(*_: object) -> NoReturn:
-        raise KeyError("a bug")
-
-    monkeypatch.setattr("tasks.results.mlflow.tracker.compare_with_previous", fail)
-    runs.completion = Completion(pages=fail)
-    record = runs.add("r1", 8)
-    assert record.before is None and record.mlflow_run_id and record.mlflow.problem == ""
-    assert "The comparison with the previous run failed (" in record.remarks[-1]
-    assert "r1 is not compared" in caplog.text and "r1 is logged without its pages" in caplog.text
