@@ -107,9 +107,10 @@ def read_pairs(path: Path) -> tuple[TrainingPair, ...]:
             for number, line in enumerate(file, start=1):  # noqa: B007 - named in the error
                 pairs.append(_PAIR.validate_json(line))
     except (OSError, UnicodeDecodeError, ValidationError) as error:
-        why = f"line {number}: {first_problem(error)}" if isinstance(error, ValidationError) else str(error)
+        where = f"line {number}: " if isinstance(error, ValidationError) else ""
         raise DataError(
-            f"The training pairs {path} cannot be read ({why}). `crosscheck finetune pairs` writes them."
+            f"The training pairs {path} cannot be read ({where}{first_problem(error)}). `crosscheck finetune pairs` "
+            "writes them."
         ) from None
     if not pairs:
         raise DataError(f"{path} has no training pair.")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tenacity import AsyncRetrying, stop_after_attempt, wait_chain, wait_fixed
 
-from tasks.core.errors import ConfigurationError, StoreError
+from tasks.core.errors import ConfigurationError, StoreError, first_problem
 from tasks.database.keyed_store import KeyedStore
 from tasks.settings.home import Home
 
@@ -54,9 +54,9 @@ class StageDatabase:
             self._store = KeyedStore(path, loss, timeout_s=BUSY_TIMEOUT_S)
         except (OSError, sqlite3.Error) as error:
             raise ConfigurationError(
-                f"The results of stages cannot be kept in {path}: {error}. Check that its folder can be written, is on "
-                "a local disk and not full; or move the file away (with its -wal and -shm): model replies are kept "
-                "elsewhere, so that nothing is paid for again."
+                f"The results of stages cannot be kept in {path}: {first_problem(error)}. Check that its folder "
+                "can be written, is on a local disk and not full; or move the file away (with its -wal and -shm): "
+                "model replies are kept elsewhere, so that nothing is paid for again."
             ) from error
 
     async def read(self, key: str) -> Mapping[str, Any] | None:
@@ -84,9 +84,9 @@ class StageDatabase:
             yield
         except (OSError, sqlite3.Error) as error:
             raise StoreError(
-                f"The results of stages in {self.path} cannot be used: {error}. No further request is sent. When the "
-                "disk has room and the file can be written, run the same command again to continue; replies that were "
-                "paid for are kept."
+                f"The results of stages in {self.path} cannot be used: {first_problem(error)}. No further request is "
+                "sent. When the disk has room and the file can be written, run the same command again to continue; "
+                "replies that were paid for are kept."
             ) from error
 
 

@@ -8,10 +8,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from enum import IntEnum
 from functools import partial
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from pydantic import ValidationError
+from typing import Any
 
 
 class CrosscheckError(Exception):
@@ -72,8 +69,17 @@ class BackboneError(CrosscheckError):
         return (rebuild, self.args)
 
 
-def first_problem(error: "ValidationError") -> str:
-    """Return the first thing that is wrong with data, after its key: `prices.input: Field required`."""
+def first_problem(error: Exception) -> str:
+    """Return what is wrong in a few words: of a file, for example `Permission denied`, without number and path.
+
+    Of data, it is the first thing that is wrong, after its key: `prices.input: Field required`.
+    """
+    from pydantic import ValidationError
+
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    if not isinstance(error, ValidationError):
+        return str(error)
     first = error.errors(include_url=False, include_input=False)[0]
     where = ".".join(map(str, first["loc"]))
     return f"{where}: {first['msg']}" if where else str(first["msg"])

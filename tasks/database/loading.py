@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from tasks.core.errors import ConfigurationError, DataError
+from tasks.core.errors import ConfigurationError, DataError, first_problem
 from tasks.core.files import atomic_write
 from tasks.core.lazy import LazyModule
 from tasks.core.wording import shorten
@@ -427,7 +427,7 @@ def _copy_to_duckdb(source: _Source, to: Location) -> bool:
                 columns = list(map(list, zip(*rows, strict=True)))
                 connection.execute(f"INSERT INTO {quoted(table.name, DIALECT)} SELECT {values}", columns)
     except (duckdb.Error, OSError) as error:
-        raise DataError(f"{to}: {' '.join(str(error).split())}") from error
+        raise DataError(f"{to}: {' '.join(first_problem(error).split())}") from error
     source.notes += ["DuckDB's copy has no foreign keys."] if source.schema.foreign_keys else []
     return True
 

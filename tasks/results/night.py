@@ -440,9 +440,8 @@ def read(file: Path) -> Night:
     try:
         night: Night = adapter_of(Night).validate_json(file.read_bytes())
     except (OSError, ValidationError) as error:
-        why = first_problem(error) if isinstance(error, ValidationError) else str(error)
         raise DataError(
-            f"The nightly run {file} cannot be read ({why}): it is damaged, or another "
+            f"The nightly run {file} cannot be read ({first_problem(error)}): it is damaged, or another "
             "release wrote it. Move it away to go on without it."
         ) from error
     return night

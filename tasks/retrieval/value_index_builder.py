@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
-from tasks.core.errors import DataError, StoreError
+from tasks.core.errors import DataError, StoreError, first_problem
 from tasks.core.files import atomic_write
 from tasks.core.records import ColumnName
 from tasks.database.database import Database, require_content
@@ -111,8 +111,8 @@ def build(database: Database, path: Path) -> None:
         if getattr(error, "sqlite_errorcode", None) in _UNREADABLE:  # the draft has not been read yet
             raise unreadable(location, error) from error
         raise StoreError(
-            f'Database "{database.id}": the index of its values cannot be built in {path.parent} ({error}). '
-            'Make room there, or do without values ("--set pipeline.prompt.values=rows").'
+            f'Database "{database.id}": the index of its values cannot be built in {path.parent} '
+            f'({first_problem(error)}). Make room there, or do without values ("--set pipeline.prompt.values=rows").'
         ) from error
 
 

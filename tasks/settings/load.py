@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from tasks.core.errors import ConfigurationError, did_you_mean
+from tasks.core.errors import ConfigurationError, did_you_mean, first_problem
 from tasks.core.files import read_file
 from tasks.core.registry import absolute, is_in_file
 from tasks.core.wording import sentence
@@ -38,7 +38,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     except yaml.YAMLError as error:
         raise ConfigurationError(f"{path} is not YAML: {yaml_problem(error)}.") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path} cannot be read as YAML: {error}") from None
+        raise ConfigurationError(f"{path} cannot be read as YAML: {first_problem(error)}") from None
     if content is None:
         raise ConfigurationError(f"{path} is empty. Write keys and values into it.")
     if not isinstance(content, dict):

@@ -24,7 +24,7 @@ from jinja2 import (
 from jinja2.defaults import DEFAULT_NAMESPACE
 
 from tasks.backbone.protocol import Message, Role
-from tasks.core.errors import ConfigurationError, did_you_mean
+from tasks.core.errors import ConfigurationError, did_you_mean, first_problem
 from tasks.core.files import read_file
 from tasks.settings.home import SHIPPED_CONF, find_conf
 
@@ -132,7 +132,9 @@ def _source(folder: Path, name: str) -> str:
     try:
         return read_file(folder / name).decode()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"The prompt {folder / name} cannot be read: {error}.") from None
+        raise ConfigurationError(
+            f"The prompt {folder / name} cannot be read: {first_problem(error)}."
+        ) from None
 
 
 def _explain(folder: Path, name: str, error: TemplateError) -> str:

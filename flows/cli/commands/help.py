@@ -11,7 +11,7 @@ from click.shell_completion import CompletionItem
 
 from flows.cli import options
 from flows.cli.command_table import COMMANDS, Command
-from tasks.core.errors import ConfigurationError, did_you_mean
+from tasks.core.errors import ConfigurationError, did_you_mean, first_problem
 
 Kind = Literal["benchmarks", "backbones", "pipelines"]
 TOPICS = Path(__file__).parents[1] / "topics"
@@ -153,5 +153,5 @@ def _description(path: Path) -> str:
     try:
         content = load_yaml(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        return f"cannot be read: {' '.join(str(error).split())}"
+        return f"cannot be read: {' '.join(first_problem(error).split())}"
     return str(content.get("description", "")) if isinstance(content, dict) else ""

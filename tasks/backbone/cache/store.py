@@ -18,7 +18,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_f
 from tasks.backbone.batches.store import reason_of
 from tasks.backbone.cache.base import ADD_PROMPT, COMMENT, LAYOUT, ReplyCache, reply, reply_prompt
 from tasks.backbone.cache.room import Reserve, no_room
-from tasks.core.errors import ConfigurationError, CrosscheckError, StoreError
+from tasks.core.errors import ConfigurationError, CrosscheckError, StoreError, first_problem
 from tasks.core.files import file_size
 from tasks.database.keyed_store import open_store
 from tasks.database.sqlite_files import file_id
@@ -52,7 +52,9 @@ class SqliteReplyCache(ReplyCache):
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise CrosscheckError(f"The reply cache {self.path} cannot be opened: {error}.") from None
+            raise CrosscheckError(
+                f"The reply cache {self.path} cannot be opened: {first_problem(error)}."
+            ) from None
         super().__init__(str(self.path), _engine(self.path))
         self._opened = file_id(self.path)
         self._reserve: Reserve | None = None

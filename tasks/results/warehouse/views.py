@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import PlainSerializer
 
 from tasks.core.described import field_docstrings
-from tasks.core.errors import ConfigurationError, DataError
+from tasks.core.errors import ConfigurationError, DataError, first_problem
 from tasks.results.run_record import RunHeader
 from tasks.results.warehouse.tables import WarehouseFile, columns_of, create_tables
 
@@ -297,7 +297,9 @@ def export(warehouse: Path, folder: Path, *, overwrite: bool = False) -> dict[st
                 draft.replace(file)
                 rows[name] = int(count)
         except (OSError, duckdb.IOException) as error:
-            raise ConfigurationError(f"The folder {folder} cannot be written: {error}") from None
+            raise ConfigurationError(
+                f"The folder {folder} cannot be written: {first_problem(error)}"
+            ) from None
     return rows
 
 

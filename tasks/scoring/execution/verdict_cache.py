@@ -14,7 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from tasks.core.errors import CrosscheckError
+from tasks.core.errors import CrosscheckError, first_problem
 from tasks.core.wording import counted
 from tasks.database.keyed_store import KeyedStore
 from tasks.database.limits import Limits
@@ -68,7 +68,7 @@ class VerdictCache:
             )
         except (OSError, sqlite3.Error) as error:
             raise CrosscheckError(
-                f"The cache of verdicts {self.path} cannot be used: {error}. "
+                f"The cache of verdicts {self.path} cannot be used: {first_problem(error)}. "
                 "Remove the file; all that is lost is the time to execute the queries again."
             ) from None
 
