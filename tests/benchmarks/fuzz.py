@@ -153,7 +153,7 @@ def answer(rng: random.Random, _folder: Path) -> None:
         found = answer_of(text)
     except (GarbledAnswerError, RefusedInBodyError):
         found = None
-    assert found is None or (found.text.encode() is not None and "\x00" not in found.text + found.model)
+    assert found is None or (found.text.encode() is not None and "\x00" not in found.text + found.call.model)
     wait = rng.choice(("1", "1e400", "-1", "nan", "soon", "Thu, 01 Jan 1970 00:00:00 GMT", "9" * 400, "\xff"))
     status = rng.choice((200, 301, 400, 401, 403, 404, 422, 429, 500, 599))
     refusal = refusal_of(status, {"retry-after": wait}, text, "KEY", {"temperature": "lower it"})

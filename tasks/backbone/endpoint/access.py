@@ -11,7 +11,8 @@ from typing import Self
 from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
 
 from tasks.backbone.endpoint.failures import scrub
-from tasks.backbone.endpoint.wire import OPENAI_URL, WireReply
+from tasks.backbone.endpoint.wire import OPENAI_URL
+from tasks.backbone.protocol import Reply
 from tasks.core.errors import BackboneError, ConfigurationError
 from tasks.settings.backbone import BackboneSettings
 
@@ -143,10 +144,10 @@ class Access:
                 text = text.replace(secret, "***")
         return text
 
-    def without_secrets(self, answer: WireReply) -> WireReply:
-        """Return an answer in whose names the server does not repeat a secret."""
-        tier = None if answer.tier is None else self.hide(answer.tier)
-        return replace(answer, model=self.hide(answer.model), tier=tier)
+    def without_secrets(self, reply: Reply) -> Reply:
+        """Return a reply in whose names the server does not repeat a secret."""
+        call = replace(reply.call, model=self.hide(reply.call.model), tier=self.hide(reply.call.tier))
+        return replace(reply, call=call)
 
 
 def _checked_url(settings: BackboneSettings) -> SplitResult:

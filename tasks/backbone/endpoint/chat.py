@@ -7,8 +7,8 @@ from itertools import chain
 from typing import Any
 
 from tasks.backbone.endpoint import wire
-from tasks.backbone.endpoint.wire import WireFormat, WireReply
-from tasks.backbone.protocol import Message, Request
+from tasks.backbone.endpoint.wire import WireFormat
+from tasks.backbone.protocol import Message, Reply, Request
 from tasks.backbone.replies.thoughts import with_thoughts
 from tasks.core.outcome import STANDARD, ToolCall, Usage
 from tasks.core.wording import storable
@@ -92,7 +92,7 @@ def _limit_field(settings: BackboneSettings) -> str:
     return "max_completion_tokens" if at_openai or settings.max_completion_tokens else "max_tokens"
 
 
-def answer_of(text: str) -> WireReply:
+def answer_of(text: str) -> Reply:
     """Read a chat completion."""
     content = (
         _streamed(text) if text.lstrip().startswith("data:") else wire.object_in(text, "chat completion")
@@ -110,15 +110,9 @@ def answer_of(text: str) -> WireReply:
     if not isinstance(message, dict):
         raise wire.GarbledAnswerError("the answer's choice holds no message")
     filtered = wire.FILTERED if finish == "content_filter" and not _joined(message.get("content")) else ""
-    reply = WireReply(
-        text=storable(_content(message) + filtered),
-        model=storable(str(content.get("model") or "")),
-        usage=usage_of(content.get("usage")),
-        truncated=finish == "length",
-        cost_usd=_cost(content.get("usage")),
-        calls=_calls(message),
-        tier=wire.tier_of(content),
-    )
+    usage = content.get("usage")
+    bill = wire.bill_of(content.get("model"), usage_of(usage), wire.tier_of(content), _cost(usage))
+    reply = Reply(storable(_content(message) + filtered), bill, finish == "length", _calls(message))
     return replace(reply, further=tuple(_further(reply, choices[1:])))
 
 
@@ -171,7 +165,7 @@ def _error_in(content: Mapping[str, Any]) -> Any:
     return {"message": message if isinstance(message, str) else json.dumps(message)} if message else None
 
 
-def _further(reply: WireReply, choices: Iterable[Any]) -> Iterator[WireReply]:
+def _further(reply: Reply, choices: Iterable[Any]) -> Iterator[Reply]:
     """Read the choices behind the first one, up to one that the endpoint could not complete."""
     for choice in choices:
         message = wire.part(choice, "message")

@@ -12,9 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from tasks.backbone.endpoint.client import EndpointBackbone, format_of
 from tasks.backbone.endpoint.connection import HttpAnswer
 from tasks.backbone.endpoint.failures import Refusal, is_out_of_tokens
-from tasks.backbone.endpoint.wire import WireReply, address_of, public_url
+from tasks.backbone.endpoint.wire import address_of, public_url
 from tasks.backbone.pricing import cost, prices_for
-from tasks.backbone.protocol import Message, Request, json_object
+from tasks.backbone.protocol import Message, Reply, Request, json_object
 from tasks.backbone.replies.format import read_reply
 from tasks.backbone.replies.json_text import reply_schema
 from tasks.backbone.replies.thoughts import without_thoughts
@@ -137,7 +137,7 @@ class EndpointCheck:
         self._format = format_of(settings)
         self._step = step
         self._limits: tuple[str, ...] = ()
-        self._answers: list[WireReply] = []
+        self._answers: list[Reply] = []
         url = public_url(settings)
         self.report = EndpointReport(url=url, model=settings.model)
 
@@ -201,7 +201,7 @@ class EndpointCheck:
         for name in (*self._format.limits, ""):
             self._limits = (name,) if name else ()
             answer = await self._ask(HELLO)
-            if isinstance(answer, WireReply):
+            if isinstance(answer, Reply):
                 break
             if answer.kind not in ("request", "settings", "server"):
                 report.add("key" if answer.message.startswith("HTTP 401") else "model", False, answer.message)
@@ -215,7 +215,7 @@ class EndpointCheck:
             report.add(name, True)
         if self._settings.key_place:
             report.add("key", True)
-        report.add("model", True, answer.model or report.model)
+        report.add("model", True, answer.call.model or report.model)
         return True
 
     async def _sampling(self) -> None:
@@ -226,8 +226,8 @@ class EndpointCheck:
         if "system_role" in self._format.takes:
             self._add("system role", await self._ask(HELLO, ROLES))
 
-    def _add(self, name: str, answer: WireReply | Refusal) -> None:
-        self.report.add(name, isinstance(answer, WireReply), getattr(answer, "message", ""))
+    def _add(self, name: str, answer: Reply | Refusal) -> None:
+        self.report.add(name, isinstance(answer, Reply), getattr(answer, "message", ""))
 
     async def _modes(self, reply_type: type[BaseModel]) -> None:
         """Check the response modes, and tools, with the schema of a stage's reply."""
@@ -247,7 +247,7 @@ class EndpointCheck:
             answer = await self._ask(text, {TOOLS: [{"type": "function", "function": function}]})
             if isinstance(answer, Refusal):
                 self._add(TOOLS, answer)
-            elif _fits(answer.arguments, TOOLS, reply_type):
+            elif answer.calls and _fits(answer.calls[0].arguments, TOOLS, reply_type):
                 self.report.add(TOOLS, True)
             else:
                 self.report.add(TOOLS, None, "accepted, but not called")
@@ -277,9 +277,9 @@ class EndpointCheck:
     def _usage(self) -> None:
         """Report which token counts the endpoint states, and whether its price is known."""
         values = {
-            name.replace("_", " "): [getattr(answer.usage, name) for answer in self._answers]
+            name.replace("_", " "): [getattr(answer.call.usage, name) for answer in self._answers]
             for name in ("input", "output", "cached_input", "cache_write", "reasoning")
-        } | {"cost": [answer.cost_usd for answer in self._answers]}
+        } | {"cost": [answer.call.cost_usd for answer in self._answers]}
         stated = [name for name, numbers in values.items() if any(number is not None for number in numbers)]
         missing = ", ".join(name for name in values if name not in stated)
         detail = (", ".join(stated) or "none") + (f"; not stated: {missing}" if missing else "")
@@ -291,11 +291,11 @@ class EndpointCheck:
         """Report the tokens and the cost of all answers."""
         report = self.report
         prices = prices_for(self._settings)
-        report.input_tokens = _total(answer.usage.input for answer in self._answers)
-        report.output_tokens = _total(answer.usage.output for answer in self._answers)
+        report.input_tokens = _total(answer.call.usage.input for answer in self._answers)
+        report.output_tokens = _total(answer.call.usage.output for answer in self._answers)
         report.cost_usd = _total(
-            cost(answer.usage, prices) if answer.cost_usd is None else answer.cost_usd
-            for answer in self._answers
+            cost(call.usage, prices) if call.cost_usd is None else call.cost_usd
+            for call in (answer.call for answer in self._answers)
         )
 
     async def _ask(
@@ -304,14 +304,14 @@ class EndpointCheck:
         extra: Mapping[str, Any] | None = None,
         schema: Mapping[str, Any] | None = None,
         **changed: Any,
-    ) -> WireReply | Refusal:
+    ) -> Reply | Refusal:
         """Send a request with changed settings, and with further fields of its body; again if it lacks tokens."""
         for tokens in LIMITS:
             update = {**UNSET, "model": self.report.model, **dict.fromkeys(self._limits, tokens), **changed}
             settings = self._settings.model_copy(update=update)
             body = self._format.body(Request((Message("user", text),), schema), settings)
             self.report.requests += 1
-            answer: WireReply | Refusal
+            answer: Reply | Refusal
             # A reasoning model may use up its limit of tokens before it answers.
             try:
                 answer = await self._endpoint.ask_once(body | dict(extra or {}))

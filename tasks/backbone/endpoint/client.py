@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -28,15 +28,16 @@ from tasks.backbone.endpoint.wire import (
     GarbledAnswerError,
     RefusedInBodyError,
     WireFormat,
-    WireReply,
+    bill_of,
     identity_of,
     public_url,
+    split,
 )
 from tasks.backbone.pricing import priced
 from tasks.backbone.protocol import Reply, Request, request_digest, request_key
 from tasks.backbone.tiers import FLEX, FlexWait, Pace, stopped_within
 from tasks.core.errors import BackboneError
-from tasks.core.outcome import STANDARD, Call, Usage
+from tasks.core.outcome import STANDARD, Usage
 from tasks.core.wording import storable
 from tasks.settings.backbone import BackboneSettings
 
@@ -178,17 +179,17 @@ class EndpointBackbone:
             call.sent_at = call.sent_at or loop.time()
             yield
 
-    def _replied(self, call: "_Call", answer: WireReply) -> Reply:
+    def _replied(self, call: "_Call", answer: Reply) -> Reply:
         """Return the replies in an answer, after noting that there is one."""
         self._retry_policy.answered(call.sent_at)
         self._limit.succeeded()
         self._pilot.answered()
         seconds = asyncio.get_running_loop().time() - call.sent_at
         requests = (call.request, *call.samples)
-        tier = answer.tier or call.request.tier
+        tier = answer.call.tier or call.request.tier
         reply, *further = [
             self.reply(part, request_key(self.identity, sample), tier, seconds, call.requests - 1)
-            for part, sample in zip(answer.split(len(requests)), requests, strict=False)
+            for part, sample in zip(split(answer, len(requests)), requests, strict=False)
         ]
         return replace(reply, further=tuple(further))
 
@@ -206,12 +207,10 @@ class EndpointBackbone:
             self._raise_if_over()
 
     async def _ask_for_models(self) -> None:
-        try:
+        with suppress(TooLongAnswerError):
             await self._connections.send("models")
-        except TooLongAnswerError:
-            return
 
-    async def ask_once(self, body: Mapping[str, Any], tries: int = 2) -> WireReply:
+    async def ask_once(self, body: Mapping[str, Any], tries: int = 2) -> Reply:
         """Send a request and read its answer, without retries: again only if the server has closed the connection."""
         try:
             async with self._queue.turn():
@@ -249,11 +248,11 @@ class EndpointBackbone:
             raise self._refusal(answer)
         return answer
 
-    def read(self, answer: HttpAnswer) -> WireReply:
-        """Read an answer to a request for a reply."""
+    def read(self, answer: HttpAnswer) -> Reply:
+        """Read an answer to a request for a reply; its call has no key and no time yet."""
         self._probe.answered()
         if (written := failed_generation(answer.status, answer.text)) is not None:
-            return WireReply(storable(written), "", Usage(), truncated=False)
+            return Reply(storable(written), bill_of("", Usage(), ""))
         try:
             return self._access.without_secrets(self._format.answer(self._accepted(answer).text))
         except RefusedInBodyError as error:
@@ -275,16 +274,16 @@ class EndpointBackbone:
         text = self._access.clean(answer.text)
         return refusal_of(answer.status, answer.headers, text, self._settings.key_place, changes)
 
-    def reply(self, answer: WireReply, key: str, tier: str, seconds: float, retries: int) -> Reply:
-        """Return the reply in an answer to the request with a key, and its price in a tier."""
-        model = answer.model or self._settings.model
-        call = Call(key, model, answer.usage, cached=False, seconds=seconds, retries=retries, tier=tier)
+    def reply(self, answer: Reply, key: str, tier: str, seconds: float, retries: int) -> Reply:
+        """Return the reply to the request with a key, with its price in a tier."""
+        model = answer.call.model or self._settings.model
+        call = replace(answer.call, request=key, model=model, seconds=seconds, retries=retries, tier=tier)
         call = priced(call, self._settings)
         # An endpoint that counts no cost says 0; where the settings have prices, they say what it costs.
-        if (usd := answer.cost_usd) or (usd is not None and not call.cost_usd):
+        if (usd := answer.call.cost_usd) or (usd is not None and not call.cost_usd):
             call = replace(call, cost_usd=usd, cost_source="endpoint", list_usd=usd, prompt_cache_usd=0.0)
         log.debug("%s: replied after %.2f s, %d retries", self._settings.name, seconds, retries)
-        return Reply(answer.text, call, answer.truncated, answer.calls)
+        return replace(answer, call=call)
 
     def _pause_or_raise(self, call: "_Call", refusal: Refusal) -> float:
         """Return the seconds until the next request of a call; raise where there is none."""

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from tasks.backbone.endpoint import wire
-from tasks.backbone.endpoint.wire import WireFormat, WireReply
-from tasks.backbone.protocol import Message, Request
+from tasks.backbone.endpoint.wire import WireFormat
+from tasks.backbone.protocol import Message, Reply, Request
 from tasks.backbone.replies.thoughts import with_thoughts
 from tasks.core.outcome import Usage
 from tasks.core.wording import storable
@@ -108,7 +108,7 @@ def changes_of(settings: BackboneSettings) -> dict[str, str]:
     }
 
 
-def answer_of(text: str) -> WireReply:
+def answer_of(text: str) -> Reply:
     """Read a message.
 
     What a model wrote before it refused is left out, as the documentation of `stop_reason` asks.
@@ -123,17 +123,16 @@ def answer_of(text: str) -> WireReply:
     said = wire.texts(blocks, "text")
     if reason == "refusal":
         said = str(wire.part(content, "stop_details").get("explanation") or "The model refused to answer.")
-    return WireReply(
-        text=storable(with_thoughts(wire.texts(blocks, "thinking", "thinking"), said)),
-        model=storable(str(content.get("model") or "")),
-        usage=usage_of(content.get("usage")),
+    usage = wire.part(content, "usage")
+    return Reply(
+        storable(with_thoughts(wire.texts(blocks, "thinking", "thinking"), said)),
+        wire.bill_of(content.get("model"), usage_of(usage), wire.tier_of(usage)),
         truncated=reason in TRUNCATED,
         calls=tuple(
             wire.tool_call(block.get("name"), block.get("input"), block.get("id"))
             for block in blocks
             if block.get("type") == "tool_use" and reason != "refusal"
         ),
-        tier=wire.tier_of(wire.part(content, "usage")),
     )
 
 

@@ -8,8 +8,8 @@ from itertools import chain
 from typing import Any
 
 from tasks.backbone.endpoint import wire
-from tasks.backbone.endpoint.wire import WireFormat, WireReply
-from tasks.backbone.protocol import Message, Request
+from tasks.backbone.endpoint.wire import WireFormat
+from tasks.backbone.protocol import Message, Reply, Request
 from tasks.backbone.replies.thoughts import with_thoughts
 from tasks.core.outcome import STANDARD, Usage
 from tasks.core.wording import storable
@@ -74,7 +74,7 @@ def changes_of(settings: BackboneSettings) -> dict[str, str]:
     }
 
 
-def answer_of(body: str) -> WireReply:
+def answer_of(body: str) -> Reply:
     """Read a response.
 
     Comments that the model makes before its final answer (phase "commentary") are part of its thoughts.
@@ -101,17 +101,15 @@ def answer_of(body: str) -> WireReply:
     reason = wire.part(content, "incomplete_details").get("reason") if status == "incomplete" else None
     filtered = wire.FILTERED if reason == "content_filter" else ""
     thought = "\n\n".join(filter(None, (*thoughts, said[True])))
-    return WireReply(
-        text=storable(with_thoughts(thought, filtered or said[False])),
-        model=storable(str(content.get("model") or "")),
-        usage=usage_of(content.get("usage")),
+    return Reply(
+        storable(with_thoughts(thought, filtered or said[False])),
+        wire.bill_of(content.get("model"), usage_of(content.get("usage")), wire.tier_of(content)),
         truncated=status == "incomplete" and not filtered,
         calls=tuple(
             wire.tool_call(item.get("name"), item.get("arguments"), item.get("call_id"))
             for item in output
             if item.get("type") == "function_call"
         ),
-        tier=wire.tier_of(content),
     )
 
 

@@ -8,9 +8,9 @@ from functools import lru_cache
 from typing import Any, Literal
 from urllib.parse import urlsplit, urlunsplit
 
-from tasks.backbone.protocol import Request, Tool, json_object, shared_prefix_digest
+from tasks.backbone.protocol import Reply, Request, Tool, json_object, shared_prefix_digest
 from tasks.backbone.replies.json_text import is_strict
-from tasks.core.outcome import STANDARD, ToolCall, Usage
+from tasks.core.outcome import STANDARD, Call, ToolCall, Usage
 from tasks.core.wording import storable
 from tasks.settings.backbone import AUTO, MAX_TOKENS, RESPONSE_MODES, BackboneSettings
 
@@ -35,40 +35,24 @@ STANDARD_NAMES = ("default", "on_demand", "standard")
 """Names of the standard tier in an answer: of OpenAI, of Groq, of Anthropic."""
 
 
-@dataclass(frozen=True, slots=True)
-class WireReply:
-    """Content of an answer; its texts can be stored everywhere (`storable`)."""
+def bill_of(model: Any, usage: Usage, tier: str, cost_usd: float | None = None) -> Call:
+    """Return what an answer says of its call: model, tokens, tier and cost, as far as the endpoint reports them."""
+    named = storable(str(model or ""))
+    return Call("", named, usage, cached=False, seconds=None, cost_usd=cost_usd, tier=tier)
 
-    # the reply behind its thoughts (`with_thoughts`), or the model's refusal; "" when it has neither
-    text: str
-    model: str  # name of the model in the response, "" if missing
-    usage: Usage  # None for a count that is missing or implausible
-    truncated: bool  # whether the model stopped at its token limit
-    cost_usd: float | None = None  # cost that the endpoint reports, as gateways do
-    further: "tuple[WireReply, ...]" = ()  # the replies behind the first one, where several were requested
-    calls: tuple[ToolCall, ...] = ()  # tools that the model calls, without results
-    tier: str | None = None  # service tier in which it was answered; None if the endpoint does not report it
 
-    @property
-    def arguments(self) -> str:
-        """Arguments of the first tool that the model calls, as JSON; "" if it calls none."""
-        return self.calls[0].arguments if self.calls else ""
+def split(reply: Reply, count: int) -> list[Reply]:
+    """Return an answer's replies one by one, of which at most `count` were requested.
 
-    def split(self, count: int) -> "list[WireReply]":
-        """Return an answer with one reply for each of the replies, of which at most `count` were requested.
-
-        The input counts for the first one, and output and a reported cost are divided: the sum is what was paid.
-        """
-        replies = [self, *self.further][:count]
-        return [
-            replace(
-                reply,
-                further=(),
-                usage=_share(self.usage, index, len(replies)),
-                cost_usd=None if self.cost_usd is None else self.cost_usd / len(replies),
-            )
-            for index, reply in enumerate(replies)
-        ]
+    The input counts for the first one, and output and a reported cost are divided: the sum is what was paid.
+    """
+    replies, bill = [reply, *reply.further][:count], reply.call
+    usd = None if bill.cost_usd is None else bill.cost_usd / len(replies)
+    calls = [
+        replace(bill, usage=_share(bill.usage, index, len(replies)), cost_usd=usd)
+        for index in range(len(replies))
+    ]
+    return [replace(part, call=call, further=()) for part, call in zip(replies, calls, strict=True)]
 
 
 def _share(usage: Usage, index: int, count: int) -> Usage:
@@ -89,15 +73,15 @@ def _share(usage: Usage, index: int, count: int) -> Usage:
     return replace(share, **once)
 
 
-def tier_of(content: Mapping[str, Any]) -> str | None:
-    """Return the service tier that an answer reports; None if it reports none.
+def tier_of(content: Mapping[str, Any]) -> str:
+    """Return the service tier that an answer reports; "" if it reports none.
 
     >>> tier_of({"service_tier": "default"}), tier_of({"service_tier": "flex"}), tier_of({"service_tier": None})
-    ('standard', 'flex', None)
+    ('standard', 'flex', '')
     """
     name = content.get("service_tier")
-    if not isinstance(name, str) or not name or name == "auto":
-        return None
+    if not isinstance(name, str) or name == "auto":
+        return ""
     return STANDARD if name in STANDARD_NAMES else storable(name)
 
 
@@ -194,7 +178,9 @@ class WireFormat:
     body: Callable[[Request, BackboneSettings], dict[str, Any]]
     # how to change each parameter that an endpoint may refuse, by the name in its messages
     changes: Callable[[BackboneSettings], dict[str, str]]
-    answer: Callable[[str], WireReply]  # reads a body; raises GarbledAnswerError and RefusedInBodyError
+    # reads a body; raises GarbledAnswerError and RefusedInBodyError. The text is the reply behind its thoughts
+    # (`with_thoughts`), or the model's refusal; the call has no key and no time yet (`bill_of`).
+    answer: Callable[[str], Reply]
     modes: tuple[str, ...] = RESPONSE_MODES  # the response modes that the protocol has, the strictest first
     limits: tuple[str, ...] = ("max_tokens",)  # the settings by which a limit of output tokens is sent
     takes: frozenset[str] = frozenset()  # which of "seed", "n", "tools" and "system_role" a request may have
