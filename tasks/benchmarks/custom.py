@@ -22,19 +22,6 @@ SQL_NAMES = ("sql", "query", "gold_sql", "gold", "gold_query")
 
 
 @dataclass(frozen=True, slots=True)
-class NewBenchmark:
-    """What a benchmark is made from."""
-
-    questions: Path  # file of the questions with their SQL
-    # as a user names them: SQLite files, which are copied, or databases of another engine, which stay where they are.
-    # A file's name without its ending is the database's id, or the last part of a URL.
-    databases: tuple[str, ...]
-    folder: Path  # the folder to make
-    rule: str  # rule of the headline score
-    sql_names: tuple[str, ...] = SQL_NAMES  # names of the column of the SQL, of which the first counts
-
-
-@dataclass(frozen=True, slots=True)
 class MadeBenchmark:
     """A benchmark that was made: its YAML file, and the number of its questions and databases."""
 
@@ -43,22 +30,25 @@ class MadeBenchmark:
     databases: int
 
 
-def make_benchmark(source: NewBenchmark) -> MadeBenchmark:
-    """Write the questions, copies of the databases and the YAML file into a new folder.
+def make_benchmark(
+    question_file: Path, named: Sequence[str], output: Path, rule: str, sql_names: Sequence[str] = SQL_NAMES
+) -> MadeBenchmark:
+    """Write the questions, copies of the databases and the YAML file into a new folder, `output`.
 
-    Everything is read and checked before anything is written.
+    Everything is read and checked before anything is written. `named` are the databases as a user names them: SQLite
+    files are copied, databases of another engine stay where they are. Of `sql_names`, the first column counts.
     """
-    if source.folder.exists() and (not source.folder.is_dir() or any(source.folder.iterdir())):
-        raise ConfigurationError(f"--output {source.folder}: it exists and is not empty. Name a new folder.")
-    databases = _databases(source.databases)
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise ConfigurationError(f"--output {output}: it exists and is not empty. Name a new folder.")
+    databases = _databases(named)
     engine = engine_of(next(iter(databases.values())))
     url = "" if engine.copied else _url(databases)
-    rows = list(read_objects(source.questions))
-    questions = [_question(row, tuple(databases), source.sql_names) for row in rows]
+    rows = list(read_objects(question_file))
+    questions = [_question(row, tuple(databases), sql_names) for row in rows]
     if not questions:
-        raise DataError(f"{source.questions} holds no question.")
+        raise DataError(f"{question_file} holds no question.")
     _demand_ids(rows, questions)
-    folder, name = source.folder.absolute(), source.folder.absolute().name
+    folder = output.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     for identity, location in databases.items() if engine.copied else ():
         target = folder / "dev_databases" / identity / f"{identity}.sqlite"
@@ -66,17 +56,17 @@ def make_benchmark(source: NewBenchmark) -> MadeBenchmark:
         shutil.copyfile(location.path, target)
     atomic_write_text(folder / "dev.json", json.dumps(questions, ensure_ascii=False, indent=1) + "\n")
     settings = {
-        "description": f"{counted(len(questions), 'question')} of {source.questions.name}",
+        "description": f"{counted(len(questions), 'question')} of {question_file.name}",
         "layout": "bird",
         "folder": "./",
         "tables": "",
         "demonstrations": False,
         **({"url": url} if url else {}),
         "dialect": engine.name,
-        "revision": files_digest([source.questions])[:12],
-        "rule": source.rule,
+        "revision": files_digest([question_file])[:12],
+        "rule": rule,
     }
-    file = source.folder / f"{name}.yaml"
+    file = output / f"{folder.name}.yaml"
     atomic_write_text(file, yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
     return MadeBenchmark(file, len(questions), len(databases))
 

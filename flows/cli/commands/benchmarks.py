@@ -54,11 +54,11 @@ class Init(options.Json):
     """Rule of the headline score."""
 
     def __call__(self) -> None:
-        from tasks.benchmarks.custom import SQL_NAMES, NewBenchmark, make_benchmark
+        from tasks.benchmarks.custom import SQL_NAMES, make_benchmark
         from tasks.benchmarks.rows import plain_name
 
         names = (plain_name(self.sql_column),) if self.sql_column else SQL_NAMES
-        new = make_benchmark(NewBenchmark(self.questions, self.database, self.output, self.rule, names))
+        new = make_benchmark(self.questions, self.database, self.output, self.rule, names)
         file = shlex.quote(str(new.file))
         questions, databases = counted(new.questions, "question"), counted(new.databases, "database")
         self.emit(

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tasks.benchmarks.benchmark import load_benchmark
-from tasks.benchmarks.custom import NewBenchmark, make_benchmark
+from tasks.benchmarks.custom import make_benchmark
 from tasks.core.errors import ConfigurationError, DataError
 from tasks.settings.load import load_benchmark_settings
 from tests.support import postgres
@@ -67,7 +67,7 @@ def test_a_database_that_is_missing_is_named_without_options_of_other_commands(
 def test_a_spreadsheet_may_separate_columns_by_semicolons(bird: Files, tmp_path: Path) -> None:
     pairs = tmp_path / "pairs.csv"
     pairs.write_text('\ufeffquestion;sql\n"How many; all?";"SELECT 1, 2"\n', encoding="utf-8")
-    made = make_benchmark(NewBenchmark(pairs, (str(bird.database),), tmp_path / "mine", "bird"))
+    made = make_benchmark(pairs, (str(bird.database),), tmp_path / "mine", "bird")
     benchmark = loaded(made.file, tmp_path)
     assert benchmark.questions[0].text == "How many; all?"
     assert benchmark.gold["0"] == "SELECT 1, 2"
@@ -78,7 +78,7 @@ def test_a_benchmark_that_was_made_can_be_moved(
 ) -> None:
     pairs = tmp_path / "pairs.csv"
     pairs.write_text(CSV, encoding="utf-8")
-    made = make_benchmark(NewBenchmark(pairs, (str(bird.database),), tmp_path / "mine", "bird"))
+    made = make_benchmark(pairs, (str(bird.database),), tmp_path / "mine", "bird")
     assert str(tmp_path) not in made.file.read_text(encoding="utf-8")
     (tmp_path / "sent").mkdir()
     moved = (tmp_path / "mine").rename(tmp_path / "sent" / "mine")
@@ -93,8 +93,7 @@ def test_json_lines_may_name_ids_and_one_of_several_databases(bird: Files, tmp_p
     pairs = tmp_path / "pairs.jsonl"
     item = {"question_id": "a1", "db_id": "mall", "question": "How many?", "query": "SELECT 1"}
     pairs.write_text(json.dumps(item) + "\n", encoding="utf-8")
-    wanted = NewBenchmark(pairs, (str(bird.database), str(other)), tmp_path / "mine", "strict")
-    made = make_benchmark(wanted)
+    made = make_benchmark(pairs, (str(bird.database), str(other)), tmp_path / "mine", "strict")
     assert (made.questions, made.databases) == (1, 2)
     assert yaml.safe_load(made.file.read_text(encoding="utf-8"))["rule"] == "strict"
     assert loaded(made.file, tmp_path).questions[0].database_id == "mall"
@@ -131,16 +130,14 @@ def test_bad_pairs_are_one_message_and_nothing_is_written(
     pairs = tmp_path / name
     pairs.write_text(content, encoding="utf-8")
     with pytest.raises(DataError) as caught:
-        make_benchmark(NewBenchmark(pairs, (str(bird.database),), tmp_path / "mine", "bird"))
+        make_benchmark(pairs, (str(bird.database),), tmp_path / "mine", "bird")
     assert said in str(caught.value)
     assert not (tmp_path / "mine").exists()
 
 
 def test_two_databases_of_one_name_are_refused(bird: Files, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match='"shop" is also the name'):
-        make_benchmark(
-            NewBenchmark(tmp_path / "p.csv", (str(bird.database), str(bird.database)), tmp_path / "m", "bird")
-        )
+        make_benchmark(tmp_path / "p.csv", (str(bird.database), str(bird.database)), tmp_path / "m", "bird")
 
 
 def test_databases_of_another_engine_stay_where_they_are(tmp_path: Path) -> None:
@@ -150,7 +147,7 @@ def test_databases_of_another_engine_stay_where_they_are(tmp_path: Path) -> None
     pairs = tmp_path / "pairs.csv"
     pairs.write_text("db_id,question,sql\nmall,How many?,SELECT count(*) FROM item\n", encoding="utf-8")
     files = tuple(str(tmp_path / f"{name}.duckdb") for name in ("shop", "mall"))
-    made = make_benchmark(NewBenchmark(pairs, files, tmp_path / "mine", "bird"))
+    made = make_benchmark(pairs, files, tmp_path / "mine", "bird")
     settings = yaml.safe_load(made.file.read_text(encoding="utf-8"))
     assert (settings["url"], settings["dialect"]) == (f"duckdb:///{tmp_path}/{{database}}.duckdb", "duckdb")
     assert loaded(made.file, tmp_path).missing == {}
@@ -159,14 +156,14 @@ def test_databases_of_another_engine_stay_where_they_are(tmp_path: Path) -> None
         connection.execute("CREATE TABLE item (name TEXT)")
     further = (*files, str(tmp_path / "far" / "pub.duckdb"))
     with pytest.raises(ConfigurationError, match="differ in more than the database's name"):
-        make_benchmark(NewBenchmark(pairs, further, tmp_path / "other", "bird"))
+        make_benchmark(pairs, further, tmp_path / "other", "bird")
 
 
 def test_databases_of_a_server_are_named_by_its_url(tmp_path: Path) -> None:
     pairs = tmp_path / "pairs.csv"
     pairs.write_text("question,sql\nHow many?,SELECT count(*) FROM item\n", encoding="utf-8")
     with postgres.new_reader("CREATE TABLE item (name TEXT)") as url:
-        made = make_benchmark(NewBenchmark(pairs, (url,), tmp_path / "mine", "bird"))
+        made = make_benchmark(pairs, (url,), tmp_path / "mine", "bird")
         settings = yaml.safe_load(made.file.read_text(encoding="utf-8"))
         assert settings["url"] == url.rpartition("/")[0] + "/{database}"
         assert loaded(made.file, tmp_path).missing == {}
