@@ -6,7 +6,7 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
@@ -18,6 +18,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 from tasks.benchmarks.descriptions import one_line
 from tasks.benchmarks.rows import read_csv_table, read_text
 from tasks.core.errors import DataError
+from tasks.database.sqlite_files import locked_folder
 
 DESCRIPTION_HEADER = (
     "original_column_name", "column_name", "column_description", "data_format", "value_description"
@@ -226,7 +227,7 @@ def build_demo(target: Path, *, sources: Path, progress: Callable[[str], None] |
     """Build the demo benchmark under `target`, unless what stands there is whole and current; return `target`.
 
     It is built in a folder beside the target and then renamed, so that half of it is never seen; of two processes
-    that build at once, one's work is thrown away. The content is the same on every machine. `sources` is the folder
+    that build at once, the second finds it built. The content is the same on every machine. `sources` is the folder
     `benchmarks/demo` of the configuration.
     """
     stamp = demo_stamp(sources)
@@ -234,7 +235,12 @@ def build_demo(target: Path, *, sources: Path, progress: Callable[[str], None] |
         return target
     say = progress or (lambda message: None)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as aside:
+    with (
+        locked_folder(target.parent),
+        tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as aside,
+    ):
+        if _is_current(target, stamp):
+            return target
         built = Path(aside) / "new"
         built.mkdir()
         databases = [read_database(folder) for folder in database_folders(sources)]
@@ -246,7 +252,9 @@ def build_demo(target: Path, *, sources: Path, progress: Callable[[str], None] |
         write_questions(databases, built)
         sizes = {path.relative_to(built).as_posix(): path.stat().st_size for path in _files(built)}
         write_json({"stamp": stamp, "sizes": sizes}, built / MANIFEST)
-        _publish(built, target, stamp, Path(aside))
+        if target.exists():
+            target.rename(Path(aside) / "old")
+        built.rename(target)
     return target
 
 
@@ -265,21 +273,6 @@ def demo_stamp(sources: Path) -> str:
 
 def _files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
-
-
-def _publish(built: Path, target: Path, stamp: str, aside: Path) -> None:
-    """Rename `built` to `target`, moving what stands there out of the way, unless another was faster."""
-    for attempt in range(10):
-        try:
-            built.rename(target)
-            return
-        except OSError:
-            if _is_current(target, stamp):
-                return
-            if attempt == 9:
-                raise
-        with suppress(FileNotFoundError):  # another process moved it first
-            target.rename(aside / f"old-{attempt}")
 
 
 def _is_current(folder: Path, stamp: str) -> bool:

@@ -102,15 +102,8 @@ def renew_if_damaged(path: Path, loss: str) -> bool:
 def set_aside(path: Path, seen: tuple[int, int] | None, what: str, loss: str) -> bool:
     """Rename a damaged file, remove its journals, and say what is wrong with it and what follows from its loss.
 
-    Args:
-        path: the file.
-        seen: its `file_id` from before it was opened. Another file at the path is the new one of another process that
-            met the same damage: it stays.
-        what: what is wrong.
-        loss: what follows.
-
-    Returns:
-        Whether this process renamed it.
+    Return whether this process renamed it. `seen` is its `file_id` from before it was opened: another file at the path
+    is the new one of another process that met the same damage, and stays.
     """
     with locked_folder(path.parent):
         if seen is None or file_id(path) != seen:
@@ -127,7 +120,7 @@ def set_aside(path: Path, seen: tuple[int, int] | None, what: str, loss: str) ->
 
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
-    """Let no other process replace damaged files of a folder, or create the warehouse in it, while the block runs."""
+    """Let no other process replace damaged files of a folder, or create the warehouse or the demo, in the meantime."""
     opened = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(opened, fcntl.LOCK_EX)
