@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 MIB = 1024 * 1024
-LEAST_MEMORY_MB = 128
 ONLY_QUERIES = "The sandbox only lets a query read this database: {} is not allowed."
 SEVERAL_STATEMENTS = "The SQL holds more than one statement; give exactly one."
 OUT_OF_MEMORY = "The query ran out of memory."
@@ -29,12 +28,6 @@ class Limits:
     max_sql_bytes: int = 200_000  # bytes of one statement
     max_expression_depth: int = 1000  # nesting of an expression
     max_like_pattern_bytes: int = 1000  # bytes of a LIKE or GLOB pattern; matching takes time with its square
-    memory_mb: int = 512  # address space of a worker in MiB; the engine itself gets half of it
-
+    # address space of a worker in MiB, at least 128; the engine itself gets half of it
+    memory_mb: int = 512
     writes_files: bool = False  # whether a worker may write files
-
-    def __post_init__(self) -> None:
-        if self.memory_mb < LEAST_MEMORY_MB:
-            raise ValueError(
-                f"memory_mb is {self.memory_mb}; a worker needs at least {LEAST_MEMORY_MB} for itself"
-            )

@@ -214,10 +214,6 @@ class ValueIndex:
         column in schema order; columns without a value are absent. Without `fill`, a column's frequent values do not
         take the places for which the question finds none.
         """
-        if k > builder.FIRST:
-            raise ValueError(
-                f"k is {k}, but an index keeps no more than {builder.FIRST} first values of a column"
-            )
         if k < 1:
             return {}
         question_text = question_text.encode("utf-8", "replace").decode()  # half a character is none

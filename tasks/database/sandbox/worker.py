@@ -80,7 +80,7 @@ _function_named = cache(pkgutil.resolve_name)
 
 def _done(message: bytes, sessions: "OrderedDict[Location, Session]", limits: Limits) -> Reply:
     try:
-        job = _job(message)
+        job: Job = pickle.loads(message)  # noqa: S301 - written by the parent process
         function = _function_named(job.function)
         session = _session(job.location, sessions, limits)
         session.expect(job.content)
@@ -91,16 +91,6 @@ def _done(message: bytes, sessions: "OrderedDict[Location, Session]", limits: Li
         return Reply("exhausted", spent=True)
     except Exception as error:
         return Reply("raised", _portable(error), traceback.format_exc())
-
-
-def _job(message: bytes) -> Job:
-    try:
-        job: Job = pickle.loads(message)  # noqa: S301 - written by the parent process
-    except MemoryError:
-        raise
-    except Exception as error:  # unpickling runs code of the argument's own class
-        raise TypeError(f"an argument cannot be read in a worker: {type(error).__name__}: {error}") from error
-    return job
 
 
 def _session(location: Location, sessions: "OrderedDict[Location, Session]", limits: Limits) -> Session:

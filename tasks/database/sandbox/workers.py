@@ -10,7 +10,6 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from functools import cache
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self, TypeVar, cast
 
@@ -174,8 +173,6 @@ class SqlWorkers:
         self.together = CallsTogether(self)  # for many short queries
 
     async def __aenter__(self) -> Self:
-        if self._places is not None:
-            raise RuntimeError("these SqlWorkers are already open")
         self._places = asyncio.Semaphore(self.size)
         return self
 
@@ -214,8 +211,8 @@ class SqlWorkers:
     async def call(self, function: Callable[..., T], database: Database, *args: Any, timeout_s: float) -> T:
         """Run `function(session, *args)` inside a worker, with a `sandbox.Session` on the database.
 
-        The module-level function goes as its name; arguments and value go pickled, or are refused by TypeError. Its
-        queries may take `timeout_s` seconds together, the function the limits' grace more.
+        The module-level function goes as its name, arguments and value go pickled. Its queries may take `timeout_s`
+        seconds together, the function the limits' grace more.
 
         Raises:
             WorkerLost: the worker exceeded its time or memory or crashed, and has been replaced.
@@ -245,7 +242,7 @@ class SqlWorkers:
         raise error
 
     async def _answer(self, job: Job) -> Reply:
-        frame = _frame(job)
+        frame = framed(job)
         ended = 0
         while True:
             worker = await self._worker(job.location)
@@ -315,19 +312,6 @@ class SqlWorkers:
         return f"The query took more than the {self.limits.memory_mb} MiB of memory of its process."
 
 
-def _frame(job: Job) -> bytes:
-    try:
-        return framed(job)
-    except Exception as error:  # pickling runs code of the argument's own class
-        raise TypeError(f"an argument cannot be sent to a worker: {type(error).__name__}: {error}") from error
-
-
-@cache
 def name_of(function: Callable[..., Any]) -> str:
-    """Return the name under which a worker finds a function; it must be at the top of an importable module."""
-    qualname = getattr(function, "__qualname__", "")
-    if not qualname or "<" in qualname or function.__module__ == "__main__":
-        raise TypeError(
-            f"only a function at the top of an importable module can run in a worker, not {function!r}"
-        )
-    return f"{function.__module__}:{qualname}"
+    """Return the name under which a worker finds a function, which is at the top of an importable module."""
+    return f"{function.__module__}:{function.__qualname__}"

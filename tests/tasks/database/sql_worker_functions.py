@@ -105,17 +105,6 @@ def unpicklable(session: Session) -> Any:
     return lambda: None
 
 
-class OnlyWritten:
-    """Pickle can write it and cannot read it again."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return AwkwardError, ("no pickle carries this",)
-
-
-def kind(session: Session, argument: object) -> str:
-    return type(argument).__name__
-
-
 def where(session: Session, _: None) -> str:
     return session.location.address
 
