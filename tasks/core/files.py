@@ -17,11 +17,7 @@ MAX_PIPE = 1 << 28
 
 
 def require_file(path: Path) -> None:
-    """Make sure that what a user names is no device or pipe, which may have no end.
-
-    Raises:
-        OSError: it is one, or is not there.
-    """
+    """Make sure that what a user names is no device or pipe, which may have no end; OSError if it is, or is absent."""
     kind = path.stat().st_mode
     if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):
         raise OSError(errno.EINVAL, "it is a device or a pipe, not a file", str(path))
@@ -30,8 +26,7 @@ def require_file(path: Path) -> None:
 def read_file(path: Path) -> bytes:
     """Return the content of a file or pipe that a user names; that of a pipe is read once per process.
 
-    Raises:
-        OSError: it cannot be read, is a device, or a pipe with more than `MAX_PIPE` bytes.
+    OSError if it cannot be read, is a device, or a pipe with more than `MAX_PIPE` bytes.
     """
     status = path.stat()
     if stat.S_ISFIFO(status.st_mode):
@@ -96,11 +91,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
 
 
 def atomic_write_text(path: Path, text: str) -> None:
-    """Write a text in UTF-8, whole or not at all: where that fails, as on a full disk, the file stays as it was.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Write a text in UTF-8, whole or not at all: where that fails with OSError, the file stays as it was."""
     with atomic_write(path) as draft:
         draft.write_text(text, encoding="utf-8")
 

@@ -209,6 +209,8 @@ def storable(text: str) -> str:
 def next_time(text: str, now: datetime.datetime) -> datetime.datetime:
     """Return the time that a text names: an ISO 8601 time, or the next time of day in the time zone of `now`.
 
+    ValueError if it names neither.
+
     >>> night = datetime.datetime(2026, 11, 24, 22, 30, tzinfo=datetime.UTC)
     >>> next_time("07:00", night).isoformat()
     '2026-11-25T07:00:00+00:00'
@@ -216,9 +218,6 @@ def next_time(text: str, now: datetime.datetime) -> datetime.datetime:
     '2026-11-24T23:00:00+00:00'
     >>> next_time("2026-11-26T05:00:00+01:00", night).isoformat()
     '2026-11-26T05:00:00+01:00'
-
-    Raises:
-        ValueError: the text is neither.
     """
     if len(text) <= len("00:00:00"):
         moment = datetime.datetime.combine(now.date(), datetime.time.fromisoformat(text), now.tzinfo)

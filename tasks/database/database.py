@@ -63,13 +63,8 @@ def open_database(
 ) -> Database:
     """Read a database's schema and digest, without changing or creating anything.
 
-    Args:
-        where: its location, or the path of its file.
-        database_id: the benchmark's name of it.
-        sample_rows: rows of each table to keep as samples.
-        descriptions: of columns; they take precedence over the database's own comments.
-        foreign_keys: further keys than those it declares; names are compared without case, and a key with a
-            name that the database does not have is dropped.
+    The descriptions of columns take precedence over the database's own comments. `foreign_keys` are further keys than
+    those it declares; names are compared without case, and a key with a name that it does not have is dropped.
     """
     location = locate(str(where)) if isinstance(where, Path) else where
     engine = engine_of(location)

@@ -69,14 +69,9 @@ def open_store(
 ) -> sqlite3.Connection:
     """Open a store's file with a write-ahead log; create the file and its tables if they are missing.
 
-    Args:
-        path: the file, in a folder that exists.
-        layout: version of the tables' layout that this release reads and writes.
-        create: statements that create the tables if they are missing.
-        upgrade: further statements that make the tables of the layout before those of this one.
-        timeout_s: seconds to wait while another process writes.
-        synchronous: SQLite's setting. With NORMAL, what is written survives a crash of the process, but not
-            necessarily of the machine.
+    `layout` is the version of the tables' layout that this release reads and writes, and `upgrade` turns the tables of
+    the layout before into those of this one. With `synchronous` NORMAL, what is written survives a crash of the
+    process, but not necessarily of the machine.
     """
     connection = sqlite3.connect(path, timeout=timeout_s, isolation_level=None, check_same_thread=False)
     try:
@@ -130,13 +125,9 @@ class KeyedStore:
     ) -> None:
         """Open the file, creating it and its folder if they are missing.
 
-        Args:
-            path: the file.
-            loss: what follows if a damaged file is replaced, as a clause for the user.
-            timeout_s: seconds to wait while another process writes.
-            durable: whether each text must survive a crash of the process. If not, writes are not synchronised with
-                the disk, and the whole file is checked when it is opened.
-            batch_s: seconds for which texts in quick succession wait, to be written together.
+        `loss` says for the user, as a clause, what follows if a damaged file is replaced. Texts in quick succession
+        wait for `batch_s` seconds, to be written together. Unless it is `durable`, a text may be lost in a crash of the
+        process: writes are not synchronised with the disk, and the whole file is checked when it is opened.
         """
         self.path = path
         self._loss = loss

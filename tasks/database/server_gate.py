@@ -72,10 +72,8 @@ def postgresql_tokens(sql: str) -> Iterator[Token]:
 def mysql_tokens(sql: str, *, escapes: bool, ansi: bool) -> Iterator[Token]:
     """Yield the tokens of MySQL's and MariaDB's SQL.
 
-    Args:
-        sql: the SQL.
-        escapes: whether a backslash in a string escapes what is behind it (`sql_mode` without NO_BACKSLASH_ESCAPES).
-        ansi: whether double quotes are around names (ANSI_QUOTES).
+    With `escapes`, a backslash in a string escapes what is behind it (`sql_mode` without NO_BACKSLASH_ESCAPES); with
+    `ansi`, double quotes are around names (ANSI_QUOTES).
     """
     pattern = _mysql(escapes, ansi)
     position = 0

@@ -178,16 +178,9 @@ def nearest_demonstrations(
 ) -> tuple[tuple[Demonstration, ...], ...]:
     """Return the k demonstrations that are most like each question, the most similar first, ties in the pool's order.
 
-    Only the question's text is compared, as RSL-SQL v1 did: neither evidence nor SQL. With `settings.mask`, values and
-    schema words are masked on both sides; values alone where a database's names are not known.
-
-    Args:
-        pool: demonstrations from which leaks are already removed (`without_leaks`).
-        questions: the questions; many of them are encoded in batches.
-        settings: how many, and how they are compared.
-        cache: folder of embedded texts; None: nothing is kept.
-        schema_names: names of tables and columns by database id, for masking.
-        progress: called with a sentence about work that takes a while.
+    Leaks are already removed from the pool (`without_leaks`). Only the question's text is compared, as RSL-SQL v1 did:
+    neither evidence nor SQL. With `settings.mask`, values and schema words are masked on both sides; values alone where
+    a database's names are not in `schema_names`. Embedded texts are kept in the folder `cache`.
     """
     if not (settings.k and pool and questions):
         return ((),) * len(questions)

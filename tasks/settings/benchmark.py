@@ -165,11 +165,7 @@ def key_in_folder(item: str, folder: Path) -> str:
 
 
 def check_key_names(items: tuple[str, ...]) -> None:
-    """Check that each key has a name of its own, which no other score has.
-
-    Raises:
-        ValueError: it has not.
-    """
+    """Check that each key has a name of its own, which no other score has; ValueError if it has not."""
     rules = get_args(Rule)
     names = [key_name(item) for item in items]
     for name in names:

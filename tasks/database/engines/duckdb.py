@@ -195,11 +195,7 @@ def _create_views(connection: "duckdb.DuckDBPyConnection", folder: Path) -> None
 
 @lru_cache(maxsize=1024)
 def _csv_reader(path: str, state: tuple[int, ...]) -> str:
-    """Return the call that reads a CSV file, with types and quotes that fit all of its rows, not a sample of them.
-
-    Raises:
-        duckdb.Error: the file is malformed.
-    """
+    """Return the call that reads a CSV file, with types and quotes that fit all of its rows, not a sample of them."""
     import duckdb
 
     with duckdb.connect(":memory:", config={"threads": 1}) as connection:

@@ -133,7 +133,9 @@ def read_structure(session: Session, database_id: str, sample_rows: int) -> Stru
                 except sqlite3.DataError:  # a value is too large
                     return []
 
-            tables, views = _table_names(connection), _view_names(connection)
+            tables = _table_names(connection)
+            created = connection.execute("SELECT name FROM sqlite_master WHERE type = 'view' ORDER BY rowid")
+            views = [name for (name,) in created.fetchall()]
             columns = {name: _columns(connection, name) for name in tables}
             for view in views:
                 with contextlib.suppress(sqlite3.OperationalError):
@@ -169,11 +171,6 @@ def _table_names(connection: sqlite3.Connection) -> list[str]:
         "WHERE type = 'table' AND substr(name, 1, 7) <> 'sqlite_' ORDER BY rowid"
     ).fetchall()
     return [name for name, sql in created if name not in shadows and _readable(connection, name, sql)]
-
-
-def _view_names(connection: sqlite3.Connection) -> list[str]:
-    created = connection.execute("SELECT name FROM sqlite_master WHERE type = 'view' ORDER BY rowid")
-    return [name for (name,) in created]
 
 
 def _readable(connection: sqlite3.Connection, name: str, sql: str) -> bool:

@@ -178,15 +178,11 @@ class Session:
         keep_rows: int | None = None,
         count_steps: bool = False,
     ) -> Result:
-        """Run one statement to its end; never raises for anything that the SQL does.
+        """Run one statement to its end, within the limits' own time unless another is given; never raises for the SQL.
 
-        Args:
-            sql: exactly one statement that only reads.
-            timeout_s: seconds it may take; None: the limits' own.
-            keep_rows: keep only the first rows and count the rest; None: keep all.
-            count_steps: count the engine's steps, where it has such; SQLite's are exact below 100,000, to the
-                hundred above. It slows the query down, so do not time what is counted. From SQLite 3.41 on, a few
-                steps of preparing the statement are among them.
+        With `keep_rows`, only so many first rows are kept and the rest is counted. With `count_steps`, the engine's
+        steps are counted, where it has such, which slows the query down: SQLite's are exact below 100,000, to the
+        hundred above, and from SQLite 3.41 on a few steps of preparing the statement are among them.
         """
         if objection := self._objection(sql):
             return Result("error", error=objection)
