@@ -19,7 +19,6 @@ from flows.prefect.automations import TAG, notify_of_nights, watch_over_flow_run
 from flows.prefect.flow_runs import final_state, result_of
 from flows.prefect.killed_runs import clear_leftovers, registered
 from flows.prefect.settings import DEPLOYED, DEPLOYED_HOME, apply, local_settings
-from flows.prefect.storage import use_stage_storage
 from flows.runtime.control import Control, Interrupted
 from flows.runtime.folder_use import watched
 from flows.runtime.process import collect_garbage_seldom, forbid_core_dumps
@@ -46,9 +45,7 @@ if "PREFECT__FLOW_RUN_ID" in os.environ:
     use_deployed_home()
     forbid_core_dumps()
     collect_garbage_seldom()
-    # The flow reads its result storage when it begins, so it is set before.
     apply({**local_settings(find_home()), **DEPLOYED})
-    use_stage_storage(find_home())
 
 
 def settings_of(evaluation: EvaluationForm, *, epoch: str | None = None) -> EvaluationSettings:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from flows.prefect.flow_runs import check_shards, import_engines, result_of
 from flows.prefect.killed_runs import clear_leftovers, registered
 from flows.prefect.server import LocalServer
-from flows.prefect.settings import CLIENT, apply, names_storage
+from flows.prefect.settings import CLIENT, apply
 from flows.runtime.control import Control
 from flows.runtime.folder_use import find_running_servers, watched
 from flows.runtime.process import import_in_background, importing
@@ -87,9 +87,6 @@ def launched(
             if not early:
                 control.progress.step("Waiting for Prefect's server")
                 connect()
-                from flows.prefect.storage import use_stage_storage
-
-                use_stage_storage(home)
                 loop.run(clear_leftovers(home))
             with (
                 stopping_on_signals(control, loop.get_loop()),
@@ -165,13 +162,11 @@ def run_evaluation(
 def _may_begin_early(settings: EvaluationSettings) -> bool:
     """Return whether questions may be answered before Prefect's server does.
 
-    A server that runs already is to show the evaluation from its beginning, Prefect's settings may name a storage of
-    stage results, and with the server a killed run is marked as such.
+    A server that runs already is to show the evaluation from its beginning, and with it a killed run is marked as such.
     """
     home = Home(Path(settings.home))
     return (
         settings.shards == 1
-        and not names_storage(home)
         and not os.environ.get("PREFECT_API_URL")
         and not any(home.runs.glob("*.json"))
         and not find_running_servers(home)

@@ -263,8 +263,8 @@ class Resources:
         of the questions.
         """
         prompts.check()
-        home, in_flow_run = Home(Path(settings.home)), bool(control.flow_run)
-        results = open_results(home, in_prefect=in_flow_run) if persistent else None
+        home = Home(Path(settings.home))
+        results = open_results(home) if persistent else None
         with (
             closing(results) if results else nullcontext(),
             open_reply_cache(find_replies(home)) as replies,
@@ -310,7 +310,7 @@ class Resources:
                     replies=replies,
                     verdicts=verdicts,
                     results=results,
-                    task_runs=TaskRuns(results, early=not in_flow_run) if results else None,
+                    task_runs=TaskRuns(results, early=not control.flow_run) if results else None,
                     observed=observations,
                     served=source.served if isinstance(source, RecordedBackbone) else None,
                 )

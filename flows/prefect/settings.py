@@ -3,10 +3,9 @@
 import os
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 
 from flows.runtime.process import bypass_proxy_on_loopback
-from tasks.settings.home import STAGES, Home, find_stages
+from tasks.settings.home import Home
 
 RECORDER = {
     # One task run is three events. The defaults write them one by one: 50 task runs a second at 20 ms of CPU each.
@@ -64,36 +63,9 @@ DEPLOYED = {
 }
 
 
-STORAGE_BLOCKS = ("PREFECT_DEFAULT_RESULT_STORAGE_BLOCK", "PREFECT_RESULTS_DEFAULT_STORAGE_BLOCK")
-STORAGE_FOLDERS = ("PREFECT_LOCAL_STORAGE_PATH", "PREFECT_RESULTS_LOCAL_STORAGE_PATH")
-
-
 def local_settings(home: Home) -> dict[str, str]:
-    """Return the settings of local stores: the working folder, and the folder of stage results if one is named.
-
-    Other storage of stage results needs a running server (`flows.prefect.storage`).
-    """
-    stages = find_stages(home)
-    named = os.environ.get(STAGES) and isinstance(stages, Path)
-    folder = str(stages if named else unnamed_storage(home))
-    return {"PREFECT_HOME": str(home.prefect), **dict.fromkeys(STORAGE_FOLDERS, folder)}
-
-
-def names_storage(home: Home) -> bool:
-    """Return whether the environment names a storage of stage results, or a settings file of Prefect's may name one."""
-    folders = {os.environ.get(name) for name in STORAGE_FOLDERS}
-    profiles = Path(os.environ.get("PREFECT_HOME") or home.prefect) / "profiles.toml"
-    return (
-        any(os.environ.get(name) for name in (STAGES, *STORAGE_BLOCKS))
-        or not folders <= {None, str(unnamed_storage(home))}
-        or profiles.exists()
-        or Path("prefect.toml").exists()
-    )
-
-
-def unnamed_storage(home: Home) -> Path:
-    """Return Prefect's result storage where none is configured; stage results are then not in it."""
-    return home.prefect / "storage"
+    """Return the settings of local stores: they are in the working folder."""
+    return {"PREFECT_HOME": str(home.prefect)}
 
 
 def apply(settings: Mapping[str, str]) -> None:

@@ -142,21 +142,6 @@ REPLIES = "CROSSCHECK_REPLIES"
 STAGES = "CROSSCHECK_STAGES"
 
 _POSTGRES = re.compile(r"(postgres|postgresql|postgresql\+psycopg)://")
-_SLUG = re.compile(r"[a-z0-9-]+/[a-z0-9-]+")
-
-
-@dataclass(frozen=True, slots=True)
-class StorageUrl:
-    """A folder that fsspec reads and writes: `s3://bucket/stages`."""
-
-    url: str
-
-
-@dataclass(frozen=True, slots=True)
-class StorageBlock:
-    """A storage block that is saved on Prefect's server: `s3-bucket/stages`."""
-
-    slug: str
 
 
 def find_replies(home: Home) -> Path | str:
@@ -177,30 +162,24 @@ def find_replies(home: Home) -> Path | str:
     return _resolved(named)
 
 
-def find_stages(home: Home) -> Path | StorageUrl | StorageBlock:
-    """Return where results of stages are persisted: a folder, a folder for fsspec, or a block of Prefect's.
+def find_stages() -> str:
+    """Return where machines share the results of stages: the folder, or URL of fsspec, in CROSSCHECK_STAGES.
 
-    It is the value of CROSSCHECK_STAGES, or else a SQLite file in the working folder. `type/name` is the slug of a
-    block: write a relative folder of that form with `./` before it.
+    "" if it is not set: they are then in the working folder.
     """
     named = os.environ.get(STAGES, "")
-    if not named:
-        return home.stage_results
     if "://" not in named:
-        if _SLUG.fullmatch(named):
-            return StorageBlock(named)
-        return _resolved(named)
+        return str(_resolved(named)) if named else ""
     parts = urlsplit(named)
     if parts.scheme in ("file", "local"):
-        return Path(unquote(parts.path)).resolve()
+        return str(Path(unquote(parts.path)).resolve())
     if parts.password is not None:
         raise ConfigurationError(
-            f"{STAGES} has a password in it, which all users of Prefect's UI could read. Leave it to the "
-            "environment or files that the storage's own library reads, or save a storage block in Prefect and name "
-            "it here: block-type/name."
+            f"{STAGES} has a password in it, which messages would show. Leave it to the environment or files that the "
+            "storage's own library reads."
         )
     if not parts.netloc:
         raise ConfigurationError(
             f"{STAGES}: {named} names no bucket or host. Write for example s3://bucket/stages."
         )
-    return StorageUrl(named.rstrip("/"))
+    return named.rstrip("/")

@@ -33,7 +33,7 @@ PRELOADED = (
     "flows.prefect.server", "flows.pipelines.dac", "flows.pipelines.rsl_sql",
     "flows.pipelines.sea_sql", "flows.runtime.summary", "flows.cli.progress", "tasks.backbone.offline.model",
     "tasks.retrieval.demonstrations", "bm25s", "snowballstemmer", "tasks.benchmarks.demo", "flows.evaluate.run",
-    "flows.prefect.storage", "tasks.results.mlflow.tracker", "tasks.retrieval.demonstrations",
+    "tasks.results.mlflow.tracker", "tasks.retrieval.demonstrations",
     "sqlglot.dialects.sqlite", "tasks.backbone.cache.store", "tasks.results.warehouse.views", "prefect.artifacts",
     "sqlalchemy.dialects.sqlite", "prefect.utilities.visualization",
     "tasks.backbone.replies.format", "mlflow.store.tracking.sqlalchemy_workspace_store", "anyio._backends._asyncio",

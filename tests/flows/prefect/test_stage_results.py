@@ -1,15 +1,11 @@
-"""Results that Prefect persisted, read through its own record class."""
+"""Results in files that machines share, written by whatever process."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-from prefect.filesystems import LocalFileSystem
-from prefect.results import ResultStore
-from prefect.serializers import CompressedJSONSerializer, JSONSerializer, Serializer
 
-from flows.prefect import storage
 from flows.prefect.stage_results import open_results
+from tasks.core.errors import ConfigurationError
 from tasks.settings.home import Home
 
 RESULT = {"value": {"tables": ["museum"], "note": "Überblick"}, "calls": [], "made_by": "run/7"}
@@ -17,31 +13,19 @@ RESULT = {"value": {"tables": ["museum"], "note": "Überblick"}, "calls": [], "m
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Prefect's result storage: a folder."""
-    found = tmp_path / "stages"
-    monkeypatch.setattr(
-        "flows.prefect.storage.storage_in_use", lambda home: LocalFileSystem(basepath=str(found))
-    )
-    assert storage.storage_in_use(Home(tmp_path)).basepath == str(found)
-    return found
+    """The folder of the results."""
+    monkeypatch.setenv("CROSSCHECK_STAGES", str(tmp_path / "stages"))
+    return tmp_path / "stages"
 
 
-@pytest.mark.parametrize(
-    "serializer", [JSONSerializer(), CompressedJSONSerializer()], ids=lambda each: each.type
-)
-async def test_what_prefects_own_store_wrote_is_read(
-    folder: Path, tmp_path: Path, serializer: Serializer
-) -> None:
-    store: Any = ResultStore(result_storage=LocalFileSystem(basepath=str(folder)), serializer=serializer)
-    await store.awrite(obj=RESULT, key="forward_link/abc")
+async def test_what_one_process_wrote_another_reads(folder: Path, tmp_path: Path) -> None:
+    await open_results(Home(tmp_path)).write("forward_link/abc", RESULT)
     results = open_results(Home(tmp_path))
     assert await results.read("forward_link/abc") == RESULT
     assert await results.read("forward_link/absent") is None
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"{", b'{"result": "{"}', b'{"metadata": {}, "result": "no JSON"}', b"[]"]
-)
+@pytest.mark.parametrize("content", [b"", b"{", b'{"result": "{"}', b"\xff", b"[]"])
 async def test_a_record_that_cannot_be_read_counts_as_missing(
     folder: Path, tmp_path: Path, content: bytes
 ) -> None:
@@ -51,3 +35,10 @@ async def test_a_record_that_cannot_be_read_counts_as_missing(
     assert await results.read("forward_link/abc") is None
     await results.write("forward_link/abc", RESULT)
     assert await open_results(Home(tmp_path)).read("forward_link/abc") == RESULT
+
+
+async def test_a_folder_that_cannot_be_made_is_said(folder: Path, tmp_path: Path) -> None:
+    folder.write_text("a file")
+    with pytest.raises(ConfigurationError, match="cannot be kept in") as caught:
+        open_results(Home(tmp_path))
+    assert "CROSSCHECK_STAGES" in str(caught.value)

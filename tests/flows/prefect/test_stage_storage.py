@@ -1,27 +1,20 @@
 """Results of stages in remote storage: found by everybody, awaited by nobody else, and never taken for missing."""
 
 import asyncio
-import os
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 
 from flows.evaluate import runner as question_module
 from flows.evaluate.demonstrations import QuestionExtras
 from flows.evaluate.pool import restore_answers
 from flows.evaluate.runner import QuestionInputs, QuestionRunner, Tools
 from flows.prefect import stage_results as results_module
-from flows.prefect.settings import apply
-from flows.prefect.stage_results import is_absence, open_results
+from flows.prefect.stage_results import open_results
 from flows.prefect.stage_task_runs import TaskRuns
-from flows.prefect.storage import BLOCK, StageStorage, use_stage_storage
 from tasks.core.errors import ConfigurationError, StoreError
 from tasks.core.outcome import Outcome
 from tasks.core.records import Question
@@ -30,7 +23,6 @@ from tasks.settings.home import Home
 from tasks.settings.pipeline import CandidateSettings
 from tasks.stages.question_run import QuestionRun, in_question_run
 from tasks.stages.stage import stage
-from tests.support.command_line import ROOT
 from tests.support.prefect_home import in_flow
 from tests.support.question_runs import stages_run
 from tests.support.slow_storage import FarFileSystem, Network, network
@@ -57,18 +49,13 @@ def nothing_ran() -> None:
 
 
 @pytest.fixture
-def named(prefect_home: Home, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
-    """Name a place in CROSSCHECK_STAGES, as the user does, and have this process use it, as commands do."""
+def named(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Name a place in CROSSCHECK_STAGES, as the user does."""
 
     def name(place: str) -> None:
         monkeypatch.setenv("CROSSCHECK_STAGES", place)
-        use_stage_storage(prefect_home)
 
-    monkeypatch.setenv(BLOCK, "removed again when the test ends")
-    monkeypatch.delenv(BLOCK)
-    yield name
-    monkeypatch.delenv(BLOCK, raising=False)
-    apply({})
+    return name
 
 
 @pytest.fixture
@@ -255,159 +242,21 @@ async def test_a_record_that_was_cut_off_is_made_anew(far: Network, prefect_home
     assert stages_run(question_run) == 0
 
 
-class Status(Exception):  # noqa: N818
-    """An error as storage libraries raise them."""
-
-    def __init__(self, text: str = "", **more: Any) -> None:
-        super().__init__(text)
-        vars(self).update(more)
-
-
-@pytest.mark.parametrize(
-    ("error", "absent"),
-    [
-        (FileNotFoundError("no"), True),
-        (ValueError("Path /x does not exist."), True),
-        (Status(response={"Error": {"Code": "NoSuchKey"}}), True),
-        (Status(code=404), True),
-        (Status(status_code=404), True),
-        (Status(response={"Error": {"Code": "NoSuchBucket"}}), False),
-        (Status(response={"Error": {"Code": "AccessDenied"}}), False),
-        (Status(code=503), False),
-        (PermissionError("no"), False),
-        (ConnectionError("no"), False),
-        (TimeoutError("no"), False),
-        (ValueError("not valid"), False),
-    ],
-)
-def test_what_is_not_there_is_told_from_what_cannot_be_reached(error: Exception, absent: bool) -> None:
-    assert is_absence(error) is absent
-
-
 @pytest.mark.parametrize(
     ("place", "said"),
     [
         ("nowhere://bucket/stages", "nowhere"),
         ("s3://bucket/stages", "s3fs"),
         ("ftp://127.0.0.1:1/stages", "refused"),
-        ("remote-file-system/absent", "write ./remote-file-system/absent if a folder is meant"),
-        ("some-type/absent", "cannot be loaded"),
         ("s3://user:secret@bucket/stages", "has a password in it"),
         ("s3:///stages", "names no bucket or host"),
     ],
 )
 def test_a_place_that_cannot_be_used_is_said_with_what_to_do(
-    named: Callable[[str], None], place: str, said: str
+    named: Callable[[str], None], prefect_home: Home, place: str, said: str
 ) -> None:
+    named(place)
     with pytest.raises(ConfigurationError, match=said) as caught:
-        named(place)
+        open_results(prefect_home)
     assert "CROSSCHECK_STAGES" in str(caught.value)
     assert "secret" not in str(caught.value)
-
-
-async def test_a_block_that_is_saved_in_prefect_is_used(
-    named: Callable[[str], None], network: Network, prefect_home: Home
-) -> None:
-    saving: Any = StageStorage(basepath="far://other/folder").save
-    saving("of-the-team", overwrite=True, _sync=True)
-    named("crosscheck-stages/of-the-team")
-    await answer(prefect_home)
-    assert FarFileSystem().exists(f"far://other/folder/{counted.key({'question': QUESTION})}")  # type: ignore[attr-defined]
-
-
-@pytest.mark.slow
-async def test_a_storage_that_prefects_server_has_for_everybody_is_read_too(
-    server_default: None, network: Network, prefect_home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await answer(prefect_home)
-    _, question_run = await answer(prefect_home)
-    assert stages_run(question_run) == 0
-    assert FarFileSystem().exists(f"far://everybody/stages/{counted.key({'question': QUESTION})}")  # type: ignore[attr-defined]
-    monkeypatch.setenv("CROSSCHECK_STAGES", str(prefect_home.path / "stages"))
-    with pytest.raises(ConfigurationError, match="result storage of its own for everybody"):
-        await answer(prefect_home)
-
-
-@pytest.fixture
-def server_default(prefect_home: Home, network: Network) -> Iterator[None]:
-    from prefect.client.orchestration import get_client
-
-    saving: Any = StageStorage(basepath="far://everybody/stages").save
-    with get_client(sync_client=True) as client:
-        client.update_server_default_result_storage(saving("everybody", overwrite=True, _sync=True))
-        yield
-        client.clear_server_default_result_storage()
-
-
-@pytest.mark.parametrize(
-    ("place", "setting", "value"),
-    [
-        (URL, BLOCK, "remote-file-system/another"),
-        ("/tmp/here", BLOCK, "remote-file-system/another"),
-        ("/tmp/here", "PREFECT_RESULTS_LOCAL_STORAGE_PATH", "/tmp/there"),
-    ],
-)
-def test_two_settings_that_name_two_places_are_an_error(
-    named: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, place: str, setting: str, value: str
-) -> None:
-    monkeypatch.setenv(setting, value)
-    apply({})
-    with pytest.raises(ConfigurationError, match="Unset one of them"):
-        named(place)
-
-
-def test_a_block_that_another_process_saves_at_the_same_time_is_used(
-    named: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Every request of Prefect's client that creates something comes after that of another process."""
-    from prefect.client.orchestration import get_client
-
-    with get_client(sync_client=True) as client:
-        with suppress(ObjectNotFound):
-            client.delete_block_type(client.read_block_type_by_slug(StageStorage.get_block_type_slug()).id)
-        lost: list[str] = []
-
-        def second(method: str) -> None:
-            first = getattr(type(client), method)
-
-            def create(self: Any, *arguments: Any, **more: Any) -> Any:
-                first(self, *arguments, **more)  # the other process
-                try:
-                    return first(self, *arguments, **more)
-                except ObjectAlreadyExists:
-                    lost.append(method)
-                    raise
-
-            monkeypatch.setattr(type(client), method, create)
-
-        for method in ("create_block_type", "create_block_schema", "create_block_document"):
-            second(method)
-        named("memory://bucket/second")
-        assert "create_block_type" in lost and "create_block_document" in lost
-    assert os.environ[BLOCK].startswith("crosscheck-stages/stages-")
-
-
-@pytest.mark.slow
-def test_processes_that_name_one_url_at_the_same_time_save_one_block(prefect_home: Home) -> None:
-    code = (
-        "import os, sys, pathlib\n"
-        "from flows.prefect.storage import BLOCK, use_stage_storage\n"
-        "from tasks.settings.home import Home\n"
-        "use_stage_storage(Home(pathlib.Path(sys.argv[1])))\n"
-        "print(os.environ[BLOCK])\n"
-    )
-    environment = {**os.environ, "CROSSCHECK_STAGES": "memory://bucket/at/once"}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", code, str(prefect_home.path)],
-            cwd=ROOT,
-            env=environment,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        for _ in range(4)
-    ]
-    told = [process.communicate(timeout=300) for process in processes]
-    assert [process.returncode for process in processes] == [0] * 4, told
-    assert len({out for out, _ in told}) == 1

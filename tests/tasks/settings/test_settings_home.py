@@ -73,7 +73,7 @@ def test_the_configuration_is_the_checkouts_unless_another_is_named(
         ("CROSSCHECK_DATA", find_data),
         ("CROSSCHECK_CONF", find_conf),
         ("CROSSCHECK_REPLIES", lambda: find_replies(Home(Path()))),
-        ("CROSSCHECK_STAGES", lambda: find_stages(Home(Path()))),
+        ("CROSSCHECK_STAGES", lambda: find_stages()),
     ],
 )
 def test_a_path_that_is_not_utf8_is_an_error(

@@ -1,11 +1,11 @@
-"""Where the shared stores are: paths, addresses and slugs told apart, and nothing secret repeated."""
+"""Where the shared stores are: paths and addresses told apart, and nothing secret repeated."""
 
 from pathlib import Path
 
 import pytest
 
 from tasks.core.errors import ConfigurationError
-from tasks.settings.home import Home, StorageBlock, StorageUrl, find_replies, find_stages
+from tasks.settings.home import Home, find_replies, find_stages
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def test_both_are_in_the_working_folder_unless_named(
         if value is not None:
             monkeypatch.setenv(name, value)
     assert find_replies(home) == home.replies
-    assert find_stages(home) == home.stage_results
+    assert find_stages() == ""
 
 
 @pytest.mark.parametrize(
@@ -51,9 +51,8 @@ def test_another_kind_of_database_is_refused_without_repeating_its_address(
 @pytest.mark.parametrize(
     ("value", "place"),
     [
-        ("s3://bucket/stages/", StorageUrl("s3://bucket/stages")),
-        ("memory://stages", StorageUrl("memory://stages")),
-        ("s3-bucket/of-the-team", StorageBlock("s3-bucket/of-the-team")),
+        ("s3://bucket/stages/", "s3://bucket/stages"),
+        ("memory://stages", "memory://stages"),
         ("./shared/stages", Path("shared/stages")),
         ("/mnt/stages", Path("/mnt/stages")),
         ("file:///mnt/with%20space", Path("/mnt/with space")),
@@ -61,8 +60,8 @@ def test_another_kind_of_database_is_refused_without_repeating_its_address(
         ("~/stages", Path.home() / "stages"),
     ],
 )
-def test_stage_results_may_be_in_a_folder_at_a_url_or_in_a_block(
-    home: Home, monkeypatch: pytest.MonkeyPatch, value: str, place: StorageUrl | StorageBlock | Path
+def test_stage_results_may_be_in_a_folder_or_at_a_url(
+    home: Home, monkeypatch: pytest.MonkeyPatch, value: str, place: str | Path
 ) -> None:
     monkeypatch.setenv("CROSSCHECK_STAGES", value)
-    assert find_stages(home) == (Path.cwd() / place if isinstance(place, Path) else place)
+    assert find_stages() == str(Path.cwd() / place if isinstance(place, Path) else place)
