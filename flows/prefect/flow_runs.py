@@ -253,7 +253,7 @@ async def in_task_run(name: str, label: str, work: Callable[[], Awaitable[None]]
 
 
 async def server_answers(control: Control) -> bool:
-    """Return whether Prefect's server answers; where it does not, no further call to it is repeated.
+    """Return whether Prefect's server answers; where it does not, it is given up.
 
     A server that this command has started is not asked: it is started again where it has died.
     """
@@ -267,16 +267,19 @@ async def server_answers(control: Control) -> bool:
             async with open_client() as client:
                 if await client.api_healthcheck() is None:
                     return True
-    os.environ.update(WITHOUT_SERVER)
-    apply({})
-    _try_events_once()
+    give_up_server()
     return False
 
 
-def _try_events_once() -> None:
-    """Have every event tried once: the process would end only after ten seconds for each that no server takes."""
+def give_up_server() -> None:
+    """Repeat no further call to Prefect's server, and try every event once.
+
+    The process would end only after ten seconds for each event that no server takes.
+    """
     from prefect.events.worker import EventsWorker
 
+    os.environ.update(WITHOUT_SERVER)
+    apply({})
     workers: Any = EventsWorker  # Prefect has no public setting for this
     for worker in tuple(workers._instances.values()):
         worker._client._reconnection_attempts = 0

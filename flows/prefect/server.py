@@ -5,7 +5,6 @@ on request or when its parent process ends.
 """
 
 import asyncio
-import json
 import logging
 import os
 import re
@@ -95,9 +94,11 @@ class LocalServer(AbstractContextManager["LocalServer"]):
     def _restart(self, port: int, environment: Mapping[str, str]) -> None:
         """Restart the server if it was killed or stopped; otherwise each event of a task run would wait for it.
 
-        One that was restarted MAX_RESTARTS times is given up: what is meant for it is dropped.
+        One that was restarted MAX_RESTARTS times is given up.
         """
         import psutil
+
+        from flows.prefect.flow_runs import give_up_server
 
         restarts = 0
         while not self._stopping.wait(1.0):
@@ -117,15 +118,11 @@ class LocalServer(AbstractContextManager["LocalServer"]):
                     self._process = self._launch(port, environment)
                     continue
             log.warning("Prefect's server ended %d times; its log is %s", restarts + 1, self.log)
-            _drop_what_arrives(port, self._stopping)
+            give_up_server()
             return
 
     def wait(self, stopped: Callable[[], bool] = lambda: False) -> str:
-        """Wait until the server is healthy, set PREFECT_API_URL for this process and return that URL.
-
-        Raises:
-            Interrupted: `stopped` returned True before.
-        """
+        """Wait until the server is healthy or `stopped` returns True, set PREFECT_API_URL here and return that URL."""
         if self.external:
             _check_external(self.url)
         else:
@@ -214,39 +211,6 @@ def _check_external(url: str) -> None:
 
 def _without_secrets(text: str) -> str:
     return re.sub(r"(?<=://)[^\s/@]+@", "***@", text.strip().rstrip("."))
-
-
-def _drop_what_arrives(port: int, stopping: threading.Event) -> None:
-    """Answer as a server of Prefect that keeps nothing, so that the flow ends without waiting for the one before."""
-    from uvicorn import Config, Server
-
-    server = Server(Config(_without_a_server, "127.0.0.1", port, log_config=None, lifespan="off"))
-    threading.Thread(target=server.run, daemon=True).start()
-    stopping.wait()
-    server.should_exit = True
-
-
-async def _without_a_server(scope: Any, receive: Any, send: Any) -> None:
-    """Take events (ASGI), accept the states of the flow run, and answer 410, which is not retried, to the rest."""
-    if scope["type"] == "websocket":
-        await send({"type": "websocket.accept", "subprotocol": "prefect"})
-        await send({"type": "websocket.send", "text": '{"type": "auth_success"}'})
-        while (await receive())["type"] != "websocket.disconnect":
-            pass
-        return
-    body, more = b"", True
-    while more:
-        part = await receive()
-        body += part.get("body", b"")
-        more = part.get("more_body", False)
-    status, answer = HTTPStatus.GONE, b"{}"
-    if scope["path"].endswith("/set_state"):
-        details = {"type": "accept_details"}
-        accepted = {"status": "ACCEPT", "state": json.loads(body)["state"], "details": details}
-        status, answer = HTTPStatus.CREATED, json.dumps(accepted).encode()
-    headers = [(b"content-type", b"application/json")]
-    await send({"type": "http.response.start", "status": status.value, "headers": headers})
-    await send({"type": "http.response.body", "body": answer})
 
 
 def _flush_sooner() -> None:
