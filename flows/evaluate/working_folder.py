@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TextIO
 
 from flows.prefect.prefect_records import PrefectRecords
 from flows.runtime.folder_use import is_in_use, sole_use
@@ -16,8 +15,7 @@ from tasks.backbone.cache.entry import CacheStats, ModelStats
 from tasks.backbone.cache.store import ReplyCache, open_reply_cache
 from tasks.core.errors import ConfigurationError, CrosscheckError, did_you_mean
 from tasks.core.wording import counted, money, shorten, size
-from tasks.documents.terminal import literal, make_grid, open_console, show
-from tasks.documents.text import visible
+from tasks.documents.model import Block, Column, Document, Sentence, Span, Table
 from tasks.results.mlflow.store import find_store
 from tasks.results.night import all_nights
 from tasks.results.night_baseline import current_pins, pin_history
@@ -227,43 +225,45 @@ def not_ours(home: Home) -> list[str]:
 NOT_SHRUNK = "Files shrink only while no other process, such as `crosscheck up`, uses the working folder."
 
 
-def print_holdings(folder: Folder, holdings: Sequence[Holding], stream: TextIO) -> None:
-    """Print a table of the stores, and what is kept."""
-    console = open_console(stream)
-    texts = ("holds", "`clean` removes", "and frees", "in")
-    table = make_grid("", "store", "size", *texts, texts=texts)
-    rows = []
+def holdings_document(folder: Folder, holdings: Sequence[Holding]) -> Document:
+    """Return a table of the stores, and what is kept."""
+    texts = (Column(name, "text") for name in ("holds", "`clean` removes", "and frees", "in"))
+    rows: list[tuple[str, ...] | None] = []
     for holding in holdings:
-        rows += [(holding.name, holding), *((f"  {visible(part.name)}", part) for part in holding.parts)]
-    for name, part in rows:
-        paid = f", paid {money(part.cost_usd)}" if part.counts.get("replies") else ""
-        table.add_row(
-            literal(name),
-            size(part.size),
-            literal(f"{_counts(part.counts)}{paid}"),
-            _counts({name: count for name, count in part.removable.items() if count}),
-            f"about {size(part.frees)}" if part.frees else "",
-            literal(_location(part, folder)) if part in holdings else "",
-        )
+        rows.append(_row(holding.name, holding, _location(holding, folder)))
+        rows += [_row(f"  {part.name}", part) for part in holding.parts]
     total, frees = sum(holding.size for holding in holdings), sum(holding.frees for holding in holdings)
-    table.add_section()
-    table.add_row("all", size(total), "", "", f"about {size(frees)}" if frees else "nothing", "")
-    show(console, table, keep=3)
+    rows += [None, ("all", size(total), "", "", f"about {size(frees)}" if frees else "nothing", "")]
     kept = folder.retention
-    console.print(
-        f"{literal(str(folder.home.path))} · kept: everything used since {kept.cutoff:%Y-%m-%d %H:%M} UTC, and the "
-        f"traces and artifacts of {counted(len(kept.kept), 'run')}. Of {counted(len(kept.removable), 'older run')}, "
-        f"`clean` keeps the scores{' and questions' if kept.rows else ''} only"
-    )
-    for part in holdings:
-        if part.note:
-            console.print(f"[dim]·[/] {part.name}: {literal(part.note)}")
+    notes = [f"{part.name}: {part.note}" for part in holdings if part.note]
     if is_in_use(folder.home):
-        console.print(f"[dim]·[/] {NOT_SHRUNK} One does now.")
+        notes.append(f"{NOT_SHRUNK} One does now.")
     if elsewhere := not_ours(folder.home):
-        console.print(
-            f"[dim]·[/] What is kept where {shorten(elsewhere, 3)} names is not counted here, and not cleaned."
+        notes.append(
+            f"What is kept where {shorten(elsewhere, 3)} names is not counted here, and not cleaned."
         )
+    blocks: tuple[Block, ...] = (
+        Table("", ("store", "size", *texts), tuple(rows), keep=3),
+        Sentence(
+            f"{folder.home.path} · kept: everything used since {kept.cutoff:%Y-%m-%d %H:%M} UTC, and the traces and "
+            f"artifacts of {counted(len(kept.kept), 'run')}. Of {counted(len(kept.removable), 'older run')}, `clean` "
+            f"keeps the scores{' and questions' if kept.rows else ''} only"
+        ),
+        *(Sentence((Span("·", "quiet"), f" {note}")) for note in notes),
+    )
+    return Document("", blocks)
+
+
+def _row(name: str, holding: Holding, location: str = "") -> tuple[str, ...]:
+    paid = f", paid {money(holding.cost_usd)}" if holding.counts.get("replies") else ""
+    return (
+        name,
+        size(holding.size),
+        f"{_counts(holding.counts)}{paid}",
+        _counts({name: count for name, count in holding.removable.items() if count}),
+        f"about {size(holding.frees)}" if holding.frees else "",
+        location,
+    )
 
 
 def in_words(cleaned: Cleaned) -> str:

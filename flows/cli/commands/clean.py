@@ -27,14 +27,14 @@ class Status(options.Output):
     """
 
     def __call__(self) -> None:
-        from flows.evaluate.working_folder import FolderDocument, not_ours, open_folder, print_holdings
+        from flows.evaluate.working_folder import FolderDocument, holdings_document, not_ours, open_folder
         from tasks.results.run_record import json_of
         from tasks.settings.evaluation import Keep
 
         folder = open_folder(self.read_folder, Keep())
         holdings = folder.holdings()
         document = json_of(FolderDocument.of(folder, holdings)) | {"elsewhere": not_ours(self.read_folder)}
-        self.emit(document, lambda stream: print_holdings(folder, holdings, stream))
+        self.emit(document, holdings_document(folder, holdings))
 
 
 class Clean(options.Output):
@@ -71,7 +71,13 @@ class Clean(options.Output):
     """Do not ask for confirmation."""
 
     def __call__(self) -> int:
-        from flows.evaluate.working_folder import FolderDocument, clean, in_words, open_folder, print_holdings
+        from flows.evaluate.working_folder import (
+            FolderDocument,
+            clean,
+            holdings_document,
+            in_words,
+            open_folder,
+        )
         from tasks.results.run_record import json_of
         from tasks.settings.evaluation import Keep, age
 
@@ -81,7 +87,7 @@ class Clean(options.Output):
         holdings = folder.holdings()
         document = json_of(FolderDocument.of(folder, holdings))
         if self.dry_run:
-            self.emit(document, lambda stream: print_holdings(folder, holdings, stream))
+            self.emit(document, holdings_document(folder, holdings))
             return 0
         if not self.read_folder.path.is_dir():
             raise ConfigurationError(
@@ -100,13 +106,14 @@ class Clean(options.Output):
         return ExitCode.TRY_AGAIN if cleaned.problems else ExitCode.DONE
 
     def _confirmed(self, folder: "Folder", holdings: "Sequence[Holding]") -> bool:
-        from flows.evaluate.working_folder import print_holdings
+        from flows.evaluate.working_folder import holdings_document
+        from tasks.documents.terminal import print_document
 
         if not sys.stdin.isatty():
             raise ConfigurationError(
                 "Nothing was removed: without a terminal, confirm with --yes, or look first with --dry-run."
             )
-        print_holdings(folder, holdings, sys.stderr)
+        print_document(holdings_document(folder, holdings), sys.stderr)
         cost = f" {_cost_of_replies(folder)}" if self.replies else ""
         return click.confirm(f"Remove this?{cost}", err=True)
 
