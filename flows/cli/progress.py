@@ -168,7 +168,7 @@ class LiveProgress(_Counting):
     def judged(self, *, correct: bool) -> None:
         """Count a scored question and update the accuracy."""
         super().judged(correct=correct)
-        if self.done >= self.total:
+        if 0 < self.total <= self.done:
             self._bars.update(
                 self._step, description=f"{self._prefix}Scoring · {self.text}", completed=self.scored
             )

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flows.evaluate.demonstrations import (
+    DemonstrationSearch,
     QuestionExtras,
     QuestionInputs,
-    demonstrations_for,
     most_demonstrations,
 )
 from flows.evaluate.preparation import check_candidates, eliminator_settings
@@ -156,7 +156,7 @@ async def answer_one(settings: EvaluationSettings, request: AnswerRequest, progr
         extras: Mapping[str, QuestionExtras] = {question.id: QuestionExtras()}
         if most_demonstrations(settings.pipeline):
             benchmark = Folders.of(settings).benchmark(settings.benchmark, progress)
-            extras, _ = demonstrations_for((question,), benchmark, settings, progress)
+            extras = DemonstrationSearch(benchmark, settings, progress).choose((question,))
         progress.step(f"Asking {settings.backbone.name}")
         async with Resources.open(settings, Control(progress), persistent=False) as resources:
             runner = resources.runner(QuestionInputs({database.id: database}, extras))

@@ -66,14 +66,6 @@ def _no_training_questions(settings: EvaluationSettings) -> DataError:
     )
 
 
-def demonstrations_for(
-    questions: Sequence[Question], benchmark: Benchmark, settings: EvaluationSettings, progress: Progress
-) -> tuple[Mapping[str, QuestionExtras], str]:
-    """Return each question's demonstrations, by its id, and sentences on where they are from and what was removed."""
-    search = DemonstrationSearch(benchmark, settings, progress)
-    return search.choose(questions), search.note
-
-
 @dataclass(frozen=True)
 class _Pool:
     """Training questions of a benchmark, leaks removed."""

@@ -6,11 +6,11 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
 
-from flows.evaluate.demonstrations import QuestionInputs, demonstrations_for
+from flows.evaluate.demonstrations import DemonstrationSearch, QuestionInputs
 from flows.evaluate.preparation import eliminator_settings, writer_settings
 from flows.evaluate.runner import Resources
 from flows.runtime.control import Control, Progress
@@ -31,9 +31,6 @@ from tasks.settings.evaluation import EvaluationSettings, TrackingSettings
 from tasks.settings.home import find_replies
 from tasks.settings.pipeline import has_oracle
 from tasks.stages.question_run import QuestionRun
-
-if TYPE_CHECKING:
-    from tasks.backbone.cache.store import ReplyCache
 
 
 @dataclass(frozen=True)
@@ -135,7 +132,7 @@ async def _ask_again(
     sample_rows = settings.pipeline.prompt.sample_rows
     names = sorted({question.database_id for question in questions})
     opened = [open_benchmark_database(benchmark, name, sample_rows, folders.home.path) for name in names]
-    extras, _ = demonstrations_for(questions, benchmark, settings, progress)
+    extras = DemonstrationSearch(benchmark, settings, progress).choose(questions)
     async with Resources.open(settings, Control(progress), persistent=False, traced=True) as resources:
         runner = resources.runner(QuestionInputs({database.id: database for database in opened}, extras))
         for question in questions:

@@ -49,13 +49,8 @@ async def answer_all(
 ) -> Answers:
     """Run every question through the pipeline, with as many requests in flight as the backbone allows.
 
-    Args:
-        questions: those whose database, or at least its schema, is present.
-        runner: runs one question.
-        control: progress and stop requests.
-        score: awaited with each outcome, outside of the pool, so that scoring does not delay the backbone.
-        given: outcomes of shards, which are not run again.
-        restored: outcomes that have been restored already; None: they are looked for, in a task run.
+    `score` is awaited with each outcome, outside of the pool, so that scoring does not delay the backbone. `given` are
+    outcomes of shards, which are not run again; without `restored`, outcomes to restore are looked for in a task run.
     """
     answers = Answers(dict(given.outcomes), fatal=given.fatal) if given else Answers()
     done = dict(answers.outcomes)

@@ -4,8 +4,9 @@ import asyncio
 import re
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 
 from flows.evaluate.scorer import Scorable, Scorer, check_keys
@@ -14,23 +15,23 @@ from flows.runtime.folder_use import watched
 from flows.runtime.folders import Folders
 from flows.runtime.process import import_in_background
 from tasks.benchmarks.benchmark import Benchmark
-from tasks.benchmarks.databases import no_database, other_content
+from tasks.benchmarks.databases import no_database, open_benchmark_database, other_content
 from tasks.benchmarks.predictions.formats import PredictionFile, Reading, read_predictions
 from tasks.benchmarks.predictions.pairing import Predictions, pair, read_links
 from tasks.benchmarks.predictions.trajectory import outcome_of
 from tasks.benchmarks.predictions.trajectory_file import TrajectoryFile, read_trajectories
 from tasks.benchmarks.selection import select
-from tasks.core.errors import ConfigurationError, CrosscheckError, DataError, did_you_mean
+from tasks.core.errors import ConfigurationError, DataError, did_you_mean
 from tasks.core.outcome import Outcome
 from tasks.core.records import Link, Question
 from tasks.core.wording import counted
-from tasks.database.database import Database, digests_of, open_database, product_of
+from tasks.database.database import Database, digests_of, product_of
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.pages.run import run_description
 from tasks.pages.run_page import pages_with
 from tasks.results.build_record import describe
 from tasks.results.mlflow.package import Completion
-from tasks.results.mlflow.standing import log_standing
+from tasks.results.mlflow.standing import keep_record
 from tasks.results.mlflow.tracker import Tracker
 from tasks.results.run_record import COPIES_GOLD, PREDICTIONS, RunRecord
 from tasks.results.warehouse.runs import Warehouse
@@ -39,10 +40,9 @@ from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.rules import RULES, rules_beside
 from tasks.scoring.execution.suite import open_suites
 from tasks.scoring.execution.verdict_cache import VerdictCache
-from tasks.scoring.report import Report, is_right
+from tasks.scoring.report import QuestionScore, Report, is_right
 from tasks.settings.benchmark import BenchmarkSettings
 from tasks.settings.evaluation import QuestionSelection
-from tasks.settings.home import Home
 from tasks.stages.links import read_link
 
 
@@ -97,24 +97,6 @@ def _describe(settings: ScoreSettings, scorable: Scorable, predictions: Predicti
         databases=digests_of(scorable.databases),
     )
     return run.model_copy(update={"rule": settings.headline})
-
-
-def log_score(
-    home: Home, run: RunRecord, report: Report, completion: Completion, notes: Sequence[str]
-) -> RunRecord:
-    """Log a run that was scored without a model to MLflow and the warehouse, and return its record."""
-    tracker = Tracker(home)
-    tracker.start(run)
-    record = tracker.finish(report, completion)
-    notes = [*notes, record.mlflow.problem]
-    try:
-        warehouse = Warehouse(home.warehouse)
-        warehouse.finish(record.with_notes(notes))
-    except CrosscheckError as error:
-        notes.append(f"The warehouse does not have this run: {error}")
-    else:
-        log_standing(tracker.store, warehouse, record)
-    return record.with_notes(notes)
 
 
 def describe_file(file: PredictionFile) -> dict[str, str]:
@@ -180,14 +162,17 @@ def run_score(settings: ScoreSettings, progress: Progress) -> RunRecord:
             progress.note(note)
         progress.step("Logging to MLflow")
         schemas = {name: database.schema for name, database in selected.scorable.databases.items()}
+        tracker = Tracker(settings.folders.home)
+        tracker.start(run)
         completion = Completion(
             seconds=time.monotonic() - started,
             facts={"predictions": describe_file(selected.predictions.file)},
             describe=run_description,
             pages=pages_with(schemas),
         )
-        notes = [*selected.predictions.notes, *progress.notes]
-        return log_score(settings.folders.home, run, report, completion, notes)
+        record = tracker.finish(report, completion)
+        notes = [*selected.predictions.notes, *progress.notes, record.mlflow.problem]
+        return keep_record(record, notes, Warehouse(settings.folders.home.warehouse), tracker.store)
 
 
 def _select(settings: ScoreSettings, progress: Progress) -> Selected:
@@ -209,11 +194,7 @@ def _select(settings: ScoreSettings, progress: Progress) -> Selected:
     if not present and settings.linking is None:
         raise no_database(benchmark, database_ids)
     progress.step(f"Reading {counted(len(present), 'database')}")
-    schemas = benchmark.schemas
-    databases = {}
-    for name in present:
-        keys = schemas[name].foreign_keys if name in schemas else ()
-        databases[name] = open_database(benchmark.location(name), name, sample_rows=0, foreign_keys=keys)
+    databases = {name: open_benchmark_database(benchmark, name, 0) for name in present}
     for note in other_content(benchmark, databases):
         progress.note(note)
     links = _links(settings.linking, benchmark, databases) if settings.linking else {}
@@ -245,12 +226,19 @@ async def _score(settings: ScoreSettings, selected: Selected, progress: Progress
     store = asyncio.create_task(asyncio.to_thread(tracker.check))
     # asyncio logs the exception of a task that is never awaited, as where scoring fails first
     store.add_done_callback(lambda done: done.cancelled() or done.exception())
-    judging = _Judging(progress, selected.scorable.compared)
+    judged, total = count(1), selected.scorable.compared
+
+    def show(score: QuestionScore) -> None:
+        if score.executable:
+            progress.step(f"Judging {next(judged):,} of {total:,} predictions")
+
     async with SqlWorkers() as workers:
         with VerdictCache(settings.folders.home.verdicts, workers.limits) as cache:
             judge = Judge(workers, settings.rules, settings.benchmark.timeout_s, cache)
             await check_keys(selected.scorable, workers, progress)
-            scorer = Scorer(selected.scorable, judge, headline=settings.headline, progress=judging)
+            scorer = Scorer(
+                selected.scorable, judge, headline=settings.headline, record=show, progress=progress
+            )
             await score_all(scorer, selected.outcomes)
         efficiency = await scorer.measure_efficiency(settings.trials) if settings.trials else None
     await store
@@ -266,20 +254,3 @@ async def score_all(scorer: Scorer, outcomes: Mapping[Question, Outcome]) -> Non
             await scorer.score(question, outcomes[question])
 
     await asyncio.gather(*map(score, sorted(outcomes, key=lambda question: question.database_id)))
-
-
-class _Judging(Progress):
-    """Progress that shows the number of scored predictions as a step."""
-
-    def __init__(self, progress: Progress, total: int) -> None:
-        super().__init__()
-        self._progress = progress
-        self._total = total
-        self._done = 0
-        self.step = progress.step  # type: ignore[method-assign]
-        self.note = progress.note  # type: ignore[method-assign]
-
-    def judged(self, *, correct: bool) -> None:
-        """Count a scored prediction."""
-        self._done += 1
-        self._progress.step(f"Judging {self._done:,} of {self._total:,} predictions")

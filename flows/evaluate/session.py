@@ -35,7 +35,7 @@ from tasks.pages.run import run_description
 from tasks.pages.run_page import pages_with
 from tasks.results.build_record import describe
 from tasks.results.mlflow.package import Completion
-from tasks.results.mlflow.standing import log_standing
+from tasks.results.mlflow.standing import keep_record
 from tasks.results.mlflow.traces import choose, is_failed, sample_of
 from tasks.results.mlflow.tracker import Tracker
 from tasks.results.parameters import redact
@@ -311,14 +311,8 @@ class Session:
         notes += [problem, models]
         if checked := self.preparation.demonstrations:
             record = record.model_copy(update={"remarks": (*record.remarks, checked)})
-        try:
-            await asyncio.to_thread(self._warehouse.finish, record.with_notes(notes))
-        except CrosscheckError as error:
-            notes.append(f"The warehouse does not have this run: {error}")
-        else:
-            await asyncio.to_thread(log_standing, self._tracker.store, self._warehouse, record)
-        notes.append(await asyncio.to_thread(self._too_large))
-        return record.with_notes(notes)
+        record = await asyncio.to_thread(keep_record, record, notes, self._warehouse, self._tracker.store)
+        return record.with_notes((*record.notes, await asyncio.to_thread(self._too_large)))
 
     def _same(self, report: Report) -> str:
         """Return the id of an earlier run of which this one is a repetition without a paid call, "" if of none."""
@@ -380,11 +374,7 @@ class Session:
             self._writing = None
 
     def raise_if_nothing_was_answered(self, answers: Answers) -> None:
-        """Raise the reason if every question failed, instead of a score of 0 %; it says what was paid until then.
-
-        Raises:
-            RuntimeError: a bug failed every question.
-        """
+        """Raise the reason if every question failed, instead of a score of 0 %; it says what was paid until then."""
         outcomes = answers.outcomes.values()
         failures = [outcome.failure for outcome in outcomes if outcome.failure]
         if not failures or len(failures) < len(outcomes):

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from flows.evaluate.demonstrations import demonstrations_for
+from flows.evaluate.demonstrations import DemonstrationSearch
 from flows.runtime.control import Progress
 from flows.runtime.folders import Folders
 from tasks.benchmarks.selection import select
@@ -77,7 +77,7 @@ def compare(benchmark: str, given: argparse.Namespace, home: str) -> None:
             split = Folders.of(settings).benchmark(settings.benchmark)
             questions = select(split.questions, settings)
             began = time.monotonic()
-            extras, _ = demonstrations_for(questions, split, settings, Progress())
+            extras = DemonstrationSearch(split, settings, Progress()).choose(questions)
             seconds = time.monotonic() - began
             counted = shares((split.gold[each.id], extras[each.id].demonstrations) for each in questions)
             name = f"{retriever}{', masked' if mask == 'true' else ''}"

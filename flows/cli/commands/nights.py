@@ -163,12 +163,10 @@ class Run(options.Output):
 def _use_server(arguments: options.Output) -> bool:
     """Set PREFECT_API_URL to the server of `crosscheck up`, if no other is named; Prefect reads it when imported.
 
-    Returns:
-        Whether it is the server of `crosscheck up` for this working folder, so that nights run here.
+    Return whether it is that of this working folder, so that nights run here.
     """
     from flows.prefect.settings import CLIENT, apply
     from flows.runtime.folder_use import find_running_servers
-    from tasks.core.errors import ConfigurationError
 
     running = find_running_servers(arguments.read_folder)
     if not os.environ.get("PREFECT_API_URL"):

@@ -6,7 +6,7 @@ adjusted for the number of pairs.
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -38,6 +38,17 @@ def score_in_words(record: RunRecord) -> str:
     score = record.score
     range_ = f", {interval(*score.interval)}" if score.interval else ""
     return f"{percent(score)} ({counts(score)}){range_}"
+
+
+def keep_record(record: RunRecord, notes: Iterable[str], warehouse: Warehouse, store: Store) -> RunRecord:
+    """Write the record of a run to the warehouse, and its verdict to MLflow; return the record with all notes."""
+    noted = record.with_notes(notes)
+    try:
+        warehouse.finish(noted)
+    except CrosscheckError as error:
+        return noted.with_notes((*noted.notes, f"The warehouse does not have this run: {error}"))
+    log_standing(store, warehouse, noted)
+    return noted
 
 
 def log_standing(store: Store, warehouse: Warehouse, record: RunRecord) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.evaluate.demonstrations import QuestionExtras, demonstrations_for, with_retriever
+from flows.evaluate.demonstrations import DemonstrationSearch, QuestionExtras, with_retriever
 from flows.runtime.control import Progress
 from tasks.benchmarks.benchmark import load_benchmark
 from tasks.retrieval.alignment import COVERED
@@ -27,8 +27,8 @@ def chosen(home: Path, data: Path, pipeline: str, *overrides: str) -> tuple[list
         )
     )
     benchmark = load_benchmark(settings.benchmark, data=data, home=home, conf=find_conf())
-    extras, notes = demonstrations_for(benchmark.questions[:5], benchmark, settings, Progress())
-    return list(extras.values()), notes
+    search = DemonstrationSearch(benchmark, settings, Progress())
+    return list(search.choose(benchmark.questions[:5]).values()), search.note
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flows.evaluate.demonstrations import demonstrations_for
+from flows.evaluate.demonstrations import DemonstrationSearch
 from flows.evaluate.runner import QuestionInputs, QuestionRunner, Tools
 from flows.prefect.stage_results import open_results
 from flows.prefect.stage_task_runs import TaskRuns
@@ -140,7 +140,7 @@ async def evaluated(
         data=str(files.data),
         home=str(home.path),
     )
-    demonstrations, _ = demonstrations_for(benchmark.questions, benchmark, settings, Progress())
+    demonstrations = DemonstrationSearch(benchmark, settings, Progress()).choose(benchmark.questions)
     databases: dict[str, Database] = {"museum": open_database(files.database, "museum")}
 
     async def work() -> tuple[list[Outcome], int]:
