@@ -50,7 +50,7 @@ class Results:
         return Warehouse(find_home(text(self.home), make=False).warehouse)
 
     def _find(self, run: RunRecord | str) -> str:
-        from tasks.results.warehouse.run_names import find_run
+        from tasks.results.warehouse.runs import find_run
 
         return run.run_id if isinstance(run, RunRecord) else find_run(run, self._warehouse.runs()).run_id
 

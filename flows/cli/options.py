@@ -311,7 +311,7 @@ class Folder(Command):
 
     def read_runs(self, *names: str, question_id: str | None = None) -> "list[RunRecord]":
         """Return the runs that a user names, with their questions, or with one of them."""
-        from tasks.results.warehouse.run_names import find_run
+        from tasks.results.warehouse.runs import find_run
 
         runs = self.warehouse.runs()
         return [self.warehouse.read_run(find_run(name, runs).run_id, question_id) for name in names]

@@ -27,8 +27,7 @@ from tasks.core.wording import counted
 from tasks.database.database import Database, digests_of
 from tasks.results.parameters import HIDDEN
 from tasks.results.run_record import GENERATED_DESCRIPTIONS, REROLLED, RunRecord
-from tasks.results.warehouse.run_names import find_run
-from tasks.results.warehouse.runs import Warehouse
+from tasks.results.warehouse.runs import Warehouse, find_run
 from tasks.scoring.report import QuestionScore, is_right
 from tasks.settings.evaluation import (
     HARMLESS,

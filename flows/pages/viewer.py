@@ -43,8 +43,7 @@ from tasks.results.leaderboard import leaderboard
 from tasks.results.mlflow.store import find_store
 from tasks.results.mlflow.tracker import log_page
 from tasks.results.run_record import RunHeader, RunRecord
-from tasks.results.warehouse.run_names import comparable_runs, find_run
-from tasks.results.warehouse.runs import Warehouse
+from tasks.results.warehouse.runs import Warehouse, comparable_runs, find_run
 
 log = logging.getLogger(__name__)
 ROWS: Final = 20

@@ -18,7 +18,7 @@ from markupsafe import Markup, escape
 
 from tasks.core import wording
 from tasks.documents import model
-from tasks.documents.charts import Chart, Plot
+from tasks.documents.model import Chart, Plot
 from tasks.documents.text import mark_sql, visible
 
 if TYPE_CHECKING:

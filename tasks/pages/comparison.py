@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 
 from tasks.core.wording import MINUS, counted, counts, money, number, p_value, percent, points, seconds
-from tasks.documents.charts import Intervals, Parts, TwoSided
 from tasks.documents.model import (
     AnswerBlock,
     Block,
@@ -15,9 +14,11 @@ from tasks.documents.model import (
     Document,
     Figure,
     Inline,
+    Intervals,
     Legend,
     Medium,
     Only,
+    Parts,
     QuestionItem,
     Questions,
     Section,
@@ -25,6 +26,7 @@ from tasks.documents.model import (
     Span,
     Table,
     Tone,
+    TwoSided,
     reading,
 )
 from tasks.documents.text import folded
@@ -52,7 +54,7 @@ from tasks.results.comparison import (
 )
 from tasks.results.curves import candidate_chart
 from tasks.scoring.repeated import RepeatedTest
-from tasks.scoring.score import CONFIDENCE, Accuracy
+from tasks.scoring.report import CONFIDENCE, Accuracy
 from tasks.scoring.significance import PairedTest
 from tasks.settings.evaluation import labels_in_words
 

@@ -19,7 +19,6 @@ from tasks.core.wording import (
     seconds,
     shorten,
 )
-from tasks.documents.charts import Point, Points, Sparkline
 from tasks.documents.model import (
     Block,
     Bullets,
@@ -33,10 +32,13 @@ from tasks.documents.model import (
     Inline,
     Legend,
     Only,
+    Point,
+    Points,
     Questions,
     Section,
     Sentence,
     Span,
+    Sparkline,
     Table,
     Tone,
     reading,
@@ -48,7 +50,7 @@ from tasks.pages.scores import RANGE, axis_around, in_words, score_plot
 from tasks.results.night import Colour, Night, NightEntry
 from tasks.results.night_baseline import Detail, details
 from tasks.results.warehouse.runs import Warehouse
-from tasks.scoring.score import CONFIDENCE
+from tasks.scoring.report import CONFIDENCE
 
 
 def scores_table(night: Night) -> Table:

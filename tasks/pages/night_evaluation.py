@@ -17,7 +17,6 @@ from tasks.core.wording import (
     points,
     signed,
 )
-from tasks.documents.charts import Line, LinePoint, Lines
 from tasks.documents.model import (
     Block,
     Bullets,
@@ -26,6 +25,9 @@ from tasks.documents.model import (
     Columns,
     Figure,
     Inline,
+    Line,
+    LinePoint,
+    Lines,
     Questions,
     Section,
     Sentence,
@@ -39,7 +41,7 @@ from tasks.results.night import INCOMPLETE, WORSE, Night, NightEntry, NightVerdi
 from tasks.results.night_baseline import Detail
 from tasks.scoring.cost import Cost
 from tasks.scoring.repeated import POWER
-from tasks.scoring.score import CONFIDENCE
+from tasks.scoring.report import CONFIDENCE
 
 _PATIENCE = datetime.timedelta(hours=1)
 

@@ -24,8 +24,7 @@ from tasks.results.run_record import RunRecord
 from tasks.scoring import metric
 from tasks.scoring.cost import by_endpoint, calls_in_words, in_words
 from tasks.scoring.metrics.turns import curve_in_words, turn_lines
-from tasks.scoring.report import Ratio, StageScore
-from tasks.scoring.score import Score
+from tasks.scoring.report import Ratio, Score, StageScore
 from tasks.settings.evaluation import RESERVED_TAGS, labels_in_words
 
 MAX_IDS = 10

@@ -4,10 +4,9 @@ from collections.abc import Iterable
 from math import ceil, floor
 
 from tasks.core.wording import DASH, MINUS, Share, counts, interval, percent, points
-from tasks.documents.charts import Intervals, Point, Points
-from tasks.documents.model import Column, Figure, Table, Tone
+from tasks.documents.model import Column, Figure, Intervals, Point, Points, Table, Tone
 from tasks.scoring.repeated import RepeatedTest
-from tasks.scoring.score import CONFIDENCE, Accuracy
+from tasks.scoring.report import CONFIDENCE, Accuracy
 from tasks.scoring.significance import PairedTest
 
 TONES: dict[str | None, Tone] = {"A": "bad", "B": "better", None: "doubt"}

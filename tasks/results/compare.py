@@ -27,14 +27,12 @@ from tasks.results.comparison import (
 from tasks.results.parameters import flatten
 from tasks.results.predictions import answer_in_words
 from tasks.results.run_record import GENERATED_DESCRIPTIONS, RunRecord
-from tasks.results.warehouse.run_names import previous_run
-from tasks.results.warehouse.runs import Warehouse
+from tasks.results.warehouse.runs import Warehouse, previous_run
 from tasks.scoring.build_report import grades_in_order
 from tasks.scoring.candidates import is_candidate
 from tasks.scoring.cost import reported_cost, total, total_cost
 from tasks.scoring.repeated import compare_repeated, noninferiority_of_repeated
-from tasks.scoring.report import UNGRADED, QuestionScore, flips, is_right
-from tasks.scoring.score import CONFIDENCE, Accuracy
+from tasks.scoring.report import CONFIDENCE, UNGRADED, Accuracy, QuestionScore, flips, is_right
 from tasks.scoring.significance import PairedTest, compare_runs, holm_of_known, mcnemar, noninferiority
 from tasks.scoring.variants import Variant, find_variants, score_by
 

@@ -16,8 +16,7 @@ from tasks.results.run_record import RunRecord
 from tasks.scoring.cost import Cost
 from tasks.scoring.metric import METRICS, SHARE, Better, Metric
 from tasks.scoring.repeated import RepeatedTest
-from tasks.scoring.report import QuestionScore, Ratio, Value
-from tasks.scoring.score import Accuracy, Score
+from tasks.scoring.report import Accuracy, QuestionScore, Ratio, Score, Value
 from tasks.scoring.significance import NonInferiority, PairedTest, needed_net
 
 CAPTION = "over all scored questions, and not tested against chance"

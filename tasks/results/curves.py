@@ -7,11 +7,10 @@ from math import floor
 from typing import Any
 
 from tasks.core.wording import counted, money, percent
-from tasks.documents.charts import Line, LinePoint, Lines
-from tasks.documents.model import Block, Bullets, Columns, Figure, Section
+from tasks.documents.model import Block, Bullets, Columns, Figure, Line, LinePoint, Lines, Section
 from tasks.scoring.candidates import UNITS
 from tasks.scoring.metrics.turns import TABLE_TURNS, cost_in_words, shown_points
-from tasks.scoring.score import Accuracy
+from tasks.scoring.report import Accuracy
 
 TICKS = 5
 

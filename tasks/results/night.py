@@ -18,10 +18,10 @@ from tasks.core.wording import agreeing, counted, points, shorten, storable
 from tasks.documents.text import visible
 from tasks.results.noise import MeasuredNoise
 from tasks.results.run_record import RunRecord, adapter_of, json_of
-from tasks.results.warehouse.run_names import LATEST, MAX_LISTED
+from tasks.results.warehouse.runs import LATEST, MAX_LISTED
 from tasks.results.warehouse.views import MONEY
 from tasks.scoring.cost import Cost, total
-from tasks.scoring.score import Accuracy, Score
+from tasks.scoring.report import Accuracy, Score
 from tasks.scoring.significance import PairedTest, holm_of_known
 from tasks.settings.evaluation import Gate, Keep
 from tasks.settings.home import Home

@@ -27,12 +27,10 @@ from tasks.results.run_record import (
     adapter_of,
     json_of,
 )
-from tasks.results.warehouse.run_names import find_run
-from tasks.results.warehouse.runs import Warehouse
+from tasks.results.warehouse.runs import Warehouse, find_run
 from tasks.scoring.cost import total
 from tasks.scoring.degradation import about_models, find_degradation
-from tasks.scoring.report import QuestionScore, StageScore
-from tasks.scoring.score import Accuracy
+from tasks.scoring.report import Accuracy, QuestionScore, StageScore
 from tasks.scoring.significance import PairedTest, compare_runs
 from tasks.settings.evaluation import Gate
 from tasks.settings.home import Home

@@ -10,8 +10,7 @@ from tasks.core.errors import DataError
 from tasks.core.wording import counted, shorten
 from tasks.results.parameters import flatten
 from tasks.results.run_record import NOISE, REPEAT, RunHeader, RunRecord
-from tasks.results.warehouse.run_names import find_run
-from tasks.results.warehouse.runs import Warehouse
+from tasks.results.warehouse.runs import Warehouse, find_run
 from tasks.scoring.repeated import (
     flip_bound,
     flip_rate,
@@ -20,7 +19,7 @@ from tasks.scoring.repeated import (
     provable_by_mcnemar,
     provable_by_noise,
 )
-from tasks.scoring.score import Accuracy
+from tasks.scoring.report import Accuracy
 from tasks.settings.evaluation import HARMLESS, Gate
 
 MIN_REPEATS = 2

@@ -11,6 +11,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from tasks.core.files import file_size
 from tasks.database.keyed_store import DAY_S, TABLE
@@ -128,6 +129,10 @@ class Store(ABC):
 class SqliteStore(Store):
     """A store in a SQLite file."""
 
+    def count(self, selection: str, *values: object) -> int:
+        """Return how many rows there are, given the query from its FROM on; 0 without a file."""
+        return sum(count for (count,) in rows_of(self.path, f"SELECT count(*) {selection}", *values))
+
     def shrink(self) -> None:
         """Rewrite the file without its free pages, if there are any; SQLite undoes a rewrite that was killed."""
         if not self.path.exists():
@@ -143,6 +148,14 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
     """Open a SQLite file that exists; each statement is a transaction."""
     with closing(sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)) as connection:
         yield connection
+
+
+def rows_of(path: Path, query: str, *values: object) -> list[Any]:
+    """Return the rows of a query to a SQLite file; none without one."""
+    if not path.exists():
+        return []
+    with opened(path) as connection:
+        return connection.execute(query, values).fetchall()
 
 
 def size_of(path: Path) -> int:
@@ -177,14 +190,8 @@ class UsedRows(SqliteStore):
 
     def holding(self, retention: Retention) -> Holding:
         """Count the rows."""
-        if not self.path.exists():
-            return self.in_proportion({self.counted: 0})
-        with opened(self.path) as connection:
-            (count,) = connection.execute(f"SELECT count(*) FROM {TABLE}").fetchone()
-            (old,) = connection.execute(
-                f"SELECT count(*) {_UNUSED}", (retention.cutoff.timestamp(),)
-            ).fetchone()
-        return self.in_proportion({self.counted: count}, {self.counted: old})
+        old = self.count(_UNUSED, retention.cutoff.timestamp())
+        return self.in_proportion({self.counted: self.count(f"FROM {TABLE}")}, {self.counted: old})
 
     def remove(self, retention: Retention) -> None:
         """Remove the rows that were not used, a batch in each transaction."""
@@ -236,22 +243,13 @@ class Traces(SqliteStore):
 
     def holding(self, retention: Retention) -> Holding:
         """Count runs and traces."""
-        if not self.path.exists():
-            return self.in_proportion({"runs": 0, "traces": 0})
-        with opened(self.path) as connection:
-            counts = {
-                name: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
-                for name, table in (("runs", "runs"), ("traces", "trace_info"))
-            }
-            old = connection.execute(_TRACES, (_removable(retention),)).fetchall()
+        counts = {"runs": self.count("FROM runs"), "traces": self.count("FROM trace_info")}
+        old = rows_of(self.path, _TRACES, _removable(retention))
         return self.in_proportion(counts, {"traces": len(old)})
 
     def remove(self, retention: Retention) -> None:
         """Remove the traces of runs that are not kept, through MLflow."""
-        if not self.path.exists():
-            return
-        with opened(self.path) as connection:
-            old = connection.execute(_TRACES, (_removable(retention),)).fetchall()
+        old = rows_of(self.path, _TRACES, _removable(retention))
         if not old:
             return
         client = MlflowStore(f"sqlite:///{self.path}").client()
@@ -280,11 +278,8 @@ class Artifacts(Store):
             shutil.rmtree(folder, ignore_errors=True)  # another process may remove the same
 
     def _unkept(self, retention: Retention) -> list[Path]:
-        if not self.database.exists():
-            return []
-        with opened(self.database) as connection:
-            folders = [self.path / run for (run,) in connection.execute(_REMOVABLE, (_removable(retention),))]
-        return [folder for folder in folders if folder.is_dir()]
+        runs = rows_of(self.database, _REMOVABLE, _removable(retention))
+        return [folder for (run,) in runs if (folder := self.path / run).is_dir()]
 
 
 def _removable(retention: Retention) -> str:

@@ -29,8 +29,7 @@ from tasks.core.wording import DASH, counted, counts, interval, percent, percent
 from tasks.documents.model import Table
 from tasks.scoring.cost import Cost, Estimate, in_words
 from tasks.scoring.degradation import Degradation
-from tasks.scoring.report import LinkingScore, QuestionScore, StageScore, is_right
-from tasks.scoring.score import Accuracy, Score
+from tasks.scoring.report import Accuracy, LinkingScore, QuestionScore, Score, StageScore, is_right
 
 Kind = Literal["benchmark", "backbone", "pipeline"]
 KINDS: tuple[Kind, ...] = ("benchmark", "backbone", "pipeline")

@@ -12,8 +12,16 @@ from tasks.scoring.candidates import bill_line, is_candidate
 from tasks.scoring.cost import reported_cost, total_cost
 from tasks.scoring.degradation import find_degradation
 from tasks.scoring.linking import score_links
-from tasks.scoring.report import NO_GOLD, UNGRADED, QuestionScore, Report, StageScore, flips, is_right
-from tasks.scoring.score import Accuracy
+from tasks.scoring.report import (
+    NO_GOLD,
+    UNGRADED,
+    Accuracy,
+    QuestionScore,
+    Report,
+    StageScore,
+    flips,
+    is_right,
+)
 from tasks.scoring.variants import scores as scores_of
 
 NO_ANSWER = "no_answer"

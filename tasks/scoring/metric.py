@@ -220,4 +220,4 @@ def measure(run: ScoredRun, metrics: Sequence[Metric] | None = None) -> dict[str
 
 
 def _failed(title: str, why: str) -> Measurement:
-    return Measurement(data={"error": why}, lines=(f"{title}: unknown, {why}",), failed=True)
+    return Measurement(data={"error": why}, lines=(f"{title}: unknown, {why}",))

@@ -13,7 +13,7 @@ from statistics import NormalDist
 from pydantic import computed_field
 
 from tasks.core.wording import counted, p_value, points
-from tasks.scoring.score import CONFIDENCE
+from tasks.scoring.report import CONFIDENCE
 from tasks.scoring.significance import LEVEL, Conclusion, NonInferiority, bootstrap_interval
 
 POWER = 0.8

@@ -17,8 +17,7 @@ from tasks.results.mlflow.standing import SCORE, score_in_words
 from tasks.results.parameters import flatten
 from tasks.results.predictions import FILE, table
 from tasks.results.run_record import RunRecord, TaskRunCounts, Tracked, adapter_of, json_of
-from tasks.scoring.report import Ratio, Report, Value
-from tasks.scoring.score import Accuracy
+from tasks.scoring.report import Accuracy, Ratio, Report, Value
 
 _LOG = logging.getLogger(__name__)
 
@@ -36,8 +35,6 @@ class Measure:
 
 PAGE, COMPARISON = "report.html", "comparison.html"
 """Artifacts with the page of a run, and with its comparison with the previous run."""
-DETAILS = ("ex_errors/", "ex_errors_dac/", "linking_resolved/")
-"""Beginnings of the names of registered metrics' further values that only the record and the warehouse have."""
 COUNTS_OF_FAULTS = ("failures/", "questions/gold_fault", "questions/database_missing")
 """Beginnings of the names of counts that are a metric only where they are not 0."""
 
@@ -53,9 +50,7 @@ def measures(report: Report, seconds: float | None = None) -> tuple[Measure, ...
     return tuple(
         Measure(name, value, step)
         for name, value, step in values
-        if value is not None
-        and not name.startswith(DETAILS)
-        and (value or not name.startswith(COUNTS_OF_FAULTS))
+        if value is not None and (value or not name.startswith(COUNTS_OF_FAULTS))
     )
 
 
@@ -178,7 +173,7 @@ def closing(record: RunRecord, report: Report, completion: Completion) -> Packag
 
     pages: Mapping[str, str] = {}
     try:
-        pages = completion.pages(record.model_copy(update={"rows": report.rows}))
+        pages = completion.pages(record)
     except Exception:  # a run without its pages is still a result that was paid for
         _LOG.exception("run %s is logged without its pages", record.run_id)
     files = {

@@ -9,7 +9,7 @@ import json
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tasks.backbone.recordings import Exchange
@@ -187,33 +187,21 @@ def _stage(score: QuestionScore, record: StageRecord, exchanges: Exchanges) -> Q
 def _calls(question: str, record: StageRecord, exchanges: Exchanges) -> Iterator[QuestionSpan]:
     for call in record.calls:
         exchange = exchanges(question, call.request)
-        usage = call.usage
+        paid = not (call.cached or record.restored)
         yield QuestionSpan(
             name=call.model or "model",
             kind="CHAT_MODEL",
             inputs={"messages": _messages(exchange)} if exchange else NOT_KEPT,
             outputs=_reply(exchange) if exchange else NOT_KEPT,
             seconds=call.seconds or 0.0,
-            attributes=_usage(call, paid=not (call.cached or record.restored))
-            | _known(
-                paid=not (call.cached or record.restored),
-                cached=call.cached,
-                restored=record.restored,
-                input_tokens=usage.input,
-                cached_input_tokens=usage.cached_input,
-                cache_write_tokens=usage.cache_write,
-                output_tokens=usage.output,
-                reasoning_tokens=usage.reasoning,
-                cost_usd=call.cost_usd,
-                cost_source=call.cost_source,
-                from_scratch_usd=call.from_scratch_usd,
-                list_usd=call.list_usd,
-                tier=call.tier,
-                retries=call.retries,
-                parse=call.parse,
-                request=call.request,
-            ),
+            attributes=_usage(call, paid=paid) | _known(paid=paid, restored=record.restored, **_facts(call)),
         )
+
+
+def _facts(call: Call) -> dict[str, Any]:
+    facts = asdict(call)
+    tokens = facts.pop("usage")
+    return facts | {f"{name}_tokens": count for name, count in tokens.items()}
 
 
 def _usage(call: Call, *, paid: bool) -> dict[str, Any]:
@@ -315,7 +303,7 @@ class _Maker:
 
         causes = self._choice.causes.get(score.question.id, "")
         span = question_span(score, self._run.rule, exchanges, causes, run=self._run.run_id)
-        trace_id = trace_id_of(self._run_id, score.question.id)
+        trace_id = f"tr-{_hex(f'{self._run_id} {score.question.id}', 32)}"
         spans = list(self._spans(span, trace_id, "", "0", self._started_ns))
         info = TraceInfo(
             trace_id=trace_id,
@@ -404,11 +392,6 @@ class _Maker:
 
     def _safe(self, text: str) -> str:
         return storable(str(redact(text, *self._secrets)))
-
-
-def trace_id_of(mlflow_run: str, question: str) -> str:
-    """Return the id of the trace of a question in an MLflow run."""
-    return f"tr-{_hex(f'{mlflow_run} {question}', 32)}"
 
 
 def _hex(text: str, length: int) -> str:

@@ -113,7 +113,7 @@ class Tracker:
             mlflow=self._tracked,
             **completion.facts,
         )
-        record = self._compared(record, report)
+        record = self._compared(record)
         package = closing(record, report, completion)
         problem = problem or self._attempt(lambda client: self._send(client, package, "FINISHED"))
         if problem:
@@ -129,11 +129,10 @@ class Tracker:
             self._log_waiting()
         return record.model_copy(update={"mlflow": self._tracked, "mlflow_run_id": self._tracked.run_id})
 
-    def _compared(self, record: RunRecord, report: Report) -> RunRecord:
+    def _compared(self, record: RunRecord) -> RunRecord:
         """Add the comparison with the previous run; one that fails costs no run, and is a remark and in the log."""
-        with_questions = record.model_copy(update={"rows": report.rows})
         try:
-            comparison = compare_with_previous(with_questions, Warehouse(self._home.warehouse))
+            comparison = compare_with_previous(record, Warehouse(self._home.warehouse))
         except Exception as error:
             _LOG.exception("run %s is not compared with the previous one", record.run_id)
             remark = (

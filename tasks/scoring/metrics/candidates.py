@@ -20,8 +20,7 @@ from tasks.scoring.build_report import by_grade
 from tasks.scoring.candidates import UNITS, Bill, bills_of, step_of
 from tasks.scoring.execution.judge_job import VOTING, Ballot
 from tasks.scoring.metric import ScoredRun, metric
-from tasks.scoring.report import Measurement, QuestionScore, Ratio, is_right
-from tasks.scoring.score import wilson
+from tasks.scoring.report import Measurement, QuestionScore, Ratio, is_right, wilson
 from tasks.settings.pipeline import CandidateSettings
 
 Polynomial = tuple[int, ...]

@@ -10,8 +10,7 @@ from tasks.core.wording import agreeing, counted
 from tasks.database.schema import Schema
 from tasks.documents.model import Table
 from tasks.scoring.metric import ScoredRun, metric
-from tasks.scoring.report import Measurement, QuestionScore, Verdict, is_right
-from tasks.scoring.score import Accuracy
+from tasks.scoring.report import Accuracy, Measurement, QuestionScore, Verdict, is_right
 from tasks.sql.parsing import parse
 from tasks.sql.resolution import QueryParts, query_parts
 
@@ -162,13 +161,11 @@ def errors(run: ScoredRun) -> Measurement:
     """Count the wrong questions of each cause of the closed list; one question may have several."""
     by_question = causes(run)
     counter = Counter(name for names in by_question.values() for name in names)
-    counted_causes = {name: counter[name] for name in ERROR_CLASSES}
     return Measurement(
         by_question={
             row.question.id: ", ".join(by_question.get(row.question.id, ())) for row in run.report.rows
         },
-        further={f"ex_errors/{name}": count for name, count in counted_causes.items()},
-        data=counted_causes,
+        data={name: counter[name] for name in ERROR_CLASSES},
         lines=(),  # every display has them as a table
     )
 
@@ -181,7 +178,6 @@ def errors_dac(run: ScoredRun) -> Measurement | None:
     kinds = dac_counts(causes(run).values())
     rows = tuple((DAC_KINDS[kind][0], f"{count:,}") for kind, count in kinds.items())
     return Measurement(
-        further={f"ex_errors_dac/{kind}": count for kind, count in kinds.items()},
         data=kinds,
         lines=(),
         tables=(

@@ -40,11 +40,6 @@ def links_resolved(run: ScoredRun) -> Measurement:
         for link in score_links(rows, run.schemas, gold_elements="resolved")
     }
     return Measurement(
-        further={
-            f"linking_resolved/{link}/{name}": share
-            for link, by_name in shares.items()
-            for name, share in by_name.items()
-        },
         data={
             link: {name: asdict(share) for name, share in by_name.items()} for link, by_name in shares.items()
         },

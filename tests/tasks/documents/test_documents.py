@@ -5,17 +5,6 @@ import re
 
 import pytest
 
-from tasks.documents.charts import (
-    Intervals,
-    Line,
-    LinePoint,
-    Lines,
-    Parts,
-    Point,
-    Points,
-    Sparkline,
-    TwoSided,
-)
 from tasks.documents.html import html
 from tasks.documents.markdown import markdown
 from tasks.documents.model import (
@@ -30,14 +19,23 @@ from tasks.documents.model import (
     Document,
     Facts,
     Figure,
+    Intervals,
     Legend,
+    Line,
+    LinePoint,
+    Lines,
     Only,
+    Parts,
+    Point,
+    Points,
     QuestionItem,
     Questions,
     Section,
     Sentence,
     Span,
+    Sparkline,
     Table,
+    TwoSided,
 )
 from tasks.documents.terminal import print_document
 from tasks.documents.text import folded

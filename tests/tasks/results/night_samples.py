@@ -12,8 +12,7 @@ from tasks.results.night_baseline import Baselines, compared
 from tasks.results.run_record import RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.build_report import build_report
-from tasks.scoring.report import Report
-from tasks.scoring.score import Accuracy
+from tasks.scoring.report import Accuracy, Report
 from tasks.settings.evaluation import Gate
 from tests.tasks.results.comparison_samples import with_row
 

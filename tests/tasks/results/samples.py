@@ -8,8 +8,16 @@ from tasks.core.outcome import Call, Candidate, Failure, Outcome, StageRecord, U
 from tasks.core.records import ColumnName, Link, Question
 from tasks.results.run_record import RunRecord
 from tasks.scoring.cost import Cost
-from tasks.scoring.report import LinkingScore, QuestionScore, Ratio, Report, StageScore, Verdict
-from tasks.scoring.score import Accuracy, Score
+from tasks.scoring.report import (
+    Accuracy,
+    LinkingScore,
+    QuestionScore,
+    Ratio,
+    Report,
+    Score,
+    StageScore,
+    Verdict,
+)
 
 STAGES = ("1_preliminary_sql", "2_augmented_sql", "3_binary_selection", "4_self_correction")
 GRADES = ("simple", "moderate", "challenging")

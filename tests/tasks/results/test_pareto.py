@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.results.curves import Priced, pareto_blocks, pareto_front
-from tasks.scoring.score import Accuracy
+from tasks.scoring.report import Accuracy
 
 SYSTEMS = st.lists(st.tuples(st.integers(0, 10), st.integers(0, 6)), max_size=8)
 

@@ -12,8 +12,7 @@ from tasks.core.outcome import Failure
 from tasks.results.compare import compare
 from tasks.results.predictions import answer_in_words
 from tasks.results.run_record import json_of
-from tasks.scoring.report import QuestionScore, Verdict
-from tasks.scoring.score import Accuracy
+from tasks.scoring.report import Accuracy, QuestionScore, Verdict
 from tests.tasks.results.comparison_samples import (
     score,
     stored,

@@ -14,8 +14,7 @@ from tasks.results.build_record import record_of
 from tasks.results.compare import compare
 from tasks.results.run_record import RunRecord
 from tasks.scoring.build_report import build_report
-from tasks.scoring.report import StageScore
-from tasks.scoring.score import Score
+from tasks.scoring.report import Score, StageScore
 from tests.tasks.results.comparison_samples import two_runs
 from tests.tasks.results.samples import make_report, make_run
 

@@ -12,8 +12,7 @@ from tasks.results.build_record import record_of
 from tasks.results.compare import compare
 from tasks.results.night_baseline import find_baseline, named_run
 from tasks.results.run_record import RunRecord, json_of
-from tasks.results.warehouse.run_names import find_run
-from tasks.results.warehouse.runs import Warehouse
+from tasks.results.warehouse.runs import Warehouse, find_run
 from tasks.scoring.significance import PairedTest
 from tasks.settings.evaluation import Gate
 from tests.tasks.results.comparison_samples import FINAL, two_runs, with_benchmark, with_status

@@ -19,8 +19,7 @@ from tasks.results.warehouse.runs import Warehouse
 from tasks.results.warehouse.views import query
 from tasks.scoring.build_report import build_report
 from tasks.scoring.cost import Cost
-from tasks.scoring.report import QuestionScore, is_right
-from tasks.scoring.score import Score
+from tasks.scoring.report import QuestionScore, Score, is_right
 from tasks.scoring.variants import FINDERS, Variant
 from tests.tasks.results.samples import STAGES, make_report, make_run, report_of
 

@@ -7,7 +7,7 @@ import pytest
 
 from tasks.core.errors import DataError
 from tasks.results.run_record import RunHeader
-from tasks.results.warehouse.run_names import find_run, previous_run
+from tasks.results.warehouse.runs import find_run, previous_run
 
 DAY = datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC)
 

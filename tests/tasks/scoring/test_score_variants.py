@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from tasks.scoring.report import KeyVerdict, QuestionScore, is_right
-from tasks.scoring.score import Differs, wilson
+from tasks.scoring.report import Differs, KeyVerdict, QuestionScore, is_right, wilson
 from tasks.scoring.variants import FINDERS, Variant, find_variants, scores
 from tests.tasks.scoring.samples import score
 

@@ -7,8 +7,7 @@ from tasks.core.outcome import Failure
 from tasks.core.records import ColumnName, Link
 from tasks.database.schema import Column, Schema, Table
 from tasks.scoring.build_report import build_report
-from tasks.scoring.report import QuestionScore, Ratio, StageScore
-from tasks.scoring.score import Accuracy, Score
+from tasks.scoring.report import Accuracy, QuestionScore, Ratio, Score, StageScore
 from tests.tasks.scoring.samples import call, record, score
 
 BROKE = Failure("backbone_error", "preliminary_sql", "the model did not answer", retryable=True)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from tasks.core.errors import ConfigurationError
-from tasks.scoring.score import wilson
+from tasks.scoring.report import wilson
 from tasks.scoring.significance import (
     bootstrap_interval,
     compare_runs,
