@@ -12,28 +12,28 @@ ROOT = Path(__file__).parents[1]
 SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 887,
-    "flows/cli": 3_489,
-    "flows/evaluate": 7_035,
-    "flows/matrix": 1_114,
-    "flows/pages": 1_300,
+    "flows/cli": 3_494,
+    "flows/evaluate": 6_935,
+    "flows/matrix": 1_112,
+    "flows/pages": 1_299,
     "flows/pipelines": 940,
-    "flows/prefect": 2_645,
+    "flows/prefect": 2_377,
     "flows/runtime": 853,
-    "tasks/backbone": 7_778,
-    "tasks/benchmarks": 3_816,
-    "tasks/core": 1_379,
-    "tasks/database": 5_660,
-    "tasks/documents": 1_361,
-    "tasks/pages": 2_849,
-    "tasks/results": 6_780,
-    "tasks/retrieval": 1_565,
-    "tasks/scoring": 5_401,
-    "tasks/settings": 2_152,
+    "tasks/backbone": 7_758,
+    "tasks/benchmarks": 3_782,
+    "tasks/core": 1_347,
+    "tasks/database": 5_593,
+    "tasks/documents": 1_356,
+    "tasks/pages": 2_851,
+    "tasks/results": 6_702,
+    "tasks/retrieval": 1_554,
+    "tasks/scoring": 5_387,
+    "tasks/settings": 2_115,
     "tasks/sql": 2_367,
-    "tasks/stages": 3_347,
+    "tasks/stages": 3_349,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 319
+MAX_MODULES = 313
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02
