@@ -1,17 +1,14 @@
 """Prompts and replies of model calls: found in the reply cache or asked again, and written as a recording."""
 
 import asyncio
-import json
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from flows.evaluate.demonstrations import DemonstrationSearch, QuestionInputs
-from flows.evaluate.preparation import eliminator_settings, writer_settings
+from flows.evaluate.preparation import eliminator_settings, settings_of_run, writer_settings
 from flows.evaluate.runner import Resources
 from flows.runtime.control import Control, Progress
 from flows.runtime.folders import Folders
@@ -21,7 +18,7 @@ from tasks.backbone.kind import check_backbone, kind_of
 from tasks.backbone.protocol import TOOL_CALLS, Origin, as_texts, digest_of_canonical, messages_of
 from tasks.backbone.recordings import Exchange, RecordedReply, write_recording
 from tasks.benchmarks.databases import open_benchmark_database
-from tasks.core.errors import ConfigurationError, CrosscheckError
+from tasks.core.errors import CrosscheckError
 from tasks.core.outcome import Outcome
 from tasks.core.records import Question
 from tasks.core.wording import counted
@@ -62,7 +59,8 @@ def read_exchanges(run: RunRecord, scores: Sequence[QuestionScore], folders: Fol
     if not lacking:
         return Exchanges(entries)
     try:
-        settings = _settings(run, lacking, folders)
+        settings = settings_of_run(run, (), data=str(folders.data), home=str(folders.home.path))
+        settings = settings.model_copy(update={"tracking": TrackingSettings()})
         if _is_free(settings):
             again = asyncio.run(_ask_again(settings, run, lacking, folders))
             entries |= {key: again[key] for key in requests if key in again}
@@ -100,19 +98,6 @@ def cached_exchange(cache: ReplyCache, key: str) -> Exchange | None:
         truncated=LENGTH in entry.finish,
         tool_calls=entry.finish.startswith(TOOL_CALLS),
     )
-
-
-def _settings(run: RunRecord, scores: Sequence[QuestionScore], folders: Folders) -> EvaluationSettings:
-    content = run.settings | {
-        "questions": ",".join(score.question.id for score in scores),
-        "data": str(folders.data),
-        "home": str(folders.home.path),
-        "tracking": TrackingSettings().model_dump(),
-    }
-    try:
-        return EvaluationSettings.model_validate_json(json.dumps(content))
-    except ValidationError:
-        raise ConfigurationError("the settings of the run are not valid in this release") from None
 
 
 def _is_free(settings: EvaluationSettings) -> bool:

@@ -230,8 +230,7 @@ async def _scoring(score: Score) -> AsyncIterator[Callable[[Question, Outcome], 
 
 
 def _show(progress: Progress, outcome: Outcome) -> None:
-    failed = outcome.failure is not None and outcome.failure.kind != "missing_database"
-    progress.answered(failed=failed, calls=outcome.paid_calls)
+    progress.answered(failed=outcome.failure is not None, calls=outcome.paid_calls)
 
 
 def _is_restored(outcome: Outcome) -> bool:

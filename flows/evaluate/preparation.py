@@ -1,10 +1,14 @@
 """Preparation of an evaluation: reads and checks settings, files, databases and backbones before any paid call."""
 
+import copy
+import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
+
+from pydantic import ValidationError
 
 from flows.evaluate.demonstrations import (
     DemonstrationSearch,
@@ -26,24 +30,24 @@ from tasks.benchmarks.databases import (
     no_database,
     open_benchmark_database,
     other_content,
-    schema_only_database,
 )
 from tasks.benchmarks.selection import select
-from tasks.core.errors import ConfigurationError
+from tasks.core.errors import ConfigurationError, DataError, first_problem
 from tasks.core.files import check_writable, file_digest
 from tasks.core.records import Question
 from tasks.core.wording import counted
 from tasks.database.database import Database
 from tasks.results.mlflow.store import check as check_store
 from tasks.results.mlflow.store import find_store
-from tasks.results.parameters import stored_settings
-from tasks.results.run_record import KINDS
+from tasks.results.parameters import HIDDEN, stored_settings
+from tasks.results.run_record import KINDS, RunRecord
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.linking import make_oracle
 from tasks.settings.backbone import BackboneSettings
-from tasks.settings.evaluation import EvaluationSettings
+from tasks.settings.evaluation import HARMLESS, EvaluationSettings
 from tasks.settings.home import Home, find_conf
-from tasks.settings.load import load_backbone_settings
+from tasks.settings.kinds import BACKBONES
+from tasks.settings.load import load_backbone_settings, parse_override
 from tasks.settings.pipeline import (
     PipelineSettings,
     SchemaFormat,
@@ -201,9 +205,6 @@ class Preparation:
     notes: tuple[str, ...] = ()  # for the summary
     demonstrations: str = ""  # where demonstrations are from, and what was removed, in sentences
     generated: str = ""  # column descriptions in prompts that a backbone wrote
-    # missing databases whose schema is known, by id. Their questions run only in a replay, through the stages that
-    # execute no SQL, since paid answers could not be scored.
-    schema_only: Mapping[str, Database] = field(default_factory=dict, repr=False)
 
     @property
     def extras(self) -> Mapping[str, QuestionExtras]:
@@ -212,14 +213,13 @@ class Preparation:
 
     @property
     def inputs(self) -> QuestionInputs:
-        """Databases, schemas without a database, and demonstrations."""
-        return QuestionInputs({**self.databases, **self.schema_only}, self.extras)
+        """Databases and demonstrations."""
+        return QuestionInputs(self.databases, self.extras)
 
     @property
     def answerable(self) -> tuple[Question, ...]:
-        """The selected questions whose database or schema is known."""
-        databases = self.inputs.databases
-        return tuple(question for question in self.questions if question.database_id in databases)
+        """The selected questions whose database is there."""
+        return tuple(question for question in self.questions if question.database_id in self.databases)
 
 
 def prepare(
@@ -243,14 +243,10 @@ def prepare(
     check_record(settings, {question.id for question in questions})
     database_ids = dict.fromkeys(question.database_id for question in questions)
     present = [name for name in database_ids if name not in benchmark.missing]
-    replayed = kind_of(settings.backbone).replays
-    schemas = [
-        name for name in database_ids if replayed and name in benchmark.missing and name in benchmark.schemas
-    ]
-    if not present and not schemas:
+    if not present:
         raise no_database(benchmark, database_ids)
     oracles = oracle_settings(settings.pipeline)  # a few questions without gold fail by themselves
-    answerable = [question for question in questions if question.database_id in {*present, *schemas}]
+    answerable = [question for question in questions if question.database_id in present]
     if oracles and not any(question.id in benchmark.gold for question in answerable):
         raise ConfigurationError(
             f"{' and '.join(oracles)} gives parts of the gold SQL to the pipeline, and none of the selected questions "
@@ -260,7 +256,6 @@ def prepare(
     progress.step(f"Reading {counted(len(present), 'database')}")
     rows = settings.pipeline.prompt.sample_rows
     databases = {name: open_benchmark_database(benchmark, name, rows, home) for name in present}
-    schema_only = {name: schema_only_database(benchmark, name, home) for name in schemas}
     search = DemonstrationSearch(benchmark, settings, progress)
     notes = [*benchmark.notes, *other_content(benchmark, databases)]
 
@@ -268,7 +263,7 @@ def prepare(
     def chosen() -> Mapping[str, QuestionExtras]:
         extras = search.choose(questions)
         if has_oracle(settings.pipeline):
-            return _with_oracles(extras, questions, benchmark, {**databases, **schema_only}, settings)
+            return _with_oracles(extras, questions, benchmark, databases, settings)
         return extras
 
     if has_oracle(settings.pipeline):
@@ -287,7 +282,7 @@ def prepare(
     if choose:
         chosen()
     return Preparation(
-        settings, benchmark, questions, databases, search, chosen, user_notes, sources, generated, schema_only
+        settings, benchmark, questions, databases, search, chosen, user_notes, sources, generated
     )
 
 
@@ -337,6 +332,41 @@ def _is_own(path: Path, settings: EvaluationSettings, questions: Collection[str]
     return any(stored.settings == own for stored in runs) and all(
         reply.question in questions for reply in read_recording(path).replies
     )
+
+
+def settings_of_run(
+    parent: RunRecord, overrides: Sequence[str], *, data: str, home: str
+) -> EvaluationSettings:
+    """Return the settings of a run that has ended, over all questions; `overrides` change those in `HARMLESS`."""
+    stored: dict[str, Any] = copy.deepcopy(dict(parent.settings))
+    name = parent.run_id
+    if not BACKBONES.has(str(stored["backbone"].get("kind"))):
+        raise DataError(
+            f"The run {name} scored predictions that were made elsewhere: there is no model to ask again."
+        )
+    for override in overrides:
+        kind, keys, value = parse_override(override)
+        key = ".".join((kind, *keys))
+        if key not in HARMLESS:
+            raise ConfigurationError(
+                f"--set {override}: a re-run keeps the settings of its run, or its score would mean something else. "
+                f"It may change {', '.join(HARMLESS)}. To change another setting, evaluate again."
+            )
+        stored.setdefault(kind, {})[keys[0]] = value
+    if HIDDEN in json.dumps(stored):
+        raise DataError(
+            f"The settings of run {name} held a secret, which was not stored. Evaluate again with the same command: "
+            "paid replies are reused."
+        )
+    whole = len(parent.rows) == parent.questions_in_benchmark
+    ids = None if whole else ",".join(row.question.id for row in parent.rows)
+    rest = {"questions": ids, "data": data, "home": home}
+    try:
+        return EvaluationSettings.model_validate_json(json.dumps(stored | rest))
+    except ValidationError as error:
+        raise ConfigurationError(
+            f"The settings of run {name}, with --set, are not valid in this release: {first_problem(error)}."
+        ) from None
 
 
 def selecting_calls(settings: EvaluationSettings) -> int:

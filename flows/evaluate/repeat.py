@@ -113,12 +113,12 @@ def inputs_of(preparation: Preparation, tags: Mapping[str, str]) -> str:
     row counts alone, accepted results in the place of golds, and test suites.
     """
     settings, benchmark = preparation.settings, preparation.benchmark
-    databases = {**preparation.databases, **preparation.schema_only}
+    databases = preparation.databases
     if (
         not may_repeat(settings)
         or benchmark.results
         or any(engine_of(database.location).server for database in databases.values())
-        or any(benchmark.suite_paths(name) for name in preparation.databases)
+        or any(benchmark.suite_paths(name) for name in databases)
     ):
         return ""
     used = {question.database_id for question in preparation.questions}

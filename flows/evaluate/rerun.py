@@ -1,15 +1,11 @@
 """The `rerun` flow: some questions of an earlier run once more, merged with the answers to all others."""
 
-import copy
-import json
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from flows.evaluate.preparation import Preparation, prepare
+from flows.evaluate.preparation import Preparation, prepare, settings_of_run
 from flows.evaluate.run import launched
 from flows.evaluate.runner import RerunSpec
 from flows.evaluate.scorer import Scorer
@@ -20,17 +16,15 @@ from flows.runtime.control import Control
 from tasks.backbone.kind import kind_of
 from tasks.benchmarks.benchmark import Benchmark
 from tasks.benchmarks.selection import select
-from tasks.core.errors import ConfigurationError, DataError, did_you_mean, first_problem
+from tasks.core.errors import ConfigurationError, DataError, did_you_mean
 from tasks.core.outcome import FAILED_ATTEMPT, Outcome, StageRecord
 from tasks.core.records import Question
 from tasks.core.wording import counted
 from tasks.database.database import Database, digests_of
-from tasks.results.parameters import HIDDEN
 from tasks.results.run_record import GENERATED_DESCRIPTIONS, REROLLED, RunRecord
 from tasks.results.warehouse.runs import Warehouse, find_run
 from tasks.scoring.report import QuestionScore, is_right
 from tasks.settings.evaluation import (
-    HARMLESS,
     PINNED,
     EvaluationSettings,
     Only,
@@ -38,8 +32,6 @@ from tasks.settings.evaluation import (
     RerunSettings,
 )
 from tasks.settings.home import Home
-from tasks.settings.kinds import BACKBONES
-from tasks.settings.load import parse_override
 
 _OWN_TAGS = (
     *("parent_run_id", "parent_mlflow_run_id", "rerun", "rerun_from", "attempt", GENERATED_DESCRIPTIONS),
@@ -121,41 +113,6 @@ def check_data(run: RunRecord, benchmark: Benchmark, databases: Mapping[str, Dat
             )
 
 
-def settings_of_run(
-    parent: RunRecord, overrides: Sequence[str], *, data: str, home: str
-) -> EvaluationSettings:
-    """Return the settings of a run that has ended, over all questions; `overrides` change those in `HARMLESS`."""
-    stored: dict[str, Any] = copy.deepcopy(dict(parent.settings))
-    name = parent.run_id
-    if not BACKBONES.has(str(stored["backbone"].get("kind"))):
-        raise DataError(
-            f"The run {name} scored predictions that were made elsewhere: there is no model to ask again."
-        )
-    for override in overrides:
-        kind, keys, value = parse_override(override)
-        key = ".".join((kind, *keys))
-        if key not in HARMLESS:
-            raise ConfigurationError(
-                f"--set {override}: a re-run keeps the settings of its run, or its score would mean something else. "
-                f"It may change {', '.join(HARMLESS)}. To change another setting, evaluate again."
-            )
-        stored.setdefault(kind, {})[keys[0]] = value
-    if HIDDEN in json.dumps(stored):
-        raise DataError(
-            f"The settings of run {name} held a secret, which was not stored. Evaluate again with the same command: "
-            "paid replies are reused."
-        )
-    whole = len(parent.rows) == parent.questions_in_benchmark
-    ids = None if whole else ",".join(row.question.id for row in parent.rows)
-    rest = {"questions": ids, "data": data, "home": home}
-    try:
-        return EvaluationSettings.model_validate_json(json.dumps(stored | rest))
-    except ValidationError as error:
-        raise ConfigurationError(
-            f"The settings of run {name}, with --set, are not valid in this release: {first_problem(error)}."
-        ) from None
-
-
 def _fresh_attempt(settings: RerunSettings, parent: RunRecord, warehouse: Warehouse) -> int:
     """Return the sampling of a fresh re-run: the last one while it lacks answers that it was asked for, else a new one.
 
@@ -196,9 +153,7 @@ def _is_of(kind: Only, row: QuestionScore, rule: str) -> bool:
     """Return whether `--only` with this value asks a question again."""
     failure, final = row.outcome.failure, row.final
     if kind == "errors":
-        if failure is None or failure.kind == "missing_database":
-            return False
-        return failure.retryable or failure.kind == "internal_error"
+        return failure is not None and (failure.retryable or failure.kind == "internal_error")
     if kind == "wrong":
         return failure is None and not is_right(final, rule)
     if kind == "empty":

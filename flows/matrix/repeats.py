@@ -5,8 +5,8 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from flows.evaluate.preparation import Preparation, check_budget, check_candidates
-from flows.evaluate.rerun import check_data, settings_of_run
+from flows.evaluate.preparation import Preparation, check_budget, check_candidates, settings_of_run
+from flows.evaluate.rerun import check_data
 from flows.matrix.matrix import Cell, Opened, run_cells
 from flows.runtime.folders import Folders
 from tasks.backbone.kind import check_backbone, kind_of

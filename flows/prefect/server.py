@@ -98,8 +98,6 @@ class LocalServer(AbstractContextManager["LocalServer"]):
         """
         import psutil
 
-        from flows.prefect.flow_runs import give_up_server
-
         restarts = 0
         while not self._stopping.wait(1.0):
             with self._changing:
@@ -117,6 +115,8 @@ class LocalServer(AbstractContextManager["LocalServer"]):
                     restarts += 1
                     self._process = self._launch(port, environment)
                     continue
+            from flows.prefect.flow_runs import give_up_server
+
             log.warning("Prefect's server ended %d times; its log is %s", restarts + 1, self.log)
             give_up_server()
             return

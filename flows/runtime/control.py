@@ -80,7 +80,6 @@ class Ui:
     command: str = ""  # shell command that starts the UI; where a server answers, a sentence that says so
     page: str = ""  # address of the run in it, "" if it is not there
     runs: str = ""  # address of the list of runs with score, cost and verdict, "" if there is none
-    served: bool = False  # whether its server is running already, so that there is no command to start it
 
 
 NOWHERE = Ui()

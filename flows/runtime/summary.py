@@ -23,9 +23,12 @@ def mlflow_ui(home: Home, tracked: Tracked) -> Ui:
     store = store_for_links(home)
     command = ui_command(store) or f"MLflow's server answers at {store.printable}"
     if not tracked.experiment_id:
-        return Ui(command, served=store.served)
-    page, runs = ui_url(store, tracked.experiment_id, tracked.run_id), ui_url(store, tracked.experiment_id)
-    return Ui(command, page, runs, store.served)
+        return Ui(command)
+    return Ui(
+        command,
+        page=ui_url(store, tracked.experiment_id, tracked.run_id),
+        runs=ui_url(store, tracked.experiment_id),
+    )
 
 
 def print_summary(
