@@ -15,13 +15,13 @@ from tasks.database.sandbox.workers import SqlWorkers
 from tasks.database.schema import Schema
 from tasks.scoring.build_report import build_report
 from tasks.scoring.execution.accuracy import Judge
-from tasks.scoring.execution.result_metrics import measure_results
 from tasks.scoring.execution.rules import RULES, SubsetGold
 from tasks.scoring.execution.run_times import Measured, RightAnswer, measure_efficiency
+from tasks.scoring.execution.soft_f1 import measure_soft_f1
 from tasks.scoring.execution.suite import either, judge_golds, read_accepted
 from tasks.scoring.execution.undecided_golds import decide
 from tasks.scoring.linking import score_links
-from tasks.scoring.metric import METRICS, QuestionValue, ScoredRun, find_metrics, measure
+from tasks.scoring.metric import ScoredRun, find_metrics, measure
 from tasks.scoring.metrics.rules import SuiteRun
 from tasks.scoring.report import NO_GOLD, Change, KeyVerdict, QuestionScore, Report, Verdict, is_right
 from tasks.settings.pipeline import CandidateSettings
@@ -188,11 +188,9 @@ class Scorer:
         self._progress = progress or Progress()
         self._scores: dict[str, QuestionScore] = {}
         self._first_right: dict[str, bool] = {}
-        asked = (*self._settings.metrics, *(("soft_f1",) if self._settings.soft_f1 else ()))
-        self._metrics = find_metrics(asked)
-        metrics = [METRICS.get(name) for name in asked]
-        self._executed = [metric for metric in self._metrics if metric.compare and metric in metrics]
-        self._measured: dict[str, dict[str, QuestionValue]] = {metric.name: {} for metric in self._executed}
+        self._metrics = find_metrics(self._settings.metrics)
+        asked = self._settings.soft_f1 or "soft_f1" in self._settings.metrics
+        self._soft_f1: dict[str, float | None] | None = {} if asked else None
         self._accepted = self._read_accepted()
         self._keys = KeyJudge(scorable.benchmark, judge)
         written = self._settings.transpile_predictions
@@ -242,7 +240,7 @@ class Scorer:
         return self._scorable.suites.get(database.id, (database,))
 
     async def add_scored(self, score: QuestionScore) -> None:
-        """Add a scored question, also one of an earlier run; metrics that compare results are computed."""
+        """Add a scored question, also one of an earlier run; Soft-F1 is computed where it is asked for."""
         database = self._scorable.databases.get(score.question.database_id)
         if database and score.executable:
             score = replace(score, keys=await self._keys.judged(score, self._suite(database)))
@@ -250,16 +248,14 @@ class Scorer:
                 judge = replace(self._judge, rules=(self._headline,))
                 score = replace(score, undecided=(await decide(judge, database, score.gold_sql)).kinds)
         if database and score.executable and self._gold(score.question):
-            measured = await measure_results(
-                self._judge.workers,
-                database,
-                score.gold_sql,
-                score.outcome.sql,
-                self._executed,
-                timeout_s=self._settings.timeout_s,
-            )
-            for name, value in measured.items():
-                self._measured[name][score.question.id] = value
+            if self._soft_f1 is not None:
+                self._soft_f1[score.question.id] = await measure_soft_f1(
+                    self._judge.workers,
+                    database,
+                    score.gold_sql,
+                    score.outcome.sql,
+                    timeout_s=self._settings.timeout_s,
+                )
             if len(self._suite(database)) > 1 and score.question.id not in self._first_right:
                 # known verdicts: of an earlier run
                 await self._verdicts(score.question, database, score.outcome)
@@ -337,13 +333,18 @@ class Scorer:
         sizes = {name: len(databases) for name, databases in self._scorable.suites.items()}
         right = {row.question.id: is_right(row.final, self._headline) for row in report.rows}
         suite_run = SuiteRun(sizes, {**right, **self._first_right}) if self._first_right else None
-        others = {"efficiency": efficiency, "test_suite": suite_run, "candidates": candidates}
+        measured = {
+            "efficiency": efficiency,
+            "test_suite": suite_run,
+            "candidates": candidates,
+            "soft_f1": self._soft_f1,
+        }
         run = ScoredRun(
             report,
             schemas,
             exact_match=self._scorable.benchmark.layout.exact_match,
             link_rows=report.rows if link_all else None,
-            measured=self._measured | {name: value for name, value in others.items() if value},
+            measured={name: value for name, value in measured.items() if value is not None},
         )
         if self._translation:
             self._progress.note(self._translation.note)

@@ -6,7 +6,7 @@
         return Measurement(Ratio(sum(lengths.values()), len(lengths)), by_question=lengths)
 
 The JSON and terminal summaries, MLflow, the table of predictions and, through the summary, the warehouse show every
-metric that applies. Imported by the sandboxed workers, so nothing heavy is imported.
+metric that applies.
 """
 
 import logging
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-Rows = Sequence[tuple[Any, ...]]
-Compare = Callable[[Rows, Rows], float]
-QuestionValue = float | str | None
-"""A question's value; None if the gold does not finish, an error message if the metric's function failed."""
 Better = Literal["higher", "lower"] | None
 SHARE = "share"
 UNITS = (
@@ -81,9 +77,6 @@ class Metric:
     unit: str = SHARE  # one of `UNITS`
     better: Better = "higher"  # which way is better; None where neither is
     order: int = 100  # place in the summary; those of lower order come first
-    # computes one question's value from the rows of the gold and of the final SQL, inside a worker; None where no
-    # result is needed
-    compare: Compare | None = None
     # names in comparisons for the keys of its object in the summary; a key without one is its own name
     words: Mapping[str, str] = field(default_factory=dict)
 
@@ -117,14 +110,6 @@ def in_words(value: Value | None, unit: str) -> str:
     return DASH if value is None else f"{value:,g} {unit}"
 
 
-def _check_unit(unit: str) -> None:
-    if unit not in UNITS:
-        percent_sign = f' A value in percent is a Ratio with the unit "{SHARE}".' if "%" in unit else ""
-        raise ConfigurationError(
-            f'There is no unit "{unit}".{percent_sign} Units of metrics: {", ".join(UNITS)}.'
-        )
-
-
 BUILT_IN = "tasks.scoring.metrics"
 METRICS: Registry[Metric] = Registry("metric", package=BUILT_IN, group="crosscheck.metrics")
 
@@ -138,49 +123,16 @@ def metric(
     words: Mapping[str, str] | None = None,
 ) -> Callable[[Callable[[ScoredRun], Measurement | None]], Metric]:
     """Return a decorator that makes a metric of a function; its name is the function's."""
-    _check_unit(unit)
+    if unit not in UNITS:
+        percent_sign = f' A value in percent is a Ratio with the unit "{SHARE}".' if "%" in unit else ""
+        raise ConfigurationError(
+            f'There is no unit "{unit}".{percent_sign} Units of metrics: {", ".join(UNITS)}.'
+        )
 
     def decorate(measure: Callable[[ScoredRun], Measurement | None]) -> Metric:
-        return _registered(Metric(measure.__name__, title, measure, unit, better, order, words=words or {}))
-
-    return decorate
-
-
-def _registered(metric: Metric) -> Metric:
-    """Register a metric of this package under its name."""
-    module = (metric.compare or metric.measure).__module__
-    return METRICS.register(metric.name)(metric) if module.startswith(BUILT_IN) else metric
-
-
-def result_metric(
-    title: str, *, unit: str = SHARE, better: Better = "higher", order: int = 100, remark: str = ""
-) -> Callable[[Compare], Metric]:
-    """Return a decorator that makes a metric of a function from two results: the gold's rows and the predicted ones.
-
-    The value of a run is the mean over the scored questions; without SQL, or with one that does not finish, a
-    question counts 0. It executes every query once more, so it is computed where it is asked for by name only.
-    """
-    _check_unit(unit)
-
-    def decorate(compare: Compare) -> Metric:
-        name = compare.__name__
-
-        def measure(run: ScoredRun) -> Measurement | None:
-            values: Mapping[str, QuestionValue] | None = run.measured.get(name)
-            if values is None:
-                return None
-            if failed := [value for value in values.values() if isinstance(value, str)]:
-                return _failed(title, failed[0])
-            numbers = {key: value for key, value in values.items() if not isinstance(value, str)}
-            total = Ratio(sum(numbers.get(row.question.id) or 0.0 for row in run.scored), len(run.scored))
-            data = {"sum": total.correct, "total": total.total, "value": total.value}
-            if unit != SHARE:
-                return Measurement(total, by_question=numbers, data=data | {"unit": unit, "better": better})
-            details = "; ".join(filter(None, (f"mean over {total.total:,g} questions", remark)))
-            line = f"{title}: {percent(total)} ({details})"
-            return Measurement(total, by_question=numbers, data=data, lines=(line,))
-
-        return _registered(Metric(name, title, measure, unit, better, order, compare))
+        declared = Metric(measure.__name__, title, measure, unit, better, order, words or {})
+        is_built_in = measure.__module__.startswith(BUILT_IN)
+        return METRICS.register(declared.name)(declared) if is_built_in else declared
 
     return decorate
 
@@ -215,9 +167,7 @@ def measure(run: ScoredRun, metrics: Sequence[Metric] | None = None) -> dict[str
             if metric.measure.__module__.startswith("tasks."):
                 raise
             log.warning("the metric %s failed", metric.name, exc_info=True)
-            measurements[metric.name] = _failed(metric.title, described(error))
+            why = described(error)
+            line = f"{metric.title}: unknown, {why}"
+            measurements[metric.name] = Measurement(data={"error": why}, lines=(line,))
     return measurements
-
-
-def _failed(title: str, why: str) -> Measurement:
-    return Measurement(data={"error": why}, lines=(f"{title}: unknown, {why}",))

@@ -1,19 +1,12 @@
-"""What the choice of a rule changes: questions on which rules disagree, rewrites of rule `spider`, Soft-F1, suites.
+"""What the choice of a rule changes: questions on which rules disagree, rewrites of rule `spider`, Soft-F1, suites."""
 
-Soft-F1 of BIRD mini-dev, as published: reported, never ranked by.
-
-Runs inside the sandboxed workers, so it imports nothing heavy. Rows are de-duplicated and then compared by
-position: the same rows in another order can score 0.
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from tasks.core.wording import and_more, counted, counts, percent, shorten
 from tasks.documents.model import Table
-from tasks.scoring.execution.rules import Row, comparable_rows
-from tasks.scoring.metric import ScoredRun, metric, result_metric
+from tasks.scoring.metric import ScoredRun, metric
 from tasks.scoring.report import Measurement, Ratio
 from tasks.sql.rewriting import SPIDER_OPERATORS, postprocessed
 
@@ -88,30 +81,18 @@ def changes_of(sql: str, dialect: str) -> tuple[str, ...]:
     return tuple(changes)
 
 
-@result_metric("Soft-F1", order=60, remark="published rule, never to rank by")
-def soft_f1(gold: Sequence[Row], predicted: Sequence[Row]) -> float:
-    """Return the overlap of cells of rows at the same position, as F1 in 0..1.
-
-    >>> soft_f1.compare([(1, 2)], [(1, 3)])
-    0.5
-    >>> soft_f1.compare([(1,), (2,)], [(2,), (1,)])
-    0.0
-    """
-    if not gold and not predicted:
-        return 1.0
-    gold_rows = list(dict.fromkeys(comparable_rows(gold)))
-    predicted_rows = list(dict.fromkeys(comparable_rows(predicted)))
-    shared = predicted_only = gold_only = 0.0
-    for expected, row in zip(gold_rows, predicted_rows, strict=False):
-        width = len(expected)
-        shared += sum(cell in expected for cell in row) / width
-        predicted_only += sum(cell not in expected for cell in row) / width
-        gold_only += sum(cell not in row for cell in expected) / width
-    gold_only += max(len(gold_rows) - len(predicted_rows), 0)
-    predicted_only += max(len(predicted_rows) - len(gold_rows), 0)
-    precision = shared / (shared + predicted_only) if shared + predicted_only else 0.0
-    recall = shared / (shared + gold_only) if shared + gold_only else 0.0
-    return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+@metric("Soft-F1", order=60)
+def soft_f1(run: ScoredRun) -> Measurement | None:
+    """Report the mean of Soft-F1 over the scored questions, where it was asked for: it executes every query again."""
+    values: Mapping[str, float | None] | None = run.measured.get("soft_f1")
+    if values is None:
+        return None
+    total = Ratio(sum(values.get(row.question.id) or 0.0 for row in run.scored), len(run.scored))
+    line = (
+        f"Soft-F1: {percent(total)} (mean over {total.total:,g} questions; published rule, never to rank by)"
+    )
+    data = {"sum": total.correct, "total": total.total, "value": total.value}
+    return Measurement(total, by_question=values, data=data, lines=(line,))
 
 
 @dataclass(frozen=True, slots=True)

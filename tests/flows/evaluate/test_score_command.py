@@ -231,10 +231,11 @@ def test_under_the_rule_subset_further_columns_are_right(demo: list[Question], t
 
 def test_a_metric_of_ones_own_file_is_scored(demo: list[Question], tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
-        "from tasks.scoring.metric import result_metric\n\n\n"
-        "@result_metric('Same number of rows')\n"
-        "def same_rows(gold, predicted):\n"
-        "    return float(len(gold) == len(predicted))\n",
+        "from crosscheck import Measurement, Ratio, metric\n\n\n"
+        "@metric('Same number of rows')\n"
+        "def same_rows(run):\n"
+        "    same = [row.final.row_count == row.final.gold_rows for row in run.scored]\n"
+        "    return Measurement(Ratio(sum(same), len(same)))\n",
         encoding="utf-8",
     )
     file = tmp_path / "mine.json"
@@ -242,7 +243,9 @@ def test_a_metric_of_ones_own_file_is_scored(demo: list[Question], tmp_path: Pat
     own = f"benchmark.metrics=[{tmp_path}/mine.py:same_rows]"
     ran = run("score", "--predictions", str(file), "--limit", "3", "--set", own, "--json", "--details")
     assert ran.code == 0, ran.err
-    assert json.loads(ran.out)["metrics"]["same_rows"] == {"sum": 3.0, "total": 3, "value": 1.0}
+    assert json.loads(ran.out)["metrics"]["same_rows"] == {
+        "correct": 3, "total": 3, "value": 1.0, "unit": "share", "better": "higher"
+    }  # fmt: skip
     assert "Same number of rows: 100.00 %" in ran.err
     first_screen = run("show", "latest").out
     assert "same rows: 100.00 % (3 of 3)" in first_screen

@@ -7,8 +7,6 @@ import pytest
 
 from flows.runtime.summary import print_summary
 from tasks.core.errors import ConfigurationError
-from tasks.database.database import Database
-from tasks.database.sandbox.workers import SqlWorkers
 from tasks.documents.markdown import markdown
 from tasks.pages.run import run_document
 from tasks.results.build_record import record_of
@@ -16,8 +14,6 @@ from tasks.results.mlflow.package import measures
 from tasks.results.predictions import table
 from tasks.results.warehouse.runs import Warehouse
 from tasks.scoring.build_report import build_report
-from tasks.scoring.execution.accuracy import Judge
-from tasks.scoring.execution.result_metrics import measure_results
 from tasks.scoring.metric import METRICS, Metric, ScoredRun, find_metrics, measure
 from tasks.scoring.report import QuestionScore, Report
 from tasks.settings.home import Home
@@ -34,16 +30,6 @@ def sql_length(run: ScoredRun) -> Measurement:
     lengths = {row.question.id: len(row.outcome.sql or "") for row in run.scored}
     return Measurement(Ratio(sum(lengths.values()), len(lengths)), by_question=lengths,
                        series={"sql_length_by_question": list(lengths.values())})
-"""
-TAKING = """
-from tasks.scoring.metric import result_metric
-
-
-@result_metric("Takes the rows")
-def taking(gold, predicted) -> float:
-    same = gold == predicted
-    gold.clear()
-    return float(same)
 """
 SCORES = (score("1", "bird", sql="SELECT 1"), score("2", sql="SELECT 22"), score("3", executable=False))
 
@@ -88,21 +74,6 @@ def test_a_metric_of_one_file_is_in_json_terminal_mlflow_predictions_and_warehou
     assert Warehouse(tmp_path / "warehouse.duckdb").read_run(run.run_id) == record.model_copy(
         update={"tables": ()}
     )
-
-
-async def test_a_metric_that_changes_the_rows_it_is_given_changes_no_verdict(
-    tmp_path: Path, workers: SqlWorkers, shop: Database
-) -> None:
-    file = tmp_path / "taking.py"
-    file.write_text(TAKING, encoding="utf-8")
-    metrics = [one for one in find_metrics([f"{file}:taking"]) if one.name == "taking"]
-    gold = "SELECT name FROM item"
-    for _ in range(2):
-        judge, otherwise = Judge(workers, ("strict",), 5), f"{gold} -- written otherwise"
-        verdicts = await judge.verdicts(shop, gold, {"otherwise": otherwise, "same": gold})
-        assert verdicts["otherwise"].correct == verdicts["same"].correct == {"strict": True}
-        found = await measure_results(workers, shop, gold, gold, metrics, timeout_s=5)
-        assert found == {"taking": 1.0}
 
 
 def test_a_metric_without_what_it_needs_is_unknown_and_not_zero() -> None:

@@ -8,11 +8,9 @@ from hypothesis import strategies as st
 
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.scoring.execution.result_metrics import measure_results
-from tasks.scoring.metrics.rules import soft_f1 as metric
+from tasks.scoring.execution.soft_f1 import measure_soft_f1
+from tasks.scoring.execution.soft_f1 import overlap as soft_f1
 
-assert metric.compare is not None
-soft_f1 = metric.compare
 ROWS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), max_size=5)
 
 
@@ -48,12 +46,10 @@ async def test_candidates_are_executed(workers: SqlWorkers, shop: Database) -> N
     }
     gold = "SELECT name FROM item ORDER BY id"
     scores = {
-        name: await measure_results(workers, shop, gold, sql, [metric], timeout_s=5)
-        for name, sql in candidates.items()
+        name: await measure_soft_f1(workers, shop, gold, sql, timeout_s=5) for name, sql in candidates.items()
     }
-    assert scores == {"same": {"soft_f1": 1.0}, "bad": {"soft_f1": 0.0}, "none": {"soft_f1": 0.0}}
+    assert scores == {"same": 1.0, "bad": 0.0, "none": 0.0}
 
 
 async def test_a_gold_that_fails_leaves_the_score_unknown(workers: SqlWorkers, shop: Database) -> None:
-    scores = await measure_results(workers, shop, "SELECT nope", "SELECT 1", [metric], timeout_s=5)
-    assert scores == {"soft_f1": None}
+    assert await measure_soft_f1(workers, shop, "SELECT nope", "SELECT 1", timeout_s=5) is None

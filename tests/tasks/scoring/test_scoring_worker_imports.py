@@ -14,8 +14,7 @@ HEAVY = {"sqlglot", "pydantic", "numpy", "pandas", "prefect", "mlflow", "asyncio
         "execution.judge_job",
         "execution.rules",
         "execution.run_times",
-        "execution.result_metrics",
-        "metrics.rules",
+        "execution.soft_f1",
     ],
 )
 def test_worker_modules_import_nothing_heavy(module: str) -> None:
