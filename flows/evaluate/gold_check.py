@@ -306,7 +306,7 @@ async def _check(
         return CheckedEntry(entry, question, tuple(CheckedSql(sql, None, None) for sql in entry.sql))
 
     candidates: Mapping[str, str] = {str(position): sql for position, sql in enumerate(entry.sql)}
-    verdicts = await judge_golds(judge, suite, golds, candidates) if golds and candidates else {}
+    verdicts = (await judge_golds(judge, suite, golds, candidates)).all if golds and candidates else {}
     checked = []
     for position, sql in candidates.items():
         execution = await judge.workers.execute(suite[0], sql, rows=0, timeout_s=judge.timeout_s)

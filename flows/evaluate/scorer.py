@@ -22,6 +22,7 @@ from tasks.scoring.execution.suite import either, judge_golds, read_accepted
 from tasks.scoring.execution.undecided_golds import decide
 from tasks.scoring.linking import score_links
 from tasks.scoring.metric import ScoredRun, find_metrics, measure
+from tasks.scoring.metrics.rules import SuiteRun
 from tasks.scoring.report import NO_GOLD, Change, KeyVerdict, QuestionScore, Report, Verdict, is_right
 from tasks.settings.pipeline import CandidateSettings
 from tasks.sql.clauses import hardness
@@ -71,7 +72,7 @@ class KeyJudge:
             if verdict is None or not verdict.counted:
                 continue
             golds = key.entries[score.question.id].sql
-            judged = (await judge_golds(self.judge, databases, golds, {FINAL: score.outcome.sql}))[FINAL]
+            judged = (await judge_golds(self.judge, databases, golds, {FINAL: score.outcome.sql})).all[FINAL]
             if verdict.change == "added":
                 judged = either(score.final, judged)
             verdicts[key.name] = replace(verdict, correct=judged.correct)
@@ -186,6 +187,7 @@ class Scorer:
         self._record = record
         self._progress = progress or Progress()
         self._scores: dict[str, QuestionScore] = {}
+        self._first_right: dict[str, bool] = {}
         self._metrics = find_metrics(self._settings.metrics)
         asked = self._settings.soft_f1 or "soft_f1" in self._settings.metrics
         self._soft_f1: dict[str, float | None] | None = {} if asked else None
@@ -227,9 +229,12 @@ class Scorer:
         gold, accepted = self._gold(question), self._accepted.get(question.id)
         judge = self._judge if gold else replace(self._judge, rules=_without_gold_sql(self._judge.rules))
         golds = (gold, *self._scorable.benchmark.further_gold.get(question.id, ()))
-        return await judge_golds(
+        verdicts = await judge_golds(
             judge, suite, golds, {**candidates, FINAL: outcome.sql}, accepted=None if gold else accepted
         )
+        if len(suite) > 1:
+            self._first_right[question.id] = is_right(verdicts.first[FINAL], self._headline)
+        return dict(verdicts.all)
 
     def _suite(self, database: Database) -> tuple[Database, ...]:
         return self._scorable.suites.get(database.id, (database,))
@@ -242,14 +247,18 @@ class Scorer:
             if self._settings.find_undecided and score.gold_sql:
                 judge = replace(self._judge, rules=(self._headline,))
                 score = replace(score, undecided=(await decide(judge, database, score.gold_sql)).kinds)
-        if database and score.executable and self._gold(score.question) and self._soft_f1 is not None:
-            self._soft_f1[score.question.id] = await measure_soft_f1(
-                self._judge.workers,
-                database,
-                score.gold_sql,
-                score.outcome.sql,
-                timeout_s=self._settings.timeout_s,
-            )
+        if database and score.executable and self._gold(score.question):
+            if self._soft_f1 is not None:
+                self._soft_f1[score.question.id] = await measure_soft_f1(
+                    self._judge.workers,
+                    database,
+                    score.gold_sql,
+                    score.outcome.sql,
+                    timeout_s=self._settings.timeout_s,
+                )
+            if len(self._suite(database)) > 1 and score.question.id not in self._first_right:
+                # known verdicts: of an earlier run
+                await self._verdicts(score.question, database, score.outcome)
         self._add(score)
 
     def _add(self, score: QuestionScore) -> None:
@@ -322,9 +331,11 @@ class Scorer:
         if link_all:
             report = replace(report, links=score_links(report.rows, schemas))
         sizes = {name: len(databases) for name, databases in self._scorable.suites.items()}
+        right = {row.question.id: is_right(row.final, self._headline) for row in report.rows}
+        suite_run = SuiteRun(sizes, {**right, **self._first_right}) if self._first_right else None
         measured = {
             "efficiency": efficiency,
-            "test_suite": sizes if any(size > 1 for size in sizes.values()) else None,
+            "test_suite": suite_run,
             "candidates": candidates,
             "soft_f1": self._soft_f1,
         }

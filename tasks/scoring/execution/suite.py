@@ -6,7 +6,7 @@ Suites").
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from tasks.benchmarks.benchmark import Benchmark
@@ -25,6 +25,14 @@ MAX_LISTED = 5
 MAX_NAMED = 3
 
 
+@dataclass(frozen=True, slots=True)
+class SuiteVerdicts:
+    """Verdicts of one question's candidates, by name."""
+
+    all: Mapping[str, Verdict]  # on all databases; status, message, rows and time are those of the first one
+    first: Mapping[str, Verdict]  # on the first database alone
+
+
 async def judge_suite(
     judge: Judge,
     databases: Sequence[Database],
@@ -32,15 +40,15 @@ async def judge_suite(
     candidates: Mapping[str, str | None],
     *,
     accepted: SubsetGold | None = None,
-) -> dict[str, Verdict]:
+) -> SuiteVerdicts:
     """Judge the candidates of one question on each of its databases; under a rule, all databases must agree.
 
-    Status, message, rows and time of a verdict are those of the first database. A candidate that no rule calls right
-    any more is not executed on the databases that are left. A gold that does not finish on one of them is a fault of
-    the benchmark and makes every candidate wrong that got as far as that one. The gold is "" where there are accepted
-    results only. These are of the first database.
+    A candidate that no rule calls right any more is not executed on the databases that are left. A gold that does not
+    finish on one of them is a fault of the benchmark and makes every candidate wrong that got as far as that one. The
+    gold is "" where there are accepted results only. These are of the first database.
     """
-    verdicts = dict(await judge.verdicts(databases[0], gold_sql, candidates, accepted=accepted))
+    first = await judge.verdicts(databases[0], gold_sql, candidates, accepted=accepted)
+    verdicts = dict(first)
     for database in databases[1:] if accepted is None else ():
         standing = {
             name: candidates[name] for name, verdict in verdicts.items() if any(verdict.correct.values())
@@ -49,7 +57,7 @@ async def judge_suite(
             break
         for name, verdict in (await judge.verdicts(database, gold_sql, standing)).items():
             verdicts[name] = _both(verdicts[name], verdict)
-    return verdicts
+    return SuiteVerdicts(verdicts, first)
 
 
 def _both(before: Verdict, now: Verdict) -> Verdict:
@@ -117,7 +125,7 @@ async def judge_golds(
     candidates: Mapping[str, str | None],
     *,
     accepted: SubsetGold | None = None,
-) -> dict[str, Verdict]:
+) -> SuiteVerdicts:
     """Judge the candidates of one question by each of its golds, on each of its databases.
 
     All databases have to agree on one and the same gold. A gold that does not finish makes nothing right; the
@@ -125,7 +133,10 @@ async def judge_golds(
     where there are accepted results only. These are of the first database.
     """
     by_gold = [await judge_suite(judge, databases, gold, candidates, accepted=accepted) for gold in golds]
-    return {name: reduce(either, (verdicts[name] for verdicts in by_gold)) for name in candidates}
+    return SuiteVerdicts(
+        {name: reduce(either, (verdicts.all[name] for verdicts in by_gold)) for name in candidates},
+        {name: reduce(either, (verdicts.first[name] for verdicts in by_gold)) for name in candidates},
+    )
 
 
 def either(one: Verdict, other: Verdict) -> Verdict:

@@ -1,9 +1,10 @@
 """What the choice of a rule changes: questions on which rules disagree, rewrites of rule `spider`, Soft-F1, suites."""
 
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from tasks.core.wording import and_more, counted, percent, shorten
+from tasks.core.wording import and_more, counted, counts, percent, shorten
 from tasks.documents.model import Table
 from tasks.scoring.metric import ScoredRun, metric
 from tasks.scoring.report import Measurement, Ratio
@@ -94,18 +95,30 @@ def soft_f1(run: ScoredRun) -> Measurement | None:
     return Measurement(total, by_question=values, data=data, lines=(line,))
 
 
+@dataclass(frozen=True, slots=True)
+class SuiteRun:
+    """Databases of a run that was scored on several per question."""
+
+    databases: Mapping[str, int]  # number of databases by database id
+    # per scored question, whether its final SQL is right on the first database alone
+    first_right: Mapping[str, bool]
+
+
 @metric("Test suite", order=5)
 def test_suite(run: ScoredRun) -> Measurement | None:
-    """Report the number of databases by database id, where there are several, all of which have to agree."""
-    databases: Mapping[str, int] | None = run.measured.get("test_suite")
-    if databases is None:
+    """Report the number of databases, and the accuracy on the first one alone."""
+    suite: SuiteRun | None = run.measured.get("test_suite")
+    if suite is None:
         return None
-    sizes = sorted(databases.values())
+    sizes = sorted(suite.databases.values())
+    alone = Ratio(sum(suite.first_right.get(row.question.id, False) for row in run.scored), len(run.scored))
     size = f"{sizes[0]:,}" if sizes[0] == sizes[-1] else f"{sizes[0]:,} to {sizes[-1]:,}"
     line = (
         f"Test suite: {counted(sum(sizes), 'database')} for {counted(len(sizes), 'database id')} ({size} each); all "
-        "must agree"
+        f"must agree. On the first database alone {percent(alone)} ({counts(alone)}) would be right"
     )
     return Measurement(
-        further={"test_suite/databases": sum(sizes)}, data={"databases": dict(databases)}, lines=(line,)
+        further={"test_suite/databases": sum(sizes), "test_suite/first_database_alone": alone},
+        data={"first_database_alone": asdict(alone), "databases": asdict(suite)["databases"]},
+        lines=(line,),
     )

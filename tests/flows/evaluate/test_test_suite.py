@@ -48,7 +48,10 @@ def test_all_databases_of_a_folder_must_agree_and_the_report_counts_them(
     ran = run(*score, "--details")
     assert ran.code == 0, ran.err
     assert (ran.json["rule"], ran.json["correct"], ran.json["total"]) == ("spider", 1, 2)
-    assert ran.json["metrics"]["test_suite"] == {"databases": {"shop": 3}}
+    assert ran.json["metrics"]["test_suite"] == {
+        "first_database_alone": {"correct": 2, "total": 2, "value": 1.0},
+        "databases": {"shop": 3},
+    }
     assert "Test suite: 3 databases for 1 database id (3 each); all must agree" in " ".join(ran.err.split())
     alone = run(*score, "--set", "benchmark.test_suite=false")
     assert alone.json["correct"] == 2 and alone.json["metrics"]["test_suite"] is None

@@ -31,8 +31,8 @@ async def test_a_result_of_any_gold_is_right(
     async with SqlWorkers(1) as workers:
         judge = Judge(workers, ("bird", "strict"), 5.0)
         found = await judge_golds(judge, [database], golds, {key: f"SELECT {key}" for key in "123"})
-    assert {key for key, verdict in found.items() if verdict.correct["bird"]} == right
-    assert {verdict.gold_status for verdict in found.values()} == {gold_status}
+    assert {key for key, verdict in found.all.items() if verdict.correct["bird"]} == right
+    assert {verdict.gold_status for verdict in found.all.values()} == {gold_status}
 
 
 def test_a_question_file_may_have_a_list_of_golds_of_which_the_first_is_the_gold(tmp_path: Path) -> None:

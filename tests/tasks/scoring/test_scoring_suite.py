@@ -38,12 +38,13 @@ async def test_a_prediction_is_right_where_all_databases_agree(
     workers: SqlWorkers, suite: list[Database]
 ) -> None:
     found = await judge_suite(Judge(workers, RULES, 5), suite, GOLD, CANDIDATES)
-    together = {name: verdict.correct["spider"] for name, verdict in found.items()}
-    assert together == {"right": True, "by_chance": False, "wrong": False, "none": False}
-    assert [found[name].status for name in CANDIDATES] == ["ok", "ok", "ok", "no_answer"]
-    single = await judge_suite(Judge(workers, RULES, 5), suite[:1], GOLD, CANDIDATES)
-    alone = {name: verdict.correct["spider"] for name, verdict in single.items()}
+    alone = {name: verdict.correct["spider"] for name, verdict in found.first.items()}
     assert alone == {"right": True, "by_chance": True, "wrong": False, "none": False}
+    together = {name: verdict.correct["spider"] for name, verdict in found.all.items()}
+    assert together == {"right": True, "by_chance": False, "wrong": False, "none": False}
+    assert [found.all[name].status for name in CANDIDATES] == ["ok", "ok", "ok", "no_answer"]
+    single = await judge_suite(Judge(workers, RULES, 5), suite[:1], GOLD, CANDIDATES)
+    assert single.all == single.first
 
 
 async def test_a_gold_that_fails_on_one_database_is_a_fault_of_the_benchmark(
@@ -51,8 +52,8 @@ async def test_a_gold_that_fails_on_one_database_is_a_fault_of_the_benchmark(
 ) -> None:
     broken = make_database("CREATE TABLE item (id INTEGER);", "broken")
     found = await judge_suite(Judge(workers, RULES, 5), [suite[0], broken], GOLD, CANDIDATES)
-    assert found["right"].gold_status == "error"
-    assert not any(found["right"].correct.values())
+    assert found.all["right"].gold_status == "error"
+    assert not any(found.all["right"].correct.values())
 
 
 async def test_verdicts_are_kept_by_the_content_of_each_database(
@@ -68,10 +69,10 @@ async def test_verdicts_are_kept_by_the_content_of_each_database(
 
         monkeypatch.setattr(accuracy, "_compare", refuse)
         again = await judge_suite(Judge(workers, RULES, 5, cache), suite, GOLD, CANDIDATES)
-        assert {name: v.correct for name, v in again.items()} == {
-            name: v.correct for name, v in first.items()
+        assert {name: v.correct for name, v in again.all.items()} == {
+            name: v.correct for name, v in first.all.items()
         }
         monkeypatch.undo()
         changed = Database("two", suite[0].location, suite[0].schema, "another digest")
         other = await judge_suite(Judge(workers, RULES, 5, cache), [suite[0], changed], GOLD, CANDIDATES)
-        assert other["by_chance"].correct["spider"]
+        assert other.all["by_chance"].correct["spider"]
