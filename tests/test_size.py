@@ -13,12 +13,12 @@ SUFFIXES = (".py", ".sql", ".jinja")
 BUDGETS = {
     "flows/api": 887,
     "flows/cli": 3_494,
-    "flows/evaluate": 6_935,
+    "flows/evaluate": 6_892,
     "flows/matrix": 1_112,
     "flows/pages": 1_299,
     "flows/pipelines": 940,
     "flows/prefect": 2_377,
-    "flows/runtime": 853,
+    "flows/runtime": 855,
     "tasks/backbone": 7_758,
     "tasks/benchmarks": 3_782,
     "tasks/core": 1_347,
@@ -27,13 +27,13 @@ BUDGETS = {
     "tasks/pages": 2_851,
     "tasks/results": 6_702,
     "tasks/retrieval": 1_554,
-    "tasks/scoring": 5_387,
+    "tasks/scoring": 5_297,
     "tasks/settings": 2_115,
     "tasks/sql": 2_367,
     "tasks/stages": 3_349,
 }
 """Lines of Python, SQL and templates by folder, docstrings and blank lines included."""
-MAX_MODULES = 313
+MAX_MODULES = 311
 MAX_LINES = 500
 """Lines of one module: as many as its subject needs, up to these."""
 SLACK = 0.02

@@ -38,7 +38,7 @@ class QuestionExtras:
 class QuestionInputs:
     """Databases and demonstrations of questions."""
 
-    databases: Mapping[str, Database]  # opened databases by id
+    databases: Mapping[str, Database]  # opened databases by id, or only their schema
     extras: Mapping[str, QuestionExtras]  # demonstrations and the like, by question id
 
 

@@ -1,6 +1,7 @@
 """The `evaluate` flow: one benchmark, one backbone, one pipeline."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import asdict
@@ -18,7 +19,7 @@ from flows.prefect.flow_runs import as_flow, final_state, flow_run_id, result_of
 from flows.prefect.settings import DEPLOYED_HOME
 from flows.runtime.control import Control
 from tasks.backbone.pricing import prices_for
-from tasks.core.wording import counted, money, number
+from tasks.core.wording import agreeing, counted, money, number
 from tasks.results.run_record import RunRecord
 from tasks.scoring.cost import Estimate
 from tasks.settings.evaluation import EvaluationSettings
@@ -164,4 +165,19 @@ def _note(session: Session, answers: Answers) -> dict[str, Any]:
         )
         progress.note(f"Replies served from the recording: {served}{restored}.")
         facts["replay"] = asdict(served)
+    by_schema = [
+        answers.outcomes[question.id]
+        for question in prepared.answerable
+        if question.database_id in prepared.schema_only and question.id in answers.outcomes
+    ]
+    if by_schema:
+        failures = [outcome.failure for outcome in by_schema if outcome.failure]
+        ended = Counter(failure.stage for failure in failures if failure.kind == "missing_database")
+        stages = "; ".join(f"{stage} was not executable on {count:,}" for stage, count in ended.items())
+        questions = counted(len(prepared.answerable), "question")
+        progress.note(
+            f"{len(by_schema):,} of {questions} {agreeing('was', len(by_schema))} run with only the schema, because "
+            "the database is missing: linking counts them, execution accuracy does not"
+            f"{f' ({stages})' if stages else ''}."
+        )
     return facts

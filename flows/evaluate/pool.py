@@ -230,7 +230,8 @@ async def _scoring(score: Score) -> AsyncIterator[Callable[[Question, Outcome], 
 
 
 def _show(progress: Progress, outcome: Outcome) -> None:
-    progress.answered(failed=outcome.failure is not None, calls=outcome.paid_calls)
+    failed = outcome.failure is not None and outcome.failure.kind != "missing_database"
+    progress.answered(failed=failed, calls=outcome.paid_calls)
 
 
 def _is_restored(outcome: Outcome) -> bool:

@@ -30,6 +30,7 @@ from tasks.benchmarks.databases import (
     no_database,
     open_benchmark_database,
     other_content,
+    schema_only_database,
 )
 from tasks.benchmarks.selection import select
 from tasks.core.errors import ConfigurationError, DataError, first_problem
@@ -205,6 +206,9 @@ class Preparation:
     notes: tuple[str, ...] = ()  # for the summary
     demonstrations: str = ""  # where demonstrations are from, and what was removed, in sentences
     generated: str = ""  # column descriptions in prompts that a backbone wrote
+    # missing databases whose schema is known, by id. Their questions run only in a replay, through the stages that
+    # execute no SQL, since paid answers could not be scored.
+    schema_only: Mapping[str, Database] = field(default_factory=dict, repr=False)
 
     @property
     def extras(self) -> Mapping[str, QuestionExtras]:
@@ -213,13 +217,14 @@ class Preparation:
 
     @property
     def inputs(self) -> QuestionInputs:
-        """Databases and demonstrations."""
-        return QuestionInputs(self.databases, self.extras)
+        """Databases, schemas without a database, and demonstrations."""
+        return QuestionInputs({**self.databases, **self.schema_only}, self.extras)
 
     @property
     def answerable(self) -> tuple[Question, ...]:
-        """The selected questions whose database is there."""
-        return tuple(question for question in self.questions if question.database_id in self.databases)
+        """The selected questions whose database or schema is known."""
+        databases = self.inputs.databases
+        return tuple(question for question in self.questions if question.database_id in databases)
 
 
 def prepare(
@@ -243,10 +248,14 @@ def prepare(
     check_record(settings, {question.id for question in questions})
     database_ids = dict.fromkeys(question.database_id for question in questions)
     present = [name for name in database_ids if name not in benchmark.missing]
-    if not present:
+    replayed = kind_of(settings.backbone).replays
+    schemas = [
+        name for name in database_ids if replayed and name in benchmark.missing and name in benchmark.schemas
+    ]
+    if not present and not schemas:
         raise no_database(benchmark, database_ids)
     oracles = oracle_settings(settings.pipeline)  # a few questions without gold fail by themselves
-    answerable = [question for question in questions if question.database_id in present]
+    answerable = [question for question in questions if question.database_id in {*present, *schemas}]
     if oracles and not any(question.id in benchmark.gold for question in answerable):
         raise ConfigurationError(
             f"{' and '.join(oracles)} gives parts of the gold SQL to the pipeline, and none of the selected questions "
@@ -256,6 +265,7 @@ def prepare(
     progress.step(f"Reading {counted(len(present), 'database')}")
     rows = settings.pipeline.prompt.sample_rows
     databases = {name: open_benchmark_database(benchmark, name, rows, home) for name in present}
+    schema_only = {name: schema_only_database(benchmark, name, home) for name in schemas}
     search = DemonstrationSearch(benchmark, settings, progress)
     notes = [*benchmark.notes, *other_content(benchmark, databases)]
 
@@ -263,7 +273,7 @@ def prepare(
     def chosen() -> Mapping[str, QuestionExtras]:
         extras = search.choose(questions)
         if has_oracle(settings.pipeline):
-            return _with_oracles(extras, questions, benchmark, databases, settings)
+            return _with_oracles(extras, questions, benchmark, {**databases, **schema_only}, settings)
         return extras
 
     if has_oracle(settings.pipeline):
@@ -282,7 +292,7 @@ def prepare(
     if choose:
         chosen()
     return Preparation(
-        settings, benchmark, questions, databases, search, chosen, user_notes, sources, generated
+        settings, benchmark, questions, databases, search, chosen, user_notes, sources, generated, schema_only
     )
 
 

@@ -113,12 +113,12 @@ def inputs_of(preparation: Preparation, tags: Mapping[str, str]) -> str:
     row counts alone, accepted results in the place of golds, and test suites.
     """
     settings, benchmark = preparation.settings, preparation.benchmark
-    databases = preparation.databases
+    databases = {**preparation.databases, **preparation.schema_only}
     if (
         not may_repeat(settings)
         or benchmark.results
         or any(engine_of(database.location).server for database in databases.values())
-        or any(benchmark.suite_paths(name) for name in databases)
+        or any(benchmark.suite_paths(name) for name in preparation.databases)
     ):
         return ""
     used = {question.database_id for question in preparation.questions}

@@ -41,6 +41,7 @@ from tasks.sql.parsing import remarks
 from tasks.stages import prompts
 from tasks.stages.question_run import (
     NotCached,
+    NotExecutable,
     QuestionRun,
     StageStore,
     Stopped,
@@ -209,6 +210,14 @@ def failure_of(error: Exception, question_run: QuestionRun) -> Failure:
             )
         case MissingGold():
             return Failure("missing_gold", stage, str(error), retryable=False)
+        case NotExecutable():
+            return Failure(
+                "missing_database",
+                error.stage,
+                f"{error.stage} executes SQL, and the database {error.database_id} is missing (only its schema is "
+                "known)",
+                retryable=False,
+            )
         case StoreError():
             return Failure("store_error", stage, str(error), retryable=True, fatal=True)
         case DatabaseUnavailableError():

@@ -263,6 +263,7 @@ class Session:
         changed = await asyncio.to_thread(self._changed_databases)
         report = self.scorer.report(
             efficiency,
+            link_all=bool(self.preparation.schema_only),
             candidates=settings.pipeline.candidates,
         )
         seconds = time.monotonic() - self._started

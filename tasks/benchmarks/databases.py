@@ -50,6 +50,21 @@ def no_database(benchmark: Benchmark, database_ids: Iterable[str]) -> DataError:
     )
 
 
+def schema_only_database(benchmark: Benchmark, database_id: str, home: Path | None = None) -> Database:
+    """Return a database without its file: its schema from the tables file, with its descriptions.
+
+    It does not exist and its digest is "": no SQL can be executed on it.
+    """
+    schema = benchmark.schemas.get(database_id)
+    if schema is None:
+        raise DataError(
+            f'{benchmark.settings.name}: neither the database "{database_id}" nor its schema is available; '
+            f"{benchmark.settings.tables or 'a tables file'} does not describe it."
+        )
+    described = schema.described(column_descriptions(benchmark, database_id, home))
+    return Database(database_id, benchmark.location(database_id), described, digest="")
+
+
 def column_descriptions(
     benchmark: Benchmark, database_id: str, home: Path | None = None
 ) -> dict[Key, ColumnDescription]:

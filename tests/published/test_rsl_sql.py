@@ -12,10 +12,9 @@ from flows.evaluate.scorer import Scorable
 from flows.pipelines.pipeline import Context, PipelineRecord
 from flows.pipelines.rsl_sql import link_both_ways
 from tasks.benchmarks.benchmark import Benchmark
-from tasks.benchmarks.databases import open_benchmark_database
+from tasks.benchmarks.databases import open_benchmark_database, schema_only_database
 from tasks.core.outcome import Outcome
 from tasks.core.records import Link
-from tasks.database.database import Database
 from tasks.database.sandbox.runner import DatabaseRunner
 from tasks.database.sandbox.workers import SqlWorkers
 from tasks.scoring.build_report import build_report
@@ -56,10 +55,7 @@ async def links_of(
     settings, benchmark = bird
     assert isinstance(settings.pipeline, RslSqlSettings)
     backbone = replay(release, benchmark.questions)
-    databases = {
-        name: Database(name, benchmark.location(name), schema, digest="")
-        for name, schema in benchmark.schemas.items()
-    }
+    databases = {name: schema_only_database(benchmark, name) for name in benchmark.schemas}
     links = {}
     for question in benchmark.questions:
         runner = DatabaseRunner(databases[question.database_id], SqlWorkers(1), settings.benchmark.timeout_s)

@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 
 from flows.evaluate.preparation import check_record
+from tasks.backbone.recordings import write_recording
+from tasks.benchmarks.layouts import layout_of
 from tasks.core.errors import ConfigurationError
 from tasks.results.warehouse.runs import Warehouse
 from tasks.settings.assemble import evaluation_settings
 from tasks.settings.evaluation import EvaluationChoice
+from tests.published.rsl_sql_release import read_release, recorded_replies
 from tests.support import in_process
 from tests.support.command_line import CommandLine, Ran
 from tests.support.fake_openai import FakeOpenAI, error
@@ -197,6 +200,27 @@ def refuses_to_replace(path: Path, demo: CommandLine, model: FakeOpenAI, *comman
     ran = demo.run(*command)
     assert ran.code == 2 and f"--record {path}: the file exists" in ran.err, ran.err
     assert path.read_bytes() == before and len(model.requests) == asked
+
+
+@pytest.mark.slow
+def test_without_a_database_the_stages_that_execute_nothing_run_and_linking_counts_them(
+    crosscheck: CommandLine, shared_data: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "rsl-sql.jsonl"
+    questions = layout_of("bird").read_split(shared_data / "bird" / "dev.json").questions
+    assert write_recording(path, recorded_replies(read_release(shared_data), questions)) == 10_787
+    bird = ("--benchmark", "bird-dev", "--data", str(shared_data), "--questions", "0-4,717-719,803,817")
+    ran = crosscheck.run(*replayed(path, *bird, "--set", "pipeline.demonstrations.k=0"))
+    assert ran.code == 0, ran.err
+    result = ran.json
+    assert (result["questions"], result["scored"], result["answered"]) == (10, 5, 5)
+    assert result["missing_databases"] == {"california_schools": 5}
+    assert result["not_executable"] == {"binary_selection": 5}
+    assert result["failures"] == {}
+    assert {stage["total"] for stage in result["stages"]} == {5}
+    assert result["stages"][-1]["fixed"] == 2, "803 and 817 are corrected with what GPT-4o said"
+    assert {link["name"]: link for link in result["links"]}["both"]["strict_recall"]["total"] == 10
+    assert "0 failed" not in ran.err and "5 of 10 questions were run with only the schema" in ran.err
 
 
 def test_a_model_is_not_paid_for_questions_that_only_have_a_schema(
