@@ -6,7 +6,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from urllib.parse import quote
@@ -14,11 +14,11 @@ from urllib.parse import quote
 from tasks.benchmarks.answer_keys import AnswerKey, read_keys
 from tasks.benchmarks.descriptions import Key, read_published
 from tasks.benchmarks.expected_files import demand_files, notes_on_descriptions, notes_on_revision, where_from
-from tasks.benchmarks.layouts import GoldResults, Layout, SearchPaths, layout_of
+from tasks.benchmarks.layouts import Layout, SearchPaths, Split, layout_of
 from tasks.benchmarks.rows import parquet_schemas
 from tasks.benchmarks.schemas import names_in_schema, schema_from_ddl
 from tasks.core.errors import ConfigurationError, DataError
-from tasks.core.records import Demonstration, Question
+from tasks.core.records import Demonstration
 from tasks.database.database import dialect_named, locate
 from tasks.database.engine import Engine, engine_of
 from tasks.database.location import Location
@@ -27,33 +27,23 @@ from tasks.settings.benchmark import BenchmarkSettings
 from tasks.sql.transpiling import transpile
 
 
-@dataclass(frozen=True)
-class Benchmark:
+@dataclass(frozen=True, kw_only=True)
+class Benchmark(Split):
     """One split of one benchmark. Questions, gold and schemas are read at once, the rest on demand."""
 
     settings: BenchmarkSettings  # what it was loaded by
     layout: Layout  # its file layout
     folder: Path  # the folder of its files
     question_files: tuple[Path, ...]  # the files of the questions
-    # every question of the split, in file order, also those whose database is missing
-    questions: tuple[Question, ...] = field(repr=False)
-    # gold SQL by question id; a question without one is absent. For `tasks.scoring` only.
-    gold: Mapping[str, str] = field(repr=False)
-    # accepted results by question id, in the place of gold SQL. For `tasks.scoring` only.
-    results: Mapping[str, GoldResults] = field(repr=False)
-    digest: str  # sha256 of the question file, or of the digests of several
     # schemas of the tables file by database id: names, types and keys; no samples
     schemas: Mapping[str, Schema] = field(repr=False)
     missing: Mapping[str, int]  # questions per database whose file is absent, by database id
-    notes: tuple[str, ...] = ()  # what a user should know about the files, in sentences
     # those of the notes that say which files differ from the stated revision
     other_revision: tuple[str, ...] = ()
     # what was done where the gold SQL was translated into the databases' dialect; "" elsewhere
     translated: str = ""
     # gold SQL by question id as the files have it
     written_gold: Mapping[str, str] = field(default_factory=dict, repr=False)
-    # further gold SQL by question id, as right as the first, never translated. For scoring only.
-    further_gold: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     # answer keys beside the official one, in the order of the settings. For `tasks.scoring` only.
     keys: tuple[AnswerKey, ...] = ()
 
@@ -189,22 +179,18 @@ def load_benchmark(
     files = demand_files(settings, folder)
     split = layout.load(settings, folder, files)
     other_revision = tuple(notes_on_revision(settings, folder))
+    split = replace(split, notes=(*other_revision, *split.notes, *notes_on_descriptions(settings, folder)))
     tables = folder / settings.tables
     described = settings.tables and (tables.is_file() or not settings.url)
     benchmark = Benchmark(
+        **{part.name: getattr(split, part.name) for part in fields(split)},
         settings=settings,
         layout=layout,
         folder=folder,
         question_files=files,
-        questions=split.questions,
-        gold=split.gold,
-        results=split.results,
-        digest=split.digest,
         schemas=layout.read_schemas(tables) if described else {},
         missing={},
-        notes=(*other_revision, *split.notes, *notes_on_descriptions(settings, folder)),
         other_revision=other_revision,
-        further_gold=split.further_gold,
     )
     # a tables file says nothing of the engine: its schemas are written as the benchmark's databases are
     engine = engine_of(benchmark.location("x"))

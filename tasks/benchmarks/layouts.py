@@ -47,14 +47,16 @@ class GoldResults:
 class Split:
     """The evaluated split."""
 
-    questions: tuple[Question, ...]  # in file order
-    gold: Mapping[str, str]  # gold SQL by question id; a question without one is absent
+    # every question, in file order, also those whose database is missing
+    questions: tuple[Question, ...] = field(repr=False)
+    # gold SQL by question id; a question without one is absent. Golds and results are for `tasks.scoring` only.
+    gold: Mapping[str, str] = field(repr=False)
     digest: str  # sha256 of the file; of the digests of all files where there are several
     # accepted results by question id, of questions without gold SQL
-    results: Mapping[str, GoldResults] = field(default_factory=dict)
+    results: Mapping[str, GoldResults] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = ()  # what a user should know about the files, in sentences
-    # further gold SQL by question id, whose results are as right as those of the first; often none
-    further_gold: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # further gold SQL by question id, whose results are as right as those of the first, never translated; often none
+    further_gold: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
