@@ -20,10 +20,11 @@ import sqlite3
 import sys
 import threading
 from bisect import bisect
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -140,8 +141,6 @@ TOP = 1000
 MAX_MATCHES = 1000
 """Texts of the whole database that BM25 scores. The question's rarest words come first; a common one whose texts
 would be too many is left out as uninformative."""
-MAX_OPEN_INDEXES = 16
-"""Indexes that a process keeps open."""
 log = logging.getLogger(__name__)
 
 _SUFFIX = re.compile(r"(?<=\w)['’]\w{1,2}\b")
@@ -314,11 +313,7 @@ class DatabaseValues:
     def open(self) -> ValueIndex:
         """Return the index, building it first where there is none; it stays open for other questions."""
         with _opening:
-            index = _open.pop(self._path, None) or ValueIndex.open(self.database, self.folder)
-            _open[self._path] = index
-            if len(_open) > MAX_OPEN_INDEXES:
-                _open.popitem(last=False)  # closed once no question uses it
-        return index
+            return _index(self)
 
     async def retrieve(
         self, question_text: str, k: int, bm25_top_k: int, *, fill: bool = True
@@ -334,16 +329,20 @@ class DatabaseValues:
             except sqlite3.DatabaseError as error:
                 log.warning("The index of values %s is damaged (%s) and is built again.", self._path, error)
                 builder.build(self.database, self._path)
-                with _opening:
-                    _open.pop(self._path, None)
+                _index.cache_clear()
                 return self.open().retrieve(question_text, k, bm25_top_k, fill=fill)
 
         values_by_column = await asyncio.to_thread(ask)
         return tuple(ColumnValues(name, values) for name, values in values_by_column.items())
 
 
-_open: OrderedDict[Path, ValueIndex] = OrderedDict()
 _opening = threading.Lock()
+
+
+@lru_cache(maxsize=16)
+def _index(values: DatabaseValues) -> ValueIndex:
+    """Return an index that stays open; one that makes way for another is closed once no question uses it."""
+    return ValueIndex.open(values.database, values.folder)
 
 
 def _ranges(span: WordSpan) -> list[tuple[int, str]]:

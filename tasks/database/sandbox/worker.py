@@ -12,13 +12,14 @@ import contextlib
 import os
 import pickle
 import pkgutil
+import resource
 import select
 import signal
 import sys
 import threading
 import traceback
-from collections import OrderedDict
-from functools import cache
+from collections.abc import Callable
+from functools import cache, lru_cache
 from io import BufferedReader, BufferedWriter
 
 from tasks.database.limits import MIB, Limits
@@ -41,11 +42,11 @@ def main() -> None:
         return
     limits: Limits = pickle.loads(first)  # noqa: S301 - written by the parent process
     restrict_process(limits)
-    sessions: OrderedDict[Location, Session] = OrderedDict()
+    session_of = lru_cache(OPEN_DATABASES)(lambda location: Session(location, limits, _end_after))
     _write(replies, Reply("ready"))
     os.dup2(1, 2)
     while (message := _read(jobs)) is not None:
-        reply = _done(message, sessions, limits)
+        reply = _done(message, session_of)
         _write(replies, reply)
         if reply.spent:
             return
@@ -54,17 +55,10 @@ def main() -> None:
 def restrict_process(limits: Limits) -> None:
     """Bound this process's memory, and forbid it to dump core and, unless it builds a file, to write files.
 
-    Where there is no `resource` (Windows) or RLIMIT_AS is ignored (macOS), SQLite's own heap limit remains.
+    Where RLIMIT_AS is ignored (macOS), SQLite's own heap limit remains.
     """
     sys.dont_write_bytecode = True
-    try:
-        import resource
-    except ImportError:
-        return
-    maximums = {
-        resource.RLIMIT_AS: limits.memory_mb * MIB,
-        resource.RLIMIT_CORE: 0,
-    }
+    maximums = {resource.RLIMIT_AS: limits.memory_mb * MIB, resource.RLIMIT_CORE: 0}
     if not limits.writes_files:
         maximums[resource.RLIMIT_FSIZE] = 0
     for kind, value in maximums.items():
@@ -78,11 +72,11 @@ _function_named = cache(pkgutil.resolve_name)
 """Returns the module-level function of a "module:qualname"."""
 
 
-def _done(message: bytes, sessions: "OrderedDict[Location, Session]", limits: Limits) -> Reply:
+def _done(message: bytes, session_of: Callable[[Location], Session]) -> Reply:
     try:
         job: Job = pickle.loads(message)  # noqa: S301 - written by the parent process
         function = _function_named(job.function)
-        session = _session(job.location, sessions, limits)
+        session = session_of(job.location)
         session.expect(job.content)
         session.grant(job.budget_s)
         value = function(session, *job.args)
@@ -91,17 +85,6 @@ def _done(message: bytes, sessions: "OrderedDict[Location, Session]", limits: Li
         return Reply("exhausted", spent=True)
     except Exception as error:
         return Reply("raised", _portable(error), traceback.format_exc())
-
-
-def _session(location: Location, sessions: "OrderedDict[Location, Session]", limits: Limits) -> Session:
-    session = sessions.get(location)
-    if session is None:
-        session = sessions[location] = Session(location, limits, _end_after)
-        if len(sessions) > OPEN_DATABASES:
-            sessions.popitem(last=False)[1].close()
-    else:
-        sessions.move_to_end(location)
-    return session
 
 
 def _end_after(seconds: float) -> None:
