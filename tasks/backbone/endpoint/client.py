@@ -16,7 +16,6 @@ from tasks.backbone.endpoint.connection import (
     TooLongAnswerError,
     Upload,
     answer_in,
-    cause_of,
     deadline,
 )
 from tasks.backbone.endpoint.failures import Refusal, failed_generation, lacks_capacity, refusal_of
@@ -51,11 +50,20 @@ def format_of(settings: BackboneSettings) -> WireFormat:
 
 
 def loss_of(error: Exception, clean: Callable[[str], str], timeout_s: float) -> Refusal:
-    """Classify an error of the network, whose secrets `clean` removes; raise any other error again."""
-    import aiohttp
+    """Classify an error of the network, whose secrets `clean` removes; raise any other error again.
 
-    message = clean(" ".join(str(error).split()))[:200] or type(error).__name__
-    match error:
+    The HTTP client reports a lost connection as a timeout: what counts is aiohttp's error behind it.
+    """
+    import aiohttp
+    import httpx2
+
+    cause: BaseException | None = error
+    if isinstance(error, httpx2.HTTPError):
+        while not isinstance(cause, aiohttp.ClientError | OSError | None):
+            cause = cause.__cause__
+        cause = cause or aiohttp.ClientConnectionError(str(error.__cause__ or error))
+    message = clean(" ".join(str(cause).split()))[:200] or type(cause).__name__
+    match cause:
         case TooLongAnswerError():
             return Refusal("request", message, "Set backbone.max_tokens to limit replies.")
         case aiohttp.ConnectionTimeoutError():
@@ -265,7 +273,7 @@ class EndpointBackbone:
         """Return an error as a refusal; raise one that is none, and no loss of the connection, again."""
         if isinstance(error, Refusal):
             return error
-        return loss_of(cause_of(error), self._access.clean, self._settings.timeout_s)
+        return loss_of(error, self._access.clean, self._settings.timeout_s)
 
     def _refusal(self, answer: HttpAnswer) -> Refusal:
         """Classify an answer that is no reply."""

@@ -107,10 +107,7 @@ class Connections:
     async def send(
         self, path: str, body: Mapping[str, Any] | None = None, upload: Upload | None = None
     ) -> HttpAnswer:
-        """Send one request and read its answer; without a body it is a GET.
-
-        Raises what `post` and `answer_in` raise: see `cause_of`.
-        """
+        """Send one request and read its answer; without a body it is a GET."""
         if body is not None:
             async with await self.post(path, body, upload) as response:
                 return await answer_in(response, MAX_BYTES)
@@ -175,24 +172,6 @@ def _unpacked(packed: bytes, max_bytes: int) -> bytes:
     if not unpacking.eof:
         raise aiohttp.ClientPayloadError("its compressed body is cut off")
     return content
-
-
-def cause_of(error: Exception) -> Exception:
-    """Return aiohttp's error behind an error of the HTTP client, which reports a lost connection as a timeout.
-
-    Any other error is returned unchanged.
-    """
-    import aiohttp
-    import httpx2
-
-    if not isinstance(error, httpx2.HTTPError):
-        return error
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, aiohttp.ClientError | TimeoutError | OSError):
-            return cause
-        cause = cause.__cause__
-    return aiohttp.ClientConnectionError(str(error.__cause__ or error))
 
 
 HELD_UP_S = 0.2
