@@ -3,13 +3,12 @@
 import asyncio
 import logging
 import sqlite3
-import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from sqlalchemy import URL, Connection, Engine, create_engine, func, inspect, make_url, select
+from sqlalchemy import URL, Connection, Engine, create_engine, false, func, insert, inspect, make_url, select
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.schema import CreateTable, SetTableComment
@@ -194,12 +193,9 @@ class PostgresReplyCache(ReplyCache):
                 if layout != LAYOUT:
                     connection.execute(CreateTable(reply_prompt))
                     connection.execute(SetTableComment(reply))
-        with self._engine.connect() as connection:  # never committed: may this role write?
-            trial = f"trial {uuid.uuid4()}"
-            connection.execute(self._put_prompt, {"digest": trial, "content": b""})
-            row: dict[str, Any] = dict.fromkeys(reply.c.keys())
-            row |= dict.fromkeys(("model", "backbone", "created_at", "text", "finish"), "")
-            connection.execute(self._put, row | {"key": trial, "seconds": 0.0, "retries": 0, "request": b""})
+        with self._engine.connect() as connection:
+            for table in (reply, reply_prompt):  # no row: may this role write?
+                connection.execute(insert(table).from_select(table.c.keys(), select(table).where(false())))
 
     def _keep_others_from_adding(self, connection: Connection) -> None:
         connection.exec_driver_sql(f"LOCK TABLE {reply_prompt.name} IN SHARE ROW EXCLUSIVE MODE")
