@@ -16,7 +16,6 @@ from tasks.backbone.endpoint.connection import (
     TooLongAnswerError,
     Upload,
     answer_in,
-    deadline,
 )
 from tasks.backbone.endpoint.failures import Refusal, failed_generation, lacks_capacity, refusal_of
 from tasks.backbone.endpoint.limiter import PROBE_S, AdaptiveLimit, Pilot, Probe, Queue, SilentError
@@ -35,6 +34,7 @@ from tasks.backbone.endpoint.wire import (
 from tasks.backbone.pricing import priced
 from tasks.backbone.protocol import Reply, Request, request_digest, request_key
 from tasks.backbone.tiers import FLEX, FlexWait, Pace, stopped_within
+from tasks.core.deadline import deadline
 from tasks.core.errors import BackboneError
 from tasks.core.outcome import STANDARD, Usage
 from tasks.core.wording import storable

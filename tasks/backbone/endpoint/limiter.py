@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from weakref import WeakValueDictionary
 
-from tasks.backbone.endpoint.connection import Deadline, deadline
+from tasks.core.deadline import Deadline, deadline
 
 log = logging.getLogger(__name__)
 

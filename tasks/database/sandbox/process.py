@@ -7,7 +7,6 @@ in the environment.
 
 import asyncio
 import contextlib
-import math
 import os
 import pickle
 import signal
@@ -15,10 +14,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tasks.core.deadline import deadline
 from tasks.core.errors import DatabaseUnavailableError
 from tasks.database.limits import Limits
 from tasks.database.location import Location
@@ -26,10 +25,6 @@ from tasks.database.sandbox.frames import HEADER, Job, Reply, framed
 
 START_S = 60.0
 """Seconds that a process may take to start, or to import what a function needs."""
-HELD_UP_S = 0.2
-"""Seconds after a deadline from which on it is this process that stood still (stopped with Ctrl-Z, for instance); and
-those in which what the worker sent meanwhile is received."""
-
 OUTSIDE = frozenset({-9, -15, -2, -1, -3})
 """Exit codes for SIGKILL, SIGTERM, SIGINT, SIGHUP and SIGQUIT, which no SQL causes: the system ends a process when
 memory is short, or another process does."""
@@ -62,8 +57,6 @@ class WorkerProcess:
     def __init__(self) -> None:
         self.locations: set[Location] = set()  # databases of earlier requests
         self.functions: set[str] = set()  # functions of earlier requests, which it has imported
-        self.overran = False  # whether it was killed at a deadline; its reply may have come at that moment
-        self.stopped = False  # whether it stood still at that deadline, by SIGSTOP
         self._socket, theirs = socket.socketpair()
         self._writer: asyncio.StreamWriter | None = None
         try:
@@ -82,11 +75,6 @@ class WorkerProcess:
             theirs.close()
 
     @property
-    def pid(self) -> int:
-        """Its process id."""
-        return int(self._process.pid)
-
-    @property
     def alive(self) -> bool:
         """Whether it still runs."""
         return self._process.poll() is None
@@ -94,13 +82,15 @@ class WorkerProcess:
     async def start(self, limits: Limits) -> None:
         """Send it its limits and wait until it can take a job."""
         try:
-            with self._deadline(START_S):
+            async with deadline(START_S):
                 self._reader, self._writer = await asyncio.open_connection(sock=self._socket, limit=BUFFER)
                 await self._send(framed(limits))
                 await self._receive()
         except (OSError, EOFError) as error:
-            await self._ended()
-            ending = f"not within {START_S:g} s" if self.overran else self._ending() or type(error).__name__
+            late = isinstance(error, TimeoutError)
+            if not late:
+                await self._ended()
+            ending = f"not within {START_S:g} s" if late else self._ending() or type(error).__name__
             raise DatabaseUnavailableError(
                 f"A worker process for SQL did not start ({ending}); what it printed stands above. Its memory limit is "
                 f"{limits.memory_mb} MiB. "
@@ -121,18 +111,21 @@ class WorkerProcess:
             self.locations.add(job.location)
         sent = False
         try:
-            with self._deadline(timeout_s):
+            async with deadline(timeout_s):
                 await self._send(frame)
                 sent = True
                 reply: Reply = await self._receive()
                 return reply
+        except TimeoutError as error:
+            if self._stands_still():
+                raise WorkerDiedError("SIGSTOP", started=sent, outside=True) from error
+            raise WorkerOverranError from error
         except (OSError, EOFError) as error:
             await self._ended()
             code = self._process.poll()
-            if not self.stopped and (self.overran or code == -signal.SIGALRM):
+            if code == -signal.SIGALRM:
                 raise WorkerOverranError from error
-            ending = "SIGSTOP" if self.stopped else self._ending()
-            raise WorkerDiedError(ending, started=sent, outside=self.stopped or code in OUTSIDE) from error
+            raise WorkerDiedError(self._ending(), started=sent, outside=code in OUTSIDE) from error
 
     def kill(self) -> None:
         """End it at once; a pending `ask` raises WorkerDiedError."""
@@ -140,27 +133,13 @@ class WorkerProcess:
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
-    @contextlib.contextmanager
-    def _deadline(self, seconds: float) -> Iterator[None]:
-        """Kill it unless the body ends within so many seconds."""
-        loop = asyncio.get_running_loop()
-        self._alarm = loop.call_later(seconds, self._stop, loop.time() + seconds)
-        try:
-            yield
-        finally:
-            self._alarm.cancel()
-
-    def _stop(self, due: float) -> None:
-        loop = asyncio.get_running_loop()
-        if loop.time() > due + HELD_UP_S:
-            self._alarm = loop.call_later(HELD_UP_S, self._stop, math.inf)
-            return
+    def _stands_still(self) -> bool:
+        """Return whether it was stopped by SIGSTOP."""
         import psutil
 
-        self.overran = True
         with contextlib.suppress(psutil.Error):
-            self.stopped = psutil.Process(self.pid).status() == psutil.STATUS_STOPPED
-        self.kill()
+            return bool(psutil.Process(self._process.pid).status() == psutil.STATUS_STOPPED)
+        return False
 
     async def wait_ended(self) -> None:
         """Wait until a killed process is reaped, and close its pipe, even where the wait is cancelled."""

@@ -276,7 +276,7 @@ class SqlWorkers:
                 raise
             else:
                 self._busy.discard(worker)
-                if reply.spent or worker.overran or self._places is None:
+                if reply.spent or self._places is None:
                     self._discard(worker)
                 else:
                     self._idle.append(worker)

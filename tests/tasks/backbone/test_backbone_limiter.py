@@ -6,8 +6,8 @@ from contextlib import suppress
 
 import pytest
 
-from tasks.backbone.endpoint.connection import HELD_UP_S
 from tasks.backbone.endpoint.limiter import AdaptiveLimit, Queue
+from tasks.core.deadline import HELD_UP_S
 
 
 async def hold(limit: AdaptiveLimit, order: list[str], name: str, *, ahead: bool = False) -> None:
