@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tasks.backbone.batches.backbone import BatchBackbone
 from tasks.backbone.cache.store import ReplyCache
 from tasks.backbone.endpoint.auto_mode import KnownEndpoints, find_response_mode
-from tasks.backbone.endpoint.client import EndpointBackbone, SampledBackbone
+from tasks.backbone.endpoint.client import EndpointBackbone
 from tasks.backbone.endpoint.wire import address_of
 from tasks.backbone.kind import kind_of
 from tasks.backbone.metered import MeteredBackbone
@@ -84,11 +84,10 @@ async def open_backbone(
 
 
 def _tiered(endpoint: EndpointBackbone, settings: BackboneSettings, resources: RunResources) -> Backbone:
-    """Return the endpoint in the service tier of the settings; it groups samples, except in batches."""
+    """Return the endpoint in the service tier of the settings."""
     if settings.tier != BATCH:
         endpoint.pace = resources.pace
-        several = settings.samples_per_request > 1
-        return SampledBackbone(endpoint, settings.samples_per_request) if several else endpoint
+        return endpoint
     if resources.cache is None:
         raise ConfigurationError(f"backbone.tier={settings.tier}: batches are kept beside the reply cache.")
     store = resources.cache.batches(address_of(settings))

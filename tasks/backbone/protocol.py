@@ -77,8 +77,6 @@ class Reply:
     call: Call  # the bill of the request
     truncated: bool = False  # whether the model stopped at its token limit
     calls: tuple[ToolCall, ...] = ()  # tools that the model calls, without results
-    # replies to further samples of the request that came in the same answer of an endpoint
-    further: "tuple[Reply, ...]" = ()
 
 
 class Backbone(Protocol):

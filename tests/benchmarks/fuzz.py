@@ -150,7 +150,7 @@ def answer(rng: random.Random, _folder: Path) -> None:
     """Read a server's body as an answer and as an error."""
     text = mutated(rng)
     try:
-        found = answer_of(text)
+        (found, *_) = answer_of(text)
     except (GarbledAnswerError, RefusedInBodyError):
         found = None
     assert found is None or (found.text.encode() is not None and "\x00" not in found.text + found.call.model)

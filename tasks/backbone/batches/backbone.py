@@ -116,7 +116,7 @@ class BatchBackbone:
             if isinstance(answer, BackboneError):
                 raise answer
             try:
-                outcome = self.inner.read(answer)
+                outcome = self.inner.read(answer)[0]
             except Refusal as refusal:
                 await asyncio.to_thread(self._store.release, kept.token, [key])
                 tries += 1

@@ -92,7 +92,7 @@ def _limit_field(settings: BackboneSettings) -> str:
     return "max_completion_tokens" if at_openai or settings.max_completion_tokens else "max_tokens"
 
 
-def answer_of(text: str) -> Reply:
+def answer_of(text: str) -> list[Reply]:
     """Read a chat completion."""
     content = (
         _streamed(text) if text.lstrip().startswith("data:") else wire.object_in(text, "chat completion")
@@ -113,7 +113,7 @@ def answer_of(text: str) -> Reply:
     usage = content.get("usage")
     bill = wire.bill_of(content.get("model"), usage_of(usage), wire.tier_of(content), _cost(usage))
     reply = Reply(storable(_content(message) + filtered), bill, finish == "length", _calls(message))
-    return replace(reply, further=tuple(_further(reply, choices[1:])))
+    return [reply, *_further(reply, choices[1:])]
 
 
 def _streamed(text: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -29,7 +29,7 @@ from tasks.backbone.endpoint.wire import (
     bill_of,
     identity_of,
     public_url,
-    split,
+    with_shares,
 )
 from tasks.backbone.pricing import priced
 from tasks.backbone.protocol import Reply, Request, request_digest, request_key
@@ -83,12 +83,25 @@ def loss_of(error: Exception, clean: Callable[[str], str], timeout_s: float) -> 
 log = logging.getLogger(__name__)
 
 
+WINDOW_S = 0.02
+"""Seconds that the first of a request's samples waits for others."""
+
+
+@dataclass(eq=False)
+class _Group:
+    """Samples of one request that are sent together."""
+
+    requests: list[Request] = field(default_factory=list)
+    is_full: asyncio.Event = field(default_factory=asyncio.Event)
+    replies: "asyncio.Task[list[Reply]] | None" = None  # fewer than requests if the endpoint leaves some out
+
+
 @dataclass
 class _Call:
     """A call of the model, which sends one request or several."""
 
+    samples: Sequence[Request]  # of one request, the first of which is sent
     request: Request  # as it is sent next, in its tier
-    samples: tuple[Request, ...]  # further samples of it
     flex: FlexWait | None  # its wait for capacity; None in any other tier
     requests: int = 0  # that were sent
     granted_at: float = 0.0  # loop time at which the last one got its slot
@@ -98,16 +111,10 @@ class _Call:
 class EndpointBackbone:
     """Model behind an endpoint, for one run in one event loop; the settings' kind is its protocol.
 
-    Use it as `async with EndpointBackbone(settings) as backbone`; it opens its connections on entry. Replies
-    are not cached here, see `tasks.backbone.metered`.
-
-    Rate limits, server errors, timeouts, lost connections and truncated bodies are retried with jittered
-    exponential backoff; `Retry-After` and `retry-after-ms` are respected. At most `settings.concurrency` requests
-    are in flight, fewer after a 429 (see `AdaptiveLimit`); a request that waits for its retry is not in flight.
-    After a fatal failure (bad key, unknown model, exhausted quota, an endpoint that never answers) all other requests
-    fail without being sent. After an answer, a refusal concerns its prompt, until others are refused as well (see
-    `RetryPolicy`). Nothing else retries. In the tier "flex", a request waits for capacity (see `FlexWait`); these
-    refusals are retries of the call, too.
+    Use it as `async with EndpointBackbone(settings) as backbone`; it opens its connections on entry. `RetryPolicy`
+    decides what is retried, and after which failures all other requests fail without being sent; nothing else retries.
+    At most `settings.concurrency` requests are in flight, fewer after a 429 (`AdaptiveLimit`), without those that wait
+    for their retry. In the tier "flex", a request waits for capacity (`FlexWait`), which counts as retries, too.
     """
 
     def __init__(self, settings: BackboneSettings) -> None:
@@ -124,6 +131,8 @@ class EndpointBackbone:
         self._probe = Probe(self._access.base.netloc, self._ask_for_models, settings.timeout_s)
         self._pilot = Pilot()
         self._queue = Queue(settings.timeout_s)
+        self._max_samples = settings.samples_per_request
+        self._groups: dict[str, _Group] = {}
 
     async def __aenter__(self) -> Self:
         # One more than requests, for the probe.
@@ -145,17 +154,43 @@ class EndpointBackbone:
             closing = self.message("it is closing, no further request is sent.")
             self._end(BackboneError(closing, transient=True, retried=True))
 
-    async def complete(self, request: Request, *samples: Request) -> Reply:
+    async def complete(self, request: Request) -> Reply:
         """Answer one request, with the retries that the settings allow.
 
-        `samples` are further samples of it, for which the same HTTP request asks. Their replies are `Reply.further`,
-        fewer if the endpoint leaves some out.
+        Samples that are requested at the same time are sent together, with the parameter `n`; with a seed, they have
+        the seed of the first of them. One that the endpoint leaves out is requested by itself.
         """
+        if self._max_samples == 1:
+            return (await self._answered([request]))[0]
+        key = request_digest(replace(request, sample=0))
+        group = self._groups.setdefault(key, _Group())
+        index = len(group.requests)
+        group.requests.append(request)
+        if group.replies is None:
+            group.replies = asyncio.create_task(self._answered_together(key, group))
+        if len(group.requests) == self._max_samples:
+            del self._groups[key]
+            group.is_full.set()
+        replies = await asyncio.shield(group.replies)
+        return replies[index] if index < len(replies) else (await self._answered([request]))[0]
+
+    async def _answered_together(self, key: str, group: _Group) -> list[Reply]:
+        """Send the samples that are requested within a moment; an endpoint that answers one only gets no more `n`."""
+        if not await stopped_within(WINDOW_S, group.is_full) and self._groups.get(key) is group:
+            del self._groups[key]
+        replies = await self._answered(group.requests)
+        if len(replies) == 1 < len(group.requests) and self._max_samples > 1:
+            log.info("the endpoint ignores n: each sample is requested by itself")
+            self._max_samples = 1
+        return replies
+
+    async def _answered(self, samples: Sequence[Request]) -> list[Reply]:
+        """Send samples in one HTTP request; return their replies, fewer if the endpoint leaves some out."""
         flex = FlexWait(self._settings.flex_wait_s, self.pace) if self._settings.tier == FLEX else None
-        call = _Call(request, samples, flex)
-        several = {"n": 1 + len(samples)} if samples else {}
+        call = _Call(samples, samples[0], flex)
+        several = {"n": len(samples)} if len(samples) > 1 else {}
         while True:
-            call.request = replace(request, tier=flex.tier) if flex else request
+            call.request = replace(samples[0], tier=flex.tier) if flex else samples[0]
             body = self._format.body(call.request, self._settings) | several
             async with self._limit.slot(ahead=call.requests > 0) as call.granted_at:
                 try:
@@ -175,7 +210,7 @@ class EndpointBackbone:
             await stopped_within(pause, self._stop)
 
     @asynccontextmanager
-    async def _turn(self, call: "_Call") -> AsyncIterator[None]:
+    async def _turn(self, call: _Call) -> AsyncIterator[None]:
         """Wait until a request with a slot may be sent: for a sign of life and the first answer."""
         self._raise_if_over()
         call.requests += 1
@@ -187,19 +222,17 @@ class EndpointBackbone:
             call.sent_at = call.sent_at or loop.time()
             yield
 
-    def _replied(self, call: "_Call", answer: Reply) -> Reply:
-        """Return the replies in an answer, after noting that there is one."""
+    def _replied(self, call: _Call, replies: Sequence[Reply]) -> list[Reply]:
+        """Return the replies in an answer to a call with their bills, after noting that there is one."""
         self._retry_policy.answered(call.sent_at)
         self._limit.succeeded()
         self._pilot.answered()
         seconds = asyncio.get_running_loop().time() - call.sent_at
-        requests = (call.request, *call.samples)
-        tier = answer.call.tier or call.request.tier
-        reply, *further = [
-            self.reply(part, request_key(self.identity, sample), tier, seconds, call.requests - 1)
-            for part, sample in zip(split(answer, len(requests)), requests, strict=False)
+        tier = replies[0].call.tier or call.request.tier
+        return [
+            self.reply(reply, request_key(self.identity, sample), tier, seconds, call.requests - 1)
+            for reply, sample in zip(with_shares(replies[: len(call.samples)]), call.samples, strict=False)
         ]
-        return replace(reply, further=tuple(further))
 
     async def _require_life(self) -> None:
         """Raise why a request cannot be sent where the endpoint does not answer."""
@@ -228,7 +261,7 @@ class EndpointBackbone:
             if refusal.kind == "connection" and tries > 1:
                 return await self.ask_once(body, tries - 1)
             raise refusal from error
-        return self.read(answer)
+        return self.read(answer)[0]
 
     async def models(self, path: str = "models") -> HttpAnswer:
         """Request the list of models, which costs nothing."""
@@ -256,13 +289,14 @@ class EndpointBackbone:
             raise self._refusal(answer)
         return answer
 
-    def read(self, answer: HttpAnswer) -> Reply:
-        """Read an answer to a request for a reply; its call has no key and no time yet."""
+    def read(self, answer: HttpAnswer) -> list[Reply]:
+        """Read an answer to a request for a reply, or for several samples; their calls have no key and no time yet."""
         self._probe.answered()
         if (written := failed_generation(answer.status, answer.text)) is not None:
-            return Reply(storable(written), bill_of("", Usage(), ""))
+            return [Reply(storable(written), bill_of("", Usage(), ""))]
         try:
-            return self._access.without_secrets(self._format.answer(self._accepted(answer).text))
+            replies = self._format.answer(self._accepted(answer).text)
+            return [self._access.without_secrets(reply) for reply in replies]
         except RefusedInBodyError as error:
             raise self._refusal(HttpAnswer(error.status, {}, error.body)) from error
         except GarbledAnswerError as error:
@@ -293,7 +327,7 @@ class EndpointBackbone:
         log.debug("%s: replied after %.2f s, %d retries", self._settings.name, seconds, retries)
         return replace(answer, call=call)
 
-    def _pause_or_raise(self, call: "_Call", refusal: Refusal) -> float:
+    def _pause_or_raise(self, call: _Call, refusal: Refusal) -> float:
         """Return the seconds until the next request of a call; raise where there is none."""
         now = asyncio.get_running_loop().time()
         if call.request.tier != STANDARD and lacks_capacity(refusal):
@@ -331,62 +365,3 @@ class EndpointBackbone:
             # A new exception each time: one instance raised in many tasks would collect all their tracebacks.
             over = self._over
             raise BackboneError(str(over), transient=over.transient, fatal=over.fatal, retried=True)
-
-
-WINDOW_S = 0.02
-"""Seconds that the first of a request's samples waits for others."""
-
-
-@dataclass(eq=False)
-class _Group:
-    """Samples of one request that are sent together."""
-
-    requests: list[Request] = field(default_factory=list)
-    is_full: asyncio.Event = field(default_factory=asyncio.Event)
-    replies: "asyncio.Task[list[Reply]] | None" = None  # fewer than requests if the endpoint leaves some out
-
-
-class SampledBackbone:
-    """Backbone that sends the samples of a request that are requested at the same time with the parameter `n`.
-
-    With a seed, they have the seed of the first of them. A sample that the endpoint leaves out is requested by itself;
-    an endpoint that answers one only gets no further requests with `n`.
-    """
-
-    def __init__(self, inner: EndpointBackbone, max_samples: int) -> None:
-        """Wrap a client; `max_samples` is the highest number of samples in one request."""
-        self.inner = inner
-        self.identity = inner.identity
-        self._max_samples = max_samples
-        self._groups: dict[str, _Group] = {}
-
-    def wind_down(self) -> None:
-        """Send no further requests."""
-        self.inner.wind_down()
-
-    async def complete(self, request: Request) -> Reply:
-        """Answer one sample."""
-        if self._max_samples == 1:
-            return await self.inner.complete(request)
-        key = request_digest(replace(request, sample=0))
-        group = self._groups.setdefault(key, _Group())
-        index = len(group.requests)
-        group.requests.append(request)
-        if group.replies is None:
-            group.replies = asyncio.create_task(self._answer(key, group))
-        if len(group.requests) == self._max_samples:
-            del self._groups[key]
-            group.is_full.set()
-        replies = await asyncio.shield(group.replies)
-        return replies[index] if index < len(replies) else await self.inner.complete(request)
-
-    async def _answer(self, key: str, group: _Group) -> list[Reply]:
-        """Send the samples that are requested within a moment, and return their replies."""
-        if not await stopped_within(WINDOW_S, group.is_full) and self._groups.get(key) is group:
-            del self._groups[key]
-        reply = await self.inner.complete(*group.requests)
-        replies = [replace(reply, further=()), *reply.further]
-        if len(replies) == 1 < len(group.requests) and self._max_samples > 1:
-            log.info("the endpoint ignores n: each sample is requested by itself")
-            self._max_samples = 1
-        return replies

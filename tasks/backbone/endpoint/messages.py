@@ -108,7 +108,7 @@ def changes_of(settings: BackboneSettings) -> dict[str, str]:
     }
 
 
-def answer_of(text: str) -> Reply:
+def answer_of(text: str) -> list[Reply]:
     """Read a message.
 
     What a model wrote before it refused is left out, as the documentation of `stop_reason` asks.
@@ -124,7 +124,7 @@ def answer_of(text: str) -> Reply:
     if reason == "refusal":
         said = str(wire.part(content, "stop_details").get("explanation") or "The model refused to answer.")
     usage = wire.part(content, "usage")
-    return Reply(
+    reply = Reply(
         storable(with_thoughts(wire.texts(blocks, "thinking", "thinking"), said)),
         wire.bill_of(content.get("model"), usage_of(usage), wire.tier_of(usage)),
         truncated=reason in TRUNCATED,
@@ -134,6 +134,7 @@ def answer_of(text: str) -> Reply:
             if block.get("type") == "tool_use" and reason != "refusal"
         ),
     )
+    return [reply]
 
 
 def usage_of(usage: Any) -> Usage:

@@ -74,7 +74,7 @@ def changes_of(settings: BackboneSettings) -> dict[str, str]:
     }
 
 
-def answer_of(body: str) -> Reply:
+def answer_of(body: str) -> list[Reply]:
     """Read a response.
 
     Comments that the model makes before its final answer (phase "commentary") are part of its thoughts.
@@ -101,7 +101,7 @@ def answer_of(body: str) -> Reply:
     reason = wire.part(content, "incomplete_details").get("reason") if status == "incomplete" else None
     filtered = wire.FILTERED if reason == "content_filter" else ""
     thought = "\n\n".join(filter(None, (*thoughts, said[True])))
-    return Reply(
+    reply = Reply(
         storable(with_thoughts(thought, filtered or said[False])),
         wire.bill_of(content.get("model"), usage_of(content.get("usage")), wire.tier_of(content)),
         truncated=status == "incomplete" and not filtered,
@@ -111,6 +111,7 @@ def answer_of(body: str) -> Reply:
             if item.get("type") == "function_call"
         ),
     )
+    return [reply]
 
 
 def usage_of(usage: Any) -> Usage:

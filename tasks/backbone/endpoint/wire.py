@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
@@ -41,18 +41,18 @@ def bill_of(model: Any, usage: Usage, tier: str, cost_usd: float | None = None) 
     return Call("", named, usage, cached=False, seconds=None, cost_usd=cost_usd, tier=tier)
 
 
-def split(reply: Reply, count: int) -> list[Reply]:
-    """Return an answer's replies one by one, of which at most `count` were requested.
+def with_shares(replies: Sequence[Reply]) -> list[Reply]:
+    """Return the replies of one answer with the shares of its bill, which all of them have as a whole.
 
     The input counts for the first one, and output and a reported cost are divided: the sum is what was paid.
     """
-    replies, bill = [reply, *reply.further][:count], reply.call
+    bill = replies[0].call
     usd = None if bill.cost_usd is None else bill.cost_usd / len(replies)
     calls = [
         replace(bill, usage=_share(bill.usage, index, len(replies)), cost_usd=usd)
         for index in range(len(replies))
     ]
-    return [replace(part, call=call, further=()) for part, call in zip(replies, calls, strict=True)]
+    return [replace(reply, call=call) for reply, call in zip(replies, calls, strict=True)]
 
 
 def _share(usage: Usage, index: int, count: int) -> Usage:
@@ -178,9 +178,9 @@ class WireFormat:
     body: Callable[[Request, BackboneSettings], dict[str, Any]]
     # how to change each parameter that an endpoint may refuse, by the name in its messages
     changes: Callable[[BackboneSettings], dict[str, str]]
-    # reads a body; raises GarbledAnswerError and RefusedInBodyError. The text is the reply behind its thoughts
-    # (`with_thoughts`), or the model's refusal; the call has no key and no time yet (`bill_of`).
-    answer: Callable[[str], Reply]
+    # reads the samples in a body; raises GarbledAnswerError and RefusedInBodyError. The text is the reply behind its
+    # thoughts (`with_thoughts`), or the model's refusal; the call has no key and no time yet (`bill_of`).
+    answer: Callable[[str], list[Reply]]
     modes: tuple[str, ...] = RESPONSE_MODES  # the response modes that the protocol has, the strictest first
     limits: tuple[str, ...] = ("max_tokens",)  # the settings by which a limit of output tokens is sent
     takes: frozenset[str] = frozenset()  # which of "seed", "n", "tools" and "system_role" a request may have

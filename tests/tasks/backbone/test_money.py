@@ -29,7 +29,7 @@ PRICES = Prices(input=2.0, cached_input=0.5, cache_write=2.5, output=8.0, as_of=
 
 def answered(usage: dict[str, Any]) -> Any:
     choice = {"message": {"content": "x"}, "finish_reason": "stop"}
-    return answer_of(json.dumps({"model": "m", "choices": [choice], "usage": usage})).call
+    return answer_of(json.dumps({"model": "m", "choices": [choice], "usage": usage}))[0].call
 
 
 def test_openai_bills_reads_and_writes_of_its_prompt_cache_apart() -> None:
