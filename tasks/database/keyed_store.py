@@ -221,8 +221,8 @@ class KeyedStore:
         )
         if not self._durable and (check := connection.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
             connection.close()
-            error = sqlite3.DatabaseError(" ".join(check.split()))
-            error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
-            raise error
+            set_aside(self.path, self._file, " ".join(check.split()), self._loss)
+            self._open()
+            return
         self._connection = connection
         self._file = self._file or file_id(self.path)

@@ -33,7 +33,7 @@ from rapidfuzz.process import extract
 
 from tasks.core.records import ColumnName, ColumnValues, Value
 from tasks.database.database import Database
-from tasks.database.sqlite_files import read_only_uri, tolerant_text
+from tasks.database.sqlite_files import damage, read_only_uri, tolerant_text
 from tasks.retrieval import value_index_builder as builder
 from tasks.retrieval.bridging import (
     LIKENESS,
@@ -362,11 +362,7 @@ def _is_whole(path: Path) -> bool:
     """Return whether a file is an index of this format and not truncated."""
     try:
         with closing(sqlite3.connect(read_only_uri(path), uri=True)) as connection:
-            application, version, pages, size = (
-                connection.execute(f"PRAGMA {name}").fetchone()[0]
-                for name in ("application_id", "user_version", "page_count", "page_size")
-            )
-            expected = (builder.APPLICATION, builder.FORMAT, path.stat().st_size)
-            return (application, version, pages * size) == expected
-    except (sqlite3.DatabaseError, OSError):
+            ((version,),) = connection.execute("PRAGMA user_version")
+    except sqlite3.DatabaseError:
         return False
+    return version == builder.FORMAT and not damage(path)

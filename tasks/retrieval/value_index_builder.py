@@ -35,8 +35,6 @@ from tasks.database.sqlite_files import tolerant_text
 
 FORMAT = 3
 """Raise it with every change of what the file holds."""
-APPLICATION = 0x43435649
-"""SQLite's `application_id` of an index: "CCVI"."""
 MAX_CHARACTERS = 100
 MAX_NUMBERS = 50_000
 FIRST = 10
@@ -186,5 +184,4 @@ def _fill(connection: sqlite3.Connection, columns: Mapping[int, ColumnName], val
     for index in _INDEXES:
         connection.execute(index)
     connection.execute("COMMIT")
-    connection.execute(f"PRAGMA application_id = {APPLICATION}")
     connection.execute(f"PRAGMA user_version = {FORMAT}")
