@@ -196,14 +196,9 @@ def runs_table(
     comparison_of: Address = no_address,
     more: str = "",
 ) -> Table:
-    """Return the table of runs.
+    """Return the table of the latest runs, given newest first; `more`: how to see the others.
 
-    Args:
-        runs: the runs, newest first.
-        limit: how many are listed.
-        page_of: returns the address of a run's page, "" for none.
-        comparison_of: returns the address at which a run is compared with others, "" for none.
-        more: how to see those that are not listed, for the caption.
+    A run has links to its page and to its comparison with others, where there are such addresses.
     """
     listed = runs[:limit]
     linked = any(map(comparison_of, listed))

@@ -62,7 +62,7 @@ def describe(
             question_file=", ".join(map(str, question_files)),
             question_sha256=files_digest(question_files),
             started=datetime.datetime.now(datetime.UTC),
-            version=_version(),
+            version=metadata.version("crosscheck-sql"),
             git_commit=_git_commit(),
             engine=engine,
             questions_in_benchmark=questions_in_benchmark,
@@ -84,13 +84,6 @@ def _translations(benchmark: Mapping[str, Any]) -> tuple[str, ...]:
         "transpile_predictions": "answers translated by sqlglot before they were scored",
     }
     return tuple(sentence for key, sentence in sentences.items() if benchmark.get(key))
-
-
-def _version() -> str | None:
-    try:
-        return metadata.version("crosscheck-sql")
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def user_name() -> str | None:

@@ -267,10 +267,9 @@ def by_stage(pairs: Sequence[Pair], rule: str) -> tuple[Contrast, ...]:
         rights_b = [is_right(pair.b.stages.get(stage), rule) for pair in pairs]
         if stage in in_a and stage in in_b:
             contrasts.append(_contrast(stage, list(zip(rights_a, rights_b, strict=True))))
-        elif stage in in_a:
-            contrasts.append(Contrast(stage, Accuracy(sum(rights_a), len(pairs)), None))
         else:
-            contrasts.append(Contrast(stage, None, Accuracy(sum(rights_b), len(pairs))))
+            a, b = (Accuracy(sum(rights), len(pairs)) for rights in (rights_a, rights_b))
+            contrasts.append(Contrast(stage, a if stage in in_a else None, b if stage in in_b else None))
     return _adjusted(contrasts)
 
 

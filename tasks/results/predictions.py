@@ -50,15 +50,12 @@ _WRONG = {
 def table(report: Report, benchmark: Mapping[str, Any] = NO_SETTINGS) -> str:
     """Return the table as MLflow's `log_table` would write it (JSON, "split": columns and rows).
 
-    `benchmark` has its settings, as plain JSON: they say which score variants apply.
-
     What is the same in every run stands first, then rules, metrics, and per stage SQL and verdict; gold last. Writing
     it here keeps a second logging of the same run from appending every row once more, which is what `log_table` does
     with a table that is already there.
     """
     variants = find_variants(benchmark, report.rows)
-    order = {rule: position for position, rule in enumerate(RULES)}
-    rules = sorted(report.rules, key=lambda rule: (order.get(rule, len(order)), rule))
+    rules = [rule for rule in RULES if rule in report.scores]
     metrics = (name for name, measurement in report.measurements.items() if measurement.by_question)
     stages = (f"{stage.name}{part}" for stage in report.stages for part in ("/sql", "/correct"))
     names = (

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from tasks.core.dac_records import Entities, Oracle, ParsedSkeleton
+from tasks.core.dac_records import Oracle, ParsedSkeleton
 from tasks.core.records import Link
 from tasks.database.schema import Schema
 from tasks.scoring.report import LinkingScore, QuestionScore, Ratio, is_right
@@ -24,7 +24,7 @@ def make_oracle(gold_sql: str, schema: Schema, settings: PipelineSettings) -> Or
         return None
     dac, linking = dac_of(settings), getattr(settings, "linking", None)
     return Oracle(
-        gold_entities(gold_sql, schema) if dac and dac.oracle_entities else None,
+        used_elements(gold_sql, schema) if dac and dac.oracle_entities else None,
         gold_skeleton(gold_sql, schema.dialect) if dac and dac.oracle_skeleton else None,
         gold_link(gold_sql, schema) if linking and linking.directions == "gold" else None,
     )
@@ -36,11 +36,6 @@ def gold_link(gold_sql: str, schema: Schema) -> Link:
     whole = set(used.tables) - {column.table for column in used.columns}
     kept = (name for name in schema.column_names if name.table in whole or name in used.columns)
     return Link(used.tables, tuple(kept))
-
-
-def gold_entities(gold_sql: str, schema: Schema) -> Entities:
-    """Return the tables that the gold reads and the columns that it uses otherwise than to join."""
-    return used_elements(gold_sql, schema)
 
 
 def gold_skeleton(gold_sql: str, dialect: str) -> ParsedSkeleton:

@@ -271,24 +271,18 @@ class Measurement:
     """What a metric found in a run: everything that the summary, MLflow and the predictions show of it.
 
     A metric need only give `value`, and `by_question` where it has one value per question.
-
-    Attributes:
-        value: the metric's value; None where it has none of its own, only `further` ones.
-        by_question: a cell per question id for the table of predictions; a question that is not named has none.
-        further: further values by their name in MLflow.
-        series: stepped values by their name in MLflow, from step 1 on.
-        data: its object in the JSON summary; None: the value, with the metric's unit and which way is better.
-        lines: lines of the terminal's summary and of the run's description; None: one with the title and the value.
-        tables: what `--details` prints.
     """
 
-    value: Value | None = None
+    value: Value | None = None  # the metric's value; None where it has none of its own, only `further` ones
+    # a cell per question id for the table of predictions; a question that is not named has none
     by_question: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    further: Mapping[str, Value] = field(default_factory=dict)
+    further: Mapping[str, Value] = field(default_factory=dict)  # further values by their name in MLflow
+    # stepped values by their name in MLflow, from step 1 on
     series: Mapping[str, Sequence[Value]] = field(default_factory=dict)
-    data: Any = None
+    data: Any = None  # its object in the JSON summary; None: the value, with the metric's unit and which way is better
+    # lines of the terminal's summary and of the run's description; None: one with the title and the value
     lines: tuple[str, ...] | None = None
-    tables: tuple[Table, ...] = ()
+    tables: tuple[Table, ...] = ()  # what `--details` prints
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,11 +319,6 @@ class Report:
     def score(self) -> Score:
         """The headline execution accuracy."""
         return self.scores[self.rule]
-
-    @property
-    def rules(self) -> Mapping[str, Score]:
-        """The official score under each rule."""
-        return {rule: score for rule, score in self.scores.items() if not score.variant}
 
     @property
     def variants(self) -> Mapping[str, Score]:

@@ -210,28 +210,6 @@ call. The columns of `runs` are the fields of `RunHeader`, and as JSON text `rec
 `correct_by_variant` is empty."""
 
 
-class UnknownFileError(Exception):
-    """DuckDB file that is not a warehouse of this layout."""
-
-
-def check_tables(connection: "DuckDBPyConnection") -> None:
-    """Check that a file has the tables.
-
-    Raises:
-        UnknownFileError: the file is not Crosscheck's, or of another layout.
-    """
-    tables = {row[0] for row in connection.execute("SHOW TABLES").fetchall()}
-    if "crosscheck_schema" not in tables:
-        raise UnknownFileError("was not written by Crosscheck. Move it away.")
-    ((layout,),) = connection.execute("SELECT version FROM crosscheck_schema").fetchall()
-    if layout != LAYOUT:
-        raise UnknownFileError(
-            f"was written by another version of Crosscheck (layout {layout}; this version has {LAYOUT}). Use another "
-            "working folder (--home or CROSSCHECK_HOME), or move the file away. A copy of replies.sqlite in the new "
-            "folder saves paying for its replies again."
-        )
-
-
 def create_tables(connection: "DuckDBPyConnection") -> None:
     """Create the tables in an empty database."""
     for table, columns in TABLES.items():
@@ -293,14 +271,25 @@ class WarehouseFile:
         with _ONE_AT_A_TIME:
             connection = self._connect(read_only)
             try:
-                check_tables(connection)
+                self._check(connection)
                 yield connection
-            except UnknownFileError as error:
-                raise DataError(f"The results warehouse {self.path} {error}") from None
             except duckdb.Error as error:  # a full disk, for instance
                 raise DataError(f"The results warehouse {self.path} cannot be used: {error}") from error
             finally:
                 connection.close()
+
+    def _check(self, connection: "DuckDBPyConnection") -> None:
+        """Refuse a file that is not Crosscheck's, or of another layout."""
+        tables = {row[0] for row in connection.execute("SHOW TABLES").fetchall()}
+        if "crosscheck_schema" not in tables:
+            raise DataError(f"The results warehouse {self.path} was not written by Crosscheck. Move it away.")
+        ((layout,),) = connection.execute("SELECT version FROM crosscheck_schema").fetchall()
+        if layout != LAYOUT:
+            raise DataError(
+                f"The results warehouse {self.path} was written by another version of Crosscheck (layout {layout}; "
+                f"this version has {LAYOUT}). Use another working folder (--home or CROSSCHECK_HOME), or move the file "
+                "away. A copy of replies.sqlite in the new folder saves paying for its replies again."
+            )
 
     def _connect(self, read_only: bool) -> "DuckDBPyConnection":
         import duckdb

@@ -5,6 +5,7 @@ A prediction that reads the question as the gold does can then have another resu
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +13,7 @@ from tasks.core.records import Execution
 from tasks.database.database import Database
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.report import is_right
-from tasks.sql.alternatives import Alternatives, Kind, Pair, find_alternatives
+from tasks.sql.alternatives import Kind, Pair, find_alternatives
 
 MAX_VALUES = 5_000
 """Values of a sort key that are looked at."""
@@ -57,10 +58,7 @@ class Decision:
 
 
 async def decide(judge: Judge, database: Database, gold_sql: str, *, rows: int = 0) -> Decision:
-    """Execute the alternatives of a gold, and compare their results by the first rule of the judge.
-
-    Each finding has at most `rows` rows to show.
-    """
+    """Execute the alternatives of a gold, and compare their results; a finding has at most `rows` rows to show."""
     alternatives = find_alternatives(gold_sql, database.dialect)
     if alternatives is None:
         return Decision(unchecked="it cannot be parsed")
@@ -72,21 +70,15 @@ async def decide(judge: Judge, database: Database, gold_sql: str, *, rows: int =
     if not await _is_right(judge, database, gold_sql, alternatives.same):
         return Decision(unchecked="it cannot be rewritten with the same result")
     numbers = [await _has_text_numbers(judge, database, probe) for probe in alternatives.probes]
-    return await _compared(judge, database, gold_sql, rows, alternatives, len(gold.columns), numbers)
+    return await _compared(judge, database, gold_sql, alternatives.pairs(len(gold.columns), numbers), rows)
 
 
 async def _compared(
-    judge: Judge,
-    database: Database,
-    gold_sql: str,
-    rows: int,
-    alternatives: Alternatives,
-    width: int,
-    numbers: list[bool],
+    judge: Judge, database: Database, gold_sql: str, pairs: Iterable[Pair], rows: int
 ) -> Decision:
     findings: list[Finding] = []
     unchecked = []
-    for pair in alternatives.pairs(width, numbers):
+    for pair in pairs:
         verdict = (await judge.verdicts(database, pair.one, {"other": pair.other}))["other"]
         if verdict.gold_status != "ok" or verdict.status != "ok":
             unchecked.append(f"{pair.kind} ({verdict.error or verdict.gold_status})")

@@ -13,10 +13,11 @@ from tasks.core.records import Correction, Elimination
 from tasks.core.wording import counts, percent
 from tasks.database.schema import Schema
 from tasks.documents.model import Table
-from tasks.scoring.linking import gold_entities, gold_skeleton
+from tasks.scoring.linking import gold_skeleton
 from tasks.scoring.metric import ScoredRun, metric
 from tasks.scoring.metrics.causes import ErrorClass, classify, classify_sql, dac_counts
 from tasks.scoring.report import Measurement, QuestionScore, Ratio, Value, Verdict, flips, is_right
+from tasks.sql.elements import used_elements
 from tasks.sql.skeleton import skeleton
 
 T = TypeVar("T")
@@ -104,7 +105,7 @@ def _row(score: QuestionScore, schema: Schema) -> _Row:
     return _Row(
         score,
         schema,
-        gold_entities(score.gold_sql, schema),
+        used_elements(score.gold_sql, schema),
         gold_skeleton(score.gold_sql, schema.dialect).skeleton,
         next(iter(stage_values(score, "entity_linking", _ALIGNMENT)), None),
         next(iter(stage_values(score, "skeleton_parsing", _PARSED)), None),
@@ -162,7 +163,7 @@ def _parts(when: str, rows: Sequence[_Row], answers: Sequence[_Answer]) -> dict[
         sql = answer.sql
         if sql is not None and row.skeleton is not None and skeleton(sql, row.schema.dialect) == row.skeleton:
             skeletons += 1
-            if gold_entities(sql, row.schema) == row.entities:
+            if used_elements(sql, row.schema) == row.entities:
                 whole += 1
                 right += answer.right
     errors = dac_counts(answer.causes for answer in answers if not answer.right)
