@@ -17,12 +17,11 @@ from tasks.scoring.build_report import build_report
 from tasks.scoring.execution.accuracy import Judge
 from tasks.scoring.execution.rules import RULES, SubsetGold
 from tasks.scoring.execution.run_times import Measured, RightAnswer, measure_efficiency
-from tasks.scoring.execution.soft_f1 import measure_soft_f1
 from tasks.scoring.execution.suite import either, judge_golds, read_accepted
 from tasks.scoring.execution.undecided_golds import decide
 from tasks.scoring.linking import score_links
 from tasks.scoring.metric import ScoredRun, find_metrics, measure
-from tasks.scoring.metrics.rules import SuiteRun
+from tasks.scoring.metrics.rules import SuiteRun, measure_soft_f1
 from tasks.scoring.report import NO_GOLD, Change, KeyVerdict, QuestionScore, Report, Verdict, is_right
 from tasks.settings.pipeline import CandidateSettings
 from tasks.sql.clauses import hardness

@@ -6,7 +6,6 @@ from pathlib import Path
 from flows.runtime.folders import Folders
 from flows.runtime.output import write_text
 from tasks.benchmarks.layouts import Submission as Form
-from tasks.benchmarks.layouts import layout_of
 from tasks.core.errors import CrosscheckError, DataError
 from tasks.results.predictions import Prediction, changed_literals, submission_text
 from tasks.results.run_record import RunRecord
@@ -41,7 +40,7 @@ def export_submission(run: RunRecord, target: Path, folders: Folders, form: Form
             "sha256 differs. Name the folder with the run's revision with --data."
         )
     sqls = {row.question.id: row.outcome.sql for row in run.rows}
-    form = form or layout_of(run.layout).submission
+    form = form or benchmark.layout.submission
     predictions = [
         Prediction(question.id, question.database_id, sqls.get(question.id))
         for question in benchmark.questions

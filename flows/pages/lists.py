@@ -140,5 +140,4 @@ def _print_records(console: Console, execution: Execution) -> None:
 
 
 def _on_one_line(value: Any) -> str:
-    """Return the text of a value on one line."""
     return "NULL" if value is None else visible(str(value)).replace("\n", "\\n").replace("\t", "\\t")

@@ -144,7 +144,6 @@ def _span(span: model.Span) -> Markup:
 
 
 def _all_blocks(blocks: Iterable[model.Block]) -> Iterator[model.Block]:
-    """Yield the blocks of a page, and those inside of others."""
     for block in blocks:
         yield block
         if isinstance(block, model.Section | model.Columns):

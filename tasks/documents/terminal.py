@@ -1,7 +1,7 @@
 """Documents on a terminal: in colours where there are any, whole lines in a file or a pipe."""
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import TextIO
 
 from rich import box
@@ -122,11 +122,18 @@ def _styled(text: str, tone: model.Tone) -> str:
 
 
 def _grid(table: model.Table) -> Grid:
-    columns = table.text_columns.values()
-    texts = [literal(column.name) for column in columns if column.kind == "text"]
-    grid = make_grid(literal(table.title), *(literal(column.name) for column in columns), texts=texts)
-    for column, grid_column in zip(columns, grid.columns, strict=True):
-        grid_column.no_wrap = grid_column.no_wrap or column.whole
+    grid = Grid(
+        title=literal(table.title) or None,
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        caption_justify="left",
+    )
+    for position, column in enumerate(table.text_columns.values()):
+        if position == 0 or column.kind == "text":
+            grid.add_column(literal(column.name), overflow="fold", no_wrap=column.whole)
+        else:
+            grid.add_column(literal(column.name), justify="right", no_wrap=True)
     for row in table.rows[: table.first]:
         if row is None:
             grid.add_section()
@@ -140,19 +147,6 @@ def _grid(table: model.Table) -> Grid:
 
 def _cell(cell: model.Cell) -> str:
     return markup(cell) if isinstance(cell, str | tuple | model.Span) else ""
-
-
-def make_grid(title: str, *columns: str, texts: Collection[str] = ()) -> Grid:
-    """Return an empty table: the first column and those in `texts` hold texts, the others numbers."""
-    grid = Grid(
-        title=title or None, box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, caption_justify="left"
-    )
-    for position, name in enumerate(columns):
-        if position == 0 or name in texts:
-            grid.add_column(name, overflow="fold")
-        else:
-            grid.add_column(name, justify="right", no_wrap=True)
-    return grid
 
 
 def fits(console: Console, grid: Grid) -> bool:

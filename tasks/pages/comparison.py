@@ -115,7 +115,6 @@ def _labels(side: Side) -> tuple[Span, ...]:
 
 
 def _sides_table(sides: Sequence[Side]) -> Table:
-    """Return the table of both runs."""
     headers = (
         Column("", "text"), Column("backbone | pipeline", "text"), Column("run", "text"), Column("EX"), Column("right"),
         Column(RANGE),
@@ -135,7 +134,6 @@ def _sides_table(sides: Sequence[Side]) -> Table:
 
 
 def _side_card(side: Side) -> Card:
-    """Return a run as a card: what it is, its score, and its cost."""
     status = (", ", Span(side.status, "strong")) if side.status != "complete" else ()
     started = (f", {side.started:%Y-%m-%d %H:%M} UTC", *status)
     cost = "cost unknown: predictions made elsewhere"
@@ -182,7 +180,6 @@ def _bill(sides: Sequence[Side]) -> Table | Sentence:
 
 
 def _figures(comparison: Comparison, result: PairedTest) -> Iterator[Figure]:
-    """Yield the charts: accuracy, difference, and what happened to the questions."""
     sides = (comparison.a, comparison.b)
     yield Figure(
         f"Execution accuracy, with {100 * CONFIDENCE:g} % intervals (Wilson)",

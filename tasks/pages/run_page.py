@@ -270,7 +270,6 @@ def _notes(title: str, sentences: Sequence[str]) -> tuple[Section, ...]:
 
 
 def _glance(view: RunView, links: Links) -> Cards:
-    """Return what a reader asks first."""
     record, before = view.record, links.before
     better = list(compared_sentences(before)) or [
         Sentence("There is no comparison with an earlier run of the same questions.")
@@ -345,7 +344,6 @@ def _item(view: RunView, row: QuestionScore, variants: Mapping[str, Variant]) ->
 
 
 def _opinion(row: QuestionScore) -> tuple[Block, ...]:
-    """Return what a model thinks of the answer; () without an opinion."""
     if (opinion := row.opinion) is None:
         return ()
     text = f"opinion of {opinion.model}: {'right' if opinion.right else 'wrong'}, {opinion.reason}"

@@ -41,10 +41,7 @@ def describe(
     databases: Mapping[str, str] | None = None,
     inputs: str = "",
 ) -> RunRecord:
-    """Return the record of a run that begins, by the settings of benchmark, backbone and pipeline as plain JSON.
-
-    The question files are those of the evaluated split; all else is as in `RunRecord`.
-    """
+    """Return the record of a run that begins, by the settings of benchmark, backbone and pipeline as plain JSON."""
     benchmark, backbone, pipeline = (settings[kind] for kind in KINDS)
     translated = {TRANSLATED: str(benchmark.get("dialect"))} if benchmark.get("transpile_gold") else {}
     run_id = new_run_id()
@@ -66,7 +63,6 @@ def describe(
             git_commit=_git_commit(),
             engine=engine,
             questions_in_benchmark=questions_in_benchmark,
-            layout=str(benchmark.get("layout", "bird")),
             user=user_name(),
             keys=dict(keys or {}),
             databases=dict(databases or {}),
@@ -108,10 +104,7 @@ def _git_commit() -> str | None:
 
 
 def record_of(run: RunRecord, report: Report, status: str = "complete", **facts: Any) -> RunRecord:
-    """Return the record of a run with what its report found, of the questions that it has so far.
-
-    `status` is how it ended; `facts` are further fields of the record.
-    """
+    """Return the record of a run with what its report found, of the questions that it has so far."""
     score = report.score
     measurements = report.measurements.values()
     messages = _failure_messages(report, facts.get("fatal", ""))

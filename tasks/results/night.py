@@ -380,7 +380,6 @@ class Night:
 
     @property
     def _rest(self) -> str:
-        """Count the entries without a verdict."""
         without = sum(entry.verdict == "no baseline" for entry in self.entries)
         unranked = sum(entry.verdict == "not ranked" for entry in self.entries)
         rest = f"; {without} {agreeing('has', without)} no baseline yet" if without else ""

@@ -29,7 +29,7 @@ from tasks.results.run_record import (
 )
 from tasks.results.warehouse.runs import Warehouse, find_run
 from tasks.scoring.cost import total
-from tasks.scoring.degradation import about_models, find_degradation
+from tasks.scoring.degradation import about_models
 from tasks.scoring.report import Accuracy, QuestionScore, StageScore
 from tasks.scoring.significance import PairedTest, compare_runs
 from tasks.settings.evaluation import Gate
@@ -135,7 +135,7 @@ def compared(
     if entry.run_id is None:
         return entry
     current, runs = warehouse.read_run(entry.run_id), warehouse.runs()
-    degradation = find_degradation(row.outcome for row in current.rows)
+    degradation = current.degradation
     models = about_models((row.outcome for row in current.rows), current.settings_of("pipeline"))
     entry = replace(
         entry,

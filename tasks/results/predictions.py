@@ -87,7 +87,6 @@ def _cells(row: QuestionScore, report: Report, variants: Mapping[str, Variant]) 
 
 
 def _answer(row: QuestionScore, rule: str) -> str:
-    """Return the SQL with its verdict, for reading."""
     if row.outcome.sql is None:
         return f"– {row.status}"
     failed = "" if row.final.status == "ok" else f"({row.status}) "

@@ -252,8 +252,6 @@ class RunRecord(RunHeader):
     """Path of the questions of the evaluated split."""
     questions_in_benchmark: int | None = Field(None, exclude=True)
     """How many questions the file has; None: unknown."""
-    layout: str = Field("bird", exclude=True)
-    """How the benchmark's files are laid out ("bird", "spider"): the form of the submission."""
     user: str | None = Field(None, exclude=True)
     """Login name of the user who started it; None: unknown."""
     databases: dict[str, str] = Field({}, exclude=True, repr=False)

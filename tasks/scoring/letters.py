@@ -17,10 +17,7 @@ _LETTER = re.compile(r"[a-z]\d*")
 
 
 def pairwise_p_values(right: Mapping[str, Mapping[str, bool]]) -> dict[frozenset[str], float]:
-    """Return, by pair of systems, p of exact McNemar tests of all pairs, adjusted for their number (Holm).
-
-    `right` says by system and question whether the answer is right.
-    """
+    """Return, by pair of systems, p of exact McNemar tests of all pairs, adjusted for their number (Holm)."""
     questions = tuple(dict.fromkeys(question for answers in right.values() for question in answers))
     asked = {name: _bits(question in answers for question in questions) for name, answers in right.items()}
     won = {

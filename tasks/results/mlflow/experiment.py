@@ -182,10 +182,7 @@ def logged_by_library(home: Home, experiment: str) -> Iterator[None]:
 def open_experiment(
     client: "MlflowClient", benchmark: str, artifacts: Path | None, *, nights: bool = False
 ) -> str:
-    """Return the id of a benchmark's experiment; create it if there is none, as `find_or_create`.
-
-    With `nights` it also has a view of the runs of nightly runs.
-    """
+    """Return the id of a benchmark's experiment; create it if there is none, as `find_or_create`."""
     name = experiment_name(benchmark)
     experiment = find_or_create(client, name, artifacts, _tags(benchmark))
     if experiment.lifecycle_stage == "deleted":

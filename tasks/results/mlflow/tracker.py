@@ -282,10 +282,7 @@ def kill_mlflow_run(uri: str, run_id: str) -> bool:
 
 
 def log_page(store: Store, run_id: str | None, page: str) -> str:
-    """Store a page as the artifact `PAGE` of an MLflow run; return why it could not be stored, "" if it was.
-
-    The run's id is None if MLflow does not have it.
-    """
+    """Store a page as the artifact `PAGE` of an MLflow run; return why it could not be stored, "" if it was."""
     if run_id is None:
         return "MLflow does not have the run."
     return attempt(store, lambda client: client.log_text(run_id, page, PAGE), seconds=30)

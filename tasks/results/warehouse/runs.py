@@ -29,10 +29,7 @@ if TYPE_CHECKING:
 def read_questions(
     connection: "DuckDBPyConnection", run_id: str, question_id: str | None = None
 ) -> dict[str, list[dict[str, Any]]]:
-    """Read the rows of a run by table; questions in benchmark order where it is known, else by id.
-
-    With a `question_id` only the rows of that question.
-    """
+    """Read the rows of a run by table; questions in benchmark order where it is known, else by id."""
     rows = {}
     for table in TABLES_OF_A_RUN:
         by_id = " NULLS LAST, TRY_CAST(question_id AS BIGINT), question_id" if table == "questions" else ""
@@ -201,10 +198,7 @@ class Warehouse:
         )
 
     def same_answers(self, run: RunRecord, rows: Sequence[QuestionScore]) -> str:
-        """Return the id of the latest complete run with the settings and answers of this one, "" if there is none.
-
-        `rows` are the questions of this one.
-        """
+        """Return the id of the latest complete run with the settings and answers of this one, "" if there is none."""
         runs = self._rows(
             "SELECT run_id, run, record FROM runs WHERE run_id <> ? AND benchmark = ? AND backbone = ? AND "
             "pipeline = ? AND revision = ? AND questions = ? AND status = 'complete' "
@@ -323,7 +317,6 @@ def _enter(connection: "DuckDBPyConnection", record: RunRecord) -> None:
 
 
 def _update(connection: "DuckDBPyConnection", run_id: str, facts: Mapping[str, Any]) -> None:
-    """Change fields of a run's record."""
     connection.execute(
         "UPDATE runs SET record = json_merge_patch(record, ?) WHERE run_id = ?",
         [storable(json.dumps(facts, ensure_ascii=False)), run_id],

@@ -42,10 +42,7 @@ _USAGE = tuple(field.name for field in fields(Usage))
 def to_rows(
     run_id: str, scores: Iterable[QuestionScore], positions: Mapping[str, int]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of some questions by table.
-
-    A question without a position in the benchmark has none yet.
-    """
+    """Return the rows of some questions by table."""
     rows: dict[str, list[dict[str, Any]]] = {table: [] for table in TABLES_OF_A_RUN}
     for score in scores:
         key = {"run_id": run_id, "question_id": score.question.id}

@@ -107,7 +107,6 @@ def compare(session: "Session", job: JudgeJob) -> Compared:
 
 
 def _difference(gold: "Result | None", predicted: "Result") -> Difference:
-    """Return how a result differs from the gold's."""
     if gold is None or gold.status != "ok" or predicted.status != "ok":
         return ""
     if len(predicted.columns) != len(gold.columns):

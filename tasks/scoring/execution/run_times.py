@@ -121,7 +121,6 @@ async def measure_efficiency(
 
 
 def _joined(timings: Sequence[Timings]) -> Timings:
-    """Return the trials of one answer together."""
     return Timings(
         tuple(timing.fetched[0] for timing in timings),
         tuple(timing.executed[0] for timing in timings),

@@ -61,7 +61,6 @@ async def judge_suite(
 
 
 def _both(before: Verdict, now: Verdict) -> Verdict:
-    """Return the verdict of the databases before and this one."""
     correct = {rule: right and now.correct.get(rule, False) for rule, right in before.correct.items()}
     gold_status = before.gold_status if before.gold_status != "ok" else now.gold_status
     return replace(before, correct=correct, gold_status=gold_status)

@@ -51,10 +51,7 @@ class VerdictCache:
     """
 
     def __init__(self, path: Path, limits: Limits | None = None) -> None:
-        """Open the file, creating it and its folder when missing; rename a damaged one and create a new one.
-
-        `limits` are those of the pool that executes.
-        """
+        """Open the file, creating it and its folder when missing; rename a damaged one and create a new one."""
         facts = (sqlite3.sqlite_version, asdict(limits or Limits()), code_digest())
         self._context = json.dumps(facts, sort_keys=True)
         self.path = Path(path)

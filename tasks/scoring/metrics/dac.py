@@ -211,7 +211,6 @@ def figures(run: ScoredRun) -> Measurement:
 
 
 def _lines(values: Mapping[str, Value]) -> Iterator[str]:
-    """Yield a line per system."""
     for system in ("dac/", "sea/"):
         parts = [
             f"{text} {_written(name, value)}"
@@ -291,7 +290,6 @@ def _adjustment(scored: Sequence[QuestionScore], rule: str) -> dict[str, Value]:
 
 
 def _flips(scored: Sequence[QuestionScore], stage: str, rule: str) -> dict[str, Value]:
-    """Count the questions that a stage fixed, and those that it broke."""
     before, after = [], []
     for score in scored:
         names = list(score.stages)

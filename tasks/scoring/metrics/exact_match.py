@@ -97,7 +97,6 @@ class _Compared(NamedTuple):
 
 
 def _compare_all(run: ScoredRun) -> dict[str, _Compared]:
-    """Compare the final SQL of every scored question with its gold, by the question's id."""
     schemas = ((row, run.schemas.get(row.question.database_id)) for row in run.scored)
     return {
         row.question.id: _compared(row.outcome.sql, row.gold_sql, schema) if schema else _Compared()

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from rich.table import Table as Grid
 
 from flows.cli import progress
 from flows.cli.progress import LineProgress, open_asking, open_progress
@@ -21,7 +20,7 @@ from flows.runtime.summary import print_summary
 from tasks.core.outcome import Call, Usage
 from tasks.core.wording import counts, percent
 from tasks.documents.model import Table
-from tasks.documents.terminal import BOUNDLESS, make_grid, open_console, print_blocks, show
+from tasks.documents.terminal import BOUNDLESS, open_console, print_blocks
 from tasks.results.build_record import record_of
 from tasks.settings.home import Home
 from tests.support.command_line import CommandLine, Ran
@@ -32,15 +31,14 @@ STAGES = ("1_preliminary_sql", "2_augmented_sql", "3_binary_selection", "4_self_
 COLOURS = re.compile(r"\x1b\[(?:\d+;)*(?:3|4|9|10)\d(?:;\d+)*m")
 
 
-def wide() -> Grid:
-    made = make_grid("Calls", "stage", *(f"column number {n}" for n in range(8)))
-    made.add_row("augmentation_conditions", *(f"{n}234,567" for n in range(8)))
-    return made
+def wide() -> Table:
+    row = ("augmentation_conditions", *(f"{n}234,567" for n in range(8)))
+    return Table("Calls", ("stage", *(f"column number {n}" for n in range(8))), (row,))
 
 
-def shown(made: Grid, width: int) -> list[str]:
+def shown(table: Table, width: int) -> list[str]:
     stream = io.StringIO()
-    show(Console(file=stream, width=width), made)
+    print_blocks(Console(file=stream, width=width), (table,))
     return [line.rstrip() for line in stream.getvalue().splitlines()]
 
 
@@ -152,9 +150,9 @@ def test_what_is_no_terminal_gets_no_control_character_and_whole_lines() -> None
     console.print("[bold red]text[/] :smile:")
     assert stream.getvalue() == "text :smile:\n"
     assert console.width == BOUNDLESS
-    made = wide()
-    made.add_row("x" * 500, *("0" for _ in range(8)))
-    show(console, made)
+    table = wide()
+    longer = replace(table, rows=(*table.rows, ("x" * 500, *("0" for _ in range(8)))))
+    print_blocks(console, (longer,))
     last = stream.getvalue().rstrip().splitlines()[-1]
     assert last.startswith("x" * 500) and last.endswith("0")
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tasks.database.database import Database
 from tasks.database.sandbox.workers import SqlWorkers
-from tasks.scoring.execution.soft_f1 import measure_soft_f1
-from tasks.scoring.execution.soft_f1 import overlap as soft_f1
+from tasks.scoring.metrics.rules import measure_soft_f1
+from tasks.scoring.metrics.rules import overlap as soft_f1
 
 ROWS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), max_size=5)
 

@@ -14,7 +14,7 @@ HEAVY = {"sqlglot", "pydantic", "numpy", "pandas", "prefect", "mlflow", "asyncio
         "execution.judge_job",
         "execution.rules",
         "execution.run_times",
-        "execution.soft_f1",
+        "metrics.rules",
     ],
 )
 def test_worker_modules_import_nothing_heavy(module: str) -> None:
